@@ -184,6 +184,10 @@ class Turmoil(Simulation):
         self._agenda: dict[ObjectRef, _Agenda] = {}
         self.on_pass: Callable[[ObjectRef], ReconcileResult | None] = self.reconcile
 
+    def override_of(self, source: ApplicationInstance) -> ReleaseOverride | None:
+        """What the Operation asks of the release of its instance."""
+        return self.override if source.metadata.name == INSTANCE.name else None
+
     def _with_operations(self, source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
         if source.metadata.name == INSTANCE.name:
             observed = attrs.evolve(observed, override=self.override, withdrawn=frozenset(self.withdrawn))

@@ -34,6 +34,7 @@ from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
+from vworkspace_core.api.release_override import ReleaseOverride
 from vworkspace_core.instances.context import Context, InstanceObserved, Settings
 from vworkspace_core.instances.observe import observe_live
 from vworkspace_core.instances.reconcile import reconcile
@@ -139,7 +140,7 @@ class Simulation:
         if manifest is None:
             return None
         source = read_application_instance(manifest)
-        observed = run_sync(observe_live(self.api, source))
+        observed = run_sync(observe_live(self.api, source, self.override_of(source)))
         reconciler = PassRules(
             APPLICATION_INSTANCE, read_application_instance, self._decide, FIELD_MANAGER, FINALIZER, idempotent=True
         )
@@ -147,6 +148,10 @@ class Simulation:
         result = run_sync(work)
         self._remember()
         return result
+
+    def override_of(self, source: ApplicationInstance) -> ReleaseOverride | None:
+        """What an Operation asks of the release: nothing, where there are no Operations."""
+        return None
 
     def _remember(self) -> None:
         """Keep every status that differs from the one before; writes of spec or metadata repeat the old one."""
@@ -163,7 +168,7 @@ class Simulation:
         manifest = self.get(ref)
         assert manifest is not None, f"{ref} is gone"
         source = read_application_instance(manifest)
-        return source, run_sync(observe_live(self.api, source))
+        return source, run_sync(observe_live(self.api, source, self.override_of(source)))
 
     # --- time ------------------------------------------------------------------------------------------------------
 

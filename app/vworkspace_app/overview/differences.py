@@ -150,7 +150,6 @@ async def _of_box(api: KubeApi, box: Box, manifest: Manifest, now: datetime) -> 
 
 async def _of_instance(api: KubeApi, manifest: Manifest, now: datetime) -> tuple[Decision, Objects, Decision]:
     source = read_application_instance(manifest)
-    observed = await observe_live(api, source)
     page = await api.list(OPERATION, namespace=source.metadata.namespace)
     mine = [
         read_operation(each)
@@ -158,7 +157,7 @@ async def _of_instance(api: KubeApi, manifest: Manifest, now: datetime) -> tuple
         if get_path(each, "spec", "targetRef", "name") == source.metadata.name
     ]
     override, withdrawn = release_request(source, mine)
-    observed = attrs.evolve(observed, override=override, withdrawn=withdrawn)
+    observed = attrs.evolve(await observe_live(api, source, override), withdrawn=withdrawn)
     context = Context(Settings(cluster_id=await _cluster_id(api, manifest)), now)
     decision = reconcile(source, observed, context)
     return decision, observed.objects, Decision(deletes=deletes_afterwards(source, observed, context, decision))

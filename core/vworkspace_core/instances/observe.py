@@ -17,6 +17,7 @@ from vworkspace_core.api.labels import (
     namespace_is_managed,
     namespace_is_terminating,
 )
+from vworkspace_core.api.release_override import ReleaseOverride
 from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, read_refs, watched_refs
 from vworkspace_core.instances.ownership import is_ours, own_labels
@@ -94,9 +95,12 @@ def _conflict_message(instance: ApplicationInstance, record: ObjectRef) -> str:
     )
 
 
-async def observe_live(api: KubeApi, source: ApplicationInstance) -> InstanceObserved:
+async def observe_live(
+    api: KubeApi, source: ApplicationInstance, override: ReleaseOverride | None = None
+) -> InstanceObserved:
     """Read everything that a decision about `source` needs from the API server, without a cache.
 
+    `override` is what an Operation requests of its release, whose source may exist already.
     Raises the errors of `KubeApi.get` and `KubeApi.list`.
     """
     meta = source.metadata
@@ -106,7 +110,7 @@ async def observe_live(api: KubeApi, source: ApplicationInstance) -> InstanceObs
     selector = f"{INSTANCE_UID}={bounded_name(meta.uid)}"
     for kind in DOWNSTREAM_KINDS:
         await reading.add_labelled(kind, meta.namespace, selector)
-    for ref in watched_refs(source):
+    for ref in watched_refs(source, override):
         await reading.add_full(ref)
     for ref in read_refs(source, reading.objects):
         await reading.add_full(ref)
@@ -114,6 +118,7 @@ async def observe_live(api: KubeApi, source: ApplicationInstance) -> InstanceObs
     # event.
     definition = await reading.get(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, APPLICATION_INSTANCE.crd_name))
     ending = bool(get_path(definition, "metadata", "deletionTimestamp"))
-    observed = InstanceObserved(namespace, reading.objects, frozenset(reading.missing), definition_ending=ending)
+    missing = frozenset(reading.missing)
+    observed = InstanceObserved(namespace, reading.objects, missing, definition_ending=ending, override=override)
     reading.objects |= await release_records(api, source, observed)
     return observed

@@ -806,10 +806,10 @@ PLAIN: dict[str, Any] = {
 
 
 @contextmanager
-def life(**spec: Any) -> Iterator[ReconcileMachine]:
+def life(*, collects: bool = False, seconds: float = 20, **spec: Any) -> Iterator[ReconcileMachine]:
     """One life of an instance that somebody found, told step by step, with the end that every life has."""
     machine = ReconcileMachine()
-    machine.begin({**PLAIN, **spec}, collects=False, flux=True, seconds=20)
+    machine.begin({**PLAIN, **spec}, collects=collects, flux=True, seconds=seconds)
     yield machine
     machine.teardown()
 
@@ -864,6 +864,17 @@ def test_a_failure_belongs_to_the_source_that_was_pulled_REC_5() -> None:
         machine.people_delete(HELM)
         machine.a_registry_is_going_to_fail(SourceFault.INVALID_URL, 1, None, 0)
         machine.an_hour_passes_at_once()
+
+
+def test_an_operation_takes_up_the_source_that_an_instance_before_left_REC_9() -> None:
+    """`SEED=2405` found it: the world of these tests did not look for the source of the version that is asked for."""
+    with life(collects=True, seconds=0, source_type="oci", version="6.7.0") as machine:
+        machine.an_hour_passes_at_once()
+        machine.people_delete_the_instance(Propagation.ORPHAN, INSTANCE, 0)
+        machine.flux_is_removed(seconds=0, stays=False, whole=False)
+        machine.permissions_are_missing(set(), "6.5.0", 0, stays=False)
+        machine.an_hour_passes_at_once()
+        machine.an_operation_asks_for_more("6.7.0", None, 0)
 
 
 def test_an_operation_on_a_deleted_instance_asks_nothing_of_its_twin_REC_9() -> None:
