@@ -29,12 +29,11 @@ from purekube.controller.execute import PassRules
 from purekube.controller.reconcile import ReconcileResult, run_pass
 from purekube.ports import KubernetesEvent, PatchType
 from tests.support.instance_worlds import CLUSTER
-from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
-from vworkspace_core.api.release_override import ReleaseOverride
 from vworkspace_core.instances.context import Context, InstanceObserved, Settings
 from vworkspace_core.instances.observe import observe_live
 from vworkspace_core.instances.reconcile import reconcile

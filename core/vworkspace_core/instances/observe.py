@@ -8,7 +8,7 @@ from purekube.apimachinery.names import bounded_name, is_label_value
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, SECRET
 from purekube.controller.live_reads import LiveReads
 from purekube.ports import KubeApi
-from vworkspace_core.api.application_instance import ApplicationInstance, Mode
+from vworkspace_core.api.application_instance import ApplicationInstance, Mode, ReleaseOverride
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import (
     INSTANCE_UID,
@@ -17,7 +17,6 @@ from vworkspace_core.api.labels import (
     namespace_is_managed,
     namespace_is_terminating,
 )
-from vworkspace_core.api.release_override import ReleaseOverride
 from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, read_refs, watched_refs
 from vworkspace_core.instances.ownership import is_ours, own_labels

@@ -883,4 +883,4 @@ def test_an_operation_on_a_deleted_instance_asks_nothing_of_its_twin_REC_9() -> 
         machine.an_operation_asks_for_more(None, None, 0)
         machine.submit_a_twin({**PLAIN, "source_type": "oci"}, 0, stays=True)
         machine.people_delete_the_instance(Propagation.BACKGROUND, INSTANCE, 400)
-        assert machine.world.condition(TWIN, "Ready")[0] == "True"
+        assert machine.world.condition(TWIN, "Ready") == ("True", "HelmReleaseReady")
