@@ -866,6 +866,15 @@ def test_a_failure_belongs_to_the_source_that_was_pulled_REC_5() -> None:
         machine.an_hour_passes_at_once()
 
 
+def test_an_abandoned_instance_that_is_deleted_in_the_foreground_ends_REC_4() -> None:
+    """`SEED=2405` found it: the oracle took what the garbage collector did within a pass for the operator's deed."""
+    with life(collects=True) as machine:
+        machine.people_delete_the_instance(Propagation.FOREGROUND, INSTANCE, 1)
+        machine.people_abandon(INSTANCE)
+        machine.everybody_works(61)
+        assert machine.world.look(INSTANCE) is None
+
+
 def test_an_operation_takes_up_the_source_that_an_instance_before_left_REC_9() -> None:
     """`SEED=2405` found it: the world of these tests did not look for the source of the version that is asked for."""
     with life(collects=True, seconds=0, source_type="oci", version="6.7.0") as machine:
