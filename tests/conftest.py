@@ -115,9 +115,13 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The last line, too: it is the one that people see."""
+    """The last line, too: it is the one that people see.
+
+    The same folders, with `-k` for one test: Hypothesis also draws constants of the modules that were collected.
+    """
     if EFFORT.seed is not None:
-        again = f"make test-long SEED={EFFORT.seed} PYTEST_ARGS=…" if EFFORT.long else ""
+        folders = " ".join(terminalreporter.config.args)
+        again = f'make test-long SEED={EFFORT.seed} PYTEST_ARGS="{folders} -k …"' if EFFORT.long else ""
         terminalreporter.write_line(f"examples drawn with --hypothesis-seed={EFFORT.seed} {again}".rstrip())
 
 
