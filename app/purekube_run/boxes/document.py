@@ -15,7 +15,7 @@ from purekube.apimachinery.problems import Place, index, join
 from purekube.boxes.read import BoxProblem
 from purekube.boxes.templates import OPENING
 from purekube_run.process.command_line import CommandError
-from purekube_run.process.yaml_documents import composed, read_text
+from purekube_run.process.yaml_documents import TOO_DEEP, composed, problem_in, read_text
 from purekube_run.process.yaml_places import YamlPlaces
 
 LARGEST: Final = 4_000_000
@@ -71,21 +71,20 @@ def documents_of(path: str, text: str) -> list[MarkedDocument]:
         line = text[: error.position].count("\n") + 1
         raise UnreadableFile(Place(file=path, line=line), f"not valid YAML: {error.reason}") from error
     except (yaml.YAMLError, RecursionError) as error:
-        raise UnreadableFile(Place(file=path), "not valid YAML: it is nested too deeply") from error
+        raise UnreadableFile(Place(file=path), f"not valid YAML: {TOO_DEEP}") from error
     return [document for document in found if document.value is not None or document.problems]
 
 
 def _yaml_error(path: str, text: str, error: yaml.MarkedYAMLError) -> tuple[Place, str]:
     mark = error.problem_mark or error.context_mark
     place = Place(file=path) if mark is None else Place("", path, mark.line + 1, mark.column + 1)
-    what = " ".join(part for part in (error.context, error.problem) if part)
     around = text.split("\n")[max(place.line - 2, 0) : place.line] if place.line else []
     hint = ""
     if any(line.strip(" ").startswith("\t") for line in around):
         hint = ": a tab; indent with spaces"
     elif any(OPENING in line for line in around):
         hint = ': quote the expression: "${…}"; YAML takes it apart at {, }, a colon or a # otherwise'
-    return place, f"not valid YAML: {what}{hint}"
+    return place, f"not valid YAML: {problem_in(error)}{hint}"
 
 
 def _marked(path: str, text: str, node: yaml.Node, scalar: Any) -> MarkedDocument:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -27,7 +27,8 @@ _FLOAT_PATTERN = re.compile(
     r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
 )
 _DEEPEST = 100
-"""The maximum nesting of mappings and lists; libyaml has no limit, and crashes the process at some 50,000."""
+"""The maximum nesting of mappings and lists; libyaml before PyYAML 6.0.4 has none, and crashes at some 50,000."""
+TOO_DEEP: Final = "it is nested too deeply"
 _MOST_VALUES = 20_000
 """The maximum number of scalars, mappings and lists in a text from the cluster; each costs more than its characters."""
 _LONGEST_NUMBER = 80
@@ -87,13 +88,22 @@ def read_values(path: str) -> Iterator[tuple[str, Any]]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark is not None else 1
-        what = " ".join(part for part in (error.context, error.problem) if part)
-        raise CommandError(f"{shown}:{line}: not valid YAML: {what}") from error
+        raise CommandError(f"{shown}:{line}: not valid YAML: {problem_in(error)}") from error
     except yaml.reader.ReaderError as error:
         line = text.encode()[: error.position].count(b"\n") + 1
         raise CommandError(f"{shown}:{line}: not valid YAML: {error.reason}") from error
     except RecursionError as error:
-        raise CommandError(f"{shown}: not valid YAML: it is nested too deeply") from error
+        raise CommandError(f"{shown}: not valid YAML: {TOO_DEEP}") from error
+
+
+def problem_in(error: yaml.MarkedYAMLError) -> str:
+    """Return what `error` says of a text, without its place.
+
+    The libyaml of PyYAML 6.0.4 has a limit of its own on nesting, which it meets as it reads ahead of our check.
+    """
+    if error.problem == "exceeded maximum nesting depth":
+        return TOO_DEEP
+    return " ".join(part for part in (error.context, error.problem) if part)
 
 
 def parse_yaml(text: str) -> Any:
@@ -129,7 +139,7 @@ def _check_limits(text: str, most: int | None) -> None:
             raise _refused(event, f"a number of {len(event.value)} digits: an API server takes at most 64 bits")
         values += isinstance(event, yaml.NodeEvent)
         if depth > _DEEPEST:
-            raise _refused(event, "it is nested too deeply")
+            raise _refused(event, TOO_DEEP)
         if most is not None and values > most:
             raise _refused(event, f"it has more than {most} values")
 
