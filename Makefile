@@ -3,7 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # Many tests wait for a server or a process: twice as many workers as cores keep the cores busy.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print($(PER_CORE) * (os.cpu_count() or 1))')
+PER_CORE := 2
+# The slow ones wait most of their time: with two workers a core, 40 % of the cores' time is left.
+test-slow test-examiner: PER_CORE := 3
 # Whatever the environment says of bytecode, workers and the processes they start need not each compile everything.
 COMPILED := PYTHONDONTWRITEBYTECODE=
 # Where `make docs-site` works, beside the other environment: what it needs, nothing else does.
