@@ -42,7 +42,7 @@ _LOGS: Final = re.compile(r"\n\nLast Helm logs:.*", re.DOTALL)
 _GUESS: Final = re.compile(
     r' \(possibly because of ".*?" while trying to verify candidate authority certificate ".*?"\)'
 )
-"""What Go adds about a certificate that it does not trust: measured to be there in most runs, and not in all."""
+"""What Go adds about a certificate that it does not trust. It was not the same in two runs of one scenario."""
 _SIZE: Final = re.compile(r"of size \S+")
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 

@@ -190,7 +190,7 @@ class Turmoil(Simulation):
 
     def _with_operations(self, source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
         if source.metadata.name == INSTANCE.name:
-            observed = attrs.evolve(observed, override=self.override, withdrawn=frozenset(self.withdrawn))
+            observed = attrs.evolve(observed, withdrawn=frozenset(self.withdrawn))
         return reconcile(source, observed, context)
 
     # --- what is there --------------------------------------------------------------------------------------------
