@@ -65,6 +65,10 @@ class Actor:
     is_over: bool = False
     error: Exception | None = None
 
+    def __attrs_post_init__(self) -> None:
+        """Go up to the first request, so that an actor may be dropped at any time."""
+        self.step()
+
     def step(self) -> None:
         """Make the request that it stands before, and go on to the next; nothing where it is over."""
         if self.is_over:

@@ -26,6 +26,8 @@ _FLUX: Final = "helm-controller"
 _FLAPS: Final = ("False", "True", "Unknown", "True", "False", "True")
 _GARBAGE: Final = f"\x00\ufffd release failed: password={PASSWORD} " + "x" * 30_000
 _PHASE: Final = "Superposition"
+_INJECTED: Final = "Injected"
+"""The reason of a Ready that a fault has written."""
 """A phase that no engine knows."""
 _DEFINED: Final = (
     *(VELERO_BACKUP, WORKFLOW, VOLUME_SNAPSHOT, REPLICATION_SOURCE),
@@ -63,9 +65,9 @@ def _write_status(
 
 
 def _tell_the_truth(world: SimulatedWorld, ref: ObjectRef, live: Manifest) -> None:
-    """Write the true status again, unless the object has another one by now, and let Flux look at everything."""
+    """Write the true status again, unless Flux or another object has replaced the injected one, and wake Flux."""
     now = world.get(ref)
-    if now is not None and now["metadata"]["uid"] == live["metadata"]["uid"]:
+    if now is not None and now["metadata"]["uid"] == live["metadata"]["uid"] and _is_injected(now):
         true = live.get("status") or {}
         _write_status(world, ref, {key: true.get(key) for key in ("observedGeneration", "conditions")})
     if world.flux is not None:
@@ -73,11 +75,16 @@ def _tell_the_truth(world: SimulatedWorld, ref: ObjectRef, live: Manifest) -> No
     world.controllers.forget()
 
 
+def _is_injected(live: Manifest) -> bool:
+    """Report whether the object's Ready is one of a fault: where Flux has judged since, its status is the true one."""
+    return any(each["reason"] == _INJECTED for each in get_path(live, "status", "conditions") or ())
+
+
 def _ready(live: Manifest, status: str, generation: int, message: str) -> list[dict[str, Any]]:
     """Return the conditions of an object with another Ready."""
     others = [each for each in get_path(live, "status", "conditions") or () if each["type"] != "Ready"]
     moment = live["metadata"]["creationTimestamp"]
-    ready = {"type": "Ready", "status": status, "reason": "Injected", "message": message}
+    ready = {"type": "Ready", "status": status, "reason": _INJECTED, "message": message}
     return [{**ready, "lastTransitionTime": moment, "observedGeneration": max(0, generation)}, *others]
 
 

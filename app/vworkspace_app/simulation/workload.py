@@ -96,7 +96,11 @@ class SimulatedWorkload:
         self.world.note("people", f"{act.do} {act.name} {act.number}")
 
     def help_out(self) -> None:
-        """Do what is left to people once faults are over: retry what stalled, hand fields back, take releases over."""
+        """Do what is left to people once faults are over: retry what stalled, hand fields back, take releases over.
+
+        After a restore of etcd they also let the control plane offer open jobs again.
+        """
+        self.jobs.offer_again()
         for name, uid in self._stalled():
             if uid not in self._retried:
                 self._retried.add(uid)

@@ -167,6 +167,18 @@ class JobRequests:
     instance: Callable[[str, str, int], Mapping[str, Any]]
     space_of: Callable[[str], str]
     generations: dict[str, int] = attrs.field(factory=dict)
+    _offered_again: set[str] = attrs.field(factory=set, init=False)
+
+    def offer_again(self) -> None:
+        """Offer open jobs again after a restore of etcd, which may have lost the records of acknowledged ones."""
+        if self.world.restored_at == float("-inf"):
+            return
+        for job in self.world.control.jobs:
+            if job.open and job.acked_at is not None and job.id not in self._offered_again:
+                self._offered_again.add(job.id)
+                job.acked_at = job.offered_at = None
+                self.world.control.wake()
+                self.world.note("people", f"offer {job.id} again, since etcd was restored")
 
     def ask(self, act: Act) -> None:
         """Offer the job of an act."""

@@ -54,15 +54,24 @@ class UsedApprovals:
         entry = self.entries.get(_hashed(rid))
         return entry[0] if entry is not None else None
 
+    def covers(self, redemption: Redemption) -> bool:
+        """Report whether the approval is recorded as used, for as long as this redemption is valid."""
+        entry = self.entries.get(_hashed(redemption.rid))
+        return entry is not None and entry[1] >= int(redemption.expires.timestamp())
+
     def with_used(self, redemption: Redemption, now: datetime) -> "UsedApprovals":
         """Return the ledger with the approval added, without those that expired more than a day before `now`.
+
+        An approval that is used again keeps its holder, until the latest expiry that it was shown with.
 
         Raises UsedApprovalsFull if that would be more than `MOST_SPENT`.
         """
         entries = {
             rid: entry for rid, entry in self.entries.items() if entry[1] + _KEPT.total_seconds() >= now.timestamp()
         }
-        entries.setdefault(_hashed(redemption.rid), (redemption.uid, int(redemption.expires.timestamp())))
+        key, expires = _hashed(redemption.rid), int(redemption.expires.timestamp())
+        holder, known = entries.get(key, (redemption.uid, expires))
+        entries[key] = (holder, max(known, expires))
         if len(entries) > MOST_SPENT:
             raise UsedApprovalsFull(
                 f"{MOST_SPENT} approvals have been used that have not expired yet, and no more can be remembered: let"
@@ -114,7 +123,7 @@ class UsedApprovalStore:
         for _ in range(_TRIES):
             live = await self._live()
             before = UsedApprovals() if live is None else _read(live)
-            if before.holder_of(redemption.rid) is not None:
+            if before.covers(redemption):
                 return before
             after = before.with_used(redemption, now)
             if await self._written(live, after):

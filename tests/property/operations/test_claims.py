@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kubelab.inprocess import InProcessKube, run_sync
@@ -187,15 +187,22 @@ spendings = st.builds(Redemption, st.sampled_from("abcdef"), st.sampled_from(["u
 
 
 @given(st.lists(st.tuples(spendings, moments), max_size=12).map(lambda found: sorted(found, key=lambda one: one[1])))
+@example(
+    [  # an approval given again with a later expiry was forgotten by the first one, while it was still remembered
+        (Redemption("b", "u1", NOW), NOW),
+        (Redemption("b", "u1", NOW + timedelta(hours=20)), NOW),
+        (Redemption("a", "u1", NOW), NOW + timedelta(hours=25)),
+        (Redemption("b", "u2", NOW + timedelta(hours=20)), NOW + timedelta(hours=26)),
+    ]
+)
 def test_an_approval_that_has_not_expired_has_one_holder_for_good(found: list[tuple[Redemption, datetime]]) -> None:
     used_approvals, holders = UsedApprovals(), dict[str, tuple[str, datetime]]()
     for redemption, now in found:
         used_approvals = used_approvals.with_used(redemption, now)
-        known = holders.get(redemption.rid)
-        if known is None or known[1] + timedelta(days=2) < now:
-            holders[redemption.rid] = (str(used_approvals.holder_of(redemption.rid)), redemption.expires)
-        for rid, (holder, expires) in holders.items():
-            assert expires < now or used_approvals.holder_of(rid) == holder
+        kept = {rid: known for rid, known in holders.items() if known[1] + timedelta(days=1) >= now}
+        holder, expires = kept.get(redemption.rid, (redemption.uid, redemption.expires))
+        holders = kept | {redemption.rid: (holder, max(expires, redemption.expires))}
+        assert {rid: used_approvals.holder_of(rid) for rid in holders} == {rid: known[0] for rid, known in holders.items()}
 
 
 def test_the_ledger_is_bounded_and_makes_room_only_of_what_has_ended_RUN_11() -> None:
@@ -218,6 +225,10 @@ def test_the_ledger_outlives_the_process_and_a_lost_race() -> None:
     assert run_sync(first.redeem(mine, NOW)).holder_of("rid") == "mine"
     assert run_sync(second.redeem(theirs, NOW)).holder_of("rid") == "mine"
     assert run_sync(second.redeem(Redemption("other", "theirs", NOW), NOW)).holder_of("other") == "theirs"
+    later = Redemption("rid", "theirs", NOW + timedelta(hours=1))
+    assert not run_sync(first.read()).covers(later)
+    assert run_sync(second.redeem(later, NOW)).covers(later), "given again with a later expiry"
+    assert run_sync(first.read()).holder_of("rid") == "mine"
     assert run_sync(UsedApprovalStore(kube, "ops").read()).holder_of("rid") == "mine"
 
     ref = ObjectRef(SECRETS, "ops", LEDGER_SECRET)
