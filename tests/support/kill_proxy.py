@@ -26,8 +26,8 @@ __all__ = ["Killer", "killing"]
 
 _UNCOUNTED = ("/leases", "/clusters/", "/apis/events.k8s.io/", "/api/agent/events")
 _WAITING = "GET /api/agent/jobs #1"
-_VARIES = re.compile(r"(?<=/vworkspace-job-)[0-9a-f]{40}|(?<=/job-)[0-9]+|(?<=-)[0-9]+(?=/|$)")
-"""Keys, ids of jobs, and the numbers at the end of names."""
+_VARIES = re.compile(r"(?<=/vworkspace-job-)[0-9a-f]{40}|(?<=/job-)[0-9]+|(?<=-)[0-9]+(?=(?:-[0-9a-f]{8})?(?:/|$))")
+"""Keys, ids of jobs, and the numbers at the end of names, where the hash of a chart's source may follow."""
 
 
 @attrs.define(eq=False)

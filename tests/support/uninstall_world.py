@@ -94,6 +94,13 @@ class Actor:
         self.is_over = True
 
 
+def _names_of_inputs(release: Manifest) -> Iterator[str]:
+    """The names of the chart's source and of the objects with values that a HelmRelease reads."""
+    for path in (("chartRef",), ("chart", "spec", "sourceRef")):
+        yield str(get_path(release, "spec", *path, "name"))
+    yield from (str(values["name"]) for values in get_path(release, "spec", "valuesFrom") or ())
+
+
 class Uninstalling(Simulation):
     """A cluster with three applications that run, installed as `manifests --namespace` says."""
 
@@ -141,12 +148,18 @@ class Uninstalling(Simulation):
         return {str(metadata(manifest)["uid"]): manifest for manifest in found}
 
     def doomed(self) -> Iterator[tuple[Kind, Manifest]]:
-        """Downstream objects that a garbage collector takes next: all that owned them has gone."""
+        """Releases, and what they install from, that a garbage collector takes next: all that owned them has gone.
+
+        A source that no release names is none of them: a pass that stopped before its apply may create one late.
+        """
         there = self.instances()
+        releases = run_sync(self.admin.list(HELM_RELEASE, namespace=NS)).items
+        named = {name for release in releases for name in _names_of_inputs(release)}
         for kind in DOWNSTREAM_KINDS:
             for manifest in run_sync(self.admin.list(kind, namespace=NS)).items:
                 owners = [owner["uid"] for owner in metadata(manifest).get("ownerReferences") or ()]
-                if owners and not any(uid in there for uid in owners):
+                is_needed = kind == HELM_RELEASE or metadata(manifest)["name"] in named
+                if is_needed and owners and not any(uid in there for uid in owners):
                     yield kind, manifest
 
     def has_definitions(self) -> bool:

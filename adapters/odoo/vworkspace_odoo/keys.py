@@ -15,7 +15,8 @@ from joserfc.jwk import ECKey, OKPKey
 
 from purekube.apimachinery.errors import Invalid
 
-_PEM: Final = re.compile(r"-----BEGIN ([A-Z ]+)-----.+?-----END \1-----", re.DOTALL)
+# No block contains the beginning of another: without that, a file of beginnings alone would take quadratic time.
+_PEM: Final = re.compile(r"-----BEGIN ([A-Z ]+)-----(?:(?!-----BEGIN ).)+?-----END \1-----", re.DOTALL)
 _LONGEST: Final = 65_536
 _MOST: Final = 16
 

@@ -202,7 +202,9 @@ def test_an_approval_that_has_not_expired_has_one_holder_for_good(found: list[tu
         kept = {rid: known for rid, known in holders.items() if known[1] + timedelta(days=1) >= now}
         holder, expires = kept.get(redemption.rid, (redemption.uid, redemption.expires))
         holders = kept | {redemption.rid: (holder, max(expires, redemption.expires))}
-        assert {rid: used_approvals.holder_of(rid) for rid in holders} == {rid: known[0] for rid, known in holders.items()}
+        assert {rid: used_approvals.holder_of(rid) for rid in holders} == {
+            rid: known[0] for rid, known in holders.items()
+        }
 
 
 def test_the_ledger_is_bounded_and_makes_room_only_of_what_has_ended_RUN_11() -> None:

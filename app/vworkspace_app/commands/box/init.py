@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from purekube_run.process.command_line import USAGE, CommandError
 
 KIND: Final = (re.compile(r"[A-Z][A-Za-z0-9]{0,39}"), "WebApp")
-GROUP: Final = (re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+"), "example.com")
+GROUP: Final = (re.compile(r"\A[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+"), "example.com")
 PLURAL: Final = (re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?"), "webapps")
 PROJECT: Final = (re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?"), "shops")
 
