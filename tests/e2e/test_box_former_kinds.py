@@ -4,6 +4,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from purekube.apimachinery.manifest import ObjectRef, get_path, metadata
@@ -160,6 +161,7 @@ def test_an_abandoned_object_is_not_let_go_before_all_that_it_has_may_be_looked_
     in_process(story, QUICK, rbac=True)
 
 
+@pytest.mark.slow
 def test_former_takes_kinds_as_the_message_says_them_and_nothing_else(tmp_path: Path) -> None:
     file, _ = without_edge(tmp_path)
     for wrong in ("Ingress", "a b", "Job/jobs.v1.batch Ingress/ingresses.v1.networking.k8s.io"):

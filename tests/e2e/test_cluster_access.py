@@ -137,8 +137,8 @@ def asked(url: str, token: str = "", body: Any = None) -> int:
     [
         ("", ": holds no token"),
         ("only-a-token\n", ":1: give token,user,uid"),
-        (",user,uid\n", ":1: give token,user,uid"),
-        ("t,a,1\nt,b,2\n", ":2: the token is there twice"),
+        pytest.param(",user,uid\n", ":1: give token,user,uid", marks=pytest.mark.slow),
+        pytest.param("t,a,1\nt,b,2\n", ":2: the token is there twice", marks=pytest.mark.slow),
     ],
 )
 def test_a_token_file_that_is_none_is_told_in_one_line(text: str, why: str, tmp_path: Path) -> None:

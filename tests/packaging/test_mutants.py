@@ -82,6 +82,7 @@ def test_a_probe_is_set_by_its_statement_and_by_no_other() -> None:
     assert module.judged.__doc__ == "Say what a value is."
 
 
+@pytest.mark.slow
 def test_mutants_of_the_core_compile_and_leave_the_original_as_it_is(everywhere: list[Place]) -> None:
     for place in random.Random(1).sample(everywhere, 40):
         before = place.site.text

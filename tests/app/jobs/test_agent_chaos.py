@@ -246,6 +246,6 @@ class Chaos(RuleBasedStateMachine):
             assert (live is not None) == (newest % 2 == 1), (newest, mine)
 
 
-@in_chunks(10)
+@in_chunks(6)
 def test_every_fault_of_both_wires_then_peace_PULL_4(chunk: int, runs: int) -> None:
     attack(Chaos, chunk, runs)

@@ -124,6 +124,6 @@ class Chaos(RuleBasedStateMachine):
         assert {condition["observedGeneration"] for condition in conditions.values()} == {meta["generation"]}
 
 
-@in_chunks(10)
+@in_chunks(6)
 def test_every_reconciler_and_watcher_ends_at_the_last_state(chunk: int, runs: int) -> None:
     attack(Chaos, chunk, runs)

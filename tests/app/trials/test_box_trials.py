@@ -34,8 +34,8 @@ def test_the_scenarios_of_the_examples_hold(name: str) -> None:
 
 @pytest.mark.parametrize("name", BOX_NAMES)
 def test_laws_hold_on_objects_drawn_from_the_crd(name: str) -> None:
-    """A few: `box test` tries many, and its seed brings one back."""
-    assert [broken for number in range(2) if (broken := try_example(example(name), (), number, 1))] == []
+    """One: `box test` tries many, and its seed brings one back."""
+    assert not try_example(example(name), (), 0, 1)
 
 
 @pytest.mark.slow

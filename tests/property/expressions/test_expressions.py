@@ -138,7 +138,7 @@ def calls() -> Iterator[str]:
 
 @pytest.mark.parametrize("text", [*calls(), "self + a", "self - a", "self * a", "self / a", "self % a", "-self"])
 @given(values=st.lists(JSON, min_size=5, max_size=5))
-@settings(max_examples=effort(0.4))
+@settings(max_examples=effort(0.2))
 def test_every_function_answers_any_value_with_a_value_or_a_failure(text: str, values: list[Any]) -> None:
     names = ("self", "a", "b", "c", "d")
     environment = Environment(dict.fromkeys(names, DYN))
