@@ -146,6 +146,9 @@ class PageSite:
     further: Callable[[], Sequence[ScreenSource]]
     access: ViewerRule | None = None
     controllers: Sequence[Any] = ()
+    settings: OperatorSettings = attrs.field(
+        factory=lambda: OperatorSettings(Settings(cluster_id=CLUSTER), namespace=OWN_NS)
+    )
     mask: SecretMask = attrs.field(factory=SecretMask)
     url: str = ""
     page: OperatorPage = attrs.field(factory=OperatorPage)
@@ -208,7 +211,7 @@ class PageSite:
         manager = Manager(
             api,
             clock,
-            OperatorSettings(Settings(cluster_id=CLUSTER), namespace=OWN_NS),
+            self.settings,
             agent=agent if self.works else None,
             election=Election() if self.works else Election(elected=anyio.sleep_forever),
             telemetry=PageTelemetry(LogOnly(), self.page, clock),
@@ -228,10 +231,11 @@ def page_site(
     access: ViewerRule | None = None,
     controllers: Sequence[Any] = (),
     crds: Sequence[Manifest] = (),
+    **settings: Any,
 ) -> Iterator[PageSite]:
     """An API server with our kinds, Flux's and those of `boxes`, and an operator whose page is served.
 
-    `controllers` are reconcilers in Python, of kinds whose `crds` are installed.
+    `controllers` are reconcilers in Python, of kinds whose `crds` are installed. `settings` are the operator's.
     """
     installed = [*crd_manifests(), *(box.crd for box in boxes if box.crd), *crds]
     cluster = EmbeddedCluster.start(installed, ("flux", "workloads") if boxes else ("flux",))
@@ -250,6 +254,7 @@ def page_site(
             if simulator is not None:
                 stack.callback(portal.start_task_soon(simulate, cluster.server, simulator).cancel)
         site = PageSite(cluster, control, portal, works, boxes, lambda: further(site), access, controllers)
+        site.settings = attrs.evolve(site.settings, **settings)
         site.start()
         try:
             yield site

@@ -15,6 +15,7 @@ from vworkspace_core.jobs.events import condition_events, heartbeat, phase_event
 from vworkspace_core.jobs.result import SUCCEEDED, JobOutcome, JobResult, Reason
 from vworkspace_core.jobs.state import AppliedRef
 from vworkspace_core.jobs.steps import progress, result_body, waiting_body
+from vworkspace_core.overview.page_paths import page_link
 from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPlane
 from vworkspace_fake.controlplane.refusals import error_body
 from vworkspace_fake.controlplane.sealing import Sealing
@@ -45,11 +46,12 @@ def produced() -> Mapping[str, Any]:
 def _reports() -> dict[str, Any]:
     applied = AppliedRef(ObjectRef(APPLICATION_INSTANCE, NAMESPACE, NAME), LIVE["metadata"]["uid"], 1)
     held = "kubectl-edit holds .spec.chart.version"
+    hooks = JobResult.failed("HelmReleaseFailed", "post-upgrade hooks failed")
     return {
         "status": progress(INSTALLING, NOW),
         "status-waiting": waiting_body("ApplicationInstance org-myteam/nextcloud-myteam is being deleted", NOW),
         "result-succeeded": result_body(SUCCEEDED, applied, NOW),
-        "result-failed": result_body(JobResult.failed("HelmReleaseFailed", "post-upgrade hooks failed"), applied, NOW),
+        "result-failed": result_body(hooks, applied, NOW, page_link("https://ops.example.com", applied.ref)),
         "result-noop": result_body(JobResult(JobOutcome.NOOP), applied, NOW),
         "result-expired": result_body(JobResult(JobOutcome.NOOP, "expired"), None, NOW),
         "result-conflict": result_body(JobResult.of(JobOutcome.CONFLICT, Reason.FIELD_CONFLICT, held), None, NOW),

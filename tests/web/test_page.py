@@ -11,6 +11,7 @@ import pytest
 
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.controller.shard import Shard
 from purekube.ports import KubeApi
 from purekube.reconcilers import Reconciler, Request, Result
 from tests.support.box_site import example
@@ -114,6 +115,30 @@ def test_every_view_says_that_it_shows_the_whole_cluster_whoever_looks_SEE_3(sit
     for path in ("/", "/?dense=1", "/timeline", "/operator", "/nothing"):
         footer = next(element.text for element in elements(site.get(path).text) if element.tag == "footer")
         assert "shows the whole cluster, every namespace, to everyone who may open it" in footer, path
+
+
+@pytest.mark.parametrize(
+    ("shard", "works", "shown"),
+    [
+        (
+            Shard(1, 3),
+            False,
+            "only shard 1/3, its share of the namespaces (each of the 3 shards has a page of its own)",
+        ),
+        (
+            Shard(0, 3),
+            True,
+            "Clusters of every namespace, and what was made of them in shard 0/3 (each of the 3 shards",
+        ),
+    ],
+)
+def test_the_page_of_a_shard_says_which_part_it_shows_SEE_3(shard: Shard, works: bool, shown: str) -> None:
+    with page_site(works=works, shard=shard) as site:
+        for path in ("/", "/nothing"):
+            found = {element.tag: element.text for element in elements(site.get(path).text)}
+            assert shown in found["footer"], path
+            assert "whole cluster" not in found["footer"], path
+            assert f"shard {shard}" in found["header"], "also at the top, where the counts are read"
 
 
 def test_filters_are_links_that_keep_the_others_SEE_3(site: PageSite) -> None:
@@ -313,6 +338,18 @@ def test_a_secret_is_in_no_page_and_in_no_event_SEE_3() -> None:
             assert "canary" not in page.text, path
             with Follower(site.url, path) as follower:
                 assert "canary" not in str(follower.next().data), path
+
+
+def test_the_result_of_a_job_leads_to_the_page_of_its_object_SEE_3() -> None:
+    base = "https://ops.example.com"
+    with page_site(works=True, page_url=base) as site:
+        job = site.control.enqueue(CLUSTER, kind="apply", payload=instance("shop"), idempotency_key="A/x/shop@1")
+        limit = time.monotonic() + PATIENCE
+        while job.result is None:
+            assert time.monotonic() < limit, job
+            time.sleep(0.02)
+        assert (job.result["outcome"], job.result["pageUrl"]) == ("succeeded", f"{base}{OBJECT}/shop")
+        assert "HelmReleaseReady" in eventually(site, job.result["pageUrl"].removeprefix(base), "Ready")
 
 
 # --- who may look ----------------------------------------------------------------------------------------------------

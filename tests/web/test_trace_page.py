@@ -51,6 +51,7 @@ def test_each_moment_shows_how_everything_stood_then_SEE_3(file: Path) -> None:
         at for at, moment in enumerate(trace.moments) if any(node.state == "Held" for node in moment.object_graph.nodes)
     )
     with served(file) as url:
+        assert "this page shows one recorded run, to everyone" in get(url, "/").text
         assert "Held" in graph(get(url, f"/?at={number}").text)
         assert [get(url, path).status for path in ("/?at=x", "/?at=99999", "/?at=-1", "/elsewhere")] == [
             200,

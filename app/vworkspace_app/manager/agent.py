@@ -1,6 +1,7 @@
 """The agent as the manager runs it: its options, and its subscriptions to caches, Cluster objects and credentials."""
 
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Final
 
 import anyio
@@ -28,6 +29,7 @@ from vworkspace_core.jobs.job_store import JobStore
 from vworkspace_core.jobs.payload_security import PayloadOpener, in_force, required_by
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.operations.parameters import template_problems
+from vworkspace_core.overview.page_paths import page_link
 
 _TOGETHER: Final = 64
 """The number of objects that are handled before other tasks get a turn."""
@@ -77,7 +79,7 @@ class ManagedAgent:
             kube=api,
             store=options.store,
             clock=clock,
-            scope=JobScope(self._cluster_id, self._admit),
+            scope=JobScope(self._cluster_id, self._admit, link=partial(page_link, settings.page_url)),
             random=random,
             settings=options.settings,
             reread=options.reread,

@@ -8,7 +8,7 @@ import attrs
 
 from purekube.apimachinery.manifest import Kind
 from vworkspace_app.page.rendering import clip
-from vworkspace_app.page.screens import Heard, Screen, ScreenPart, Tab
+from vworkspace_app.page.screens import Extent, Heard, Screen, ScreenPart, Tab
 from vworkspace_core.overview.object_graph import ObjectGraph, ObjectGraphNode, walk
 from vworkspace_core.overview.severity import Severity, urgency
 from vworkspace_core.overview.trace import Moment, Trace
@@ -212,6 +212,11 @@ class TracePage:
     def tabs(self) -> Sequence[Tab]:
         """The only tab."""
         return _TABS
+
+    @property
+    def extent(self) -> Extent:
+        """The recorded run."""
+        return Extent("one recorded run")
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:
         """Do nothing, because a trace never changes."""

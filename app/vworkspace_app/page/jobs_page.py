@@ -8,7 +8,7 @@ import attrs
 
 from vworkspace_app.page.loops import OtherLoop
 from vworkspace_app.page.operator_page import timeline_part
-from vworkspace_app.page.screens import Heard, Screen, ScreenPart, Tab
+from vworkspace_app.page.screens import Extent, Heard, Screen, ScreenPart, Tab
 from vworkspace_core.overview.job_list import MOST_LINES, JobLine, event_entry, job_entries, job_line
 from vworkspace_core.overview.timeline import TimelineEntry, last_entries
 
@@ -35,6 +35,11 @@ class JobsPage:
     def tabs(self) -> Sequence[Tab]:
         """The only tab."""
         return (Tab("jobs", "Control plane", self.path.removeprefix("/")),)
+
+    @property
+    def extent(self) -> Extent:
+        """All jobs."""
+        return Extent("every job of this control plane")
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:
         """Do nothing, as there are no notifications: the lists are read every second while the page is open."""

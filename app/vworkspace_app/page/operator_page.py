@@ -16,6 +16,7 @@ from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_REL
 from purekube.apimachinery.secret_material import safe
 from purekube.controller.informer.changes import CacheChange
 from purekube.controller.informer.messages import InformerPhase
+from purekube.controller.shard import WHOLE
 from purekube.ports import Clock
 from purekube_run.controller.informer_stats import InformerStats
 from vworkspace_app.jobs.agent import Agent
@@ -24,7 +25,7 @@ from vworkspace_app.page.drawing import graph_part
 from vworkspace_app.page.lanes import lane_query, lanes_part
 from vworkspace_app.page.loops import OtherLoop
 from vworkspace_app.page.object_index import ListIndex
-from vworkspace_app.page.screens import Heard, Screen, ScreenPart, Tab, list_query
+from vworkspace_app.page.screens import Extent, Heard, Screen, ScreenPart, Tab, list_query
 from vworkspace_app.page.surroundings import (
     CachedObject,
     list_informers,
@@ -90,6 +91,11 @@ class OperatorPage:
     def tabs(self) -> Sequence[Tab]:
         """The tabs of the navigation."""
         return _TABS
+
+    @property
+    def extent(self) -> Extent:
+        """The namespaces of the operator's shard."""
+        return Extent("nothing yet") if self._attached is None else extent_of(self._attached.components)
 
     def attach(self, components: Components, clock: Clock) -> None:
         """Observe these components from now on. Call it once on their event loop, before anything runs."""
@@ -207,6 +213,18 @@ async def _cached(components: Components, resource: str, namespace: str | None, 
         if passes.watches.own.kind.crd_name == resource:
             return await of_controller(passes, namespace, name)
     return None
+
+
+def extent_of(components: Components) -> Extent:
+    """Return what a process shows: the cluster or its shard, and with an agent our kinds of every namespace."""
+    shard = components.shard
+    if shard == WHOLE:
+        return Extent("the whole cluster, every namespace")
+    others = f"each of the {shard.count} shards has a page of its own"
+    if components.agent is None:
+        return Extent(f"only shard {shard}, its share of the namespaces ({others})", f"shard {shard}")
+    kinds = "instances, Operations and Clusters of every namespace"
+    return Extent(f"{kinds}, and what was made of them in shard {shard} ({others})", f"shard {shard}")
 
 
 # --- the parts of screens --------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from purekube.apimachinery.timestamps import format_time
 from vworkspace_app import VERSION
-from vworkspace_app.page.screens import Screen, ScreenPart, Tab, list_path, root_of
+from vworkspace_app.page.screens import Extent, Screen, ScreenPart, Tab, list_path, root_of
 from vworkspace_core.overview.page_paths import object_path
 from vworkspace_core.overview.severity import Severity, severity_of
 from vworkspace_core.overview.summary import OverviewState
@@ -125,7 +125,7 @@ class Renderer:
             f"{root}assets/icon-{screen.severity}.svg?{self._assets}",
         )
 
-    def page(self, screen: Screen, rendered: RenderedScreen, path: str, view: str) -> str:
+    def page(self, screen: Screen, rendered: RenderedScreen, path: str, view: str, extent: Extent) -> str:
         """Return the whole HTML document. `view` is the URL at which the browser follows its changes."""
         return self._environment.get_template("page.html").render(
             root=root_of(path),
@@ -133,11 +133,13 @@ class Renderer:
             parts=[Markup(part.html) for part in rendered.parts.values()],
             view=view,
             rendered=rendered,
+            extent=extent,
         )
 
-    def message(self, path: str, title: str, text: str) -> str:
+    def message(self, path: str, title: str, text: str, extent: Extent) -> str:
         """Return an HTML document with a single message, such as an error and its remedy."""
-        return self._environment.get_template("message.html").render(root=root_of(path), title=title, text=text)
+        template = self._environment.get_template("message.html")
+        return template.render(root=root_of(path), title=title, text=text, extent=extent)
 
     def _part(self, part: ScreenPart, root: str) -> RenderedPart:
         template = self._environment.get_template(part.template)

@@ -81,6 +81,14 @@ class Tab:
     path: str
 
 
+@attrs.frozen
+class Extent:
+    """The part of the world that a site shows, as a phrase; `mark` is a word for it next to the site's name."""
+
+    phrase: str
+    mark: str = ""
+
+
 Heard: TypeAlias = Callable[[str | None], None]
 """A callback for a change in a namespace (None: cluster-wide), called in any thread. Must not block."""
 
@@ -91,6 +99,11 @@ class ScreenSource(Protocol):
     @property
     def tabs(self) -> Sequence[Tab]:
         """The tabs of the navigation."""
+        ...
+
+    @property
+    def extent(self) -> Extent:
+        """The part of the world that is shown."""
         ...
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
@@ -116,6 +129,12 @@ class CombinedSource:
     def tabs(self) -> Sequence[Tab]:
         """The tabs of all sources."""
         return [tab for source in self._sources for tab in source.tabs]
+
+    @property
+    def extent(self) -> Extent:
+        """The extents of all sources."""
+        extents = [source.extent for source in self._sources]
+        return Extent(" and ".join(extent.phrase for extent in extents), "".join(extent.mark for extent in extents))
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
         """Return the screen of the first source that has one."""

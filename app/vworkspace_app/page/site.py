@@ -148,10 +148,10 @@ class Site:
             return self._message(path, 404, "Not found", "Nothing of that name is here; it may have been deleted.")
         view = path + (f"?{request.url.query}" if request.url.query else "")
         drawn = self._renderer.screen(screen, path)
-        return HTMLResponse(self._hide(self._renderer.page(screen, drawn, path, view)))
+        return HTMLResponse(self._hide(self._renderer.page(screen, drawn, path, view, self._source.extent)))
 
     def _message(self, path: str, status: int, title: str, text: str) -> Response:
-        return HTMLResponse(self._renderer.message(path, title, text), status)
+        return HTMLResponse(self._renderer.message(path, title, text, self._source.extent), status)
 
     async def _events(self, request: Request) -> Response:
         view = request.query_params.get("view", "/")

@@ -182,7 +182,9 @@ class RunSettings:
         " those of an Ingress.",
     )
     page_url: str = setting(
-        URL, "", "Base URL under which people reach the page, for links to it in notices, alerts and warning Events."
+        URL,
+        "",
+        "Base URL under which people reach the page, for links in notices, alerts, job results and warning Events.",
     )
     notify_url: str = setting(
         URL, "", "Where a CloudEvent is sent when something begins to want a person, and when it no longer does."

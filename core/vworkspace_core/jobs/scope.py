@@ -27,15 +27,25 @@ _KINDS: Final = (own_kinds.APPLICATION_INSTANCE, own_kinds.OPERATION)
 _KEPT: Final = ("name", "namespace", "labels", "annotations")
 Admission = Callable[[Manifest], Iterable[Problem]]
 """Admission rules of one manifest: every problem with its path, none if it is valid (RUN-6)."""
+Link = Callable[[ObjectRef], str]
+"""A function that returns the URL of an object's page; empty if there is none."""
+
+
+def _no_link(ref: ObjectRef) -> str:
+    return ""
 
 
 @attrs.frozen
 class JobScope:
-    """The cluster for which jobs are accepted, the rules that judge them, and the keys for their payloads."""
+    """The cluster for which jobs are accepted, the rules that judge them, and the keys for their payloads.
+
+    Results name the page of their object by `link`.
+    """
 
     cluster_id: str
     admission: Admission = attrs.field(default=rules, repr=False)
     security: Security = attrs.field(factory=Security)
+    link: Link = attrs.field(default=_no_link, repr=False)
 
     @property
     def cluster_label(self) -> str:

@@ -14,7 +14,7 @@ from purekube.controller.backoff import LONGEST_RETRY, Backoff, LogLevel, LogNot
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.object_status import can_still_start, conditions_of, phase_of, summary_of, unsettled_reason
 from vworkspace_core.jobs.result import JobResult, Reason
-from vworkspace_core.jobs.scope import JobScope
+from vworkspace_core.jobs.scope import DeleteTask, JobScope
 from vworkspace_core.jobs.state import AppliedRef, JobStage, JobState, may_have_had_effect, tombstone_of
 
 _TOLD = ("type", "status", "reason", "message", "lastTransitionTime", "observedGeneration")
@@ -46,14 +46,14 @@ def condition_body(condition: Mapping[str, Any]) -> dict[str, Any]:
     return body
 
 
-def result_body(result: JobResult, applied: AppliedRef | None, now: datetime) -> dict[str, Any]:
-    """Return the body of `POST jobs/<id>/result`."""
+def result_body(result: JobResult, applied: AppliedRef | None, now: datetime, page: str = "") -> dict[str, Any]:
+    """Return the body of `POST jobs/<id>/result`. `page` is the URL of the object's page, if it has one."""
     body: dict[str, Any] = {"outcome": result.outcome.value, "timestamp": format_time(now)}
     if result.error:
         body["error"] = result.error
     if applied is not None:
         body["appliedRef"] = _applied_ref(applied)
-    return body
+    return {**body, "pageUrl": page} if page else body
 
 
 def _applied_ref(applied: AppliedRef) -> dict[str, Any]:
@@ -133,7 +133,12 @@ def settle(job: JobState, result: JobResult, at: JobStepContext) -> JobStep:
     ended = clear(
         job, stage=JobStage.ANSWERING, result=result, latest=None, writing=None, written=None, recheck_at=None
     )
-    return ended, (m.PostResult(job.id, result_body(result, job.applied, at.server_now)),)
+    return ended, (m.PostResult(job.id, result_body(result, job.applied, at.server_now, _page(job, at.scope))),)
+
+
+def _page(job: JobState, scope: JobScope) -> str:
+    """Return the URL of the page of the object that the job applied; empty for a deletion."""
+    return "" if job.applied is None or isinstance(job.task, DeleteTask) else scope.link(job.applied.ref)
 
 
 def supersede(job: JobState, by: JobState, at: JobStepContext) -> JobStep:

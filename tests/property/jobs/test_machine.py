@@ -3,8 +3,10 @@
 import copy
 from collections import defaultdict
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -20,6 +22,7 @@ from vworkspace_core.api import labels
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.state import JobStage
+from vworkspace_core.overview.page_paths import page_link
 from vworkspace_fake.controlplane import JobEntry
 
 READY = condition("Ready", "True", "HelmReleaseReady")
@@ -143,6 +146,20 @@ def test_a_failure_is_told_with_its_reason_and_redacted() -> None:
 
     assert outcome(job) == ("failed", "HelmReleaseFailed: token=***")
     assert job.result["appliedRef"]["generation"] == 1
+
+
+def test_a_result_names_the_page_of_its_object_and_that_of_a_deletion_none_PULL_3() -> None:
+    world = World()
+    link = partial(page_link, "https://ops.example.com/")
+    world.state = attrs.evolve(world.state, scope=attrs.evolve(world.state.scope, link=link))
+    applied = enqueue(world)
+    world.settle()
+    deleted = enqueue_delete(world, 2)
+    world.settle()
+
+    address = f"/object/applicationinstances.apps.vworkspace.io/org-myteam/{NAME}"
+    assert applied.result["pageUrl"] == f"https://ops.example.com{address}"
+    assert (outcome(deleted), "pageUrl" in deleted.result) == (("succeeded", ""), False)
 
 
 def test_replays_of_a_key_are_noop_whether_the_tombstone_or_the_object_remembers_PULL_3() -> None:

@@ -34,6 +34,8 @@ def check_result(body: Any) -> list[str]:
         problems.append(f"error: is required with outcome {outcome}")
     if outcome == "succeeded" and error:
         problems.append("error: must be absent with outcome succeeded")
+    if not isinstance(body.get("pageUrl", ""), str):
+        problems.append("pageUrl: must be a string")
     return [*problems, *_applied_ref(body.get("appliedRef"))]
 
 
