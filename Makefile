@@ -19,6 +19,8 @@ CHANGED ?=
 MUTANTS ?= 100
 # PART=kubelab, purekube or product takes the tests of one part alone, for `make test` and `make test-all`.
 PART ?=
+# How many of the seeded operators `make test-examiner` takes, others each time; without SAMPLE all.
+SAMPLE ?=
 # COUNTED=1 counts the branches that tests take, for `make coverage-report`.
 PYTEST = PYTHONHASHSEED=0 $(COMPILED) $(BIN)/python $(if $(COUNTED),-m coverage run) -m pytest --workers $(WORKERS) $(if $(PART),--part $(PART))
 # For `make cluster` and `make test-cluster`: --with flux,argo, --oldest, --keep.
@@ -74,8 +76,8 @@ test-all: $(VENV)/.dev  ## the same with the slow ones, which start processes or
 test-slow: $(VENV)/.dev  ## the slow ones alone, without the seeded operators of `make test-examiner`
 	@$(PYTEST) -m "slow and not installs and not seeded"
 
-test-examiner: $(VENV)/.dev  ## operators with seeded defects, and one of kopf, examined by `conformance operator`
-	@$(PYTEST) -m seeded tests/conformance
+test-examiner: $(VENV)/.dev  ## operators with seeded defects, and one of kopf, examined by `conformance operator`; SAMPLE=12: so many of them
+	@$(PYTEST) -m seeded tests/conformance $(if $(SAMPLE),--sample $(SAMPLE))
 
 test-long: $(VENV)/.dev  ## an hour of new examples from a seed that is printed; MINUTES and SEED set both
 	@$(COMPILED) $(BIN)/python -m pytest --workers $(WORKERS) \

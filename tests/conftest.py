@@ -45,6 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--on-server", action="store_true", help="only tests that use the API server of KUBEBUILDER_ASSETS"
     )
+    parser.addoption("--sample", type=int, help="so many of the tests, others in each run")
     parser.addoption("--workers", type=int, default=0, help="how many processes run the tests; 0: the one of pytest")
     parser.addoption("--minutes", type=float, default=60, help="with --long: no test begins after so many minutes")
 
@@ -133,6 +134,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     note(item)
 
 
+@pytest.hookimpl(trylast=True)  # after -m and -k
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is slow where nobody asked for it, and begin with tests that wait.
 
@@ -144,6 +146,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _keep(config, items, lambda item: item.get_closest_marker("slow") is None)
     if config.getoption("--on-server"):
         _keep(config, items, uses_server)
+    if (count := config.getoption("--sample")) is not None:
+        sample = set(random.SystemRandom().sample(items, min(count, len(items))))
+        _keep(config, items, sample.__contains__)
     if EFFORT.long:
         random.Random(EFFORT.seed).shuffle(items)
     else:

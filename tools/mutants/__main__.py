@@ -3,6 +3,7 @@
     python -m tools.mutants                   100 mutants, drawn evenly by statement
     python -m tools.mutants --mutants 320 --seed 7
     python -m tools.mutants --changed main    statements that differ from main
+    python -m tools.mutants --minutes 5       as many as begin within five minutes
     python -m tools.mutants --at core/purekube/graph/owner.py:31
     python -m tools.mutants --unreached       statements that no test reaches
 
@@ -11,11 +12,13 @@ is unreached.
 """
 
 import argparse
+import math
 import os
 import sys
 import time
 from collections import defaultdict
 from functools import partial
+from itertools import takewhile
 from operator import or_
 from pathlib import Path
 
@@ -40,6 +43,7 @@ class Options:
     """The options of the command line."""
 
     mutants: int
+    minutes: float
     seed: int
     changed: str
     at: str
@@ -68,12 +72,14 @@ class Examination:
             return True
         mutants = self._mutants([place for place in everywhere if reached[place.reach]])
         began, results = time.monotonic(), dict[Mutant, tuple[Verdict, str]]()
-        tasks = [_task(mutant, items, known, inventory) for mutant in mutants]
+        in_time = takewhile(lambda _: time.monotonic() - began < 60 * self.options.minutes, mutants)
+        tasks = (_task(mutant, items, known, inventory) for mutant in in_time)
         for mutant, result in in_forks(tasks, self.options.processes):
             results[mutant] = result or (Verdict.TIMED_OUT, "")
             _print_result(mutant, results[mutant], known)
         seconds = time.monotonic() - began
-        print(f"\n{report.table(everywhere, reached, results)}\n\n{len(results)} mutants in {seconds:.0f} s")
+        print(f"\n{report.table(everywhere, reached, results)}\n")
+        print(f"{len(results)} of {len(mutants)} mutants in {seconds:.0f} s")
         self.failed = any(verdict is Verdict.SURVIVED for verdict, _ in results.values())
         return True
 
@@ -127,6 +133,7 @@ def options() -> Options:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__)
     parser.add_argument("--mutants", type=int, default=100)
+    parser.add_argument("--minutes", type=float, default=math.inf)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--changed", default="", metavar="COMMIT")
     parser.add_argument("--at", default="", metavar="PATH:LINE")
