@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.apimachinery.timestamps import parse_time
+from purekube.apimachinery.timestamps import time_or_none
 from purekube.composites.decisions import NO_ACCOUNT, NOT_SELECTED
 from purekube.composites.parent import STANDARD
 from purekube.controller.informer.changes import CacheChange, ChangeType
@@ -174,11 +174,8 @@ class ConditionCounts:
 
 def _since(condition: Mapping[str, Any]) -> float | None:
     """Return when the status of a condition began, in seconds since the epoch; None if it does not say so."""
-    last_transition_time = condition.get("lastTransitionTime")
-    try:
-        return parse_time(last_transition_time).timestamp() if isinstance(last_transition_time, str) else None
-    except ValueError:
-        return None
+    began = time_or_none(condition.get("lastTransitionTime"))
+    return None if began is None else began.timestamp()
 
 
 def instance_conditions() -> ConditionCounts:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 import attrs
 
 from purekube.apimachinery.meta import Condition, ConditionStatus
-from purekube.apimachinery.timestamps import exact_time, parse_time
+from purekube.apimachinery.timestamps import exact_time, time_or_none
 
 
 @attrs.frozen
@@ -72,7 +72,7 @@ def _reason_time(old: Condition | None, want: DesiredCondition, now: str) -> str
         return None
     if (old.status, old.reason) == (want.status, want.reason):
         return old.reason_transition_time
-    before, at = _moment(old), _parsed(now)
+    before, at = _moment(old), time_or_none(now)
     if before is None or at is None:
         return now if old.status == want.status else None
     if at > before:
@@ -81,14 +81,7 @@ def _reason_time(old: Condition | None, want: DesiredCondition, now: str) -> str
 
 
 def _moment(condition: Condition) -> datetime | None:
-    return _parsed(condition.reason_transition_time or condition.last_transition_time)
-
-
-def _parsed(text: str) -> datetime | None:
-    try:
-        return parse_time(text)
-    except ValueError:
-        return None
+    return time_or_none(condition.reason_transition_time or condition.last_transition_time)
 
 
 def same_but_times(

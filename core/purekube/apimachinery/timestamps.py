@@ -1,7 +1,7 @@
 """Times as Kubernetes writes them: RFC 3339 text in UTC."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -64,6 +64,14 @@ def parse_time(text: str) -> datetime:
         return instant.astimezone(UTC)
     except OverflowError:
         raise ValueError(f"lies outside the calendar: {text[:64]!r}") from None
+
+
+def time_or_none(value: Any) -> datetime | None:
+    """Return `value` as an aware UTC time; None if it is not the text of one."""
+    try:
+        return parse_time(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
 
 
 def shifted(instant: datetime, by: timedelta) -> datetime:

@@ -8,7 +8,7 @@ import attrs
 from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus
-from purekube.apimachinery.timestamps import format_time, parse_time
+from purekube.apimachinery.timestamps import format_time, time_or_none
 from purekube.boxes.applied import ACCEPTED, PERMITTED, ROLLED_OUT, SERVING, BoxPhase, BoxState, decide_applied
 from purekube.boxes.revisions import OPERATOR_BOX
 from purekube.boxes.rollout import Health, Member, RolloutPhase
@@ -67,11 +67,8 @@ def _live(state: BoxState) -> LiveStatus:
 
 
 def _seconds_until_counted(state: BoxState) -> float:
-    try:
-        counted = parse_time(str(get_path(state.applied.manifest, "status", "countedAt") or ""))
-    except ValueError:
-        return 0.0
-    return _COUNT_SECONDS - (state.now - counted).total_seconds()
+    counted = time_or_none(get_path(state.applied.manifest, "status", "countedAt"))
+    return 0.0 if counted is None else _COUNT_SECONDS - (state.now - counted).total_seconds()
 
 
 def _fields(state: BoxState) -> Mapping[str, Any]:

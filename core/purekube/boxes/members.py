@@ -10,7 +10,7 @@ from purekube.apimachinery.durations import seconds_of
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
 from purekube.apimachinery.meta import Condition, ConditionStatus, ObjectMeta
 from purekube.apimachinery.structuring import read_meta, read_own_conditions
-from purekube.apimachinery.timestamps import parse_time
+from purekube.apimachinery.timestamps import time_or_none
 from purekube.boxes.revisions import CONDITION, PIN, Assignments, BroughtTo
 from purekube.boxes.rollout import Health, Member
 from purekube.boxes.rollout_policy import BoxRollout
@@ -80,16 +80,9 @@ def _due(meta: ObjectMeta, conditions: Mapping[str, Condition], revision: str, p
     if _is_judged_by(conditions, revision) and ready is not None:
         if ready.status is ConditionStatus.TRUE or ready.observed_generation != meta.generation:
             return None
-        changed = _time(ready.last_transition_time)
+        changed = time_or_none(ready.last_transition_time)
         since = changed if since is None or (changed is not None and changed > since) else since
     return None if since is None else since + timedelta(seconds=seconds_of(policy.progress_deadline))
-
-
-def _time(text: str) -> datetime | None:
-    try:
-        return parse_time(text)
-    except ValueError:
-        return None
 
 
 def members_of(

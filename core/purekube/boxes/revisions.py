@@ -13,7 +13,7 @@ import attrs
 from purekube.apimachinery.definitions import BOX_DOMAIN, BOX_NAME
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, metadata
 from purekube.apimachinery.meta import ObjectMeta
-from purekube.apimachinery.timestamps import format_time, parse_time
+from purekube.apimachinery.timestamps import format_time, time_or_none
 from purekube.boxes.model import API_VERSION, KIND
 from purekube.controller.decision import MergePatch
 
@@ -126,10 +126,7 @@ class BroughtTo:
     def of(cls, meta: ObjectMeta) -> "BroughtTo":
         """Read the record from the parent's annotation. Never raises."""
         name, _, since = meta.annotations.get(BROUGHT_TO, "").partition(" ")
-        try:
-            return cls(name, parse_time(since) if since else None)
-        except ValueError:
-            return cls(name)
+        return cls(name, time_or_none(since))
 
 
 def record_of(revision: str, now: datetime) -> str:

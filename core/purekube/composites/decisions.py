@@ -17,7 +17,7 @@ import attrs
 from purekube.apimachinery.conditions import DesiredCondition, Transition
 from purekube.apimachinery.manifest import Kind, get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus, condition_json, is_abandoned
-from purekube.apimachinery.timestamps import parse_time
+from purekube.apimachinery.timestamps import parse_time, time_or_none
 from purekube.composites.composite import Composite
 from purekube.composites.observe import selects
 from purekube.composites.parent import (
@@ -265,10 +265,8 @@ def _seconds_of_grace(parent: Parent, live: LiveStatus, desired: Iterable[Desire
     settled = was.status is ConditionStatus.TRUE and live.observed_generation == live.generation
     if not settled or becomes.reason != GraphReason.RESOURCE_NOT_READY:
         return 0.0
-    try:
-        return _COMMENTARY_SECONDS - (now - parse_time(was.last_transition_time)).total_seconds()
-    except ValueError:  # another writer made it unreadable
-        return 0.0
+    since = time_or_none(was.last_transition_time)  # another writer may have made it unreadable
+    return 0.0 if since is None else _COMMENTARY_SECONDS - (now - since).total_seconds()
 
 
 def condition_as_written(condition: Condition) -> Mapping[str, Any]:

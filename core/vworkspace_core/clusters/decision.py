@@ -11,7 +11,7 @@ from purekube.apimachinery.conditions import DesiredCondition, Transition
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus, NameRef
 from purekube.apimachinery.secret_material import without_user
-from purekube.apimachinery.timestamps import format_time, parse_time
+from purekube.apimachinery.timestamps import format_time, time_or_none
 from purekube.controller.decision import Decision, Requeue
 from purekube.controller.status import LiveStatus, Minor, event_of, status_change
 from purekube.ports import KubernetesEvent
@@ -166,10 +166,10 @@ def _seconds_since_written(old: ClusterStatus, inventory: ClusterInventory) -> f
     """Return the seconds since the last write, after a restart since the former heartbeat, so that none is due."""
     if inventory.written is not None:
         return inventory.now.since(inventory.written)
-    try:
-        age = (inventory.now.wall - parse_time(old.last_heartbeat or "")).total_seconds()
-    except ValueError:
+    heartbeat = time_or_none(old.last_heartbeat)
+    if heartbeat is None:
         return HEARTBEAT_SECONDS  # never written, or by another client
+    age = (inventory.now.wall - heartbeat).total_seconds()
     return age if age >= 0 else HEARTBEAT_SECONDS  # a clock that was set back must not delay it
 
 

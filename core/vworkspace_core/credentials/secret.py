@@ -17,7 +17,7 @@ import msgspec
 from purekube.apimachinery.manifest import Json, Manifest, ObjectRef, canonical_json, content_hash, get_path, metadata
 from purekube.apimachinery.resources import SECRET
 from purekube.apimachinery.secret_material import redact
-from purekube.apimachinery.timestamps import format_time, parse_time
+from purekube.apimachinery.timestamps import format_time, time_or_none
 from vworkspace_core.api.installation import APPROVAL_KEY, CREDENTIALS_SECRET
 
 ROTATION_REQUESTED: Final = "vworkspace.io/rotation-requested"
@@ -130,8 +130,8 @@ def stored_credential(secret: Manifest) -> StoredCredential:
     return StoredCredential(
         token=_text(secret, CredentialKey.TOKEN),
         previous=_text(secret, CredentialKey.PREVIOUS_TOKEN),
-        expires_at=_time_of(_text(secret, CredentialKey.EXPIRES_AT)),
-        issued_at=_time_of(_text(secret, CredentialKey.ISSUED_AT)),
+        expires_at=time_or_none(_text(secret, CredentialKey.EXPIRES_AT)),
+        issued_at=time_or_none(_text(secret, CredentialKey.ISSUED_AT)),
         requested=str(get_path(annotations, ROTATION_REQUESTED) or ""),
         served=_served(get_path(annotations, ROTATIONS_SERVED)),
     )
@@ -210,13 +210,6 @@ def _text(secret: Manifest, key: CredentialKey) -> str:
         return ""
 
 
-def _time_of(text: str) -> datetime | None:
-    try:
-        return parse_time(text) if text else None
-    except ValueError:
-        return None
-
-
 def token_since(secret: Manifest) -> datetime | None:
     """Return the latest time at which the present token may have been written; None if unknown.
 
@@ -225,16 +218,9 @@ def token_since(secret: Manifest) -> datetime | None:
     """
     entries = get_path(secret, "metadata", "managedFields")
     owned = [entry for entry in entries if _holds_token(entry)] if isinstance(entries, list) else []
-    times = [moment for entry in owned if (moment := _since(get_path(entry, "time"))) is not None]
-    return max(times, default=None) or _since(get_path(secret, "metadata", "creationTimestamp"))
+    times = [moment for entry in owned if (moment := time_or_none(get_path(entry, "time"))) is not None]
+    return max(times, default=None) or time_or_none(get_path(secret, "metadata", "creationTimestamp"))
 
 
 def _holds_token(entry: Json) -> bool:
     return get_path(entry, "fieldsV1", "f:data", "f:token") is not None
-
-
-def _since(text: Json) -> datetime | None:
-    try:
-        return parse_time(text) if isinstance(text, str) else None
-    except ValueError:
-        return None

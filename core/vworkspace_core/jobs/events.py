@@ -12,7 +12,7 @@ from typing import Any, Final
 from purekube.apimachinery.definitions import condition_path, text_at
 from purekube.apimachinery.manifest import Manifest, get_path, metadata
 from purekube.apimachinery.secret_material import shown
-from purekube.apimachinery.timestamps import exact_time, format_time, parse_time
+from purekube.apimachinery.timestamps import exact_time, format_time, time_or_none
 from vworkspace_core.api.kinds import CLUSTER, OPERATION
 from vworkspace_core.api.labels import cluster_name
 from vworkspace_core.api.operation import Phase
@@ -77,10 +77,8 @@ def condition_events(before: ReportedConditions | None, live: Manifest, now: dat
 
 
 def _changed_recently(condition: Mapping[str, Any], now: datetime) -> bool:
-    try:
-        return now - parse_time(began_at(condition)) <= RECENT
-    except ValueError:
-        return False
+    began = time_or_none(began_at(condition))
+    return began is not None and now - began <= RECENT
 
 
 def unreported_since(cluster: Manifest | None, now: datetime) -> datetime:
@@ -93,11 +91,8 @@ def unreported_since(cluster: Manifest | None, now: datetime) -> datetime:
     field, before = ".status.lastHeartbeat", timedelta(0)
     if text_at(cluster or {}, condition_path(ClusterConditionType.CONNECTED, "reason")) == ClusterReason.NO_AGENT:
         field, before = condition_path(ClusterConditionType.CONNECTED, "lastTransitionTime"), _A_DAY
-    try:
-        heard = parse_time(text_at(cluster or {}, field)) - before
-    except ValueError:
-        heard = now - _A_DAY
-    return min(heard, now) - RECENT
+    heard = time_or_none(text_at(cluster or {}, field))
+    return min(now - _A_DAY if heard is None else heard - before, now) - RECENT
 
 
 def _transition_event(
@@ -213,10 +208,8 @@ def _is_news(kind: str, before: str) -> bool:
 
 
 def _is_recent(live: Manifest, at: str, since: datetime) -> bool:
-    try:
-        return parse_time(str(get_path(live, "status", at))) >= since
-    except ValueError:
-        return False
+    reached = time_or_none(get_path(live, "status", at))
+    return reached is not None and reached >= since
 
 
 def _phase_event(live: Manifest, kind: str, at: str, now: datetime) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from purekube.apimachinery.manifest import ObjectRef, content_hash
-from purekube.apimachinery.timestamps import LARGEST_SKEW, parse_time, shifted
+from purekube.apimachinery.timestamps import LARGEST_SKEW, shifted, time_or_none
 from purekube.controller.backoff import LogLevel, LogNote, Tick
 from vworkspace_core.control_plane.outbox import generation_in
 from vworkspace_core.jobs import messages as m
@@ -336,12 +336,6 @@ def _some(tombstone: Tombstone | None) -> tuple[Tombstone, ...]:
 
 def job_lag(state: AgentState, now: datetime) -> float:
     """Return the age in seconds of the oldest job without a result, by the control plane's clock; 0.0 if none."""
-    created = [moment for job in state.jobs.values() if not job.has_ended and (moment := _created(job)) is not None]
+    times = (time_or_none(job.raw.get("createdAt")) for job in state.jobs.values() if not job.has_ended)
+    created = [moment for moment in times if moment is not None]
     return max(0.0, (now + state.skew - min(created)).total_seconds()) if created else 0.0
-
-
-def _created(job: JobState) -> datetime | None:
-    try:
-        return parse_time(str(job.raw.get("createdAt", "")))
-    except ValueError:
-        return None  # refused for it; its answer is under way

@@ -12,7 +12,7 @@ import attrs
 
 from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.secret_material import safe
-from purekube.apimachinery.timestamps import parse_time
+from purekube.apimachinery.timestamps import time_or_none
 from vworkspace_core.overview.severity import Severity
 from vworkspace_core.overview.timeline import TimelineEntry
 
@@ -65,7 +65,7 @@ def job_line(entry: Mapping[str, Any]) -> JobLine:
         offers if isinstance(offers, int) else 0,
         safe(_text(result, "error") or _text(last, "message")),
         safe(_text(last, "phase"), _SHORT),
-        *(_time(entry.get(name)) for name in ("offeredAt", "ackedAt", "closedAt")),
+        *(time_or_none(entry.get(name)) for name in ("offeredAt", "ackedAt", "closedAt")),
     )
 
 
@@ -82,7 +82,7 @@ def job_entries(line: JobLine) -> Iterable[TimelineEntry]:
 
 def event_entry(event: Any) -> TimelineEntry | None:
     """Return the entry for an event that an agent sent; None for one without a time."""
-    at = _time(get_path(event, "timestamp"))
+    at = time_or_none(get_path(event, "timestamp"))
     if at is None:
         return None
     ref = get_path(event, "resourceRef")
@@ -125,12 +125,3 @@ def _payload_target(payload: Any) -> str:
 def _text(value: Any, field: str) -> str:
     found = get_path(value, field)
     return found if isinstance(found, str) else ""
-
-
-def _time(text: Any) -> datetime | None:
-    if not isinstance(text, str):
-        return None
-    try:
-        return parse_time(text)
-    except ValueError:
-        return None

@@ -5,12 +5,12 @@ An operator without leader election takes no Lease: the heartbeat of its Cluster
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
 from purekube.apimachinery.manifest import Manifest, get_path
-from purekube.apimachinery.timestamps import parse_time
+from purekube.apimachinery.timestamps import time_or_none
 from purekube.controller.lease.record import holder_of, lease_name, shard_count_of
 from purekube.controller.shard import Shard
 
@@ -63,7 +63,7 @@ def at_work(leases: Iterable[Manifest], base: str, now: datetime) -> tuple[AtWor
 
 def heartbeat_of(clusters: Iterable[Manifest]) -> datetime | None:
     """Return the newest heartbeat in Cluster objects; None without one. Operators without a Lease are found by it."""
-    beats = [beat for each in clusters if (beat := _time(get_path(each, "status", "lastHeartbeat"))) is not None]
+    beats = [beat for each in clusters if (beat := time_or_none(get_path(each, "status", "lastHeartbeat"))) is not None]
     return max(beats, default=None)
 
 
@@ -79,11 +79,4 @@ def _of_shard(shard: Shard, base: str, leases: Mapping[str, Manifest], now: date
 
 
 def _renewed(lease: Manifest | None) -> datetime | None:
-    return _time(get_path(lease, "spec", "renewTime"))
-
-
-def _time(text: Any) -> datetime | None:
-    try:
-        return parse_time(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
+    return time_or_none(get_path(lease, "spec", "renewTime"))

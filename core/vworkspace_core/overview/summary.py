@@ -9,7 +9,7 @@ import attrs
 
 from purekube.apimachinery.definitions import text_at
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
-from purekube.apimachinery.timestamps import parse_time
+from purekube.apimachinery.timestamps import time_or_none
 from purekube.readiness import State, readiness
 from vworkspace_core.api.crd import DEPLOYED, SUSPENDED, WANTED, cell
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
@@ -283,10 +283,4 @@ def _since(condition: Manifest | None) -> datetime | None:
 
 def time_at(manifest: Manifest | None, *path: str) -> datetime | None:
     """Return the time in a field; None if there is none, or a malformed one."""
-    text = get_path(manifest, *path)
-    if not isinstance(text, str) or not text:
-        return None
-    try:
-        return parse_time(text)
-    except ValueError:
-        return None
+    return time_or_none(get_path(manifest, *path))
