@@ -92,9 +92,6 @@ def test_applied_box_is_served_changed_and_rolled_out_PH_10(face: str) -> None:
 
 # --- roll-out ---------------------------------------------------------------------------------------------------------
 
-BAD: Final = config("settings", "${self.metadata.name}", data={"value": "two", "Bad key!": "x"})
-"""A child that the API server refuses."""
-
 
 async def set_up(site: BoxSite, count: int, **more: Any) -> ObjectRef:
     """A box whose first revision has reached all of so many parents."""
@@ -121,8 +118,14 @@ def played(story: Any) -> None:
     in_process(whole, QUICK)
 
 
+NEVER: Final = config(
+    "settings", "${self.metadata.name}", data={"value": "two"}, readyWhen=["${settings.data.value == 'one'}"]
+)
+"""A child that is never ready."""
+
+
 def failing(**rollout: Any) -> dict[str, Any]:
-    return spec_of(BAD, rollout={"maxUnavailable": 1, "progressDeadline": "1m", **rollout})
+    return spec_of(NEVER, rollout={"maxUnavailable": 1, "progressDeadline": "1m", **rollout})
 
 
 def test_a_parent_that_fails_stops_the_roll_out_and_a_good_definition_goes_on_PH_10() -> None:
@@ -133,7 +136,7 @@ def test_a_parent_that_fails_stops_the_roll_out_and_a_good_definition_goes_on_PH
         assert message.startswith("Shop team/shop-0 failed: ")
         assert "1 of 3 objects" in message
         await site.clock.sleep(3600)
-        assert await values(site, 3) == ["one"] * 3
+        assert await values(site, 3) == ["two", "one", "one"]
         assert (await site.condition(ObjectRef(SHOP, NS, "shop-1")))[0] == "True"
 
         await site.apply_box("shops", settings("three"))
@@ -158,6 +161,64 @@ def test_undo_brings_the_parents_back_to_the_revision_that_works_PH_10() -> None
             assert record.startswith(first["metadata"]["name"])
         assert [get_path(await site.get(child(f"shop-{number}")), "data") for number in range(3)] == before
         assert second["metadata"]["name"] in message
+
+    played(story)
+
+
+async def versions(site: BoxSite, count: int) -> list[Any]:
+    """The resourceVersions of so many parents and their children."""
+    refs = [ObjectRef(kind, NS, f"shop-{number}") for number in range(count) for kind in (SHOP, CONFIG_MAP)]
+    return [get_path(await site.get(ref), "metadata", "resourceVersion") for ref in refs]
+
+
+async def judgement(site: BoxSite, box: ObjectRef) -> dict[str, Any]:
+    found: dict[str, Any] = get_path(await site.get(box), "status", "judgement")
+    return {key: value for key, value in found.items() if key not in ("revision", "refusals")}
+
+
+def test_a_revision_that_would_be_refused_for_an_object_says_so_before_any_object_moves_PH_10() -> None:
+    async def story(site: BoxSite) -> None:
+        box = await set_up(site, 3)
+        await site.edit(ObjectRef(SHOP, NS, "shop-1"), {"spec": {"image": "Bad key!"}})
+        await site.until_ready(ObjectRef(SHOP, NS, "shop-1"))
+        before = await versions(site, 3)
+        mapped = config("settings", "${self.metadata.name}", data={"value": "two", "more": "x"})
+        mapped["template"]["metadata"]["labels"] = {"image": "${self.spec.image.replace('/', '.').replace(':', '.')}"}
+        await site.apply_box("shops", spec_of(mapped))
+        message = await until_condition(site, box, "RolledOut", "False", "Refused")
+        assert message.startswith("Shop team/shop-1 would fail: ConfigMap team/shop-1: apply: ")
+        assert "0 of 3 objects at" in message
+        await site.clock.sleep(600)
+        assert await versions(site, 3) == before
+        counts = {"objects": 3, "creates": 0, "changes": 2, "deletes": 0, "refused": 1}
+        assert await judgement(site, box) == counts
+
+        await site.edit(ObjectRef(SHOP, NS, "shop-1"), {"spec": {"image": "good"}})
+        await until_rolled_out(site, box)
+        assert await values(site, 3) == ["two"] * 3
+        assert (await judgement(site, box))["changes"] == 3
+
+    played(story)
+
+
+def test_a_revision_is_judged_over_every_object_while_its_roll_out_is_paused_PH_10() -> None:
+    more = [config("more", "${self.metadata.name}-more"), secret("keys", data={"a": "b"})]
+    more[1]["template"]["metadata"]["name"] = "${self.metadata.name}"
+    paused = {"rollout": {"pause": True}}
+
+    async def story(site: BoxSite) -> None:
+        box = await set_up(site, 3)
+        await site.apply_box("shops", spec_of(*settings("two")["resources"], *more, **paused))
+        await until_condition(site, box, "RolledOut", "False", "Paused")
+        counts = {"objects": 3, "creates": 6, "changes": 3, "deletes": 0, "refused": 0}
+        assert await judgement(site, box) == counts
+        assert await values(site, 3) == ["one"] * 3
+
+        await site.apply_box("shops", spec_of(*settings("two")["resources"], *more))
+        await until_rolled_out(site, box)
+        await site.apply_box("shops", {**settings("two"), **paused})
+        await until_condition(site, box, "RolledOut", "False", "Paused")
+        assert await judgement(site, box) == {**counts, "creates": 0, "changes": 0, "deletes": 6}
 
     played(story)
 

@@ -48,6 +48,7 @@ from purekube_run.boxes.applied_load import (
     load_definition,
     told_of,
 )
+from purekube_run.boxes.trial import Judge
 from purekube_run.boxes.write_budget import WriteBudget
 from purekube_run.composites.caches import external_informers, informers_of
 from purekube_run.composites.controller import CompositeReconciler
@@ -75,6 +76,7 @@ class ServedBox:
     revisions: tuple[str, ...]
     reconciler: CompositeReconciler
     assignments: Assignments
+    judge: Judge
     runner: Runner | None = None
 
     @property
@@ -238,9 +240,14 @@ class AppliedBoxes:
             kind=kind,
         )
         observed = attrs.evolve(observed, lacking=await self._missing_rights(key.name, observed, history))
-        if served is not None:
-            served.assignments = _assignments(history, served.revisions, self._state(applied, observed).in_use)
-        return observed
+        state = self._state(applied, observed)
+        if served is None:
+            return observed
+        served.assignments = _assignments(history, served.revisions, state.in_use)
+        if not state.needs_judgement:
+            return observed
+        judgement = await served.judge.judge(state.waiting, observed.objects, state.target, state.now)
+        return attrs.evolve(observed, judgement=judgement)
 
     async def _objects(
         self, box: Box | None, kind: Kind | None, served: ServedBox | None, revisions: Sequence[Manifest]
@@ -349,7 +356,7 @@ class AppliedBoxes:
         )
         manifests = await all_of(api, composite.kind)
         assignments = _assignments(history, boxes, (BroughtTo.of(read_meta(each)).revision for each in manifests))
-        served = ServedBox(tuple(boxes), reconciler, assignments)
+        served = ServedBox(tuple(boxes), reconciler, assignments, Judge(reconciler))
         self.served[name] = served
         for informer in reconciler.parents:
             informer.subscribe(partial(self._parent_changed, ObjectRef(OPERATOR_BOX, None, name)))

@@ -35,7 +35,7 @@ from purekube_run.controller.controller import ControllerDefinition, For, Queue,
 from purekube_run.controller.decision_reconciler import DecisionReconciler, LiveRereads, is_reconciling
 from purekube_run.controller.definitions import is_served
 from purekube_run.controller.informer import InformerRunner
-from purekube_run.controller.informers import Informers, StoredObject
+from purekube_run.controller.informers import Informers
 from purekube_run.controller.runner import ManagerOptions
 from purekube_run.process.command_line import CommandError
 
@@ -75,7 +75,7 @@ class CompositeReconciler:
         reconciler = DecisionReconciler(
             composite.pass_rules(self.clock.now, entropy),
             lambda stored: composite.read(stored.manifest),
-            self._observe,
+            lambda key, parent, stored: self.observe(key, parent),
             self.api,
             events,
             LiveRereads(self.informers, self.clock),
@@ -141,7 +141,7 @@ class CompositeReconciler:
 
     # --- observation ---------------------------------------------------------------------------------------------
 
-    async def _observe(self, key: ObjectRef, parent: Parent, stored: StoredObject) -> Snapshot:
+    async def observe(self, key: ObjectRef, parent: Parent) -> Snapshot:
         """Return the snapshot from the caches; for a parent being deleted from live reads, since a cache may be
         outdated.
 

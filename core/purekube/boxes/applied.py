@@ -1,8 +1,8 @@
 """The decision about an applied box: its revision, its roll-out, its removal (PH-10).
 
 Expected flow
-    the finalizer; the definition as a ControllerRevision; the CRD; once the process serves the revision, the parents
-    that move to it; what was learned of the revisions; the status.
+    the finalizer; the definition as a ControllerRevision; the CRD; once the process serves the revision, its judgement
+    over the parents; the parents that move to it; what was learned of the revisions; the status.
 Guarantees
     Pure. Nothing of a definition that is not accepted and permitted is written. A parent moves by one write, which
     fails if the parent has changed since. All durable state is on the objects: a process that starts in the middle of a
@@ -24,6 +24,7 @@ from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPAC
 from purekube.apimachinery.structuring import read_meta, read_own_conditions
 from purekube.boxes.box import Box
 from purekube.boxes.definition import crd_of
+from purekube.boxes.judgement import AGAIN_SECONDS, Foresight, Judgement, foresight_of
 from purekube.boxes.labels import finalizer_named
 from purekube.boxes.members import BoxParent, members_of, parent_of, seconds_until_due
 from purekube.boxes.read import BoxProblem
@@ -40,7 +41,7 @@ from purekube.boxes.revisions import (
     revision_name,
     superfluous,
 )
-from purekube.boxes.rollout import Health, RolloutStep, next_step
+from purekube.boxes.rollout import Health, RolloutPhase, RolloutStep, next_step
 from purekube.boxes.rollout_policy import BoxRollout, DeletionPolicy, RolloutFailure
 from purekube.cel import CelError, Program
 from purekube.controller.decision import (
@@ -62,6 +63,8 @@ FINALIZER: Final = f"{BOX_DOMAIN}/objects"
 ACCEPTED, PERMITTED, SERVING, ROLLED_OUT = "Accepted", "Permitted", "Serving", "RolledOut"
 CONDITIONS: Final = (ACCEPTED, PERMITTED, SERVING, ROLLED_OUT)
 _STARTING_SECONDS: Final = 0.5
+_OBSTACLE_SECONDS: Final = 1.0
+"""The delay before a parent is judged again that could not be judged."""
 _AT_ONCE: Final = 50
 """The most objects that are released in one step of a removal."""
 
@@ -104,7 +107,7 @@ class BoxSnapshot(Snapshot):
     `box` is the compiled definition, None if it has `problems`. `gates` are the compiled expressions of `rollout.when`.
     `lacking` is a message about missing rights, `unserved` a message about any other reason why parents cannot be
     reconciled. `serving` has the revisions that the parents' controller runs. `kind` is the kind of the parents, if
-    known.
+    known. `judgement` is what this process has found out about the objects that would move.
     """
 
     box: Box | None = None
@@ -114,6 +117,7 @@ class BoxSnapshot(Snapshot):
     unserved: str = ""
     serving: frozenset[str] = frozenset()
     kind: Kind | None = None
+    judgement: Judgement | None = None
 
 
 class BoxPhase(Enum):
@@ -184,6 +188,23 @@ class BoxState:
         return tuple(parent_of(each, kind, self.assignments, self.policy, self.now) for each in manifests)
 
     @cached_property
+    def waiting(self) -> tuple[BoxParent, ...]:
+        """The parents that the rollout has yet to move."""
+        moving = (parent for parent in self.parents if not parent.is_pinned and not parent.is_going)
+        return tuple(parent for parent in moving if parent.revision != self.target)
+
+    @cached_property
+    def foresight(self) -> Foresight:
+        """The stored judgement of the target revision, without which nothing moves."""
+        return foresight_of(self.applied.manifest, self.target)
+
+    @property
+    def needs_judgement(self) -> bool:
+        """Report whether objects have to be judged before the rollout goes on."""
+        is_open = bool(self.waiting) or self.foresight is Foresight.REFUSED
+        return self.phase is BoxPhase.SERVED and self.foresight is not Foresight.SOUND and is_open
+
+    @cached_property
     def step(self) -> RolloutStep:
         """The next step of the rollout."""
         namespaces = {ref.name: manifest for ref, manifest in self.observed.objects.items() if ref.kind == NAMESPACE}
@@ -192,6 +213,7 @@ class BoxState:
             self.target,
             tuple(members_of(self.parents, self.policy, namespaces)),
             gate=lambda counts: all(_holds(gate, counts.scope) for gate in self.observed.gates),
+            foresight=self.foresight,
             given_up=[each.name for each in self.history if each.given_up],
             pinned=sum(parent.is_pinned for parent in self.parents),
         )
@@ -284,8 +306,16 @@ def _rolled_out(state: BoxState) -> Decision:
         applies=tuple(_definition(state)),
         patches=tuple(_moves(state)),
         deletes=tuple(left),
-        requeue=Requeue.at_latest(due),
+        requeue=Requeue.at_latest(due).no_later_than(_seconds_until_judged(state)),
     )
+
+
+def _seconds_until_judged(state: BoxState) -> float | None:
+    """Return the seconds until more parents are judged, or until the stored judgement lets them move."""
+    judgement = state.observed.judgement
+    if state.step.phase is RolloutPhase.JUDGING:
+        return _OBSTACLE_SECONDS if judgement is not None and judgement.obstacle else 0.0
+    return AGAIN_SECONDS if state.foresight is Foresight.REFUSED else None
 
 
 def _moves(state: BoxState) -> Iterator[MergePatch]:

@@ -36,6 +36,27 @@ class RolloutStatus:
 
 
 @attrs.frozen
+class Refusal:
+    """An object for which the newest revision would be refused."""
+
+    object: str = schema_field("Kind, namespace and name.", default="")
+    message: str = schema_field("Why.", default="")
+
+
+@attrs.frozen
+class JudgementStatus:
+    """The judgement of a revision over the objects that move to it, before the first one does. Nothing is written."""
+
+    revision: str = schema_field("The revision that was judged.", default="")
+    objects: int = schema_field("How many objects it was judged over.", default=0)
+    creates: int = schema_field("Children that a first pass creates.", default=0)
+    changes: int = schema_field("Children that a first pass changes.", default=0)
+    deletes: int = schema_field("Children that a first pass deletes.", default=0)
+    refused: int = schema_field("Objects for which a write would be refused; above 0 nothing moves.", default=0)
+    refusals: tuple[Refusal, ...] = schema_field("The first ten of them.", default=())
+
+
+@attrs.frozen
 class AppliedBoxStatus:
     """The status of an applied box."""
 
@@ -46,6 +67,7 @@ class AppliedBoxStatus:
     ready: int = schema_field("How many of them are Ready at their revision.", default=0)
     revision: str = schema_field("The revision that objects move to.", default="")
     rollout: RolloutStatus = schema_field("The roll-out of that revision.", default=RolloutStatus())
+    judgement: JudgementStatus | None = schema_field("What that revision does to objects, by dry runs.", default=None)
     problems: tuple[AppliedProblem, ...] = schema_field("Problems of the definition.", default=())
     counted_at: str = schema_field("When objects were last counted.", default="", schema={"format": "date-time"})
 

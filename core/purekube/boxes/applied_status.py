@@ -10,13 +10,14 @@ from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.timestamps import format_time, time_or_none
 from purekube.boxes.applied import ACCEPTED, PERMITTED, ROLLED_OUT, SERVING, BoxPhase, BoxState, decide_applied
-from purekube.boxes.revisions import OPERATOR_BOX
+from purekube.boxes.judgement import Foresight
+from purekube.boxes.revisions import OPERATOR_BOX, PIN
 from purekube.boxes.rollout import Health, Member, RolloutPhase
 from purekube.boxes.rollout_policy import DeletionPolicy
 from purekube.controller.decision import Decision, Requeue
 from purekube.controller.status import LiveStatus, Minor, event_of, status_change
 
-_FIELDS: Final = ("kind", "objects", "ready", "revision", "rollout", "problems")
+_FIELDS: Final = ("kind", "objects", "ready", "revision", "rollout", "judgement", "problems")
 _COUNTS: Final = Minor(frozenset((ROLLED_OUT,)), frozenset(("objects", "ready", "rollout")))
 _COUNT_SECONDS: Final = 5.0
 """The seconds after which counts that changed are written again."""
@@ -50,7 +51,7 @@ def decide_with_status(state: BoxState) -> Decision:
 
 
 def _is_bad(condition: Condition) -> bool:
-    return condition.status is _FALSE and condition.reason not in ("Starting", "Progressing", "NotAccepted")
+    return condition.status is _FALSE and condition.reason not in ("Starting", "Progressing", "Judging", "NotAccepted")
 
 
 def _live(state: BoxState) -> LiveStatus:
@@ -73,15 +74,25 @@ def _seconds_until_counted(state: BoxState) -> float:
 
 def _fields(state: BoxState) -> Mapping[str, Any]:
     counts, problems = state.step.counts, state.observed.problems[:_MOST_PROBLEMS]
-    kind = state.observed.kind
+    kind, judgement = state.observed.kind, _judgement(state)
     return {
         "kind": "" if kind is None else kind.kind,
         "objects": len(state.parents),
         "ready": sum(parent.health is Health.READY for parent in state.parents),
         "revision": state.target,
         "rollout": dict(counts.scope),
+        **({} if judgement is None else {"judgement": judgement}),
         "problems": [{"path": problem.place.path, "message": problem.message} for problem in problems],
     }
+
+
+def _judgement(state: BoxState) -> Mapping[str, Any] | None:
+    """Return the newest complete judgement of the target; None if there is none."""
+    judgement = state.observed.judgement
+    if judgement is not None and judgement.revision == state.target and not judgement.left:
+        return judgement.fields
+    stored: Mapping[str, Any] | None = get_path(state.applied.manifest, "status", "judgement")
+    return None if state.foresight is Foresight.PENDING else stored
 
 
 # --- conditions -------------------------------------------------------------------------------------------------------
@@ -163,6 +174,10 @@ def _rolled_out(state: BoxState) -> DesiredCondition:
             return DesiredCondition(ROLLED_OUT, _TRUE, step.phase, f"{_objects(counts.total)} at {state.target}")
         case RolloutPhase.STOPPED:
             return DesiredCondition(ROLLED_OUT, _FALSE, step.phase, f"{_named(step.failed)}; {moved}")
+        case RolloutPhase.JUDGING:
+            return DesiredCondition(ROLLED_OUT, _FALSE, step.phase, f"{_judging(state)}; {moved}")
+        case RolloutPhase.REFUSED:
+            return DesiredCondition(ROLLED_OUT, _FALSE, step.phase, f"{_refused(state)}; {moved}")
         case RolloutPhase.PAUSED | RolloutPhase.GATED | RolloutPhase.PROGRESSING:
             return DesiredCondition(ROLLED_OUT, _FALSE, step.phase, moved)
         case _:
@@ -172,3 +187,19 @@ def _rolled_out(state: BoxState) -> DesiredCondition:
 def _named(failed: tuple[Member, ...]) -> str:
     named = "; ".join(f"{member.ref} failed: {member.obstacle}" for member in failed[:_MOST_NAMED])
     return f"{named} and {len(failed) - _MOST_NAMED} more" if len(failed) > _MOST_NAMED else named
+
+
+def _judging(state: BoxState) -> str:
+    judgement, waiting = state.observed.judgement, len(state.waiting)
+    judged = 0 if judgement is None else waiting - judgement.left
+    obstacle = "" if judgement is None or not judgement.obstacle else f"; {judgement.obstacle}"
+    return f"{judged} of {_objects(waiting)} judged{obstacle}"
+
+
+def _refused(state: BoxState) -> str:
+    """Return which objects would be refused, and that nothing moves until they are changed or keep their revision."""
+    judgement = _judgement(state) or {}
+    refusals, count = judgement.get("refusals") or (), judgement.get("refused") or 0
+    named = "; ".join(f"{each['object']} would fail: {each['message']}" for each in refusals[:_MOST_NAMED])
+    more = f" and {count - _MOST_NAMED} more" if count > _MOST_NAMED else ""
+    return f"{named}{more}. Nothing moves: change the box or the object, or keep it where it is by the annotation {PIN}"

@@ -2,8 +2,9 @@
 
 Guarantees
     Pure. Parents move in one order, by wave and age, so that those that moved are a prefix of it. At most
-    `maxUnavailable` of them are not Ready. A parent that fails stops the roll-out; it goes on when that parent is Ready
-    or gone. Parents at a revision that was given up return from it at once.
+    `maxUnavailable` of them are not Ready. None moves before the revision was judged over all of them, or while it
+    would be refused for one. A parent that fails stops the roll-out; it goes on when that parent is Ready or gone.
+    Parents at a revision that was given up return from it at once.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -13,6 +14,7 @@ from typing import assert_never
 import attrs
 
 from purekube.apimachinery.manifest import ObjectRef
+from purekube.boxes.judgement import Foresight
 from purekube.boxes.rollout_policy import BoxRollout, RolloutOrder
 
 
@@ -44,6 +46,8 @@ class RolloutPhase(StrEnum):
     STOPPED = "Stopped"
     PAUSED = "Paused"
     GATED = "Gated"
+    JUDGING = "Judging"
+    REFUSED = "Refused"
     PROGRESSING = "Progressing"
 
 
@@ -88,12 +92,13 @@ def next_step(
     members: Sequence[Member],
     *,
     gate: Gate = lambda counts: True,
+    foresight: Foresight = Foresight.SOUND,
     given_up: Collection[str] = (),
     pinned: int = 0,
 ) -> RolloutStep:
     """Return the next step of the rollout of the revision `target`.
 
-    Parents at a revision in `given_up` are moved away from it immediately.
+    Parents at a revision in `given_up` are moved away from it immediately, whatever the `foresight` is.
     """
     moved = [member for member in members if member.revision == target]
     counts = RolloutCounts(
@@ -104,18 +109,25 @@ def next_step(
         pinned,
     )
     returning = tuple(member.ref for member in members if member.revision != target and member.revision in given_up)
-    phase = RolloutPhase.PROGRESSING if returning else _phase(policy, counts, gate)
+    phase = RolloutPhase.PROGRESSING if returning else _phase(policy, counts, gate, foresight)
     failed = tuple(member for member in moved if member.health is Health.FAILED)
     match phase:
         case RolloutPhase.PROGRESSING:
             return RolloutStep(phase, counts, returning or _moves(policy, target, members, counts), failed)
-        case RolloutPhase.COMPLETE | RolloutPhase.STOPPED | RolloutPhase.PAUSED | RolloutPhase.GATED:
+        case (
+            RolloutPhase.COMPLETE
+            | RolloutPhase.STOPPED
+            | RolloutPhase.JUDGING
+            | RolloutPhase.REFUSED
+            | RolloutPhase.PAUSED
+            | RolloutPhase.GATED
+        ):
             return RolloutStep(phase, counts, (), failed)
         case _:
             assert_never(phase)
 
 
-def _phase(policy: BoxRollout, counts: RolloutCounts, gate: Gate) -> RolloutPhase:
+def _phase(policy: BoxRollout, counts: RolloutCounts, gate: Gate, foresight: Foresight) -> RolloutPhase:
     """Classify a roll-out in which no parent returns from a revision that was given up."""
     if counts.ready == counts.total:
         return RolloutPhase.COMPLETE
@@ -123,6 +135,8 @@ def _phase(policy: BoxRollout, counts: RolloutCounts, gate: Gate) -> RolloutPhas
         return RolloutPhase.STOPPED
     if not counts.waiting:
         return RolloutPhase.PROGRESSING
+    if foresight is not Foresight.SOUND:
+        return RolloutPhase.JUDGING if foresight is Foresight.PENDING else RolloutPhase.REFUSED
     if policy.pause:
         return RolloutPhase.PAUSED
     return RolloutPhase.PROGRESSING if gate(counts) else RolloutPhase.GATED

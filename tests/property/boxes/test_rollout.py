@@ -8,6 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.boxes.judgement import Foresight
 from purekube.boxes.rollout import Health, Member, RolloutPhase, in_order, next_step
 from purekube.boxes.rollout_policy import ALL, BoxRollout, RolloutOrder
 
@@ -103,6 +104,20 @@ def test_every_parent_of_a_revision_that_was_given_up_returns_at_once_PH_10(
 
     assert set(step.moves) == {member.ref for member in order[:reached]}
     assert [member.revision for member in moved_by(held, step.moves, OLD)] == [OLD] * len(members)
+
+
+@given(POLICIES, MEMBERS, st.integers(0, 12), st.sampled_from((Foresight.PENDING, Foresight.REFUSED)))
+def test_no_parent_moves_to_a_revision_that_is_not_judged_or_would_be_refused_PH_10(
+    policy: BoxRollout, members: list[Member], reached: int, foresight: Foresight
+) -> None:
+    order = in_order(policy.order, members)
+    members = moved_by(members, [member.ref for member in order[:reached]])
+
+    step = next_step(policy, NEW, members, foresight=foresight)
+
+    assert not step.moves
+    expected = RolloutPhase.JUDGING if foresight is Foresight.PENDING else RolloutPhase.REFUSED
+    assert (step.phase is expected) is (len(order) > reached)
 
 
 @given(MEMBERS)

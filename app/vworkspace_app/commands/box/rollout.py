@@ -92,6 +92,13 @@ def _status_text(box: AppliedBox) -> str:
     counts: Mapping[str, Any] = get_path(status, "rollout") or {}
     told = ", ".join(f"{number} {name}" for name, number in counts.items())
     lines = [f"{box.metadata.name}: revision {status.get('revision') or 'none'}: {told or 'no object'}"]
+    judgement: Mapping[str, Any] = get_path(status, "judgement") or {}
+    if judgement:
+        names = ("objects", "creates", "changes", "deletes", "refused")
+        lines += [
+            f"  judged {judgement.get('revision')}: " + ", ".join(f"{judgement.get(each)} {each}" for each in names)
+        ]
+        lines += [f"    {each.get('object')}: {each.get('message')}" for each in judgement.get("refusals") or ()]
     by_type = {condition.type: condition for condition in box.conditions}
     lines += [_condition_line(by_type[name]) for name in CONDITIONS if name in by_type]
     return "".join(f"{line}\n" for line in lines)

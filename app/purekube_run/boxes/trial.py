@@ -1,0 +1,154 @@
+"""The judgement of a revision: passes over objects as they would be after their move, with dry runs (PH-10).
+
+The API server's own answers say what is refused: admission, fields that cannot be changed, other field managers. What
+a dry run cannot know, the trial answers itself: the object of the box, deletes, objects that earlier steps would make.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+import attrs
+
+from purekube.apimachinery.errors import NotFound, OperatorError, Unavailable
+from purekube.apimachinery.manifest import Manifest, ObjectRef, merge_patch
+from purekube.boxes.judgement import AGAIN_SECONDS, Judgement, Verdict, interruption_of, refusal_of
+from purekube.boxes.members import BoxParent
+from purekube.boxes.revisions import BROUGHT_TO, record_of
+from purekube.composites.parent import Parent
+from purekube.controller.decision import Decision, Snapshot
+from purekube.controller.execute import PassRules
+from purekube.controller.reconcile import run_pass
+from purekube.ports import KubeApi, KubeRequest, KubernetesEvent, KubeVerb, Send
+from purekube_run.composites.controller import CompositeReconciler
+
+_DRY: Final = {"dryRun": "All"}
+_AT_ONCE: Final = 50
+"""The most objects that are judged in one pass over a box."""
+
+
+@attrs.define
+class Trial:
+    """A layer around the requests of one pass that lets nothing change. `source` is the object of the box."""
+
+    ref: ObjectRef
+    source: Manifest
+    known: frozenset[ObjectRef]
+    created: set[ObjectRef] = attrs.field(factory=set)
+    changed: set[ObjectRef] = attrs.field(factory=set)
+    deleted: set[ObjectRef] = attrs.field(factory=set)
+
+    async def __call__(self, request: KubeRequest, send: Send) -> Manifest:
+        """Answer a request as if the writes before it had happened."""
+        if request.ref == self.ref:
+            return self._of_source(request)
+        if request.verb is KubeVerb.DELETE:
+            self.deleted.add(request.ref)
+            return {}
+        if request.verb is KubeVerb.GET and request.ref in self.deleted:
+            raise NotFound(f"{request.ref} would be deleted")
+        return await self._written(request, send) if request.writes else await send(request)
+
+    def _of_source(self, request: KubeRequest) -> Manifest:
+        if request.verb is KubeVerb.PATCH:
+            self.source = merge_patch(self.source, request.body)
+        return self.source
+
+    async def _written(self, request: KubeRequest, send: Send) -> Manifest:
+        ref = request.ref
+        answer = await self._dry_run(request, send)
+        (self.changed if ref in self.known else self.created).add(ref)
+        return answer
+
+    async def _dry_run(self, request: KubeRequest, send: Send) -> Manifest:
+        """Return the server's answer, or the object as it was sent if what it needs would only be made before it."""
+        body = request.body if isinstance(request.body, dict) else {}
+        if request.ref in self.deleted:
+            return body
+        try:
+            return await send(attrs.evolve(request, params={**request.params, **_DRY}))
+        except NotFound:
+            if request.verb is KubeVerb.PATCH:
+                raise
+            return body
+
+
+class _NoEvents:
+    async def emit(self, event: KubernetesEvent) -> None:
+        """Drop one Event."""
+
+
+@attrs.define
+class _Watched:
+    """The rules of a pass that remember the last snapshot."""
+
+    rules: PassRules[Parent, Snapshot]
+    last: Snapshot = attrs.field(factory=Snapshot)
+
+    def decide(self, parent: Parent, observed: Snapshot) -> Decision:
+        self.last = observed
+        return self.rules.decide(parent, observed)
+
+
+async def tried(
+    rules: PassRules[Parent, Snapshot], api: KubeApi, ref: ObjectRef, manifest: Manifest, observed: Snapshot
+) -> Verdict:
+    """Return what one pass over an object would write. Raises Unavailable if the API server could not say."""
+    trial = Trial(ref, manifest, frozenset(observed.objects))
+    watched = _Watched(rules)
+    result = await run_pass(
+        attrs.evolve(rules, decide=watched.decide), rules.read(manifest), observed, api.through(trial), _NoEvents()
+    )
+    errors = [failure.error for failure in watched.last.failures]
+    refused = refusal_of(result.decision, watched.last.failures)
+    if not refused and (interrupted := interruption_of([*errors, *([result.error] if result.error else [])])):
+        raise Unavailable(interrupted)
+    return Verdict(ref, len(trial.created - trial.known), len(trial.changed), len(trial.deleted), refused)
+
+
+class _Placeholder:
+    """`Entropy` for objects that are not made."""
+
+    def text(self, length: int, alphabet: str) -> str:
+        """Return any text of this length."""
+        return alphabet[0] * length
+
+
+@attrs.define
+class Judge:
+    """The judge of revisions over the objects of one box. It remembers its verdicts, as long as the objects stay."""
+
+    reconciler: CompositeReconciler
+    _known: dict[str, tuple[str, int, datetime, Verdict]] = attrs.field(factory=dict)
+
+    async def judge(
+        self, parents: Sequence[BoxParent], manifests: Mapping[ObjectRef, Manifest], revision: str, now: datetime
+    ) -> Judgement:
+        """Judge a revision over the next objects; return what is known of all of them."""
+        due, obstacle = [*self._due(parents, revision, now)], ""
+        for parent in due[:_AT_ONCE]:
+            try:
+                verdict = await self._verdict(parent, manifests[parent.ref], revision, now)
+            except OperatorError as error:
+                obstacle = f"{parent.ref}: {error.message}"
+                break
+            self._known[parent.metadata.uid] = (revision, parent.metadata.generation, now, verdict)
+        known = {parent.ref: self._known.get(parent.metadata.uid) for parent in parents}
+        verdicts = tuple(each[-1] for each in known.values() if each is not None and each[0] == revision)
+        return Judgement(revision, verdicts, len([*self._due(parents, revision, now)]), obstacle)
+
+    def _due(self, parents: Sequence[BoxParent], revision: str, now: datetime) -> Iterator[BoxParent]:
+        for parent in parents:
+            judged, generation, since, verdict = self._known.get(parent.metadata.uid, ("", 0, now, None))
+            is_old = (now - since).total_seconds() >= AGAIN_SECONDS
+            if (judged, generation) != (revision, parent.metadata.generation) or (
+                verdict is not None and verdict.refused and is_old
+            ):
+                yield parent
+
+    async def _verdict(self, parent: BoxParent, manifest: Manifest, revision: str, now: datetime) -> Verdict:
+        composite, ref = self.reconciler.composite, parent.ref
+        whole = await self.reconciler.informers.whole(ref, manifest)
+        moved = merge_patch(whole or manifest, {"metadata": {"annotations": {BROUGHT_TO: record_of(revision, now)}}})
+        observed = await self.reconciler.observe(ref, composite.read(moved))
+        return await tried(composite.pass_rules(lambda: now, _Placeholder()), self.reconciler.api, ref, moved, observed)

@@ -1,0 +1,98 @@
+"""The judgement of a revision over every object that would move to it, before one of them moves (PH-10)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.errors import Conflict, Forbidden, Invalid, OperatorError, Permanent
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.composites.parent import STALLED
+from purekube.controller.decision import Decision, Failure
+from purekube.graph import GraphReason
+
+AGAIN_SECONDS: Final = 60.0
+"""The delay before an object that was refused is judged again, unless it changes earlier."""
+_MOST_NAMED: Final = 10
+_HOPELESS: Final = (GraphReason.EXPRESSION_FAILED, GraphReason.NAME_TAKEN)
+"""Reasons of Stalled that no refused write shows."""
+
+
+class Foresight(Enum):
+    """The knowledge of what a revision does to the objects that have yet to move."""
+
+    PENDING = "not all of them are judged yet"
+    SOUND = "none of them is refused"
+    REFUSED = "a write for one of them would be refused"
+
+
+@attrs.frozen
+class Verdict:
+    """The writes that a revision means for one object, and why one of them would be refused; "" if none would."""
+
+    ref: ObjectRef
+    creates: int = 0
+    changes: int = 0
+    deletes: int = 0
+    refused: str = ""
+
+
+@attrs.frozen
+class Judgement:
+    """The verdicts on the objects that would move to `revision`.
+
+    `left` is the number of objects that are not judged yet, `obstacle` what is in the way of judging the next one.
+    """
+
+    revision: str
+    verdicts: tuple[Verdict, ...]
+    left: int = 0
+    obstacle: str = ""
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """The judgement as the status holds it."""
+        refused = [verdict for verdict in self.verdicts if verdict.refused]
+        return {
+            "revision": self.revision,
+            "objects": len(self.verdicts),
+            "creates": sum(verdict.creates for verdict in self.verdicts),
+            "changes": sum(verdict.changes for verdict in self.verdicts),
+            "deletes": sum(verdict.deletes for verdict in self.verdicts),
+            "refused": len(refused),
+            "refusals": [{"object": str(each.ref), "message": each.refused} for each in refused[:_MOST_NAMED]],
+        }
+
+
+def foresight_of(stored: Manifest, revision: str) -> Foresight:
+    """Return what the stored status of a box says of a revision. Never raises."""
+    judged = get_path(stored, "status", "judgement")
+    if not isinstance(judged, Mapping) or judged.get("revision") != revision:
+        return Foresight.PENDING
+    return Foresight.REFUSED if judged.get("refused") else Foresight.SOUND
+
+
+def refusal_of(decision: Decision, failures: Sequence[Failure]) -> str:
+    """Return why the last decision of a tried pass cannot be carried out; "" if it can, as far as can be seen."""
+    refused = next((failure for failure in failures if _is_final(failure.error)), None)
+    stalled = _stalled(decision.status)
+    if refused is None:
+        return str(stalled["message"]) if stalled and stalled["reason"] in _HOPELESS else ""
+    return str(stalled["message"]) if stalled else f"{refused.verb} {refused.ref}: {refused.error.message}"
+
+
+def interruption_of(errors: Iterable[OperatorError]) -> str:
+    """Return the first error that says nothing about the revision, such as a lost connection; "" if there is none."""
+    return next((error.message for error in errors if not _is_final(error)), "")
+
+
+def _is_final(error: OperatorError) -> bool:
+    """Report whether the same write would be refused again."""
+    is_terminating = isinstance(error, Forbidden) and error.namespace_terminating
+    return isinstance(error, Conflict | Invalid | Forbidden | Permanent) and not is_terminating
+
+
+def _stalled(status: Manifest | None) -> Mapping[str, Any] | None:
+    conditions = get_path(status, "status", "conditions") or ()
+    return next((each for each in conditions if each["type"] == STALLED and each["status"] == "True"), None)
