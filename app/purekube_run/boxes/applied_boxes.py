@@ -28,6 +28,8 @@ from purekube.boxes.revisions import (
     BroughtTo,
     Revision,
     assignments_of,
+    crd_name_of,
+    owner_of_kind,
     read_revisions,
 )
 from purekube.boxes.rollout_policy import DeletionPolicy
@@ -63,6 +65,7 @@ from purekube_run.controller.runner import ManagerOptions, Runner
 NAME: Final = "operatorbox"
 """The controller's name in metrics and logs."""
 _BY_BOX: Final = "box"
+_BY_CRD: Final = "crd"
 _COALESCED: Final = 0.5
 """The seconds within which changes of parents wake their box once."""
 
@@ -149,7 +152,7 @@ class AppliedBoxes:
         self.caches = _Caches((self._informer(OPERATOR_BOX), self._informer(CONTROLLER_REVISION)), self.served)
 
     def _informer(self, kind: Kind) -> InformerRunner:
-        store = ObjectStore(kind, transform=without_managed_fields, indexers={_BY_BOX: _box_of})
+        store = ObjectStore(kind, transform=without_managed_fields, indexers={_BY_BOX: _box_of, _BY_CRD: _crd_of})
         is_box = kind == OPERATOR_BOX
         return InformerRunner(
             self._api,
@@ -224,9 +227,10 @@ class AppliedBoxes:
         stored_revisions = self.caches.store(CONTROLLER_REVISION, self._namespace).indexed(_BY_BOX, key.name)
         history = read_revisions(stored_revisions)
         loaded = await self._loaded(key.name, applied.spec)
-        problems = loaded.problems or tuple(await self._changed(key.name, loaded.box, history))
+        owner = self._owner(key.name, history[0].definition if history else applied.spec)
+        problems = loaded.problems or (*owner, *await self._changed(key.name, loaded.box, history))
         releases = applied.deletion_policy is DeletionPolicy.ORPHAN and applied.metadata.deletion_timestamp is not None
-        problem = await self._serve(key.name, () if releases else history)
+        problem = await self._serve(key.name, () if releases or owner else history)
         served = self.served.get(key.name)
         kind = await self._kind(key.name, loaded, history)
         unserved = problem or ("" if served is None else served.obstacle)
@@ -248,6 +252,15 @@ class AppliedBoxes:
             return observed
         judgement = await served.judge.judge(state.waiting, observed.objects, state.target, state.now)
         return attrs.evolve(observed, judgement=judgement)
+
+    def _owner(self, name: str, definition: Mapping[str, Any]) -> tuple[BoxProblem, ...]:
+        """Return the problem that the kind of a definition is another box's, if it is."""
+        crd = crd_name_of(definition)
+        accepted = self.caches.store(CONTROLLER_REVISION, self._namespace).indexed(_BY_CRD, crd)
+        boxes = {name for _, name in self.caches.store(OPERATOR_BOX).names()}
+        owner = owner_of_kind(accepted, boxes) or name
+        message = f"the objects of {crd} are those of the box {owner}: a kind has one box"
+        return () if owner == name else (BoxProblem(Place("spec.crd"), message),)
 
     async def _objects(
         self, box: Box | None, kind: Kind | None, served: ServedBox | None, revisions: Sequence[Manifest]
@@ -394,6 +407,12 @@ def _box_of(manifest: Manifest) -> Iterator[str]:
     name = get_path(manifest, "metadata", "labels", BOX_NAME)
     if isinstance(name, str):
         yield name
+
+
+def _crd_of(manifest: Manifest) -> Iterator[str]:
+    definition = get_path(manifest, "data", "spec")
+    if isinstance(definition, Mapping):
+        yield crd_name_of(definition)
 
 
 def _keys(names: Iterator[str] | Sequence[str]) -> Iterator[ObjectRef]:

@@ -4,7 +4,7 @@ A definition is a box's spec without the parts that are about its objects as a w
 Equal definitions are one revision, whatever came between them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -39,6 +39,24 @@ _POLICY: Final = ("rollout", "deletionPolicy")
 def definition_of(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a box's spec that a revision stores. A change of any other part makes no new revision."""
     return {name: value for name, value in spec.items() if name not in _POLICY}
+
+
+def crd_name_of(definition: Mapping[str, Any]) -> str:
+    """Return the name of the CRD of a definition's kind; "" if it cannot be read."""
+    plural, group = (get_path(definition, "crd", "spec", *path) for path in (("names", "plural"), ("group",)))
+    return str(get_path(definition, "crd", "name") or "") or (f"{plural}.{group}" if plural and group else "")
+
+
+def owner_of_kind(revisions: Iterable[Manifest], boxes: Container[str]) -> str:
+    """Return the box, of those that exist, whose definition of a kind was accepted first; "" if there is none.
+
+    `revisions` are all ControllerRevisions whose definitions have that kind.
+    """
+    accepted = (
+        (str(metadata(each).get("creationTimestamp")), str(get_path(each, "metadata", "labels", BOX_NAME)))
+        for each in revisions
+    )
+    return min((each for each in accepted if each[1] in boxes), default=("", ""))[1]
 
 
 def revision_name(box: str, definition: Mapping[str, Any]) -> str:

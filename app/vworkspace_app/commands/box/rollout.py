@@ -1,7 +1,7 @@
 """`box rollout`: show, pause, resume and undo the roll-out of a box that is applied to the cluster (PH-10)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeAlias, assert_never
+from typing import Annotated, Any, Final, Literal, TypeAlias, assert_never
 
 import attrs
 from cyclopts import Parameter
@@ -20,6 +20,8 @@ from vworkspace_app.commands.session import Kubeconfig, at_cluster
 from vworkspace_core.overview.remedy import CLI_MANAGER
 
 Action: TypeAlias = Literal["status", "history", "pause", "resume", "undo"]
+
+_JUDGED: Final = ("objects", "creates", "changes", "deletes", "refused")
 
 
 @attrs.frozen
@@ -94,10 +96,8 @@ def _status_text(box: AppliedBox) -> str:
     lines = [f"{box.metadata.name}: revision {status.get('revision') or 'none'}: {told or 'no object'}"]
     judgement: Mapping[str, Any] = get_path(status, "judgement") or {}
     if judgement:
-        names = ("objects", "creates", "changes", "deletes", "refused")
-        lines += [
-            f"  judged {judgement.get('revision')}: " + ", ".join(f"{judgement.get(each)} {each}" for each in names)
-        ]
+        named = ", ".join(f"{judgement.get(each)} {each}" for each in _JUDGED)
+        lines += [f"  judged {judgement.get('revision')}: {named}"]
         lines += [f"    {each.get('object')}: {each.get('message')}" for each in judgement.get("refusals") or ()]
     by_type = {condition.type: condition for condition in box.conditions}
     lines += [_condition_line(by_type[name]) for name in CONDITIONS if name in by_type]
