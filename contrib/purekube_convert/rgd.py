@@ -22,6 +22,8 @@ from purekube.cel import BOOL, DYN, CelSyntaxError, CelType, Environment, compil
 from purekube.cel.parser import parse
 from purekube.cel.signatures import named
 from purekube.cel.syntax import Bind, Call, Expression, Identifier, Macro, children, dotted
+from purekube.schema import Schema
+from purekube.schema.builtin import built_in_schema
 from purekube_convert.definitions import type_of_definition
 from purekube_convert.go_expressions import TemplateScope as PathScope
 from purekube_convert.go_expressions import expression_of_path
@@ -41,9 +43,6 @@ _LONGEST: Final = 65_536
 _KNOWN: Final = frozenset(("id", "template", "externalRef", "readyWhen", "includeWhen", "forEach"))
 _HINTS: Final[Mapping[str, str]] = {
     "omit": "write an optional: a field whose value is optional.none() is left out",
-    "random.seededString": "a box draws random text by `generate`, while it writes",
-    "random.seededInt": "a box draws random text by `generate`, while it writes",
-    "json.unmarshal": "a box cannot take a text apart",
     "runtime.newCondition": "write it under spec.status.conditions",
     "runtime.condition": "write an expression over status.conditions",
 }
@@ -249,7 +248,8 @@ class _Definition:
         bound = frozenset(loop) - {"key"} if loop else frozenset[str]()
         referred: set[str] = set()
         include = self._expressions(entry, "includeWhen", bound)
-        template = self._template(entry.raw.get("template"), join(entry.path, "template"), referred, bound)
+        raw = _without_nulls(entry.raw.get("template"), built_in_schema(*_type_meta(entry)))
+        template = self._template(raw, join(entry.path, "template"), referred, bound)
         if not isinstance(template, Mapping):
             self._problems.add(join(entry.path, "template"), "must be a manifest")
         waits = sorted((referred & self._waited_for) - {entry.id})
@@ -297,7 +297,7 @@ class _Definition:
             self._problems.add(path, what if len(pairs) > 1 else "must be a list of one variable with its list")
             return None
         variable, listed = str(pairs[0][0]), pairs[0][1]
-        over = self._text(listed, f"{path}[0].{variable}", set()) if isinstance(listed, str) else None
+        over = self._text(listed, f"{path}[0].{variable}", set(), whole=False) if isinstance(listed, str) else None
         return None if over is None else {variable: over, "key": self._key(entry, variable, str(over), path)}
 
     def _key(self, entry: "_Entry", variable: str, over: str, path: str) -> str:
@@ -332,7 +332,7 @@ class _Definition:
             return []
         each = {"each": entry.id} if entry.raw.get("forEach") else {}
         return [
-            self._text(item, index(join(entry.path, key), position), set(), bound, each)
+            self._text(item, index(join(entry.path, key), position), set(), bound, each, whole=False)
             for position, item in enumerate(raw)
         ]
 
@@ -364,10 +364,13 @@ class _Definition:
         referred: set[str],
         bound: frozenset[str] = frozenset(),
         renamed: Mapping[str, str] | None = None,
+        *,
+        whole: bool = True,
     ) -> str:
         """Return a text with its expressions rewritten; unchanged if one of them cannot be.
 
-        kro waits for a field that is absent; so does a box if the expression says `.?field.value()`.
+        kro waits for a field that is absent; so does a box if the expression says `.?field.value()`. A `whole` value
+        that is one such field is an optional instead, whose field is then left out.
         """
         if len(text) > _LONGEST:
             self._problems.add(path, f"has {len(text)} characters; a text has at most {_LONGEST}")
@@ -375,7 +378,7 @@ class _Definition:
         try:
             found = text_parts(text)
             out = []
-            alone = len(found) == 1 and not path.endswith("metadata.name")
+            alone = whole and len(found) == 1 and not path.endswith("metadata.name")
             for piece in found:
                 if not piece.is_expression:
                     out.append(piece.text.replace("${", "$${"))
@@ -433,6 +436,16 @@ def _type_meta(entry: _Entry) -> tuple[str, str]:
     place = entry.raw.get("template") or entry.raw.get("externalRef")
     said = place if isinstance(place, Mapping) else {}
     return str(said.get("apiVersion") or ""), str(said.get("kind") or "")
+
+
+def _without_nulls(raw: Any, schema: Schema | None) -> Any:
+    """Return a template without null fields of a built-in kind, which an API server takes for absent."""
+    if schema is not None and isinstance(raw, Mapping):
+        kept = {key: value for key, value in raw.items() if value is not None or key not in schema.properties}
+        return {key: _without_nulls(value, schema.child(str(key))) for key, value in kept.items()}
+    if schema is not None and isinstance(raw, list):
+        return [_without_nulls(item, schema.items) for item in raw]
+    return raw
 
 
 def _resources(listed: Sequence[Any], problems: Problems) -> Iterator[_Entry]:

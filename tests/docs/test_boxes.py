@@ -212,7 +212,7 @@ def test_every_word_of_a_scenario_is_on_the_page_and_none_beside() -> None:
 
 
 def test_every_operator_function_and_reason_is_on_the_page_and_none_beside() -> None:
-    functions = {word.partition("(")[0] for word in words_of("Functions")}
+    functions = {word.partition("(")[0].removeprefix("x.") for word in words_of("Functions")}
     reasons = set(re.findall(r"`([A-Z]\w+)`", section("Conditions")))
 
     assert words_of("Gates") == {*OPERATORS, AFTER}

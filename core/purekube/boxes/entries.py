@@ -91,8 +91,6 @@ def unique(entries: tuple[Entry, ...], model: OperatorBox, findings: Findings) -
     for entry in entries:
         if _take(entry.id, entry.path, seen, findings):
             kept.append(entry)
-    if not kept and not named:
-        findings.problem("spec", "has neither resources nor phases: there is nothing to do")
     if len(seen) > MOST_RESOURCES:
         findings.problem("spec", f"has {len(seen)} resources and externals; a box has at most {MOST_RESOURCES}")
         return ()

@@ -10,6 +10,7 @@ import msgspec
 from purekube.apimachinery.manifest import canonical_json, content_hash
 from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.problems import Place
+from purekube.boxes.kro_functions import KRO
 from purekube.cel import FUNCTIONS as LANGUAGE
 from purekube.cel import Budget, CelError, Missing, Program
 from purekube.cel.limits import EvaluationError, no_overload
@@ -178,6 +179,7 @@ OBJECTS: Final = (
     function("json(dyn) -> string", _encoded, cost=list_cost, with_budget=True),
     function("yaml(dyn) -> string", _yaml, cost=list_cost, with_budget=True),
     function("name(string...) -> string", _name),
+    *KRO,
 )
 
 FUNCTIONS: Final[FunctionTable] = {**LANGUAGE, **table(OBJECTS)}

@@ -15,7 +15,7 @@ from purekube.boxes.read import Findings
 from purekube.boxes.scoping import Variables
 from purekube.boxes.taint import TRUSTED, Origin, Taint, taint_of
 from purekube.boxes.templates import OPENING
-from purekube.cel import DYN, ITEM, CelSyntaxError, CelType, Program
+from purekube.cel import DYN, ITEM, STRING, CelSyntaxError, CelType, Program
 from purekube.cel.check import check
 from purekube.cel.syntax import Bind, Call, Conditional, Expression, ListLiteral, Literal, Macro, MapLiteral
 from purekube.schema.node import JsonType, Schema
@@ -224,7 +224,7 @@ class ImpersonatedTemplate:
         if in_text:  # a part of a text, or of a key, which may then be that of any field
             taint = attrs.evolve(taint_of(program.tree, variables.taints).whole, owned=False)
             key = bool(steps) and OPENING in steps[-1]
-            return set(self._at(steps[:-1] if key else steps, taint, DYN if key else program.type, schema))
+            return set(self._at(steps[:-1] if key else steps, taint, DYN if key else STRING, schema))
         looked_at = _Outcomes(program.text, variables.types, variables.taints).of(program.tree)
         return {
             power

@@ -259,8 +259,12 @@ def _list(items: list[Render]) -> Render:
     return run
 
 
+_EXACT: Final = 2.0**53
+"""Below it a double holds every integer."""
+
+
 def as_json(value: Any) -> Any:
-    """Return a CEL value as JSON: times, durations and bytes become texts.
+    """Return a CEL value as JSON: times, durations and bytes become texts, a whole double becomes an integer.
 
     Raises EvaluationError for a value that JSON cannot express, such as nan, a type or a key that is no text.
     """
@@ -272,7 +276,7 @@ def as_json(value: Any) -> Any:
         case float():
             if not math.isfinite(value):
                 raise EvaluationError("nan and infinity cannot be written as JSON")
-            return value
+            return int(value) if value.is_integer() and abs(value) < _EXACT else value
         case Mapping():
             return {_key_of(key): as_json(item) for key, item in value.items()}
         case list() | tuple():

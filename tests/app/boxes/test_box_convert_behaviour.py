@@ -130,3 +130,20 @@ def test_a_graph_of_kro_includes_what_its_conditions_say() -> None:
     shown.settle()
     assert "Ingress" not in children(shown), "false prunes, as it does in kro"
     assert (shown.get(shop) or {})["status"]["readyReplicas"] == 3
+
+
+def test_a_definition_without_resources_is_a_kind_whose_objects_are_ready(tmp_path: Path) -> None:
+    schema = {"apiVersion": "v1alpha1", "kind": "Noop", "spec": {"values": "object | required=true"}}
+    document = {"kind": "ResourceGraphDefinition", "metadata": {"name": "noop"}, "spec": {"schema": schema}}
+    file = tmp_path / "noop.yaml"
+    file.write_text(yaml.safe_dump(document), encoding="utf-8")
+    files = {made.name: yaml.safe_load(made.text) for made in convert_file(str(file)).files}
+    crd = CrdVersions.of(files["noop-crd.yaml"])
+    examined = examine(read_box(files["noop.yaml"]), crd, Schemas([crd]))
+    assert examined.box is not None
+    shown = _WORLDS.enter_context(BoxWorld(examined.box))
+    kind = shown.box.kind
+    shown.create({**kind.manifest("a", "team"), "spec": {"values": {"x": 1}}}, kind)
+    shown.settle()
+
+    assert condition_of(shown.get(ObjectRef(kind, "team", "a")), "Ready")["status"] == "True"

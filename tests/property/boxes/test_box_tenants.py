@@ -156,6 +156,7 @@ ACCEPTED = {
     ),
     "a label of any name": thing({"selector": {"matchLabels": {"namespace": "${self.spec.image}"}}}),
     "a group of volumes": pod(securityContext={"fsGroup": "${self.spec.replicas}"}),
+    "a part of a text, whatever its type": thing({"policy": "arn:${self.spec.?free.a.value()}/*"}),
     "a value without power": thing({"size": "${self.spec.replicas}", "host": "${self.spec.?host}"}),
 }
 

@@ -57,8 +57,7 @@ def test_the_parent_is_called_self_wherever_it_is_meant(text: str, rewritten: st
     ("text", "problem"),
     [
         ("schema.spec.on ? schema.spec.a : omit()", "the function omit is not known: write an optional"),
-        ("random.seededString(5, schema.metadata.uid)", "the function random.seededString is not known: a box draws"),
-        ("schema.spec.a.merge(schema.spec.b)", "the function merge is not known: see docs/expressions.md"),
+        ("schema.spec.a.deepMerge(schema.spec.b)", "the function deepMerge is not known: see docs/expressions.md"),
     ],
 )
 def test_a_function_of_kro_is_told(text: str, problem: str) -> None:
@@ -173,6 +172,23 @@ def test_who_refers_to_a_resource_with_ready_when_waits_for_it() -> None:
 
     assert [entry.get("dependsOn") for entry in made] == [None, ["web"], None]
     assert made[0]["readyWhen"] == ["${web.status.phase == 'Running'}"]
+
+
+def test_a_list_or_a_condition_that_may_be_absent_is_waited_for_as_in_kro() -> None:
+    each = {"id": "pods", "forEach": [{"r": "${schema.spec.list}"}], "includeWhen": ["${schema.spec.on}"]}
+    template = {**POD, "metadata": {"name": "${r}"}}
+    made = box({**each, "template": template}, spec={"list": "[]string", "on": "boolean"}).box["spec"]["resources"][0]
+
+    assert made["forEach"]["r"] == "${self.spec.?list.value()}"
+    assert made["includeWhen"] == ["${self.spec.?on.value()}"]
+
+
+def test_a_null_field_of_a_built_in_kind_is_absent_and_a_null_value_of_a_map_stays() -> None:
+    nulls = {**POD, "metadata": {"name": "a", "labels": None, "annotations": {"a": None}}, "spec": {"containers": None}}
+    (made,) = box({"id": "p", "template": nulls}).box["spec"]["resources"]
+
+    assert made["template"]["metadata"] == {"name": "a", "annotations": {"a": None}}
+    assert made["template"]["spec"] == {}
 
 
 def test_an_external_is_read_only() -> None:

@@ -1,0 +1,137 @@
+"""Functions that expressions of kro have in addition to CEL's, with the same results: hashes, seeds, JSON, merging."""
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from purekube.cel import Budget
+from purekube.cel.limits import EvaluationError, no_overload
+from purekube.cel.signatures import built, function, list_cost, text_cost
+
+_SIGNS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+_DEEPEST: Final = 64
+"""The most levels of JSON that an expression takes apart."""
+_OFFSET: Final = 0xCBF29CE484222325
+_PRIME: Final = 0x100000001B3
+
+
+def _text(value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise no_overload()
+    return value.encode("utf-8", "surrogatepass")
+
+
+def _int(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise no_overload()
+    return int(value)
+
+
+def _fnv64a(value: Any) -> bytes:
+    """Return the FNV-1a hash of 64 bits."""
+    state = _OFFSET
+    for byte in _text(value):
+        state = (state ^ byte) * _PRIME % 2**64
+    return state.to_bytes(8, "big")
+
+
+def _digest(name: str) -> Callable[[Any], bytes]:
+    return lambda value: hashlib.new(name, _text(value), usedforsecurity=False).digest()
+
+
+def _seeded_string(budget: Budget, length: Any, seed: Any) -> str:
+    """Return text that follows from the seed; as in kro, it repeats after eight characters."""
+    if _int(length) <= 0:
+        raise EvaluationError("the length must be positive")
+    budget.build_text(_int(length))
+    digest = hashlib.sha256(_text(seed)).digest()
+    period = [_SIGNS[int.from_bytes(digest[at : at + 4], "big") % len(_SIGNS)] for at in range(0, len(digest), 4)]
+    return "".join(period[at % len(period)] for at in range(_int(length)))
+
+
+def _seeded_int(least: Any, end: Any, seed: Any) -> int:
+    """Return a number from `least` up to, and without, `end`, which follows from the seed."""
+    if _int(least) >= _int(end):
+        raise EvaluationError("the first number must be less than the second")
+    drawn = int.from_bytes(hashlib.sha256(_text(seed)).digest()[:8], "big")
+    return int(least) + drawn % (int(end) - int(least))
+
+
+def _unmarshal(budget: Budget, text: Any) -> Any:
+    """Return the value of a JSON text; its numbers are doubles."""
+    try:
+        value = msgspec.json.decode(_text(text))
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise EvaluationError("the text is no JSON") from error
+    return _with_doubles(budget, value, 0)
+
+
+def _with_doubles(budget: Budget, value: Any, depth: int) -> Any:
+    if depth > _DEEPEST:
+        raise EvaluationError(f"the JSON is nested more than {_DEEPEST} levels deep")
+    match value:
+        case dict():
+            return built(budget, {key: _with_doubles(budget, item, depth + 1) for key, item in value.items()})
+        case list():
+            return built(budget, [_with_doubles(budget, item, depth + 1) for item in value])
+        case int() if not isinstance(value, bool):
+            return _double(value)
+        case float():
+            return _double(value)
+    return value
+
+
+def _double(value: float) -> float:
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise EvaluationError("the JSON has a number beyond 64 bits")
+    return number
+
+
+def _merge(budget: Budget, value: Any, other: Any) -> Any:
+    """Return a map with the keys of both; those of the second map win."""
+    if not isinstance(value, Mapping) or not isinstance(other, Mapping):
+        raise no_overload()
+    return built(budget, {**value, **other})
+
+
+def _with_item(budget: Budget, items: Any, index: Any, value: Any) -> Any:
+    return _spliced(budget, items, index, 1, [value])
+
+
+def _inserted(budget: Budget, items: Any, index: Any, value: Any) -> Any:
+    return _spliced(budget, items, index, 0, [value])
+
+
+def _without_item(budget: Budget, items: Any, index: Any) -> Any:
+    return _spliced(budget, items, index, 1, [])
+
+
+def _spliced(budget: Budget, items: Any, index: Any, removed: int, put: list[Any]) -> Any:
+    """Return a list with `put` in place of the `removed` items at an index."""
+    if not isinstance(items, list):
+        raise no_overload()
+    if not 0 <= _int(index) <= len(items) - removed:
+        raise EvaluationError(f"index out of bounds: {index}")
+    return built(budget, [*items[:index], *put, *items[index + removed :]])
+
+
+KRO: Final = (
+    function("hash.sha256(string) -> bytes", _digest("sha256"), cost=text_cost),
+    function("hash.fnv64a(string) -> bytes", _fnv64a, cost=text_cost),
+    function("hash.md5(string) -> bytes", _digest("md5"), cost=text_cost),
+    function("random.seededString(int, string) -> string", _seeded_string, cost=text_cost, with_budget=True),
+    function("random.seededInt(int, int, string) -> int", _seeded_int, cost=text_cost),
+    function("json.unmarshal(string) -> dyn", _unmarshal, cost=text_cost, with_budget=True),
+    function("map($A, $B).merge(map($A, $B)) -> map($A, $B)", _merge, cost=list_cost, with_budget=True),
+    function("lists.setAtIndex(list($A), int, $A) -> list($A)", _with_item, cost=list_cost, with_budget=True),
+    function("lists.insertAtIndex(list($A), int, $A) -> list($A)", _inserted, cost=list_cost, with_budget=True),
+    function("lists.removeAtIndex(list($A), int) -> list($A)", _without_item, cost=list_cost, with_budget=True),
+)
+"""The functions, each with its overloads."""

@@ -1,0 +1,131 @@
+"""kro's functions are their definitions, and give what kro gives (PH-6)."""
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from purekube.boxes.expressions import FUNCTIONS
+from purekube.boxes.templates import as_json
+from purekube.cel import DYN, CelError, Environment, EvaluationError, LimitExceeded, compile_expression
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.floats(allow_nan=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=12,
+).filter(lambda value: "Infinity" not in json.dumps(value))
+ITEMS = st.lists(st.integers(0, 9), max_size=6)
+UID = "6f9619ff-8b86-d011-b42d-00c04fc964ff"
+
+
+def value(text: str, **scope: Any) -> Any:
+    return compile_expression(text, Environment(dict.fromkeys(scope, DYN), FUNCTIONS)).evaluate(scope)
+
+
+@pytest.mark.parametrize(
+    ("seed", "fnv", "text", "number"),
+    [
+        ("", "cbf29ce484222325", "ew0w84jlew0w84jlew0w", 31956),
+        ("x", "af63f54c86021707", "iot11jnpiot11jnpiot1", 32196),
+        (UID, "2e35c36c471905f1", "8ne1vl0b8ne1vl0b8ne1", 31907),
+        ("é", "0ac21707b7181e01", "ifhmb46oifhmb46oifhm", 30227),
+    ],
+)
+def test_seeds_and_hashes_are_those_of_kro(seed: str, fnv: str, text: str, number: int) -> None:
+    """The values are those of kro's own code, run once with Go."""
+    assert value("hash.fnv64a(s)", s=seed).hex() == fnv
+    assert value("random.seededString(20, s)", s=seed) == text
+    assert value("random.seededInt(30000, 32768, s)", s=seed) == number
+
+
+@given(TEXTS, TEXTS)
+def test_a_hash_is_its_definition(text: str, more: str) -> None:
+    assert value("hash.sha256(s)", s=text) == hashlib.sha256(text.encode()).digest()
+    assert value("hash.md5(s)", s=text) == hashlib.md5(text.encode(), usedforsecurity=False).digest()
+    state = int.from_bytes(value("hash.fnv64a(s)", s=text), "big")
+    for byte in more.encode():
+        state = ((state ^ byte) * 1099511628211) & (2**64 - 1)
+    assert value("hash.fnv64a(s + m)", s=text, m=more) == state.to_bytes(8, "big")
+
+
+@given(TEXTS, st.integers(1, 40), st.integers(1, 40))
+def test_a_shorter_seeded_text_begins_a_longer_one(seed: str, length: int, more: int) -> None:
+    short = value("random.seededString(n, s)", s=seed, n=length)
+    assert len(short) == length
+    assert set(short) <= set("0123456789abcdefghijklmnopqrstuvwxyz")
+    assert value("random.seededString(n, s)", s=seed, n=length + more).startswith(short)
+
+
+@given(TEXTS, st.integers(-(2**62), 2**62), st.integers(1, 2**62))
+def test_a_seeded_number_is_in_its_range(seed: str, least: int, count: int) -> None:
+    number = value("random.seededInt(a, b, s)", s=seed, a=least, b=least + count)
+    assert least <= number < least + count
+    assert number == value("random.seededInt(a, b, s)", s=seed, a=least, b=least + count)
+
+
+@given(JSON)
+def test_json_that_is_taken_apart_is_written_again_as_it_was(given_value: Any) -> None:
+    found = value("json.unmarshal(s)", s=json.dumps(given_value))
+    assert as_json(found) == given_value
+
+
+@given(TEXTS)
+def test_a_text_is_taken_apart_as_json_or_told(text: str) -> None:
+    try:
+        wanted = json.loads(text, parse_constant=_refused)
+    except (ValueError, RecursionError):
+        with pytest.raises(EvaluationError):
+            value("json.unmarshal(s)", s=text)
+    else:
+        assert as_json(value("json.unmarshal(s)", s=text)) == wanted
+
+
+def _refused(name: str) -> Any:
+    raise ValueError(name)
+
+
+@given(st.dictionaries(TEXTS, st.integers()), st.dictionaries(TEXTS, st.integers()))
+def test_a_merge_has_the_keys_of_both_and_the_values_of_the_second(one: dict[str, int], other: dict[str, int]) -> None:
+    assert value("a.merge(b)", a=one, b=other) == {**one, **other}
+
+
+@given(ITEMS, st.integers(-2, 8), st.integers(0, 9))
+def test_a_changed_list_is_that_of_python(items: list[int], at: int, item: int) -> None:
+    replaced, inserted, removed = list(items), list(items), list(items)
+    within, end = 0 <= at < len(items), 0 <= at <= len(items)
+    inserted.insert(at, item)
+    if within:
+        replaced[at] = item
+        del removed[at]
+    cases = [
+        ("lists.setAtIndex(l, i, v)", within, replaced),
+        ("lists.insertAtIndex(l, i, v)", end, inserted),
+        ("lists.removeAtIndex(l, i)", within, removed),
+    ]
+    for text, legal, wanted in cases:
+        if legal:
+            assert value(text, l=items, i=at, v=item) == wanted
+        else:
+            with pytest.raises(EvaluationError, match="index out of bounds"):
+                value(text, l=items, i=at, v=item)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("random.seededString(0, 'a')", EvaluationError),
+        ("random.seededString(2000000, 'a')", LimitExceeded),
+        ("random.seededInt(3, 3, 'a')", EvaluationError),
+        ("json.unmarshal('{')", EvaluationError),
+        ("json.unmarshal('1e999')", EvaluationError),
+        ("json.unmarshal(s)", CelError),
+        ("hash.sha256(dyn(1))", EvaluationError),
+    ],
+)
+def test_what_cannot_be_worked_out_is_told(text: str, error: type[CelError]) -> None:
+    with pytest.raises(error):
+        value(text, s="[" * 100 + "]" * 100)
