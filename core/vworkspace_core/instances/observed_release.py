@@ -86,7 +86,16 @@ def is_ours(observed: ObservedRelease) -> bool:
     if not _same_version(status.get("lastAttemptedRevision"), observed.request.version):
         return False
     # A new URL or new credentials change only the source: until it was fetched, Flux reports on the old one.
-    return _same_artifact(observed) if observed.request.oci else is_observed(observed.source)
+    return _same_artifact(observed) if observed.request.oci else _is_fetched(observed)
+
+
+def _is_fetched(observed: ObservedRelease) -> bool:
+    """Report whether the repository and the HelmChart were fetched as they are now.
+
+    helm-controller installs the artifact of a HelmChart whose latest fetch failed, except while it is Stalled, and a
+    retry lifts Stalled for a moment. Versions that differ in build metadata alone do not show it.
+    """
+    return is_observed(observed.source) and (observed.chart is None or is_observed(observed.chart))
 
 
 def is_observed(source: Manifest | None) -> bool:

@@ -886,6 +886,16 @@ def test_an_operation_takes_up_the_source_that_an_instance_before_left_REC_9() -
         machine.an_operation_asks_for_more("6.7.0", None, 0)
 
 
+def test_a_chart_that_was_not_fetched_is_not_the_one_before_REC_5() -> None:
+    """`SEED=2811280001` found it: a retry lifts Stalled from the HelmChart, and Flux reports on its former artifact.
+
+    Both versions differ in build metadata alone.
+    """
+    with life(version="6.5.0", source_type="helm", collects=True, seconds=20) as machine:
+        machine.a_registry_is_going_to_fail(SourceFault.NOT_FOUND, 5, "6.7.0", 0)
+        machine.an_upgrade_goes_wrong(OutcomeKind.RENDER_ERROR, None, "6.7.0+build.1", "6.7.0", 9, 0)
+
+
 def test_an_operation_on_a_deleted_instance_asks_nothing_of_its_twin_REC_9() -> None:
     """`SEED=2403` found it: the oracle held the twin of the same intent to the Operation."""
     with life(source_type="oci") as machine:

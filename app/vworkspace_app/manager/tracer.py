@@ -1,0 +1,127 @@
+"""The driver of traces: hands jobs, objects and passes to a `TraceRecorder`, and sends the spans that ended (SEE-7).
+
+Nothing waits for it: spans are taken as they come, and a task of its own delivers them.
+"""
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+import anyio
+import structlog
+
+from purekube.apimachinery.errors import Invalid, OperatorError
+from purekube.apimachinery.manifest import Manifest, ObjectRef, ref_of
+from purekube.controller.backoff import Backoff
+from purekube.controller.informer.changes import CacheChange, ChangeType
+from purekube.controller.queue.own_writes import HotLoopEvidence
+from purekube.controller.shard import Shard
+from purekube.ports import Clock
+from purekube_run.controller.informers import Informers
+from purekube_run.controller.observer import Reconciled
+from vworkspace_app.manager.notifier import DocumentReceiver
+from vworkspace_core.jobs.machine import AgentState
+from vworkspace_core.overview.traces import Span, TraceRecorder, otlp
+
+MOST_WAITING: Final = 4_096
+"""The number of spans that wait for a collector which is away; beyond it the oldest is lost, and counted."""
+_AT_ONCE: Final = 512
+_GATHER_SECONDS: Final = 1.0
+_BACKOFF: Final = Backoff(base=1.0, cap=60.0)
+_log = structlog.get_logger("traces")
+
+
+class Tracer:
+    """The tracer of the jobs and objects of this process's shard. It records nothing until `run`.
+
+    It is an observer of reconciles. Construct it before the informers run.
+    """
+
+    def __init__(
+        self,
+        receiver: DocumentReceiver,
+        informers: Informers,
+        clock: Clock,
+        random: Callable[[], float],
+        *,
+        cluster: str,
+        shard: Shard,
+        version: str = "",
+    ) -> None:
+        self._receiver, self._informers = receiver, informers
+        self._clock, self._random = clock, random
+        self._cluster, self._shard, self._version = cluster, shard, version
+        self._recorder: TraceRecorder | None = None
+        self._waiting = deque[Span](maxlen=MOST_WAITING)
+        self._lost = 0
+        self._news = anyio.Event()
+        for runner in informers:
+            runner.subscribe(self._changed)
+
+    async def run(self, ready: Callable[[], Awaitable[None]]) -> None:
+        """Send spans until cancelled, once `ready` has returned."""
+        await ready()
+        self._recorder = TraceRecorder(self._cluster)
+        for runner in self._informers:
+            for manifest in runner.store.objects():
+                self._observed(ref_of(manifest, runner.kind), manifest)
+        failures = 0
+        while True:
+            await self._news.wait()
+            await self._clock.sleep(_GATHER_SECONDS if not failures else _BACKOFF.delay(failures, self._random()))
+            failures = await self._deliver(failures)
+            self._news = anyio.Event()
+            if self._waiting:
+                self._news.set()
+
+    def agent_stepped(self, before: AgentState, after: AgentState) -> None:
+        """Take a step of the job machine."""
+        if self._recorder is not None and before.jobs is not after.jobs:
+            for job_id in {**before.jobs, **after.jobs}:
+                was, is_now = before.jobs.get(job_id), after.jobs.get(job_id)
+                if was is not is_now:
+                    self._add(self._recorder.job_changed(was, is_now, self._clock.now()))
+
+    def reconciled(self, done: Reconciled) -> None:
+        """Take a pass that ended."""
+        if self._recorder is not None:
+            writes = [f"{verb} {ref}" for verb, ref in done.executed]
+            error = "" if done.error is None else str(done.error)
+            now = self._clock.now()
+            self._add(self._recorder.reconciled(done.ref, done.seconds, done.label.value, writes, error, now))
+
+    def hot_loop_found(self, ref: ObjectRef, finding: HotLoopEvidence) -> None:
+        """Do nothing, since the log and the metrics have it."""
+
+    def _changed(self, change: CacheChange) -> None:
+        self._observed(change.ref, None if change.type is ChangeType.DELETED else change.object)
+
+    def _observed(self, ref: ObjectRef, manifest: Manifest | None) -> None:
+        if self._recorder is not None and self._shard.owns(ref.namespace):
+            self._add(self._recorder.object_changed(ref, manifest, self._clock.now()))
+
+    def _add(self, spans: Iterable[Span]) -> None:
+        for span in spans:
+            self._lost += len(self._waiting) == MOST_WAITING
+            self._waiting.append(span)
+            self._news.set()
+
+    async def _deliver(self, failures: int) -> int:
+        """Send one batch; return how many tries in a row have failed."""
+        batch = [self._waiting.popleft() for _ in range(min(_AT_ONCE, len(self._waiting)))]
+        try:
+            await self._receiver.send(otlp(batch, self._cluster, self._version))
+        except Invalid as error:
+            _log.warning("the collector refuses spans; they are lost", spans=len(batch), error=error.message)
+            return 0
+        except OperatorError as error:
+            if not failures:
+                _log.warning("spans are not delivered; trying again", error=error.message, waiting=len(batch))
+            room = MOST_WAITING - len(self._waiting)
+            self._lost += max(len(batch) - room, 0)
+            self._waiting.extendleft(reversed(batch[len(batch) - min(room, len(batch)) :]))
+            return failures + 1
+        if failures or self._lost:
+            _log.info("spans are delivered again", waiting=len(self._waiting), lost=self._lost)
+            self._lost = 0
+        return 0

@@ -1,0 +1,44 @@
+"""The places of spans in traces, as W3C Trace Context writes them (SEE-7)."""
+
+import re
+from typing import Final
+
+import attrs
+
+from purekube.apimachinery.manifest import content_hash
+
+_TRACEPARENT: Final = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
+
+
+@attrs.frozen
+class TraceContext:
+    """The place of a span in a trace: trace-id and parent-id of W3C Trace Context, in hex."""
+
+    trace: str
+    span: str
+    is_sampled: bool = True
+
+    @classmethod
+    def parsed(cls, text: object) -> "TraceContext | None":
+        """Return the context that a `traceparent` names; None if the text is not one."""
+        match = _TRACEPARENT.fullmatch(text) if isinstance(text, str) else None
+        return None if match is None else cls(match[1], match[2], bool(int(match[3], 16) & 1))
+
+    @classmethod
+    def of(cls, *identity: str | int) -> "TraceContext":
+        """Return the context of the first span of the trace with this identity."""
+        first, second = content_hash(["trace", *identity]), content_hash(["more", *identity])
+        return cls(first + second, content_hash(["span", *identity]))
+
+    def child(self, *identity: str | int) -> "TraceContext":
+        """Return the context of the span below this one with this identity."""
+        return attrs.evolve(self, span=content_hash([self.trace, self.span, *identity]))
+
+    def __str__(self) -> str:
+        return f"00-{self.trace}-{self.span}-{int(self.is_sampled):02x}"
+
+
+def job_context(cluster: str, key: str, traceparent: object = "") -> tuple[TraceContext, str]:
+    """Return the context of a job's span and the id of the span above it, which is that of a valid `traceparent`."""
+    above = TraceContext.parsed(traceparent)
+    return (TraceContext.of(cluster, key), "") if above is None else (above.child(cluster, key), above.span)

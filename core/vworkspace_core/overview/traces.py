@@ -1,0 +1,281 @@
+"""Traces from a job, or from a change of an object, until the object is settled, as spans of OpenTelemetry (SEE-7).
+
+A `TraceRecorder` is told what happens and returns the spans that ended. It reads no clock and draws no number: ids
+follow from a job's idempotency key, or from uid and generation, so every process puts a span into the same trace.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.secret_material import shown
+from purekube.controller.ownership import controller_of
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.api.labels import IDEMPOTENCY_KEY, TRACEPARENT
+from vworkspace_core.api.trace_context import TraceContext, job_context
+from vworkspace_core.jobs.object_status import conditions_of
+from vworkspace_core.jobs.scope import DeleteTask
+from vworkspace_core.jobs.state import JobStage, JobState
+from vworkspace_core.overview.summary import OverviewState, Summary, summary_of, summary_of_child
+
+MOST_OPEN: Final = 5_000
+"""The number of jobs, and of objects, that are traced at a time; beyond it new ones are not."""
+_SETTLED: Final = frozenset(
+    {
+        OverviewState.READY,
+        OverviewState.STALLED,
+        OverviewState.SUSPENDED,
+        OverviewState.SUCCEEDED,
+        OverviewState.FAILED,
+        OverviewState.CANCELLED,
+    }
+)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FAILED: Final = frozenset({OverviewState.STALLED, OverviewState.FAILED})
+_STAGES: Final[Mapping[JobStage, str]] = MappingProxyType(
+    {
+        JobStage.RECORDING: "store job",
+        JobStage.ACKING: "acknowledge",
+        JobStage.READY: "queue",
+        JobStage.INSPECTING: "inspect",
+        JobStage.WAITING_DELETED: "wait for deletion",
+        JobStage.RECORDING_INTENT: "store intent",
+        JobStage.ACTING: "apply",
+        JobStage.RECORDING_EFFECT: "store effect",
+        JobStage.WAITING: "wait for status",
+        JobStage.ANSWERING: "post result",
+        JobStage.CLOSING: "close",
+    }
+)
+"""The names of spans, by the stage of a job."""
+
+Attribute: TypeAlias = str | int
+
+
+@attrs.frozen
+class Span:
+    """A span that ended. `parent` is the id of the span above it, empty for the first; `error` says why it failed."""
+
+    context: TraceContext
+    parent: str
+    name: str
+    began: datetime
+    ended: datetime
+    attributes: Mapping[str, Attribute] = MappingProxyType({})
+    error: str = ""
+
+
+@attrs.frozen
+class _OpenSpan:
+    """A span that has begun."""
+
+    context: TraceContext
+    parent: str
+    name: str
+    began: datetime
+    attributes: Mapping[str, Attribute] = MappingProxyType({})
+
+    def end(self, now: datetime, error: str = "", **more: Attribute) -> Iterable[Span]:
+        """Yield the span, unless its trace is not sampled."""
+        if self.context.is_sampled:
+            known = {name: value for name, value in {**self.attributes, **more}.items() if value != ""}
+            yield Span(self.context, self.parent, self.name, min(self.began, now), now, known, shown(error))
+
+    def below(self, name: str, began: datetime, number: int, **attributes: Attribute) -> "_OpenSpan":
+        """Return a span below this one; `number` tells it from others of its name."""
+        return _OpenSpan(self.context.child(name, number), self.context.span, name, began, attributes)
+
+
+@attrs.define
+class _OpenJob:
+    """A job that is not closed. `spans` counts the spans below it."""
+
+    whole: _OpenSpan
+    stage: _OpenSpan
+    spans: int = 0
+
+
+@attrs.define
+class _OpenRun:
+    """An object on its way to a settled state of one generation, with the present phase of each object below it."""
+
+    whole: _OpenSpan
+    generation: int
+    phases: dict[ObjectRef, _OpenSpan] = attrs.field(factory=dict)
+    spans: int = 0
+
+    def below(self, name: str, began: datetime, **attributes: Attribute) -> _OpenSpan:
+        """Return the next span below this one."""
+        self.spans += 1
+        return self.whole.below(name, began, self.spans, **attributes)
+
+
+@attrs.define
+class TraceRecorder:
+    """The open spans of one cluster's jobs and objects. Call it in the order of events; times are aware UTC."""
+
+    cluster: str
+    _jobs: dict[str, _OpenJob] = attrs.field(factory=dict)
+    _runs: dict[str, _OpenRun] = attrs.field(factory=dict)
+    _uids: dict[ObjectRef, str] = attrs.field(factory=dict)
+    _traced: dict[str, tuple[int, str]] = attrs.field(factory=dict)
+    """The newest generation and trace of each object, by uid."""
+
+    def job_changed(self, before: JobState | None, after: JobState | None, now: datetime) -> Iterable[Span]:
+        """Take a step of a job; None is a job that is not open, before its offer or after its end."""
+        job = after or before
+        opened = None if job is None else self._jobs.get(job.id)
+        if job is None or (before is not None and opened is None):
+            return
+        if opened is None:
+            if len(self._jobs) < MOST_OPEN:
+                self._jobs[job.id] = self._begun(job, now)
+        elif after is None:
+            del self._jobs[job.id]
+            result = job.result
+            outcome, error = ("dropped", "") if result is None else (result.outcome.value, result.error)
+            yield from opened.stage.end(now)
+            yield from opened.whole.end(now, error, **{"vworkspace.outcome": outcome})
+        elif before is not None and before.stage is not after.stage:
+            yield from opened.stage.end(now)
+            opened.spans += 1
+            opened.stage = opened.whole.below(_name_of(after), now, opened.spans)
+
+    def _begun(self, job: JobState, now: datetime) -> _OpenJob:
+        context, above = job_context(self.cluster, job.key or job.id, job.raw.get("traceparent"))
+        about = {"vworkspace.job.id": job.id, "vworkspace.job.key": job.key, **_about(job.ref)}
+        whole = _OpenSpan(context, above, "job", now, about)
+        return _OpenJob(whole, whole.below(_name_of(job), now, 0))
+
+    def object_changed(self, ref: ObjectRef, manifest: Manifest | None, now: datetime) -> Iterable[Span]:
+        """Take the present state of an object; None if it is gone."""
+        if ref.kind in (APPLICATION_INSTANCE, OPERATION):
+            return self._own_changed(ref, manifest, now)
+        return () if manifest is None else self._child_changed(ref, manifest, now)
+
+    def _own_changed(self, ref: ObjectRef, manifest: Manifest | None, now: datetime) -> Iterable[Span]:
+        uid = self._uids.get(ref, "")
+        if manifest is None or metadata(manifest).get("uid") != uid:
+            yield from self._end(uid, now, "Deleted")
+            self._traced.pop(uid, None)
+            self._uids.pop(ref, None)
+        if manifest is None:
+            return
+        uid, generation = str(metadata(manifest).get("uid")), metadata(manifest).get("generation") or 0
+        summary = summary_of(ref.kind, manifest)
+        is_settled = summary.state in _SETTLED and get_path(manifest, "status", "observedGeneration") == generation
+        run = self._runs.get(uid)
+        if run is not None and run.generation != generation:
+            yield from self._end(uid, now, "Superseded")
+        if is_settled:
+            yield from self._end(uid, now, summary.reason or summary.state.value, summary)
+            self._traced.setdefault(uid, (generation, self._context(uid, generation, manifest)[0].trace))
+        elif self._traced.get(uid, (0, ""))[0] < generation and len(self._runs) < MOST_OPEN:
+            self._begin(ref, uid, generation, manifest, now)
+        self._uids[ref] = uid
+
+    def _begin(self, ref: ObjectRef, uid: str, generation: int, manifest: Manifest, now: datetime) -> None:
+        context, above = self._context(uid, generation, manifest)
+        about = {**_about(ref), "k8s.object.generation": generation}
+        self._runs[uid] = _OpenRun(_OpenSpan(context, above, ref.kind.kind, now, about), generation)
+        self._traced[uid] = (generation, context.trace)
+
+    def _context(self, uid: str, generation: int, manifest: Manifest) -> tuple[TraceContext, str]:
+        """Return the context of a run: below its job's span, unless a former generation was that job's."""
+        annotations = metadata(manifest).get("annotations") or {}
+        above = TraceContext.parsed(annotations.get(TRACEPARENT))
+        if above is None and (key := annotations.get(IDEMPOTENCY_KEY)):
+            above = job_context(self.cluster, key)[0]
+        former, trace = self._traced.get(uid, (generation, ""))
+        if above is None or (former != generation and trace == above.trace):
+            return TraceContext.of(uid, generation), ""
+        return above.child(uid, generation), above.span
+
+    def _end(self, uid: str, now: datetime, outcome: str, summary: Summary | None = None) -> Iterable[Span]:
+        run = self._runs.pop(uid, None)
+        if run is None:
+            return
+        for phase in run.phases.values():
+            yield from phase.end(now)
+        error = summary.message if summary is not None and summary.state in _FAILED else ""
+        yield from run.whole.end(now, error, **{"vworkspace.outcome": outcome})
+
+    def _child_changed(self, ref: ObjectRef, manifest: Manifest, now: datetime) -> Iterable[Span]:
+        run = self._runs.get(str((controller_of(manifest) or {}).get("uid")))
+        if run is None:
+            return
+        summary, phase = summary_of_child(ref.kind, manifest), run.phases.get(ref)
+        name = f"{ref.kind.kind} {_phase(manifest) or summary.reason or summary.state.value}"
+        if phase is not None and phase.name == name and summary.state not in _SETTLED:
+            return
+        if phase is not None:
+            del run.phases[ref]
+            yield from phase.end(now, summary.message if summary.state in _FAILED else "")
+        if summary.state not in _SETTLED:
+            run.phases[ref] = run.below(name, now, **_about(ref))
+
+    def reconciled(
+        self, ref: ObjectRef, seconds: float, result: str, writes: Iterable[str], error: str, now: datetime
+    ) -> Iterable[Span]:
+        """Take a pass that ended, in which `writes` were made."""
+        run = self._runs.get(self._uids.get(ref, ""))
+        if run is not None:
+            span = run.below("reconcile", now - timedelta(seconds=seconds))
+            yield from span.end(now, error, **{"vworkspace.result": result, "vworkspace.writes": ", ".join(writes)})
+
+
+def _name_of(job: JobState) -> str:
+    return "delete" if job.stage is JobStage.ACTING and isinstance(job.task, DeleteTask) else _STAGES[job.stage]
+
+
+def _phase(manifest: Manifest) -> str:
+    """Return the reason that the object's controller gives, also for an older generation; empty if it gives none."""
+    reasons = {condition.get("type"): str(condition.get("reason") or "") for condition in conditions_of(manifest)}
+    return reasons.get("Ready") or reasons.get("Reconciling") or ""
+
+
+def _about(ref: ObjectRef | None) -> dict[str, Attribute]:
+    if ref is None:
+        return {}
+    return {
+        "k8s.object.kind": ref.kind.kind,
+        "k8s.namespace.name": ref.namespace or "",
+        "k8s.object.name": ref.name,
+    }
+
+
+def otlp(spans: Iterable[Span], cluster: str, version: str) -> dict[str, Any]:
+    """Return spans as an ExportTraceServiceRequest in OTLP's JSON encoding."""
+    resource = {"service.name": "vworkspace-operator", "service.version": version, "k8s.cluster.name": cluster}
+    scope = {"scope": {"name": "vworkspace-operator"}, "spans": [_span(span) for span in spans]}
+    return {"resourceSpans": [{"resource": {"attributes": _attributes(resource)}, "scopeSpans": [scope]}]}
+
+
+def _span(span: Span) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "traceId": span.context.trace,
+        "spanId": span.context.span,
+        "parentSpanId": span.parent,
+        "name": span.name,
+        "kind": 1,  # internal
+        "startTimeUnixNano": _nanoseconds(span.began),
+        "endTimeUnixNano": _nanoseconds(span.ended),
+        "attributes": _attributes(span.attributes),
+    }
+    return {**body, "status": {"code": 2, "message": span.error}} if span.error else body
+
+
+def _attributes(values: Mapping[str, Attribute]) -> list[dict[str, Any]]:
+    return [
+        {"key": key, "value": {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}}
+        for key, value in values.items()
+    ]
+
+
+def _nanoseconds(moment: datetime) -> str:
+    """Return the nanoseconds since 1970, exactly; OTLP writes 64-bit integers as text."""
+    return str((moment - _EPOCH) // timedelta(microseconds=1) * 1000)
