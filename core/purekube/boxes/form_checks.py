@@ -1,5 +1,6 @@
 """The checks of a resource as a whole: its metadata, its owner, and settings that contradict each other (PH-6)."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ from purekube.apimachinery.problems import index
 from purekube.boxes.box import Iteration
 from purekube.boxes.entries import Entry, apply_mode, is_secret, stays_at_home
 from purekube.boxes.expressions import BoxExpression
-from purekube.boxes.model import ApplyMode, OwnerMode, PhaseOn
+from purekube.boxes.model import ApplyMode, BoxResource, OwnerMode, PhaseOn
 from purekube.boxes.read import Findings, no_such
 from purekube.boxes.scoping import Variables, read_by
 from purekube.boxes.templates import Template
@@ -20,6 +21,8 @@ _SERVERS: Final = ("uid", "resourceVersion", "generation", "creationTimestamp", 
 _CHANGING: Final = frozenset(("resourceVersion", "managedFields", "generation"))
 """Fields of metadata that change on every write: a name made of one would be a new object in each pass."""
 _OWN_DOMAIN: Final = "box.vworkspace.io/"
+_OPERAND: Final = re.compile(r"[A-Za-z_][\w.]*")
+"""A field, to which a `!` before it belongs as a whole."""
 
 
 @attrs.frozen(eq=False)
@@ -123,15 +126,38 @@ class FormChecks:
                 self.findings.warning(index(f"{entry.path}.includeWhen", at), message)
 
     def check_twice(self, living: Iterable[Entry]) -> None:
-        """Report two resources that write the same object, since they would overwrite each other."""
-        seen: dict[tuple[str, ...], Entry] = {}
+        """Report two resources that write the same object, since they would overwrite each other.
+
+        They may if one includes what the other excludes.
+        """
+        seen: dict[tuple[str, ...], list[Entry]] = {}
         for entry in living:
             raw = entry.resource.template
             named = [get_path(raw, "metadata", part) for part in ("namespace", "name")]
             if entry.resource.for_each is not None or not isinstance(named[1], str):
                 continue
             key = (str(raw.get("apiVersion")), str(raw.get("kind")), str(named[0]), named[1])
-            if key in seen:
-                message = f"is the object that {seen[key].id} writes already: give it another name"
+            others = seen.setdefault(key, [])
+            twice = next((other for other in others if not _are_exclusive(entry.resource, other.resource)), None)
+            if twice is not None:
+                message = f"is the object that {twice.id} writes already: give it another name"
                 self.findings.problem(f"{entry.template_path}.metadata.name", message)
-            seen.setdefault(key, entry)
+            others.append(entry)
+
+
+def _are_exclusive(one: BoxResource, other: BoxResource) -> bool:
+    """Report whether an expression of one's `includeWhen` is the negation of one of the other's."""
+    texts, others = ({_plain(text) for text in each.include_when} for each in (one, other))
+    return any(_negated(text) in others for text in texts)
+
+
+def _plain(text: str) -> str:
+    """Return an expression without its braces and outer blanks."""
+    return text.strip().removeprefix("${").removesuffix("}").strip()
+
+
+def _negated(text: str) -> str:
+    """Return the negation of an expression as an author writes it; "" for one whose `!` may belong to a part of it."""
+    if _OPERAND.fullmatch(text):
+        return f"!{text}"
+    return text[1:] if text.startswith("!") and _OPERAND.fullmatch(text[1:]) else ""

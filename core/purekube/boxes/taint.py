@@ -73,6 +73,9 @@ _NAME: Final = ("metadata", "name")
 PUBLIC: Final = frozenset((*_SERVER, _NAME, ("metadata", "labels"), ("type",)))
 """Fields of a Secret that reveal nothing of its data: an annotation may hold all of it, as kubectl's does."""
 
+_DATA: Final = ("data", "stringData")
+"""Fields of a Secret whose mere presence reveals nothing of their values."""
+
 
 @attrs.frozen
 class Taint:
@@ -181,7 +184,9 @@ class _Tracer:
             case Select(operand, field):
                 return self.visit(operand).field(field)
             case HasMacro(operand, field):
-                return self.visit(operand).field(field).whole
+                found = self.visit(operand)
+                is_secret = found.source is not None and not (found.path or found.listed)
+                return found.presence if is_secret and field in _DATA else found.field(field).whole
             case Index(operand, key):
                 return self._index(self.visit(operand), key)
             case Call():

@@ -132,18 +132,44 @@ def test_a_graph_of_kro_includes_what_its_conditions_say() -> None:
     assert (shown.get(shop) or {})["status"]["readyReplicas"] == 3
 
 
-def test_a_definition_without_resources_is_a_kind_whose_objects_are_ready(tmp_path: Path) -> None:
-    schema = {"apiVersion": "v1alpha1", "kind": "Noop", "spec": {"values": "object | required=true"}}
-    document = {"kind": "ResourceGraphDefinition", "metadata": {"name": "noop"}, "spec": {"schema": schema}}
-    file = tmp_path / "noop.yaml"
+def started(folder: Path, schema: dict[str, Any], *resources: dict[str, Any]) -> BoxWorld:
+    """A cluster with the box of a definition that checks."""
+    spec = {"schema": {"apiVersion": "v1alpha1", "kind": "Shop", **schema}, "resources": list(resources)}
+    document = {"kind": "ResourceGraphDefinition", "metadata": {"name": "shop"}, "spec": spec}
+    file = folder / "shop.yaml"
     file.write_text(yaml.safe_dump(document), encoding="utf-8")
     files = {made.name: yaml.safe_load(made.text) for made in convert_file(str(file)).files}
-    crd = CrdVersions.of(files["noop-crd.yaml"])
-    examined = examine(read_box(files["noop.yaml"]), crd, Schemas([crd]))
+    crd = CrdVersions.of(files["shop-crd.yaml"])
+    examined = examine(read_box(files["shop.yaml"]), crd, Schemas([crd]))
+    assert examined.problems == ()
     assert examined.box is not None
-    shown = _WORLDS.enter_context(BoxWorld(examined.box))
+    return _WORLDS.enter_context(BoxWorld(examined.box))
+
+
+def test_a_definition_without_resources_is_a_kind_whose_objects_are_ready(tmp_path: Path) -> None:
+    shown = started(tmp_path, {"spec": {"values": "object | required=true"}})
     kind = shown.box.kind
     shown.create({**kind.manifest("a", "team"), "spec": {"values": {"x": 1}}}, kind)
     shown.settle()
 
+    assert condition_of(shown.get(ObjectRef(kind, "team", "a")), "Ready")["status"] == "True"
+
+
+def test_two_resources_that_exclude_each_other_take_turns_with_one_object(tmp_path: Path) -> None:
+    def config(name: str, include: str) -> dict[str, Any]:
+        template = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "${schema.metadata.name}"}}
+        return {"id": name, "includeWhen": [include], "template": {**template, "data": {"by": name}}}
+
+    fields = {"spec": {"own": "boolean | default=true"}}
+    shown = started(tmp_path, fields, config("mine", "${schema.spec.own}"), config("theirs", "${ !schema.spec.own }"))
+    kind = shown.box.kind
+    shown.create({**kind.manifest("a", "team"), "spec": {}}, kind)
+    uids = set()
+    for own in (True, False, True):
+        shown.change(ObjectRef(kind, "team", "a"), {"spec": {"own": own}})
+        shown.settle()
+        (made,) = shown.children().values()
+        assert made["data"] == {"by": "mine" if own else "theirs"}
+        uids.add(made["metadata"]["uid"])
+    assert len(uids) == 1, "it was deleted and made again"
     assert condition_of(shown.get(ObjectRef(kind, "team", "a")), "Ready")["status"] == "True"

@@ -197,6 +197,7 @@ def test_two_worlds_that_differ_in_data_of_secrets_are_one_for_every_tenant(text
 ACCEPTED: list[str] = [
     *("pw.metadata.name", "pw.metadata.namespace", "pw.metadata.uid", "pw.metadata.labels", "pw.type", "isReady(pw)"),
     *("children.secret[*].map(s, s.metadata.name)", "size(children.secret[*])", "pw.metadata.labels.?a.orValue('')"),
+    *("has(pw.data)", "has(pw.stringData) || has(pw.metadata.labels)"),
     *("children.secret[*].filter(s, s.type == 'Opaque').map(s, s.metadata.name)", "optional.of(pw).value().type"),
     *(
         "[pw][0].metadata.name",
