@@ -25,12 +25,14 @@ _log = structlog.get_logger("operator")
 class LiveRereads:
     """The keys whose objects are in progress, which are re-read from the API server every `every` seconds.
 
-    This covers changes that the caches have missed.
+    This covers changes that the caches have missed. While many are in progress, each is re-read less often: on average
+    one key in `spacing` seconds, so that the cost of waiting does not grow with their number.
     """
 
     informers: Informers
     clock: Clock
     every: float = 300.0
+    spacing: float = 10.0
     _since: dict[ObjectRef, float] = attrs.field(factory=dict)
 
     async def reread_if_due(self, key: ObjectRef, refs: Callable[[], Iterable[ObjectRef]]) -> None:
@@ -39,7 +41,7 @@ class LiveRereads:
         Never raises.
         """
         now = self.clock.monotonic()
-        if now - self._since.get(key, now) < self.every:
+        if now - self._since.get(key, now) < self._interval:
             return
         self._since[key] = now
         for ref in refs():
@@ -47,6 +49,10 @@ class LiveRereads:
                 await self.informers.refresh(ref, overwrite=True)
             except OperatorError as error:
                 _log.debug("not read anew", object=str(ref), error=error.message)
+
+    @property
+    def _interval(self) -> float:
+        return max(self.every, self.spacing * len(self._since))
 
     def forget(self, key: ObjectRef) -> None:
         """Forget a key that is finished or deleted."""
@@ -62,7 +68,9 @@ class LiveRereads:
             self.forget(key)
             return result
         since = self._since.setdefault(key, self.clock.monotonic())
-        wait = max(1.0, since + self.every - self.clock.monotonic())  # rounded, a wait may end just before it is due
+        wait = max(
+            1.0, since + self._interval - self.clock.monotonic()
+        )  # rounded, a wait may end just before it is due
         return attrs.evolve(result, requeue=result.requeue.no_later_than(wait))
 
 
