@@ -199,6 +199,8 @@ class StatusOwner:
         if _HELD not in metadata(live):
             return
         of_status = [entry for _, entry in entries(live) if get_path(entry, "subresource") == _STATUS]
+        if not of_status:
+            return
         ours = {path for entry in of_status if get_path(entry, "manager") == self.manager for path in _paths(entry)}
         kind = self._kind(live)
         types = frozenset() if kind is None else self.types[kind]

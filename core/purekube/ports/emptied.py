@@ -4,10 +4,12 @@ The second apply of the same `{}` finds no member to remove, and is stored as it
 """
 
 from collections.abc import Mapping, Set
-from typing import Any
+from typing import Any, Final
 
 from purekube.apimachinery.errors import Invalid
 from purekube.apimachinery.manifest import Manifest
+
+_LEAVES: Final = frozenset({str, int, float, bool, list, type(None)})
 
 
 def became_null(config: Any, answer: Any) -> bool:
@@ -21,7 +23,10 @@ def became_null(config: Any, answer: Any) -> bool:
         return answer is None
     if not isinstance(answer, Mapping):
         return False
-    return any(name in answer and became_null(item, answer[name]) for name, item in config.items())
+    for name, item in config.items():  # most members are texts and numbers, for which a call would cost the most
+        if item.__class__ not in _LEAVES and name in answer and became_null(item, answer[name]):
+            return True
+    return False
 
 
 def without_refused_maps(config: Manifest, refusal: Invalid) -> Manifest | None:
