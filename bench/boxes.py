@@ -1,6 +1,6 @@
 """Boxes: the cost of a decision, a check, a start and a reaction, next to the same WebApp by kopf in one run.
 
-    python -m bench.boxes [--instances 100] [--parents 1000]
+    python -m bench.boxes [--instances 100] [--parents 1000] [--boxes 50] [applied rollout …]
 
 The operators run as processes on the embedded API server over HTTP, or with KUBEBUILDER_ASSETS on a kube-apiserver, one
 after the other. The measurement plays the controllers of Deployments, load balancers and ingresses, and answers at
@@ -36,6 +36,7 @@ from kubelab.downstream.kinds import DEPLOYMENT, INGRESS, SERVICE
 from kubelab.inprocess import run_sync
 from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube.apimachinery.resources import NAMESPACE
+from purekube.boxes.applied_definition import applied_box_definition
 from purekube.boxes.decide import BoxContext, composite_of, decide
 from purekube.composites.observe import observe_live
 from purekube_kit.kube_apiserver import OPERATOR_USER, Assets, RealServer, assets_of, audit_flags, started
@@ -471,11 +472,140 @@ def many_boxes(count: int, folder: Path) -> None:
             print(f"{program.peak_megabytes():.0f} MB; aim: 5 s")
 
 
+# --- applied ----------------------------------------------------------------------------------------------------------
+
+
+@attrs.define
+class Applied:
+    """Boxes that are applied to a cluster, and the process that runs them. A box makes one ConfigMap an object."""
+
+    on: Cluster
+    program: Program
+
+    @classmethod
+    @contextmanager
+    def running(cls, folder: Path) -> Iterator["Applied"]:
+        crd = folder / "operatorbox-crd.yaml"
+        crd.write_text(json.dumps(applied_box_definition()), encoding="utf-8")
+        command = [str(BIN / "vworkspace-operator"), "box", "run", "--applied", "--namespace", SPACE]
+        with cluster(crd) as on, operator(on, "applied", *command) as program:
+            yield cls(on, program)
+
+    def send(self, method: str, path: str, body: Any = None) -> Any:
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        answer = self.on.client.send(method, path, None if body is None else encoded(body), kind)
+        return msgspec.json.decode(answer)
+
+    def add(self, name: str) -> None:
+        definition = yaml.safe_load(CRD.read_text(encoding="utf-8").replace("webapp", f"{name}app"))
+        definition["spec"]["names"] |= {
+            "kind": f"{name}App".capitalize(),
+            "listKind": f"{name}App".capitalize() + "List",
+        }
+        box = json.loads(plain_box(name, 1, ""))
+        box["spec"] |= {"crd": {"spec": definition["spec"]}, "rollout": {"maxUnavailable": "100%"}}
+        self.send("POST", BOXES, box)
+
+    def add_objects(self, name: str, count: int) -> None:
+        kind = Kind("example.com", "v1", f"{name}App".capitalize(), f"{name}apps")
+        for at in range(count):
+            manifest = {**kind.manifest(f"{name}-{at}", SPACE), "spec": SPEC}
+            self.send("POST", f"/apis/example.com/v1/namespaces/{SPACE}/{kind.plural}", manifest)
+
+    def change(self, name: str) -> None:
+        box = self.send("GET", f"{BOXES}/{name}")
+        box["spec"]["resources"][0]["template"]["data"]["more"] = "x"
+        self.send("PATCH", f"{BOXES}/{name}", {"spec": {"resources": box["spec"]["resources"]}})
+
+    def wait(self, count: int, objects: int) -> None:
+        """Wait until so many boxes are rolled out at their present generation, each to this many objects."""
+        until, done = time.perf_counter() + PATIENCE, 0
+        while done < count:
+            assert time.perf_counter() < until, f"{done} of {count} boxes are rolled out"
+            time.sleep(0.2)
+            done = sum(_is_rolled_out(box, objects) for box in self.send("GET", BOXES)["items"])
+
+    def written(self) -> list[str]:
+        """Return the paths of the operator's writes so far, without Events, Leases and dry runs."""
+        rows = (msgspec.json.decode(row) for row in (self.on.folder / "audit").read_bytes().splitlines())
+        paths = [
+            str(row.get("requestURI") or row.get("path"))
+            for row in rows
+            if _is_operators(row) and not row.get("dry_run")
+        ]
+        return [path for path in paths if "dryRun" not in path]
+
+
+BOXES: Final = "/apis/box.vworkspace.io/v1alpha1/operatorboxes"
+
+
+def _is_rolled_out(box: dict[str, Any], objects: int) -> bool:
+    status, generation = box.get("status") or {}, box["metadata"]["generation"]
+    conditions = {each["type"]: each for each in status.get("conditions") or ()}
+    told = conditions.get("RolledOut", {})
+    is_current = told.get("observedGeneration") == generation and status.get("ready") == objects
+    return bool(is_current and told["status"] == "True")
+
+
+def applied(count: int, parents: int, folder: Path) -> None:
+    """Measure many applied boxes with many objects in one process, and one more box."""
+    with Applied.running(folder) as boxes:
+        names = [f"web{at}" for at in range(count)]
+        for name in names:
+            boxes.add(name)
+        boxes.wait(count, 0)
+        used, began = boxes.program.processor_seconds(), time.perf_counter()
+        print(f"{count} applied boxes: {1000 * used / count:.0f} ms of processor time each, with the start")
+        for name in names:
+            boxes.add_objects(name, parents)
+        boxes.wait(count, parents)
+        took, total = time.perf_counter() - began, boxes.program.processor_seconds() - used
+        memory = boxes.program.peak_megabytes()
+        print(f"{parents} objects each: Ready after {took:.0f} s, {total:.0f} s of processor time; ", end="")
+        print(f"{memory:.0f} MB; aim: 400 MB")
+        _changed(boxes, names[0], parents)
+        settled(boxes.on)
+        used = boxes.program.processor_seconds()
+        boxes.add("further")
+        while not _is_rolled_out(boxes.send("GET", f"{BOXES}/further"), 0):
+            time.sleep(0.05)
+        print(f"one more box: {boxes.program.processor_seconds() - used:.2f} s of processor time; aim: 1 s")
+
+
+def _changed(boxes: Applied, name: str, parents: int) -> None:
+    """Change a box, and print which objects were written, and how long its roll-out took."""
+    settled(boxes.on)
+    before, used, began = len(boxes.written()), boxes.program.processor_seconds(), time.perf_counter()
+    boxes.change(name)
+    while not _is_rolled_out(boxes.send("GET", f"{BOXES}/{name}"), parents):
+        time.sleep(0.1)
+    took, total = time.perf_counter() - began, boxes.program.processor_seconds() - used
+    settled(boxes.on)
+    paths = boxes.written()[before:]
+    strange = [path for path in paths if f"/{name}" not in path and not path.endswith("/controllerrevisions")]
+    children = sum("/configmaps/" in path for path in paths)
+    print(f"a changed box: {took:.1f} s, {total:.1f} s of processor time; {len(paths)} writes, ", end="")
+    print(f"{children} of them of the {parents} children; {len(strange)} of other boxes or their objects")
+
+
+def rollout(parents: int, folder: Path) -> None:
+    """Measure the roll-out of a changed box over many objects."""
+    with Applied.running(folder) as boxes:
+        boxes.add("web")
+        boxes.wait(1, 0)
+        boxes.add_objects("web", parents)
+        boxes.wait(1, parents)
+        _changed(boxes, "web", parents)
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     arguments.add_argument("--instances", type=int, default=100)
     arguments.add_argument("--parents", type=int, default=1000)
-    arguments.add_argument("only", nargs="*", help="decisions, check, ours, kopf, restart, boxes; all without any")
+    arguments.add_argument(
+        "only", nargs="*", help="decisions, check, ours, kopf, restart, boxes, applied, rollout; all by default"
+    )
+    arguments.add_argument("--boxes", type=int, default=50)
     given = arguments.parse_args()
     print(describe())
     with tempfile.TemporaryDirectory(prefix="vworkspace-bench-") as name:
@@ -486,7 +616,9 @@ def main() -> None:
             "ours": partial(beside, "box", ours, given.instances),
             "kopf": partial(beside, "kopf", kopfs, given.instances),
             "restart": partial(restart, given.parents, folder),
-            "boxes": partial(many_boxes, 50, folder),
+            "boxes": partial(many_boxes, given.boxes, folder),
+            "applied": partial(applied, given.boxes, given.parents // 10, folder),
+            "rollout": partial(rollout, given.parents, folder),
         }
         for only in given.only or measurements:
             measurements[only]()

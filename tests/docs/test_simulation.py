@@ -30,11 +30,12 @@ def followed(folder: Path) -> tuple[str, list[str]]:
 
 def picture(replayed: list[str]) -> str:
     """Return the picture of a replay."""
-    lines = (part for line in replayed for part in _wrapped(line))
+    lines = (part for line in replayed for part in wrapped(line))
     return drawn("vworkspace-operator simulate replay", "simulation", lines)
 
 
-def _wrapped(line: str, width: int = 80) -> Iterator[str]:
+def wrapped(line: str, width: int = 80) -> Iterator[str]:
+    """Yield a line in parts that fit a picture."""
     while len(line) > width:
         at = line.rfind(" ", 0, width)
         yield line[:at]

@@ -13,7 +13,6 @@ from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.boxes.applied import CONDITIONS, ROLLED_OUT, AppliedBox
 from purekube.boxes.revisions import CONTROLLER_REVISION, OPERATOR_BOX, Revision, definition_of, read_revisions
 from purekube.ports import KubeApi, PatchType
-from purekube_http import KubeApiClient
 from purekube_run.controller.lookups import all_of
 from purekube_run.process.command_line import FAILURE, CommandError
 from vworkspace_app.commands.session import Kubeconfig, at_cluster
@@ -25,7 +24,9 @@ _JUDGED: Final = ("objects", "creates", "changes", "deletes", "refused")
 
 
 @attrs.frozen
-class _Request:
+class RolloutRequest:
+    """One use of the command."""
+
     action: Action
     name: str
     to_revision: str = ""
@@ -48,12 +49,12 @@ def rollout(
         vworkspace-operator box rollout status webapp
         vworkspace-operator box rollout undo webapp --to-revision webapp-0123456789
     """
-    text, status = at_cluster(kubeconfig, lambda api: _done(api, _Request(action, name, to_revision)))
+    text, status = at_cluster(kubeconfig, lambda api: carried_out(api, RolloutRequest(action, name, to_revision)))
     print(text, end="")
     return status
 
 
-async def _done(api: KubeApiClient, request: _Request) -> tuple[str, int]:
+async def carried_out(api: KubeApi, request: RolloutRequest) -> tuple[str, int]:
     """Carry out a request; return what to print, and the exit status. Raises CommandError, and errors of the port."""
     box = await _box(api, request.name)
     selector = f"{BOX_NAME}={request.name}"
