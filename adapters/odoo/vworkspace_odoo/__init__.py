@@ -2,18 +2,19 @@
 
 from vworkspace_odoo.admin_client import AdminClient
 from vworkspace_odoo.client import MEDIA_TYPE, HttpControlPlane
-from vworkspace_odoo.cloud_events import CloudEventReceiver
+from vworkspace_odoo.json_receiver import CLOUD_EVENT, JsonReceiver
 from vworkspace_odoo.payloads import JosePayloads
 from vworkspace_odoo.reloading import ControlPlaneEndpoint, ReloadingControlPlane
 from vworkspace_odoo.tls import cleartext_problem, tls_context
 
 __all__ = [
+    "CLOUD_EVENT",
     "MEDIA_TYPE",
     "AdminClient",
-    "CloudEventReceiver",
     "ControlPlaneEndpoint",
     "HttpControlPlane",
     "JosePayloads",
+    "JsonReceiver",
     "ReloadingControlPlane",
     "cleartext_problem",
     "tls_context",

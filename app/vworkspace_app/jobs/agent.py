@@ -7,7 +7,7 @@ back their outcomes and the answers of the poll (`polling.py`). Only cancellatio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import anyio
 import attrs
@@ -42,6 +42,9 @@ _TICK_REST = 0.05
 _REMEMBERED: Final = 100
 """The number of settled jobs that are kept for the page."""
 
+OnStep: TypeAlias = Callable[[AgentState, AgentState], None]
+"""A function that is called with the states before and after an event."""
+
 
 @attrs.frozen
 class SettledJob:
@@ -62,7 +65,8 @@ class Agent:
     `rotate` obtains and stores a new one. `objects` lists the owned objects from the informers. `cluster` returns the
     Cluster object that reports on this operator. `noticed` is called with each write to the cluster. `on_change` is
     called when the connection's state changes, and when events start or stop being dropped. `on_result` is called with
-    the outcome of each job that has a result. Neither callback may raise.
+    the outcome of each job that has a result, `on_step` with the states before and after each event. No callback may
+    raise.
     """
 
     def __init__(
@@ -82,6 +86,7 @@ class Agent:
         noticed: OnWritten | None = None,
         on_change: Callable[[], None] = lambda: None,
         on_result: Callable[[str], None] = lambda outcome: None,
+        on_step: OnStep | None = None,
     ) -> None:
         self._control = control
         self._store = store
@@ -91,6 +96,7 @@ class Agent:
         self._state = AgentState(scope, self._settings.grace)
         self._on_change = on_change
         self._on_result = on_result
+        self._on_step = on_step
         self._connection = Connection(
             clock,
             reread,
@@ -255,6 +261,8 @@ class Agent:
             # A defect of the machine costs one event, not the loop: the state stays as it was.
             log.exception("the job machine failed on an event", kind=type(event).__name__)
             return
+        if self._on_step is not None:
+            self._on_step(before, self._state)
         for effect in effects:
             self._dispatch(effect)
         if self._state is not before:

@@ -18,7 +18,7 @@ from vworkspace_app.control_plane.connection import AgentSettings
 from vworkspace_app.credentials.bootstrap import rotation_requests
 from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.credentials.rotation import RotationHooks, RotationManager
-from vworkspace_app.jobs.agent import Agent
+from vworkspace_app.jobs.agent import Agent, OnStep
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.admission import admit
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION, OWN_KINDS
@@ -52,7 +52,8 @@ class AgentOptions:
 
 
 class ManagedAgent:
-    """The job agent connected to the caches of `informers`. `on_change` and `on_result` are passed to `Agent`."""
+    """The job agent connected to the caches of `informers`. `on_change`, `on_result` and `on_step` are passed to
+    `Agent`."""
 
     def __init__(
         self,
@@ -66,6 +67,7 @@ class ManagedAgent:
         *,
         on_change: Callable[[], None],
         on_result: Callable[[str], None],
+        on_step: OnStep | None = None,
     ) -> None:
         self._options = options
         self._settings = settings
@@ -89,6 +91,7 @@ class ManagedAgent:
             cluster=self._reporting,
             on_change=on_change,
             on_result=on_result,
+            on_step=on_step,
         )
         informers[CLUSTER].subscribe(lambda _: self._secure())
         credentials.subscribe(lambda _: self._secure())

@@ -81,6 +81,8 @@ def operator_settings(
         page_url=settings.page_url,
         notify_url=settings.notify_url,
         notify_token_file=settings.notify_token_file,
+        traces_url=settings.traces_url,
+        traces_token_file=settings.traces_token_file,
         version=VERSION,
         credentials_secret=CREDENTIALS_SECRET if settings.agent and not settings.token_file else "",
         disconnected_seconds=settings.disconnected_after,

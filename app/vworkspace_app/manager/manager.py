@@ -25,6 +25,7 @@ from purekube_run.controller.controller import ControllerDefinition, StatusManag
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.informers import Informers
 from purekube_run.controller.manager import ControllerManager, Election
+from purekube_run.controller.observer import Observers, ReconcileObserver
 from purekube_run.controller.runner import ManagerOptions
 from purekube_run.controller.worker_pool import WorkerPool
 from purekube_run.reconcilers.controllers import GivenController
@@ -33,10 +34,11 @@ from vworkspace_app.clusters.controller import ClusterReconciler, ClusterSetting
 from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.instances.controller import InstanceReconciler
 from vworkspace_app.manager.agent import AgentOptions, ManagedAgent
-from vworkspace_app.manager.notifier import NoticeReceiver, Notifier
+from vworkspace_app.manager.notifier import DocumentReceiver, Notifier
 from vworkspace_app.manager.operator_caches import CacheScope, informers_of
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import Components, LogOnly, Telemetry
+from vworkspace_app.manager.tracer import Tracer
 from vworkspace_app.operations.controller import ENGINE_KINDS, ApprovalChecks, OperationReconciler
 from vworkspace_core.api.installation import PRINTED
 from vworkspace_core.api.kinds import CLUSTER, OWN_KINDS
@@ -62,7 +64,8 @@ class Manager:
     (SEE-4). `credentials` may change while it runs; without an agent only their approval secret is used. `composites`
     and `controllers` (reconcilers and watchers in Python) run in the same process. Applied boxes run where the settings
     ask for it; they take no kind whose status a composite or one of `writers` writes. `random` returns numbers in
-    [0, 1) for jitter. `receiver`, if given, is sent notices about objects that need a person's attention. `ready` is
+    [0, 1) for jitter. `receiver`, if given, is sent notices about objects that need a person's attention,
+    `collector` the spans of traces. `ready` is
     set when the caches have synced. Each of several shards reconciles the objects in its own namespaces; only the first
     reports to the Cluster object, and only it may be given an agent.
     """
@@ -77,7 +80,8 @@ class Manager:
         credentials: Live[Credentials] | None = None,
         election: Election | None = None,
         telemetry: Telemetry | None = None,
-        receiver: NoticeReceiver | None = None,
+        receiver: DocumentReceiver | None = None,
+        collector: DocumentReceiver | None = None,
         composites: Sequence[Composite] = (),
         controllers: Sequence[GivenController] = (),
         writers: Sequence[StatusWriter] = (),
@@ -100,11 +104,12 @@ class Manager:
             is_backlogged=self._is_backlogged,
             link=partial(page_link, settings.page_url),
         )
+        self._tracer = None if collector is None else self._tracer_to(collector, random)
         options = ManagerOptions(
             random,
             settings.workers,
             run_id,
-            self._telemetry.observer,
+            self._observer,
             settings.shard,
             namespaces=settings.box_namespaces,
         )
@@ -132,7 +137,7 @@ class Manager:
         manager.load(AppliedBoxes(api, clock, self.events, manager, whole, namespace, taken, installed).controller())
         return manager
 
-    def _notifier_to(self, receiver: NoticeReceiver, random: Callable[[], float]) -> Notifier:
+    def _notifier_to(self, receiver: DocumentReceiver, random: Callable[[], float]) -> Notifier:
         settings = self._settings
         return Notifier(
             receiver,
@@ -143,6 +148,22 @@ class Manager:
             shard=settings.shard,
             page_url=settings.page_url,
         )
+
+    def _tracer_to(self, collector: DocumentReceiver, random: Callable[[], float]) -> Tracer:
+        settings = self._settings
+        return Tracer(
+            collector,
+            self.informers,
+            self._clock,
+            random,
+            cluster=settings.decisions.cluster_id,
+            shard=settings.shard,
+            version=settings.version,
+        )
+
+    def _observer(self, controller: str) -> ReconcileObserver:
+        observer = self._telemetry.observer(controller)
+        return observer if self._tracer is None else Observers((observer, self._tracer))
 
     def _managed_agent(self, api: KubeApi, agent: AgentOptions, random: Callable[[], float]) -> ManagedAgent:
         assert self._settings.shard.is_first, "one shard pulls jobs (RUN-13)"
@@ -156,6 +177,7 @@ class Manager:
             random,
             on_change=self._report_again,
             on_result=self._telemetry.job_ended,
+            on_step=None if self._tracer is None else self._tracer.agent_stepped,
         )
 
     def _operation_reconciler(self, api: KubeApi) -> OperationReconciler:
@@ -223,6 +245,8 @@ class Manager:
             group.start_soon(self._pull, name="agent")
             if self._notifier is not None:
                 group.start_soon(self._notifier.run, self._wait_ready_and_elected, name="notices")
+            if self._tracer is not None:
+                group.start_soon(self._tracer.run, self._wait_ready_and_elected, name="traces")
             await (stop or anyio.Event()).wait()
             await self.finish()
             group.cancel_scope.cancel()

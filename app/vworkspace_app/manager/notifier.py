@@ -24,11 +24,11 @@ from vworkspace_core.overview.summary import summary_of
 _log = structlog.get_logger("notices")
 
 
-class NoticeReceiver(Protocol):
-    """A receiver of notices, which are sent as CloudEvents."""
+class DocumentReceiver(Protocol):
+    """A receiver of JSON documents: of notices as CloudEvents, or of spans."""
 
-    async def send(self, event: Mapping[str, Any]) -> None:
-        """Deliver one CloudEvent. Raises Invalid if it will never be accepted, else another OperatorError."""
+    async def send(self, document: Mapping[str, Any]) -> None:
+        """Deliver one document. Raises Invalid if it will never be accepted, else another OperatorError."""
         ...
 
 
@@ -40,7 +40,7 @@ class Notifier:
 
     def __init__(
         self,
-        receiver: NoticeReceiver,
+        receiver: DocumentReceiver,
         informers: Informers,
         clock: Clock,
         random: Callable[[], float],

@@ -5,6 +5,7 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import TypeAlias
 
 import anyio
@@ -30,7 +31,7 @@ from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.credentials.performer import CredentialPerformer
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.jobs.store import KubeJobStore
-from vworkspace_odoo import CloudEventReceiver, ControlPlaneEndpoint, JosePayloads, ReloadingControlPlane
+from vworkspace_odoo import CLOUD_EVENT, ControlPlaneEndpoint, JosePayloads, JsonReceiver, ReloadingControlPlane
 
 _log = structlog.get_logger("operator")
 
@@ -69,9 +70,10 @@ async def production_manager(
         if agent is not None:
             opened = _agent_options(api, machine, connect, settings, agent, source, watch)
             options, used = await stack.enter_async_context(opened)
-        receiver = _receiver(settings)
-        if receiver is not None:
-            await stack.enter_async_context(receiver)
+        receiver = _receiver("notify", settings.notify_url, settings.notify_token_file, CLOUD_EVENT)
+        collector = _receiver("traces", settings.traces_url, settings.traces_token_file, "application/json")
+        for client in filter(None, (receiver, collector)):
+            await stack.enter_async_context(client)
         group = await stack.enter_async_context(anyio.create_task_group())
         group.start_soon(watch.run, name="credentials")
         yield Manager(
@@ -83,6 +85,7 @@ async def production_manager(
             election=election,
             telemetry=telemetry,
             receiver=receiver,
+            collector=collector,
             composites=composites,
             controllers=controllers,
             writers=writers,
@@ -91,17 +94,16 @@ async def production_manager(
         group.cancel_scope.cancel()
 
 
-def _receiver(settings: OperatorSettings) -> CloudEventReceiver | None:
-    """Return the receiver of notices, with the token as its file has it at each request."""
-    file = settings.notify_token_file
+def _receiver(way: str, url: str, file: Path | None, media_type: str) -> JsonReceiver | None:
+    """Return the receiver at `url`, if there is one, with the token as its file has it at each request."""
 
     def token() -> str:
         try:
             return "" if file is None else file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise Unauthorized(f"--notify-token-file {file}: cannot be read ({type(error).__name__})") from None
+            raise Unauthorized(f"--{way}-token-file {file}: cannot be read ({type(error).__name__})") from None
 
-    return CloudEventReceiver(settings.notify_url, token) if settings.notify_url else None
+    return JsonReceiver(url, token, media_type=media_type) if url else None
 
 
 @asynccontextmanager

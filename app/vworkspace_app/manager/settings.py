@@ -47,6 +47,9 @@ class OperatorSettings:
     notify_url: str = ""
     """The receiver of notices; empty: none are sent (SEE-6)."""
     notify_token_file: Path | None = None
+    traces_url: str = ""
+    """The collector of traces; empty: none are recorded (SEE-7)."""
+    traces_token_file: Path | None = None
     version: str = ""
     credentials_secret: str = CREDENTIALS_SECRET
     """The Secret of the credential, for the Cluster's status; empty for a token file."""

@@ -192,6 +192,14 @@ class RunSettings:
     notify_token_file: Path | None = setting(
         FILE, None, "File with a bearer token for --notify-url; read before each request, sent over https:// only."
     )
+    traces_url: str = setting(
+        URL,
+        "",
+        "Where spans are sent as OTLP over HTTP, in JSON: a collector's address with its path, often /v1/traces.",
+    )
+    traces_token_file: Path | None = setting(
+        FILE, None, "File with a bearer token for --traces-url; read before each request, sent over https:// only."
+    )
     metrics_names: int = setting(
         whole_number(0, 100),
         0,
@@ -281,8 +289,9 @@ def clashes(said: Set[str], settings: RunSettings) -> Iterator[str]:
 
         if problem := cleartext_problem(settings.control_plane_url, allow_http=settings.allow_http_control_plane):
             yield f"--control-plane-url {problem}"
-    if "notify_token_file" in said and "notify_url" not in said:
-        yield "--notify-token-file needs --notify-url: nothing is sent without an address"
+    for way in ("notify", "traces"):
+        if f"{way}_token_file" in said and f"{way}_url" not in said:
+            yield f"--{way}-token-file needs --{way}-url: nothing is sent without an address"
     if "webhook_client_names" in said and "webhook_client_authority" not in said:
         yield "--webhook-client-names needs --webhook-client-authority: without it no certificate is asked for"
     if len(said & {"webhook_listen", "webhook_certificates"}) == 1:

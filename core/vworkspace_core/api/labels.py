@@ -35,6 +35,8 @@ CANCEL: Final = "ops.vworkspace.io/cancel"
 
 LAST_APPLIED_GENERATION: Final = "vworkspace.io/last-applied-generation"
 IDEMPOTENCY_KEY: Final = "vworkspace.io/idempotency-key"
+TRACEPARENT: Final = "vworkspace.io/traceparent"
+"""An annotation: the span of the job or pipeline that applied the object, in the form of W3C Trace Context (SEE-7)."""
 JOB_ANNOTATIONS: Final = (IDEMPOTENCY_KEY, LAST_APPLIED_GENERATION)
 """Annotations that only the applier of jobs writes."""
 JOB_STORE: Final = "vworkspace.io/job-store"

@@ -19,6 +19,7 @@ from vworkspace_core.api import labels
 from vworkspace_core.api.admission import admit as rules
 from vworkspace_core.api.labels import JOB_ANNOTATIONS
 from vworkspace_core.api.remedies import manage_namespace_command
+from vworkspace_core.api.trace_context import job_context
 from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.result import JobResult, Reason
 from vworkspace_core.jobs.wire import ApplyRequest, DeleteRequest, Job, RotateRequest
@@ -116,10 +117,10 @@ def admit(job: Job, scope: JobScope) -> Task | JobResult:
                 else DeleteTask(ObjectRef(known_kind, namespace, name))
             )
         case ApplyRequest() as request:
-            return _admit_manifest(request, scope)
+            return _admit_manifest(request, scope, _trace_annotation(job, scope))
 
 
-def _admit_manifest(request: ApplyRequest, scope: JobScope) -> Task | JobResult:
+def _admit_manifest(request: ApplyRequest, scope: JobScope, trace: Mapping[str, str]) -> Task | JobResult:
     implied = _implied(request)
     api_version, kind_name = implied.get("apiVersion"), implied.get("kind")
     kind = _kind(api_version, kind_name)
@@ -133,10 +134,16 @@ def _admit_manifest(request: ApplyRequest, scope: JobScope) -> Task | JobResult:
         return _not_permitted(
             f"{request.path}.metadata.labels: {labels.CLUSTER_ID} is {foreign!r}, this cluster is {scope.cluster_id!r}"
         )
-    manifest = _manifest_to_send(implied, scope)
+    manifest = _manifest_to_send(implied, scope, trace)
     if problems := sorted(set(scope.admission(manifest))):
         return _refused(Reason.VALIDATION_FAILED, request.path, problems)
     return ApplyTask(ObjectRef(kind, str(given["namespace"]), str(given["name"])), manifest, request.path)
+
+
+def _trace_annotation(job: Job, scope: JobScope) -> dict[str, str]:
+    """Return the annotation with which the object continues the trace that the control plane began (SEE-7)."""
+    context, above = job_context(scope.cluster_id, job.idempotency_key, job.traceparent)
+    return {labels.TRACEPARENT: str(context)} if above else {}
 
 
 def _implied(request: ApplyRequest) -> Mapping[str, Any]:
@@ -147,7 +154,7 @@ def _implied(request: ApplyRequest) -> Mapping[str, Any]:
     return {"apiVersion": kind.api_version, "kind": kind.kind, **request.manifest}
 
 
-def _manifest_to_send(manifest: Manifest, scope: JobScope) -> dict[str, Any]:
+def _manifest_to_send(manifest: Manifest, scope: JobScope, trace: Mapping[str, str]) -> dict[str, Any]:
     """Return the manifest to send: type and spec unchanged, metadata by whitelist, our labels added (REC-6)."""
     meta: dict[str, Any] = {name: value for name, value in metadata(manifest).items() if name in _KEPT}
     meta["labels"] = {
@@ -157,7 +164,8 @@ def _manifest_to_send(manifest: Manifest, scope: JobScope) -> dict[str, Any]:
         **_target_label(manifest),
     }
     annotations = meta.get("annotations") or {}
-    meta["annotations"] = {name: value for name, value in annotations.items() if name not in JOB_ANNOTATIONS}
+    own = {name: value for name, value in annotations.items() if name not in JOB_ANNOTATIONS}
+    meta["annotations"] = {**own, **trace}
     whole = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": meta}
     return {**whole, "spec": manifest["spec"]} if "spec" in manifest else whole
 

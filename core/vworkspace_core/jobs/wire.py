@@ -77,6 +77,8 @@ class Job:
     idempotency_key: str
     created_at: datetime
     expires_at: datetime
+    traceparent: str = ""
+    """The control plane's span, in the form of W3C Trace Context (SEE-7). Any other value is ignored."""
 
 
 @attrs.frozen
@@ -139,7 +141,8 @@ class _Reader:
         request = self.request()
         if self.problems or request is None or created is None or expires is None or key is None:
             return BadJob(job_id, tuple(sorted(set(self.problems))), key or "")
-        return Job(job_id, request, key, created, expires)
+        given = self.raw.get("traceparent")
+        return Job(job_id, request, key, created, expires, given if isinstance(given, str) else "")
 
     def request(self) -> JobRequest | None:
         kind = self.one_of(self.raw, "", "kind", JobKind)

@@ -1,6 +1,6 @@
 """Traces from a job, or from a change of an object, until the object is settled, as spans of OpenTelemetry (SEE-7).
 
-A `TraceRecorder` is told what happens and returns the spans that ended. It reads no clock and draws no number: ids
+A `TraceRecorder` takes what happens and returns the spans that ended. It reads no clock and draws no number: ids
 follow from a job's idempotency key, or from uid and generation, so every process puts a span into the same trace.
 """
 
@@ -119,6 +119,7 @@ class TraceRecorder:
     """The open spans of one cluster's jobs and objects. Call it in the order of events; times are aware UTC."""
 
     cluster: str
+    most_open: int = MOST_OPEN
     _jobs: dict[str, _OpenJob] = attrs.field(factory=dict)
     _runs: dict[str, _OpenRun] = attrs.field(factory=dict)
     _uids: dict[ObjectRef, str] = attrs.field(factory=dict)
@@ -132,7 +133,7 @@ class TraceRecorder:
         if job is None or (before is not None and opened is None):
             return
         if opened is None:
-            if len(self._jobs) < MOST_OPEN:
+            if len(self._jobs) < self.most_open:
                 self._jobs[job.id] = self._begun(job, now)
         elif after is None:
             del self._jobs[job.id]
@@ -174,7 +175,7 @@ class TraceRecorder:
         if is_settled:
             yield from self._end(uid, now, summary.reason or summary.state.value, summary)
             self._traced.setdefault(uid, (generation, self._context(uid, generation, manifest)[0].trace))
-        elif self._traced.get(uid, (0, ""))[0] < generation and len(self._runs) < MOST_OPEN:
+        elif self._traced.get(uid, (0, ""))[0] < generation and len(self._runs) < self.most_open:
             self._begin(ref, uid, generation, manifest, now)
         self._uids[ref] = uid
 

@@ -1,5 +1,6 @@
 """SEE-7: one trace from a job to Ready, which a collector in this process takes as OTLP; work never waits for it."""
 
+import base64
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -9,8 +10,9 @@ from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from kubelab.clock import VirtualClock, virtual_loop
+from kubelab.flux import FluxBehaviour
 from purekube.apimachinery.errors import Invalid, Unavailable
-from tests.support.e2e_world import AGENT_TOKEN, CLUSTER, INSTANCE, LATER, NAME, OWN_NS, QUICK, World
+from tests.support.e2e_world import AGENT_TOKEN, CLUSTER, INSTANCE, LATER, NAME, OWN_NS, QUICK, World, instance
 from tests.support.servers import START, simulate
 from vworkspace_app.manager.agent import AgentOptions
 from vworkspace_app.manager.manager import Manager
@@ -61,21 +63,19 @@ def _ids_as_base64(value: Any) -> Any:
 
 
 def _base64(text: str) -> str:
-    import base64
-
     return base64.b64encode(bytes.fromhex(text)).decode()
 
 
 Story = Callable[[World, Collector], Awaitable[None]]
 
 
-def traced(story: Story, collector: Collector | None = None) -> Collector:
+def traced(story: Story, collector: Collector | None = None, behaviour: FluxBehaviour = QUICK) -> Collector:
     """Run a story with an operator that sends spans to the collector."""
     into = collector or Collector()
 
     async def main() -> None:
         clock = VirtualClock()
-        world = World.create(clock, QUICK)
+        world = World.create(clock, behaviour)
         api: Any = world.operator_witness
         store = KubeJobStore(api, OWN_NS, lock=anyio.Lock())
         manager = Manager(
@@ -204,8 +204,6 @@ def test_spans_that_a_collector_refuses_are_lost_and_later_ones_are_sent() -> No
 def test_an_application_of_a_person_begins_a_trace_and_its_deletion_another() -> None:
     async def made_and_deleted(world: World, _: Collector) -> None:
         labels = {MANAGED_BY: "control-plane", CLUSTER_ID: CLUSTER}
-        from tests.support.e2e_world import instance
-
         manifest = instance()
         manifest["metadata"]["labels"] = labels
         world.create_object(manifest, APPLICATION_INSTANCE)

@@ -68,7 +68,8 @@ NO_MATTER_OF_TENANTS = {
     *("velero_namespace", "webhook_certificates", "wait", "disconnected_after", "listen", "grace_period"),
     *("log_format", "log_level", "leader_elect", "leader_elect_identity", "leader_elect_resource_name"),
     *("leader_elect_resource_namespace", "leader_elect_lease_duration", "leader_elect_renew_deadline"),
-    *("leader_elect_retry_period", "shard", "page_url", "notify_url", "notify_token_file"),
+    *("leader_elect_retry_period", "shard", "page_url", "notify_url", "notify_token_file", "traces_url"),
+    "traces_token_file",
 }
 
 

@@ -49,6 +49,7 @@ BESIDE = {
     "leader_elect": "true",
     "webhook_client_authority": "/a/ca.crt",
     "notify_url": "https://hooks.example.com/vw",
+    "traces_url": "https://collector.example.com/v1/traces",
 }
 """What some settings need beside them."""
 

@@ -1,4 +1,4 @@
-"""CloudEvents over HTTP: a receiver of notices (SEE-6)."""
+"""JSON documents over HTTP: notices as CloudEvents (SEE-6), and spans for a collector (SEE-7)."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -13,40 +13,50 @@ from vworkspace_odoo.client import TOKEN_TEXT, without_token
 from vworkspace_odoo.failures import refusal, transport_failure
 from vworkspace_odoo.tls import cleartext_problem, default_verify
 
-MEDIA_TYPE: Final = "application/cloudevents+json; charset=utf-8"
+CLOUD_EVENT: Final = "application/cloudevents+json; charset=utf-8"
 """The media type of the structured mode of CloudEvents 1.0."""
 _LONGEST_ANSWER: Final = 4096
 
 
-class CloudEventReceiver:
-    """A client that delivers CloudEvents to `url`. `token` is read before each request; an empty one is not sent.
+class JsonReceiver:
+    """A client that delivers JSON documents of `media_type` to `url`.
+
+    `token` is read before each request; an empty one is not sent.
 
     Errors name only the host of the URL, since many receivers have a secret in its path. A token is sent to another
     machine only over https://. Use it as an async context manager.
     """
 
-    def __init__(self, url: str, token: Callable[[], str] = lambda: "", *, timeout: float = 10.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: Callable[[], str] = lambda: "",
+        *,
+        media_type: str = "application/json",
+        timeout: float = 10.0,
+    ) -> None:
         self._url, self._token, self._timeout = url, token, timeout
+        self._media_type = media_type
         self._where = f"POST {urlsplit(url).scheme}://{urlsplit(url).hostname}"
         self._client = httpx2.AsyncClient(
             verify=default_verify(url), headers={"User-Agent": "vworkspace-operator"}, timeout=timeout
         )
 
     def __repr__(self) -> str:
-        return f"CloudEventReceiver({self._where})"
+        return f"JsonReceiver({self._where})"
 
-    async def __aenter__(self) -> "CloudEventReceiver":
+    async def __aenter__(self) -> "JsonReceiver":
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._client.aclose()
 
-    async def send(self, event: Mapping[str, Any]) -> None:
-        """Deliver one event.
+    async def send(self, document: Mapping[str, Any]) -> None:
+        """Deliver one document.
 
         Raises Invalid if the receiver will never accept it, and otherwise the error that says why it was not delivered.
         """
-        headers = {"Content-Type": MEDIA_TYPE}
+        headers = {"Content-Type": self._media_type}
         if token := self._token():
             if not TOKEN_TEXT.fullmatch(token):
                 raise Unauthorized(f"{self._where}: the token has characters that no header can hold")
@@ -55,7 +65,7 @@ class CloudEventReceiver:
             headers["Authorization"] = f"Bearer {token}"
         try:
             with anyio.fail_after(2 * self._timeout):
-                await self._exchange(json.dumps(event, ensure_ascii=False).encode(), headers, token)
+                await self._exchange(json.dumps(document, ensure_ascii=False).encode(), headers, token)
         except TimeoutError:
             raise Unavailable(f"{self._where}: the answer did not end in time") from None
         except httpx2.HTTPError as error:
