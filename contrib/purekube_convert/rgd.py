@@ -6,8 +6,9 @@ reference to a rendered field waits for nothing, so the box says `dependsOn`. A 
 and its own `readyWhen` holds, whatever its kind's rule, and objects are found by labels, whatever their namespace.
 """
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, Final
 
 import attrs
@@ -34,6 +35,7 @@ from purekube_convert.result import BoxPath, ConversionResult, ConvertedBox, Pro
 from purekube_convert.simple_schema import SimpleSchemas
 
 _GROUP: Final = "kro.run"
+_PATH: Final = re.compile(r"[\w.]+")
 _NO_LABEL: Final = re.compile(r"[^a-z0-9]+")
 _LABEL: Final = 63
 _DEEPEST: Final = 64
@@ -46,6 +48,10 @@ _HINTS: Final[Mapping[str, str]] = {
     "runtime.newCondition": "write it under spec.status.conditions",
     "runtime.condition": "write an expression over status.conditions",
 }
+_COMBINED: Final = "item"
+"""The variable that has a combination of several iterators."""
+_AT: Final = "n"
+"""The number of a combination, in the expression for all of them."""
 _OPTIONAL: Final = ("or", "orValue")
 """Methods of optional values that are part of CEL."""
 _RENAMED: Final = {"json.marshal": "json"}
@@ -114,6 +120,8 @@ class _Definition:
         self._kinds = dict(self._typed())
         self._present = PresenceChecks({"self": self._parent, **self._types()})
         self._items: dict[str, CelType] = {}
+        self._combined: Mapping[str, str] = {}
+        """The iterators of the present resource by the fields of the combination that a box goes over."""
 
     def box(self) -> ConvertedBox:
         """Return the box and its definition."""
@@ -244,6 +252,7 @@ class _Definition:
         return {**head, **filled(readyWhen=self._expressions(entry, "readyWhen"))}
 
     def _resource(self, entry: "_Entry", position: int) -> dict[str, Any]:
+        self._combined = {}
         loop = self._loop(entry)
         bound = frozenset(loop) - {"key"} if loop else frozenset[str]()
         referred: set[str] = set()
@@ -292,13 +301,18 @@ class _Definition:
             return None
         items = list(raw) if isinstance(raw, list) else []
         pairs = [pair for item in items if isinstance(item, Mapping) for pair in item.items()]
-        if len(items) != 1 or len(pairs) != 1:
-            what = "a box goes over one list: make the combinations in one expression, with map and flatten"
-            self._problems.add(path, what if len(pairs) > 1 else "must be a list of one variable with its list")
+        names = [str(name) for name, _ in pairs]
+        if not pairs or len(pairs) != len(items) or not all(isinstance(listed, str) for _, listed in pairs):
+            self._problems.add(path, "must be a list of variables, each with its list as an expression")
             return None
-        variable, listed = str(pairs[0][0]), pairs[0][1]
-        over = self._text(listed, f"{path}[0].{variable}", set(), whole=False) if isinstance(listed, str) else None
-        return None if over is None else {variable: over, "key": self._key(entry, variable, str(over), path)}
+        paths = [f"{index(path, at)}.{name}" for at, name in enumerate(names)]
+        lists = [self._text(pair[1], where, set(), whole=False) for pair, where in zip(pairs, paths, strict=True)]
+        variable, over = names[0], lists[0]
+        if len(pairs) > 1:
+            variable = _free(_COMBINED, {*names, *self._ids})
+            over = f"${{{_combinations(names, [text[2:-1] for text in lists])}}}"
+            self._combined = {name: f"{variable}.{name}" for name in names}
+        return {variable: over, "key": self._key(entry, variable, over, path)}
 
     def _key(self, entry: "_Entry", variable: str, over: str, path: str) -> str:
         """Return the key of an item: kro uses its position in the list, a box a value of the item."""
@@ -317,7 +331,8 @@ class _Definition:
         meta = template.get("metadata") if isinstance(template, Mapping) else None
         name = meta.get("name") if isinstance(meta, Mapping) else None
         if isinstance(name, str):
-            return str(self._text(name, join(path, "key"), set(), frozenset((variable,))))
+            key = self._text(name, join(path, "key"), set(), frozenset((variable,)), whole=False)
+            return _as_expression(key) if _is_readable(key) else key
         self._problems.add(path, "what tells the items apart? Their objects have no name")
         return f"${{{variable}}}"
 
@@ -383,7 +398,7 @@ class _Definition:
                 if not piece.is_expression:
                     out.append(piece.text.replace("${", "$${"))
                     continue
-                rewritten = rewrite(piece.text, {"schema": "self", **(renamed or {})}, bound)
+                rewritten = rewrite(piece.text, {"schema": "self", **self._combined, **(renamed or {})}, bound)
                 referred |= rewritten.names & self._ids
                 for problem in rewritten.problems:
                     self._problems.add(path, problem)
@@ -436,6 +451,37 @@ def _type_meta(entry: _Entry) -> tuple[str, str]:
     place = entry.raw.get("template") or entry.raw.get("externalRef")
     said = place if isinstance(place, Mapping) else {}
     return str(said.get("apiVersion") or ""), str(said.get("kind") or "")
+
+
+def _combinations(names: Sequence[str], lists: Sequence[str]) -> str:
+    """Return an expression for every combination of items, as objects with these names; the first changes last."""
+    sizes = [f"size({text})" for text in lists]
+    fields = []
+    for at, (name, text) in enumerate(zip(names, lists, strict=True)):
+        turn = " / ".join((_AT, *sizes[at + 1 :]))
+        fields.append(f"'{name}': ({text})[{turn if at == 0 else f'{turn} % {sizes[at]}'}]")
+    return f"lists.range({' * '.join(sizes)}).map({_AT}, {{{', '.join(fields)}}})"
+
+
+def _as_expression(text: str) -> str:
+    """Return a text with expressions as one expression. Raises CelSyntaxError."""
+    parts = [part.text if part.is_expression else json.dumps(part.text) for part in text_parts(text)]
+    if len(parts) > 1:
+        parts = [part if part.startswith('"') or _PATH.fullmatch(part) else f"({part})" for part in parts]
+    return f"${{{' + '.join(parts)}}}"
+
+
+def _is_readable(text: str) -> bool:
+    try:
+        return bool(text_parts(text))
+    except CelSyntaxError:
+        return False  # it is told already
+
+
+def _free(name: str, taken: Set[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _without_nulls(raw: Any, schema: Schema | None) -> Any:

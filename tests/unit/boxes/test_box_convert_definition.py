@@ -244,9 +244,8 @@ def test_shells_keep_their_variables() -> None:
         ({"id": "a", "template": POD, "readyWhen": "x"},
          "spec.resources[0].readyWhen: must be a list of expressions"),
         ({"id": "a", "template": POD, "patch": {}}, "spec.resources[0].patch: has no counterpart in a box"),
-        ({"id": "a", "template": POD, "forEach": [{"a": "${[1]}"}, {"b": "${[2]}"}]},
-         "spec.resources[0].forEach: a box goes over one list: make the combinations in one expression, with map and "
-         "flatten"),
+        ({"id": "a", "template": POD, "forEach": [{"a": "${[1]}", "b": "${[2]}"}]},
+         "spec.resources[0].forEach: must be a list of variables, each with its list as an expression"),
         ({"id": "a", "externalRef": {"metadata": {"selector": {}}}},
          "spec.resources[0].externalRef.metadata.selector: a box reads externals by name, not by labels"),
         ({"id": "a", "template": {"kind": "${"}}, "spec.resources[0].template.kind: ${ without its }"),
