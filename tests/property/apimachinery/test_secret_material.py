@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from purekube.apimachinery.redaction import PLACEHOLDER
 from purekube.apimachinery.secret_material import REDACTED, find_secret_material, is_secret_key, redact, shown, visible
 from tests.support.strategies import inline_values, json_values
+from tests.support.work import calls_of
 
 SECRET_KEYS = st.sampled_from(
     [
@@ -302,6 +303,26 @@ def test_what_admission_refuses_no_report_shows(path: list[str | int], key: str,
     text = json.dumps(values, ensure_ascii=False)
     assert secret not in redact(text)
     assert secret not in redact(json.dumps(text, ensure_ascii=False))
+
+
+_LINE = st.sampled_from(
+    ["shop", "token=abcdefgh", "пароль", "password: hunter2", "DB_PASSWORD", "", "Bearer", "abc.def"]
+)
+texts_of_lines = st.one_of(_LINE, st.integers(), st.none(), st.lists(_LINE), st.dictionaries(_LINE, _LINE))
+
+
+@given(st.dictionaries(st.sampled_from(["msg", "object", "name", "value", "token"]), texts_of_lines))
+def test_members_are_redacted_together_as_each_alone(members: dict[str, Any]) -> None:
+    """The members are looked at in one search first; in a list the same members are not."""
+    assert redact(members) == redact([members])[0]
+
+
+def test_a_line_of_the_log_takes_few_calls() -> None:
+    line = {f"field-{at}": f"shop-{at} in org-myteam" for at in range(12)}
+
+    redact(line)  # the keys of lines are few, and remembered
+
+    assert calls_of(lambda: redact(line)) <= 5 * len(line)
 
 
 def test_json_keeps_its_shape_and_what_is_no_secret() -> None:
