@@ -1,12 +1,12 @@
 """The page docs/cli.md: every command with its options, from the signatures that the parser reads."""
 
 import inspect
+from collections.abc import Iterator
 from enum import Enum
 from typing import Any, Final
 
-from cyclopts import App
-
-from vworkspace_app.commands.program import app
+from vworkspace_app.arguments.signature import REQUIRED, Argument, arguments_of
+from vworkspace_app.commands.program import PROGRAM, Command
 
 _PROGRAM: Final = "vworkspace-operator"
 _ORDER: Final = (
@@ -40,32 +40,29 @@ def commands_page() -> str:
 
 def _names() -> list[str]:
     """Return the commands in the order in which users need them, new ones last."""
-    names = [f"{name} {sub}".strip() for name in _of(app) for sub in _below(name)]
+    names = [*_below(PROGRAM)]
     return [*(name for name in _ORDER if name in names), *(name for name in names if name not in _ORDER)]
 
 
-def _below(name: str) -> list[str]:
-    """Return the subcommands of a command; an empty one is the command without any."""
-    subcommands = _of(app[name])
-    return subcommands if subcommands and app[name].default_command is None else ["", *subcommands]
-
-
-def _of(program: App) -> list[str]:
-    return [name for name in program if not name.startswith("-")]
+def _below(group: Command, words: str = "") -> Iterator[str]:
+    for name, command in group.below.items():
+        if command.place:
+            yield f"{words}{name}"
+        yield from _below(command, f"{words}{name} ")
 
 
 def _command(name: str) -> str:
-    command: Any = app
+    command = PROGRAM
     for word in name.split():
-        command = command[word]
-    about, examples = _text(str(command.help or inspect.getdoc(command.default_command) or ""))
+        command = command.below[word]
+    about, examples = _text(command.help())
     parts = [f"## `{_PROGRAM} {name}`", about]
     if examples:
         parts.append("```sh\n" + "\n".join(examples) + "\n```")
     if name == "run":
         parts.append("Its options are the settings: [settings.md](settings.md).")
     else:
-        rows = "\n".join(_row(argument) for argument in command.assemble_argument_collection() if argument.show)
+        rows = "\n".join(map(_row, arguments_of(command.function())))
         parts.append(f"| option | default | meaning |\n|---|---|---|\n{rows}")
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -79,17 +76,14 @@ def _text(help_: str) -> tuple[str, list[str]]:
     return about, examples
 
 
-def _row(argument: Any) -> str:
-    names = ", ".join(f"`{name}`" for name in argument.names if not name.startswith("--no-") or name == argument.name)
-    default = argument.field_info.default
-    shown = "needed" if argument.required else _default(default)
-    return f"| {names} | {shown} | {str(argument.parameter.help or '').replace('|', chr(92) + '|')} |"
+def _row(argument: Argument) -> str:
+    names = ", ".join(f"`{name}`" for name in argument.names)
+    shown = "needed" if argument.default is REQUIRED else _default(argument.default)
+    return f"| {names} | {shown} | {argument.about.replace('|', chr(92) + '|')} |"
 
 
 def _default(value: Any) -> str:
-    if value in (None, "", False, inspect.Parameter.empty) or value == ():
-        return ""
-    return f"`{value.value if isinstance(value, Enum) else value}`"
+    return "" if value in (None, "", False, ()) else f"`{value.value if isinstance(value, Enum) else value}`"
 
 
 _PAGE: Final = """# The command line

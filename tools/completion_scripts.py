@@ -4,15 +4,15 @@ They have every word in them, so that completing starts no process, and `complet
 the commands.
 """
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from textwrap import shorten
-from typing import Any, Final, get_args
+from typing import Final
 
 import attrs
-from cyclopts import App
 
-from vworkspace_app.commands.program import app
+from vworkspace_app.arguments.signature import Argument, arguments_of
+from vworkspace_app.commands import program
+from vworkspace_app.commands.program import PROGRAM
 from vworkspace_app.missing_packages import COMMANDS
 
 _PROGRAM: Final = "vworkspace-operator"
@@ -48,42 +48,36 @@ class Command:
 
 def completion_scripts() -> dict[str, str]:
     """Return the script of each shell."""
-    commands = tuple(_commands(app, ()))
+    commands = tuple(_commands(PROGRAM, ()))
     scripts: dict[str, Callable[[tuple[Command, ...]], Iterator[str]]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}
     return {shell: "".join(f"{line}\n" for line in script(commands)) for shell, script in scripts.items()}
 
 
-def _commands(program: App, words: tuple[str, ...]) -> Iterator[Command]:
-    below = {name: program[name] for name in program if not name.startswith("-")}
-    arguments = program.assemble_argument_collection() if program.default_command else ()
-    shown = [argument for argument in arguments if argument.show]
+def _commands(of: program.Command, words: tuple[str, ...]) -> Iterator[Command]:
+    arguments = arguments_of(of.function()) if of.place else ()
     yield Command(
         words,
-        _about(program, words),
-        {name: _about(command, (*words, name)) for name, command in below.items()},
-        (*_options(shown), Option(("--help",), "Describe the command."), *(() if words else (_VERSION,))),
-        tuple(value for argument in shown if argument.index is not None for value in argument.get_choices() or ()),
+        _about(of, words),
+        {name: _about(command, (*words, name)) for name, command in of.below.items()},
+        (*_options(arguments), Option(("--help",), "Describe the command."), *(() if words else (_VERSION,))),
+        tuple(value for argument in arguments if argument.positional for value in argument.choices),
     )
-    for name, command in below.items():
+    for name, command in of.below.items():
         yield from _commands(command, (*words, name))
 
 
 _VERSION: Final = Option(("--version",), "Print the version.")
 
 
-def _about(command: App, words: tuple[str, ...]) -> str:
-    if len(words) == 1:
-        return COMMANDS[words[0]]
-    text = str(command.help or inspect.getdoc(command.default_command) or "")
-    return _short(text.partition("\n\n")[0])
+def _about(command: program.Command, words: tuple[str, ...]) -> str:
+    return COMMANDS[words[0]] if len(words) == 1 else _short(command.help().partition("\n\n")[0])
 
 
-def _options(arguments: Iterable[Any]) -> Iterator[Option]:
+def _options(arguments: Iterable[Argument]) -> Iterator[Option]:
     for argument in arguments:
-        if names := tuple(name for name in argument.names if name.startswith("-")):
-            flag = argument.hint is bool or bool in get_args(argument.hint)
-            values = tuple(value for value in argument.get_choices() or () if value)
-            yield Option(names, _short(str(argument.parameter.help or "")), flag, values)
+        if not argument.positional:
+            values = tuple(filter(None, argument.choices))
+            yield Option(argument.options, _short(argument.about), argument.flag, values)
 
 
 def _short(text: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Final
 
-from vworkspace_app.missing_packages import answered
+from vworkspace_app.missing_packages import answered, install_hint
 
 _ESCAPED: Final = "vworkspace.escaped"
 _FAILURE: Final = 1
@@ -36,8 +36,12 @@ def run_command(arguments: Sequence[str], *, guarded: bool = False) -> int:
 
     With `guarded` standard output and error show control sequences instead of obeying them, from now on.
     """
-    if (answer := answered(arguments, complete=_has_parser())) is not None:
+    missing = _missing_package()
+    if (answer := answered(arguments, complete=missing is None)) is not None:
         return _print_answer(answer)
+    if missing is not None:
+        print(f"error: {install_hint(missing)}", file=sys.stderr)
+        return _FAILURE
     from vworkspace_app.commands.execution import execute, guard_streams  # slow to import
 
     if guarded:
@@ -55,12 +59,13 @@ def _print_answer(answer: str) -> int:
     return 0
 
 
-def _has_parser() -> bool:
-    """Report whether the packages of the command line are installed, without importing one."""
+def _missing_package() -> ModuleNotFoundError | None:
+    """Return the error of a package that every command but these needs, without importing it; None if it is there."""
     try:
-        return find_spec("cyclopts") is not None
-    except ModuleNotFoundError:
-        return False
+        there = find_spec("anyio") is not None
+    except ModuleNotFoundError as error:
+        return error
+    return None if there else ModuleNotFoundError(name="anyio")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ INSTALL_EMBEDDED: Final = "pip install 'vworkspace-operator[embedded]'"
 LABORATORY: Final = ("kubelab", "purekube_convert", "vworkspace_fake")
 """The import packages that the image leaves out: the embedded servers, simulated controllers, and `box convert`."""
 
-ONLY_EMBEDDED: Final = ("cryptography", "httptools")
+ONLY_EMBEDDED: Final = ("cryptography", "httptools", "rich")
 """The packages of the extra `embedded` that the extra `operator` lacks."""
 
 ABOUT: Final = "Odoo's intent becomes running Flux releases: the operator, its embedded servers, and its offline tools."

@@ -131,7 +131,7 @@ def test_each_says_what_to_do_in_commands_and_reasons_that_there_are() -> None:
     known = {str(reason) for rows in TABLE.values() for row in rows for reason in row.reasons}
     known |= {str(reason) for reason in (*GraphReason, *ReconcileErrorCause)} | {"NamespaceNotSelected"}
     words = {"HelmRelease", "Operation", "Operations"}
-    from vworkspace_app.commands.program import app
+    from vworkspace_app.commands.program import PROGRAM
 
     for name, rule in ABOUT_OBJECTS.items():
         runbook = rule["annotations"]["runbook"]
@@ -139,7 +139,7 @@ def test_each_says_what_to_do_in_commands_and_reasons_that_there_are() -> None:
         reasons = set(re.findall(r"\b[A-Z][a-z]+(?:[A-Z][a-z]+)+\b", runbook)) - words
         assert reasons <= known, (name, reasons - known)
         for command in re.findall(r"`vworkspace-operator (\w+)", " ".join(rule["annotations"].values())):
-            assert command in app, command
+            assert command in PROGRAM.below, command
 
 
 def test_another_form_of_an_expression_is_refused_not_guessed() -> None:

@@ -27,7 +27,7 @@ from tests.docs.markdown import ROOT
 from tests.docs.newcomer import shell, started
 from tests.support.boxes import CONDITIONS
 from vworkspace_app.__main__ import run_command
-from vworkspace_app.commands.program import app
+from vworkspace_app.commands.program import PROGRAM
 
 PAGES = ("boxes.md", "boxes-reference.md")
 PAGE = "\n".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in PAGES)
@@ -241,4 +241,4 @@ def test_a_box_that_acts_as_an_account_has_the_roles_that_the_page_speaks_of_RUN
 def test_every_command_is_on_the_page_and_none_beside() -> None:
     named = set(re.findall(r"`box (\w+)", section("Commands")))
 
-    assert {name for name in app["box"] if not name.startswith("-")} == named
+    assert PROGRAM.below["box"].below.keys() == named

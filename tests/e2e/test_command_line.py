@@ -247,8 +247,8 @@ def test_plan_needs_something_to_plan(tmp_path: Path) -> None:
 
 USAGE = {
     (): "give at least one FILE",
-    (FILE, "--bogus"): "Unknown option: --bogus",
-    (FILE, "-o", "xml"): 'Invalid value "xml" for -o',
+    (FILE, "--bogus"): "unknown option: --bogus",
+    (FILE, "-o", "xml"): "--output xml: give one of yaml, json, diff",
     (FILE, "--now", "yesterday"): "--now yesterday: not an RFC 3339 time",
     (FILE, "--missing", "Toaster"): "--missing Toaster: not a kind that the operator knows",
     ("none.yaml", "--missing", "Toaster"): "--missing Toaster",

@@ -27,6 +27,7 @@ from vworkspace_app.overview.reading import (
     read_object_context,
     read_own_objects,
 )
+from vworkspace_app.overview.screen import Screen
 from vworkspace_app.verbs.named_objects import find_named_object
 from vworkspace_core.overview.summary import OverviewState
 
@@ -40,7 +41,7 @@ async def told(site: BoxSite, name: str, box: Box | None) -> dict[str, Any]:
     """What `status NAME -o json` says, with or without the file of the box."""
     words = await kinds_by_word(PermittedReader(site.admin), name.partition("/")[0])
     around = await read_object_context(site.admin, *await find_named_object(site.admin, name, None, words), box)
-    print(object_text(around, None, NOW, width=80))
+    print(object_text(around, None, NOW, screen=Screen(80)))
     found: dict[str, Any] = json.loads(object_text(around, Format.JSON, NOW))
     return found
 

@@ -65,7 +65,8 @@ def test_the_operator_imports_nothing_that_its_extra_does_not_bring() -> None:
 
     conformance = tuple("app/vworkspace_app/" + part for part in CONFORMANCE)
     elsewhere = {(name, path) for name, path in found if not path.startswith(conformance)}
-    assert {name for name, _ in elsewhere} <= {*LABORATORY}, elsewhere
+    demo = {("rich", path) for _, path in elsewhere if path.startswith("app/vworkspace_app/demo/")}
+    assert {name for name, _ in elsewhere - demo} <= {*LABORATORY}, elsewhere
     assert {name for name, path in found if path.startswith(conformance)} == {"pytest"}
 
 
@@ -110,7 +111,7 @@ def test_the_extras_of_the_operator_contain_each_other_and_a_missing_package_is_
 
     assert f"{OPERATOR}[operator]" in operator.extras["embedded"]
     assert f"{OPERATOR}[embedded]" in operator.extras["kit"]
-    assert set(ONLY_EMBEDDED) == distributions(projects()["kubelab"].extras["tls"])
+    assert set(ONLY_EMBEDDED) == {*distributions(projects()["kubelab"].extras["tls"]), "rich"}
     assert ours_below(OPERATOR, "embedded") - ours_below(OPERATOR, "operator") == {"kubelab", "purekube_convert"}
     assert set(LABORATORY) == {"kubelab", "purekube_convert", "vworkspace_fake"}
     assert distributions(operator.extras["conformance"]) == {"pytest"}

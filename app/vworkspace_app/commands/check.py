@@ -1,20 +1,18 @@
 """`check`: check each thing the operator needs, and print a finding for each (SEE-1)."""
 
-import sys
 import textwrap
 from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Final, Literal
 
-from cyclopts import Parameter
-
 from purekube_http import KubeApiClient
 from purekube_run.process.command_line import FAILURE
 from purekube_run.process.yaml_documents import Format, dump
+from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.session import Kubeconfig, at_cluster, form_of, now
 from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.overview.checking import before_installing, installed
-from vworkspace_app.overview.screen import columns
+from vworkspace_app.overview.screen import Screen
 from vworkspace_core.overview.checkup import CheckResult, Finding
 
 _COLOURS: Final = {
@@ -32,16 +30,15 @@ async def _findings(pre: bool, install: InstallOptions, form: Format | None, api
     async for finding in before_installing(api) if pre else installed(api, install, now()):
         findings.append(finding)
         if form is None:
-            print(finding_text(finding, columns(), colour=sys.stdout.isatty()), flush=True)
+            print(finding_text(finding, Screen.of_output()), flush=True)
     return findings
 
 
-def finding_text(finding: Finding, width: int, *, colour: bool) -> str:
+def finding_text(finding: Finding, screen: Screen) -> str:
     """Return the point, folded to the screen; below it the remedy, unfolded so that it can be copied."""
     told = finding.point + (f": {finding.told}" if finding.told else "")
-    folded = textwrap.wrap(told, max(width - len(_INDENT), 20), break_long_words=False, break_on_hyphens=False)
-    word = f"{finding.verdict.value:<8}"
-    shown = f"\x1b[{_COLOURS[finding.verdict]}m{word}\x1b[0m" if colour else word
+    folded = textwrap.wrap(told, max(screen.width - len(_INDENT), 20), break_long_words=False, break_on_hyphens=False)
+    shown = screen.coloured(f"{finding.verdict.value:<8}", _COLOURS[finding.verdict])
     lines = [f"{shown} {folded[0]}", *(f"{_INDENT}{line}" for line in folded[1:])]
     return "\n".join([*lines, *([f"{_INDENT}-> {finding.remedy}"] if finding.remedy else [])])
 

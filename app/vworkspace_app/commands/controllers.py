@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import attrs
-from cyclopts import Parameter
 
 from purekube.apimachinery.definitions import CONTROLLER_NAME
 from purekube.composites.rights import CompositeAccess, composite_access, owner_access
@@ -15,6 +14,7 @@ from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import Format, dump
 from purekube_run.reconcilers.controller_loading import LoadedControllers, installed, load_controllers
 from purekube_run.versions.round_trips import check_kinds
+from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.box.manifests import former_kinds
 from vworkspace_app.commands.manifests import read_authority
 from vworkspace_app.commands.process import run_extensions, warn_unconverted

@@ -9,7 +9,6 @@ from typing import Annotated, Final
 
 import anyio
 import attrs
-from cyclopts import Parameter
 from starlette.applications import Starlette
 
 from purekube.apimachinery.errors import OperatorError, unwrap_group
@@ -20,6 +19,7 @@ from purekube_run.process.http import ConnectionLimits
 from purekube_run.process.machine import SystemClock
 from purekube_run.process.signals import run_unless_stopped, run_until_signal, run_until_stopped
 from vworkspace_app import VERSION
+from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.servers import jobs_page
 from vworkspace_app.demo import playground
 from vworkspace_app.demo.board import box_table, instance_table, operations_table

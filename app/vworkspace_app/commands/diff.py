@@ -6,13 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
-from cyclopts import Parameter
-
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.problems import ValidationProblems
 from purekube_http import KubeApiClient
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import read_documents
+from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands import plan_documents
 from vworkspace_app.commands.plan import PlanRequest, plan_of
 from vworkspace_app.commands.session import Kubeconfig, at_cluster, now
@@ -138,11 +137,7 @@ def diff(
     ] = None,
     box: Annotated[
         list[str] | None,
-        Parameter(
-            help="File with a box: objects of its kind are compared, too; repeatable.",
-            negative="",
-            consume_multiple=False,
-        ),
+        Parameter(help="File with a box: objects of its kind are compared, too; repeatable.", negative=""),
     ] = None,
     kubeconfig: Kubeconfig = None,
 ) -> int:

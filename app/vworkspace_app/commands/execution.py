@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from purekube.apimachinery.errors import unwrap_group
-from purekube_run.process.command_line import FAILURE, INTERRUPTED, USAGE, CommandError
+from purekube_run.process.command_line import FAILURE, INTERRUPTED, CommandError
 from purekube_run.process.terminal import VisibleStream
 from vworkspace_app.missing_packages import install_hint
 
@@ -46,9 +46,7 @@ def _ended_by(error: BaseException) -> int | None:
         case CommandError():
             return _print_error(error.message, error.status)
         case ImportError():
-            problem = install_hint(error) or install_hint(
-                error.__cause__
-            )  # the parser wraps what importing a command raises
+            problem = install_hint(error)
             return None if problem is None else _print_error(problem, FAILURE)
         case KeyboardInterrupt():
             return _print_error("interrupted", INTERRUPTED)
@@ -57,15 +55,7 @@ def _ended_by(error: BaseException) -> int | None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return FAILURE
         case _:
-            return _misused(error)
-
-
-def _misused(error: BaseException) -> int | None:
-    """Print the error of a misused command line and return the exit status; None for other errors."""
-    from vworkspace_app.commands.program import misuse
-
-    problem = misuse(error)
-    return None if problem is None else _print_error(problem, USAGE)
+            return None
 
 
 def _print_error(message: str, status: int) -> int:

@@ -4,10 +4,9 @@ from pathlib import Path
 from string import Template
 from typing import Annotated, Final
 
-from cyclopts import Parameter
-
 from purekube.reconcilers.resource import plural_of
 from vworkspace_app import VERSION
+from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.box.init import GROUP, KIND, PROJECT, check_name, module_of, write_new
 
 _PROJECT: Final = """\

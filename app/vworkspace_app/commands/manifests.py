@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import attrs
-from cyclopts import Parameter
 
 from purekube.apimachinery.names import LABEL_RULE, is_label_value
 from purekube.apimachinery.problems import ValidationProblems
 from purekube.controller.shard import MOST_SHARDS
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, read_values
+from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.install import InstallOptions, installation, rights, tenant, tenant_rights
 from vworkspace_app.install.options import EXAMPLE_REGISTRY, NO_SUCH_REGISTRY, OptionScope
 from vworkspace_app.install.profiles import read_settings
@@ -194,16 +194,11 @@ def manifests(
             help="Only what this managed namespace needs: the operator's Role, and the accounts that releases and "
             "Operations run as; repeatable.",
             negative="",
-            consume_multiple=False,
         ),
     ] = None,
     setting: Annotated[
         list[str] | None,
-        Parameter(
-            help="NAME=VALUE: a setting of run, in the place of the profile's; repeatable.",
-            negative="",
-            consume_multiple=False,
-        ),
+        Parameter(help="NAME=VALUE: a setting of run, in the place of the profile's; repeatable.", negative=""),
     ] = None,
     webhook_ca: Annotated[
         Path | None,
@@ -215,9 +210,7 @@ def manifests(
     service_monitor_label: Annotated[
         list[str] | None,
         Parameter(
-            help="KEY=VALUE that Prometheus selects these two by, such as release=prometheus; repeatable.",
-            negative="",
-            consume_multiple=False,
+            help="KEY=VALUE that Prometheus selects these two by, such as release=prometheus; repeatable.", negative=""
         ),
     ] = None,
     no_tenant_roles: Annotated[
@@ -242,7 +235,7 @@ def manifests(
             negative="",
         ),
     ] = False,
-    options: Annotated[InstallOptions, Parameter(name="*", negative_bool="")] = _PLAIN,
+    options: Annotated[InstallOptions, Parameter(name="*")] = _PLAIN,
     output: Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")] = Format.YAML,
 ) -> None:
     """Print what is to be installed, as YAML for `kubectl apply -f -`: the operator, and the CRDs by `--crds-only`.

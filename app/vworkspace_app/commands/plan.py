@@ -7,7 +7,6 @@ from functools import partial
 from typing import Annotated, Literal
 
 import attrs
-from cyclopts import Parameter
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.meta import ObjectMeta
@@ -18,6 +17,7 @@ from purekube.apimachinery.timestamps import format_time
 from purekube.controller.decision import Decision
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, parse_yaml, read_documents
+from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands import plan_documents as output
 from vworkspace_app.commands.plan_documents import InputDocuments, chosen, cluster_of, note, problem_lines, quiet
 from vworkspace_app.operations.template_files import read_templates
@@ -219,12 +219,7 @@ def _time(text: str) -> datetime:
 
 TemplateFiles = Annotated[
     list[str] | None,
-    Parameter(
-        name="--templates",
-        help="YAML file with templates of Operations; repeatable.",
-        negative="",
-        consume_multiple=False,
-    ),
+    Parameter(name="--templates", help="YAML file with templates of Operations; repeatable.", negative=""),
 ]
 
 

@@ -1,42 +1,39 @@
 """The command line: every command by its name, and the function that carries it out, imported when it is called."""
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Any, Final, Literal
 
-from cyclopts import App, Argument, CycloptsError, MissingArgumentError
-from cyclopts.exceptions import UnusedCliTokensError
+import attrs
 
-from vworkspace_app import VERSION
-from vworkspace_app.missing_packages import ABOUT, COMMANDS, completion_script
+from purekube_run.process.command_line import USAGE, CommandError
+from vworkspace_app.arguments.parser import alike, call, command_help, description, first_line, titled
+from vworkspace_app.arguments.signature import UsageError
+from vworkspace_app.missing_packages import ABOUT, COMMANDS, completion_script, install_hint
 
 _PROGRAM: Final = "vworkspace-operator"
+_HELP: Final = ("--help", "-h")
 
 
-def misuse(error: BaseException) -> str | None:
-    """Return one line that names the help to read, for an error of usage; None for other errors."""
-    if not isinstance(error, CycloptsError):
-        return None
-    chain = " ".join((_PROGRAM, *(error.command_chain or ())))
-    return f"{_problem(error)} (see {chain} --help)"
+@attrs.frozen
+class Command:
+    """A command: the place of its function (`module:function`), and the commands below it. A group has no function."""
 
+    place: str = ""
+    about: str = ""
+    below: Mapping[str, "Command"] = attrs.field(factory=dict)
 
-def _named(argument: Argument) -> str:
-    """Return an argument as the help names it: a positional one without dashes, in capitals."""
-    return argument.name if argument.index is None else argument.name.lstrip("-").replace("-", "_").upper()
+    def function(self) -> Callable[..., Any]:
+        """Import and return the function. Raises ImportError if its packages are not installed."""
+        module, _, name = self.place.partition(":")
+        function: Callable[..., Any] = getattr(import_module(f"{__package__}.{module}"), name)
+        return function
 
+    def help(self) -> str:
+        """Return the documentation."""
+        return self.about or inspect.getdoc(self.function()) or ""
 
-def _problem(error: CycloptsError) -> str:
-    match error:
-        case UnusedCliTokensError(unused_tokens=[*unused]) if unused:
-            return f"unexpected argument{'s' * (len(unused) > 1)}: {' '.join(unused)}"
-        case MissingArgumentError(argument=argument) if argument is not None and not argument.tokens:
-            return f"{error.keyword}: a value is missing" if error.keyword else f"{_named(argument)} is missing"
-        case _:
-            return " ".join(str(error).split())
-
-
-app = App(name="vworkspace-operator", help=ABOUT, version=VERSION, help_format="markdown")
-"""The parser of the whole command line."""
 
 _FUNCTIONS: Final = {
     "run": "run_flags:run",
@@ -45,12 +42,13 @@ _FUNCTIONS: Final = {
     "control-plane": "servers:control_plane",
     "version": "versions:version",
     "plan": "plan:print_plan",
-    "simulate": "simulate.simulate_flags:simulate",
-    **dict.fromkeys(("retry", "suspend", "resume", "cancel", "approve", "logs"), "verbs"),
+    "simulate": "simulate.simulate_flags:simulate_runs",
+    "completion": "program:completion",
+    **{name: f"verbs:{name}" for name in ("retry", "suspend", "resume", "cancel", "approve", "logs")},
 }
 """The functions of commands whose module or function does not have the command's name."""
 
-_OF_GROUPS: Final = {
+_BELOW: Final = {
     "box": {
         "check": "box.check:check",
         "graph": "box.pages:graph",
@@ -81,6 +79,7 @@ _OF_GROUPS: Final = {
         "list": "conformance.operator:list_checks",
     },
     "init": {"box": "box.init:init", "reconciler": "init_reconciler:reconciler"},
+    "simulate": {name: f"simulate.simulate_flags:{name}" for name in ("replay", "record", "manifests", "collect")},
 }
 
 _ABOUT_GROUPS: Final = {
@@ -92,41 +91,59 @@ _ABOUT_GROUPS: Final = {
 }
 
 
-def _register() -> None:
+def _tree() -> dict[str, Command]:
+    tree = {}
     for name in COMMANDS:
-        if name in _OF_GROUPS:
-            group = App(name=name, help=_ABOUT_GROUPS[name])
-            for part, function in _OF_GROUPS[name].items():
-                group.command(f"{__package__}.{function}", name=part)
-            app.command(group)
-        elif name != "completion":
-            module, _, function = _FUNCTIONS.get(name, name.replace("-", "_")).partition(":")
-            app.command(f"{__package__}.{module}:{function or name.replace('-', '_')}", name=name)
+        below = {part: Command(place) for part, place in _BELOW.get(name, {}).items()}
+        if name in _ABOUT_GROUPS:
+            tree[name] = Command("", _ABOUT_GROUPS[name], below)
+        else:
+            plain = name.replace("-", "_")
+            module, _, function = _FUNCTIONS.get(name, plain).partition(":")
+            tree[name] = Command(f"{module}:{function or plain}", "", below)
+    return tree
 
 
-_register()
+PROGRAM: Final = Command("", ABOUT, _tree())
+"""The whole command line."""
 
 
 def parse(words: Sequence[str]) -> Any:
-    """Run the command that the words name, and return its result.
+    """Run the command that the words name, and return its result. Raises CommandError for words that name none."""
+    chain, command, rest = [_PROGRAM], PROGRAM, list(words)
+    while rest and rest[0] in command.below:
+        command = command.below[rest[0]]
+        chain.append(rest.pop(0))
+    try:
+        if any(word in _HELP for word in rest[: rest.index("--") if "--" in rest else None]):
+            return print(_help(" ".join(chain), command))
+        if command.place:
+            return call(command.function(), rest)
+        if not rest:
+            return print(_help(" ".join(chain), command))
+        kind = "option" if rest[0].startswith("-") else "command"
+        raise UsageError(f"unknown {kind}: {rest[0]}{alike(rest[0], command.below)}")
+    except UsageError as error:
+        raise CommandError(f"{error.message} (see {' '.join(chain)} --help)", status=USAGE) from None
 
-    The help of a group shows the first line of each of its commands, so they are imported for it.
-    """
-    if len(words) <= 2 and words[0] in _OF_GROUPS and words[-1] in (words[0], "--help", "-h"):
-        _import(app[words[0]])
-    return app(words, exit_on_error=False, print_error=False, result_action="return_value")
+
+def _help(chain: str, command: Command) -> str:
+    below = [titled("Commands", [*_lines(command)])] if command.below else []
+    if command.place:
+        return command_help(chain, command.function(), below)
+    return "\n\n".join((f"Usage: {chain} COMMAND", *description(command.about), *below))
 
 
-def _import(group: App) -> None:
-    """Import the commands of a group, and leave out those whose packages are not installed."""
-    for name in [name for name in group if not name.startswith("-")]:
+def _lines(group: Command) -> Iterator[tuple[str, str]]:
+    """Yield each command of a group with the first sentence of its help, without those that are not installed."""
+    for name, command in group.below.items():
         try:
-            _ = group[name]  # looked up, a command is imported
-        except ImportError:
-            del group[name]
+            yield name, first_line(command.help())
+        except ImportError as error:
+            if install_hint(error) is None:
+                raise
 
 
-@app.command
 def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
     """Print what a shell needs to complete commands and options.
 

@@ -4,9 +4,8 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
-from cyclopts import Parameter
-
 from purekube_run.process.command_line import USAGE, CommandError
+from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.settings import load
 from vworkspace_app.settings.flags import print_config as text_of
 from vworkspace_app.settings.flags import with_flags, with_flags_of
@@ -23,9 +22,7 @@ NAMES: Final = (
 WatchNamespaces: TypeAlias = Annotated[
     list[str] | None,
     Parameter(
-        help="Watch this namespace only, as roles that were printed with --namespace allow; repeatable.",
-        negative="",
-        consume_multiple=False,
+        help="Watch this namespace only, as roles that were printed with --namespace allow; repeatable.", negative=""
     ),
 ]
 
@@ -64,7 +61,7 @@ def run_boxes(
     *files: Annotated[str, Parameter(name="FILE", help="Files with a box each.")],
     crds: Annotated[
         list[Path] | None,
-        Parameter(help="File or folder with further CRDs; repeatable.", negative="", consume_multiple=False),
+        Parameter(help="File or folder with further CRDs; repeatable.", negative=""),
     ] = None,
     applied: Annotated[
         bool, Parameter(help="Run the boxes that are applied to the cluster as objects.", negative="")

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import Parameter
 from starlette.routing import BaseRoute, Mount
 
 from kubelab.cluster.access import callers
@@ -13,6 +12,7 @@ from kubelab.command import ServeOptions, serve_until_signal
 from purekube.apimachinery.manifest import Manifest
 from purekube_run.process.command_line import FAILURE, USAGE, CommandError, cannot_listen, parse_address
 from purekube_run.process.signals import run_until_signal
+from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.session import Listen
 from vworkspace_app.page.access import PasswordAccess
 from vworkspace_app.page.jobs_page import JobsPage

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Annotated, Final, Protocol, TypeAlias, TypeVar
 
 import anyio
-from cyclopts import Parameter
 
 from purekube.apimachinery.errors import OperatorError
 from purekube_http import KubeApiClient, load_config
 from purekube_run.process.command_line import FAILURE, CommandError
 from purekube_run.process.yaml_documents import Format
+from vworkspace_app.arguments.signature import Parameter
 
 Kubeconfig: TypeAlias = Annotated[Path | None, Parameter(help="Kubeconfig; in a cluster its service account.")]
 SystemNamespace: TypeAlias = Annotated[str, Parameter(help="The operator's own namespace.")]
@@ -21,11 +21,7 @@ Listen: TypeAlias = Annotated[str, Parameter(help="HOST:PORT; port 0 takes a fre
 DryRun: TypeAlias = Annotated[bool, Parameter(help="Only tell which objects.", negative="")]
 Crds: TypeAlias = Annotated[
     list[Path] | None,
-    Parameter(
-        help="Folder or file with CRDs of the kinds that the box makes or reads; repeatable.",
-        negative="",
-        consume_multiple=False,
-    ),
+    Parameter(help="Folder or file with CRDs of the kinds that the box makes or reads; repeatable.", negative=""),
 ]
 Tenants: TypeAlias = Annotated[
     list[str] | None,
@@ -33,7 +29,6 @@ Tenants: TypeAlias = Annotated[
         name="--namespace",
         help="Only where objects are made in this namespace: a Role there; repeatable. Without it, everywhere.",
         negative="",
-        consume_multiple=False,
     ),
 ]
 Former: TypeAlias = Annotated[
@@ -41,7 +36,6 @@ Former: TypeAlias = Annotated[
     Parameter(
         help="Instead: a role for pruning this kind, which is not made any more; as Job/jobs.v1.batch, repeatable.",
         negative="",
-        consume_multiple=False,
     ),
 ]
 CertManager: TypeAlias = Annotated[bool, Parameter(help="The same, with a certificate by cert-manager.", negative="")]

@@ -1,19 +1,19 @@
 """`status`: show the state of everything that the operator manages, or of one object and its children (SEE-1)."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import anyio
-from cyclopts import Parameter
 
 from purekube.apimachinery.manifest import Kind, ref_of
 from purekube.apimachinery.timestamps import format_time
 from purekube.ports import KubeApi
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump
+from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands import session
 from vworkspace_app.commands.session import Kubeconfig, form_of
 from vworkspace_app.install.names import NAME
@@ -28,17 +28,19 @@ from vworkspace_app.overview.reading import (
     read_object_context,
     read_own_objects,
 )
-from vworkspace_app.overview.screen import WIDEST, columns
-from vworkspace_app.overview.text import console, footer, list_table, object_report
+from vworkspace_app.overview.screen import Screen
+from vworkspace_app.overview.text import footer, list_table, object_report
 from vworkspace_app.verbs.named_objects import find_named_object, is_known
 from vworkspace_core.api.kinds import CLUSTER
 from vworkspace_core.overview.page_paths import page_link
 from vworkspace_core.overview.replicas import Workers, at_work, heartbeat_of
-from vworkspace_core.overview.summary import Summary, summary_of
+from vworkspace_core.overview.summary import summary_of
 from vworkspace_core.overview.tree import branch_data, origin_data, origin_of, shard_data, state_counts, summary_data
 
 if TYPE_CHECKING:
     from purekube.boxes.box import Box
+
+_NO_SCREEN: Final = Screen()
 
 
 async def _show(
@@ -60,7 +62,7 @@ async def _show(
         await FollowedObjects(api, namespace, system_namespace, kinds).run(_redraw)
         return
     own_objects = await read_own_objects(api, namespace=namespace, system_namespace=system_namespace, boxes=kinds)
-    print(list_text(own_objects, form, session.now(), width=columns()), end="")
+    print(list_text(own_objects, form, session.now(), Screen.of_output()), end="")
     if page_url and form is None:
         print(f"page: {page_url}")
 
@@ -72,7 +74,7 @@ async def _kinds(api: KubeApi, boxes: "Sequence[Box]") -> tuple[Kind, ...]:
 
 def _redraw(own_objects: OwnObjects) -> None:
     clear = "\x1b[2J\x1b[H" if sys.stdout.isatty() else ""
-    print(clear + list_text(own_objects, None, session.now(), width=columns()), flush=True)
+    print(clear + list_text(own_objects, None, session.now(), Screen.of_output()), flush=True)
 
 
 async def _show_object(
@@ -91,7 +93,7 @@ async def _show_object(
         box = next((each for each in boxes if each.kind.crd_name == kind.crd_name), None)
         around = await read_object_context(api, kind, manifest, box)
         link = page_link(page_url, ref_of(manifest, kind))
-        print(object_text(around, form, session.now(), link, width=columns()), end="", flush=True)
+        print(object_text(around, form, session.now(), link, Screen.of_output()), end="", flush=True)
         if not watch:
             return
         await anyio.sleep(2.0)
@@ -106,8 +108,8 @@ async def _kinds_by_name(api: KubeApi, name: str, boxes: "Sequence[Box]") -> Map
     return {kind.plural: kind for kind in await _kinds(api, boxes)}
 
 
-def list_text(own_objects: OwnObjects, form: Format | None, now: datetime, *, width: int = WIDEST) -> str:
-    """Return the list of objects in the requested form, folded to `width` columns."""
+def list_text(own_objects: OwnObjects, form: Format | None, now: datetime, screen: Screen = _NO_SCREEN) -> str:
+    """Return the list of objects in the requested form, folded to the screen."""
     summaries = [summary_of(kind, manifest) for kind, manifest in own_objects.objects]
     beat = heartbeat_of(manifest for kind, manifest in own_objects.objects if kind == CLUSTER)
     workers = Workers(at_work(own_objects.leases, NAME, now), beat)
@@ -116,33 +118,25 @@ def list_text(own_objects: OwnObjects, form: Format | None, now: datetime, *, wi
         heartbeat = {} if beat is None else {"heartbeat": format_time(beat)}
         operators = [shard_data(each) for each in workers.shards]
         return dump([{**told, "operators": operators, **heartbeat, "notShown": list(own_objects.unreadable)}], form)
-    return _print_status(
-        [*_table_if_any(summaries, now, width), footer(summaries, workers, own_objects.unreadable, now)], width
-    )
-
-
-def _table_if_any(summaries: Sequence[Summary], now: datetime, width: int) -> Sequence[Any]:
-    return [list_table(summaries, now, width), ""] if summaries else []
+    table = [*list_table(summaries, now, screen), ""] if summaries else []
+    below = footer(summaries, workers, own_objects.unreadable, now)
+    return _text([*table, *(line for each in below for line in screen.folded(each))])
 
 
 def object_text(
-    around: ObjectContext, form: Format | None, now: datetime, link: str = "", *, width: int = WIDEST
+    around: ObjectContext, form: Format | None, now: datetime, link: str = "", screen: Screen = _NO_SCREEN
 ) -> str:
-    """Return one object in the requested form, folded to `width` columns, with the link to its page."""
+    """Return one object in the requested form, folded to the screen, with the link to its page."""
     branch = around.tree(now)
     if form is not None:
         asked = origin_data(origin_of(around.manifest))
         page = {"page": link} if link else {}
         return dump([{"askedForBy": asked, **branch_data(branch), **page, "notShown": list(around.unreadable)}], form)
-    return _print_status([object_report(branch, around, now), *([f"Page: {link}"] if link else [])], width)
+    return _text([*object_report(branch, around, now, screen), *([f"Page: {link}"] if link else [])])
 
 
-def _print_status(parts: Sequence[Any], width: int) -> str:
-    screen = console(width)
-    with screen.capture() as captured:
-        for part in parts:
-            screen.print(part, crop=False)  # a command that is cut off does something else
-    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+def _text(lines: Iterable[str]) -> str:
+    return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
 Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="Only this namespace; else all of them.")]
@@ -158,9 +152,7 @@ def status(
     ] = "table",
     box: Annotated[
         list[str] | None,
-        Parameter(
-            help="File with a box: every node of its objects is shown; repeatable.", negative="", consume_multiple=False
-        ),
+        Parameter(help="File with a box: every node of its objects is shown; repeatable.", negative=""),
     ] = None,
     system_namespace: Annotated[str, Parameter(help="The operator's own namespace.")] = "vworkspace-system",
     page_url: Annotated[

@@ -8,7 +8,6 @@ from typing import Annotated, assert_never
 
 import anyio
 import attrs
-from cyclopts import Parameter
 
 from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.meta import ABANDON
@@ -21,6 +20,7 @@ from purekube_run.boxes.load import load_boxes, runnable
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.reconcilers.controller_loading import load_controllers
 from purekube_run.reconcilers.passes import rules_of
+from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.session import Crds, DryRun, Kubeconfig, at_cluster, now
 from vworkspace_app.uninstall import Inventory, Stuck, Waiting, count_and_first, steps_of, take_inventory
 from vworkspace_app.verbs.forgetting import Forgetting, Held

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 import anyio
-from cyclopts import Parameter
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT
@@ -20,6 +19,7 @@ from purekube_run.process.command_line import FAILURE, CommandError
 from purekube_run.process.yaml_documents import dump
 from purekube_run.versions.migration import definitions_in_use, migrate
 from vworkspace_app import VERSION
+from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.session import Kubeconfig, at_cluster, form_of
 from vworkspace_app.install.names import NAME
 from vworkspace_app.overview.reading import PermittedReader

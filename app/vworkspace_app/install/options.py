@@ -6,11 +6,11 @@ from enum import Enum, auto
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import attrs
-from cyclopts import Parameter
 
 from purekube.apimachinery.manifest import content_hash
 from purekube.apimachinery.names import closed_name
 from vworkspace_app import VERSION
+from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.profiles import Profile
 

@@ -1,11 +1,43 @@
-"""The width of the screen, apart from what is drawn on it."""
+"""The screen that output is for: its width, and whether it shows colours."""
 
 import os
 import sys
-from typing import Final
+import textwrap
+from typing import Final, Self
+
+import attrs
 
 WIDEST: Final = 100_000
 """The width without a screen: nothing is folded."""
+
+
+@attrs.frozen
+class Screen:
+    """A screen of `width` columns."""
+
+    width: int = WIDEST
+    colours: bool = False
+
+    @classmethod
+    def of_output(cls) -> Self:
+        """Return the screen of standard output."""
+        shown = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        return cls(columns(), shown)
+
+    def less(self, columns: int) -> "Screen":
+        """Return the screen without so many columns."""
+        return attrs.evolve(self, width=max(self.width - columns, 1))
+
+    def folded(self, text: str, indent: str = "") -> list[str]:
+        """Return a text in lines of at most this width, with the same indent."""
+        if len(indent) + len(text) <= self.width and "\n" not in text:
+            return [f"{indent}{text}"]
+        inside = max(self.width - len(indent), 1)
+        return [f"{indent}{line}" for line in textwrap.wrap(text, inside, break_on_hyphens=False)]
+
+    def coloured(self, text: str, colour: str) -> str:
+        """Return a text in a colour, given as the number of an SGR sequence; unchanged where no colours are shown."""
+        return f"\x1b[{colour}m{text}\x1b[0m" if self.colours else text
 
 
 def columns() -> int:

@@ -1,34 +1,29 @@
-"""The overview for people: tables and trees, folded to the width of the screen."""
+"""The overview for people: lines of tables and trees, folded to the width of the screen."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Final
 
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
-from rich.tree import Tree
-
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.timestamps import parse_time
 from vworkspace_app.overview.reading import ObjectContext, event_time
-from vworkspace_app.overview.screen import WIDEST
+from vworkspace_app.overview.screen import Screen
 from vworkspace_core.overview.remedy import parts_of, short, without_commands
 from vworkspace_core.overview.replicas import AtWork, Workers, is_alive
 from vworkspace_core.overview.summary import SETTLED, OverviewState, Summary
 from vworkspace_core.overview.tree import Branch, origin_of, state_counts
 
+_GREEN, _RED, _MAGENTA, _DIM = "32", "31", "35", "2"
 _COLOURS: Final = {
-    OverviewState.READY: "green",
-    OverviewState.SUCCEEDED: "green",
-    OverviewState.STALLED: "red",
-    OverviewState.DEGRADED: "red",
-    OverviewState.FAILED: "red",
-    OverviewState.WAITING: "magenta",
-    OverviewState.NOT_READY: "magenta",
+    OverviewState.READY: _GREEN,
+    OverviewState.SUCCEEDED: _GREEN,
+    OverviewState.STALLED: _RED,
+    OverviewState.DEGRADED: _RED,
+    OverviewState.FAILED: _RED,
+    OverviewState.WAITING: _MAGENTA,
+    OverviewState.NOT_READY: _MAGENTA,
 }
 """Colours that can be read on light and on dark; the word says the same without them."""
 
@@ -39,25 +34,32 @@ _LINK_IN_NOTE: Final = re.compile(r" Page: \S+\Z")
 _CONDITION_IN_NOTE: Final = re.compile(r"\A\w+ is (?:True|False|Unknown)(?:: |\Z)")
 
 
-def console(width: int) -> Console:
-    """Return the console for output of `width` columns, in colour on a terminal."""
-    return Console(width=width, highlight=False, markup=False)
+def list_table(summaries: Sequence[Summary], now: datetime, screen: Screen) -> Iterator[str]:
+    """Yield a table with a line for each object.
 
-
-def list_table(summaries: Sequence[Summary], now: datetime, width: int = WIDEST) -> RenderableType:
-    """Return a table with a line for each object. Below an unhealthy one are the reason, the next check and
-    the remedy.
+    Below an unhealthy one are the reason, the next check and the remedy.
     """
     shown = [name for name in _HEAD if name not in _OF_INSTANCES or any(summary.wanted for summary in summaries)]
     rows = [_cells(each, now) for each in summaries]
-    widths = [max(len(name), *(len(row[name]) for row in rows)) for name in shown]
-    parts: list[RenderableType] = [_row([Text(name) for name in shown], widths)]
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in shown}
+    yield _row({name: name for name in shown}, widths)
     for summary, row in zip(summaries, rows, strict=True):
-        style = _COLOURS.get(summary.state, "")
-        line = _row([Text(row[name], style if name == "STATE" else "") for name in shown], widths)
-        parts += [line] if len(line) <= width else _folded(line, row["REASON"])
-        parts += _details(summary)
-    return Group(*parts)
+        line = _row(row, widths)
+        below = [] if len(line) <= screen.width else _below(row["REASON"], screen)
+        line = line if not below else _row({**row, "REASON": ""}, widths)
+        yield _coloured(line, summary, screen)
+        yield from (*below, *_details(summary, screen))
+
+
+def _below(text: str, screen: Screen) -> list[str]:
+    """Return a text folded and indented below its object; its own line breaks are removed."""
+    return screen.folded(" ".join(text.split()), "  ")
+
+
+def _coloured(line: str, summary: Summary, screen: Screen) -> str:
+    """Return a line with the object's state in its colour."""
+    state, colour = f"  {summary.state_text}", _COLOURS.get(summary.state, "")
+    return line.replace(state, screen.coloured(state, colour), 1) if colour else line
 
 
 def _cells(summary: Summary, now: datetime) -> dict[str, str]:
@@ -72,63 +74,42 @@ def _cells(summary: Summary, now: datetime) -> dict[str, str]:
     }
 
 
-def _row(cells: Sequence[Text], widths: Sequence[int]) -> Text:
-    for text, width in zip(cells, widths, strict=True):
-        text.pad_right(width - len(text))
-    line = Text("  ").join(cells)
-    line.rstrip()
-    return line
+def _row(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
+    return "  ".join(f"{cells[name]:<{width}}" for name, width in widths.items()).rstrip()
 
 
-def _folded(line: Text, reason: str) -> list[RenderableType]:
-    """Return a row that is wider than the screen: its last cell, the reason, on a line of its own."""
-    line.right_crop(len(reason))
-    line.rstrip()
-    return [line, _below(reason)]
+def _details(summary: Summary, screen: Screen) -> Iterator[str]:
+    """Yield the lines below an object; none if it is settled and well."""
+    if _is_well(summary):
+        return
+    yield from _explained(summary, screen)
+    if summary.next_look:
+        yield from _below(f"Next check: {summary.next_look}", screen)
 
 
-def _details(summary: Summary) -> list[RenderableType]:
-    """Return the lines below an object; none if it is settled and well."""
-    lines: list[RenderableType] = []
-    if not _is_well(summary):
-        lines += _explained(summary)
-    if summary.next_look and not _is_well(summary):
-        lines.append(_below(f"Next check: {summary.next_look}"))
-    return lines
+def _explained(summary: Summary, screen: Screen) -> Iterator[str]:
+    """Yield the message with each remedy on a line of its own, then other remedies, or who can help without one.
 
-
-def _explained(summary: Summary) -> list[RenderableType]:
-    """Return the message with each remedy on a line of its own, then other remedies, or who can help without one."""
-    parts = parts_of(summary.message, summary.remedies)
-    pieces = [_command(f"  -> {text}") if is_command else _below(text) for text, is_command in parts]
-    pieces += [_command(f"  -> {command}") for command in summary.remedies if command not in summary.message]
+    A command is never folded, so that it can be copied.
+    """
+    for text, is_command in parts_of(summary.message, summary.remedies):
+        yield from [f"  -> {text}"] if is_command else _below(text, screen)
+    yield from (f"  -> {command}" for command in summary.remedies if command not in summary.message)
     if summary.advice and not (summary.remedies and summary.message):
-        pieces.append(_below(summary.advice))
-    return pieces
-
-
-def _below(text: str) -> RenderableType:
-    """Return a text folded and indented below its object; its own line breaks are removed."""
-    return Padding(Text(" ".join(text.split()), overflow="fold"), (0, 0, 0, 2))
-
-
-def _command(line: str) -> Text:
-    """Return a command that is never folded, so that it can be copied."""
-    return Text(line, no_wrap=True, overflow="ignore")
+        yield from _below(summary.advice, screen)
 
 
 def _is_well(summary: Summary) -> bool:
     return summary.state in SETTLED and summary.state is not OverviewState.FAILED
 
 
-def footer(summaries: Sequence[Summary], workers: Workers, unreadable: Iterable[str], now: datetime) -> str:
+def footer(summaries: Sequence[Summary], workers: Workers, unreadable: Iterable[str], now: datetime) -> list[str]:
     """Return the number of objects in each state, which operators are running, and what could not be read."""
     told = ", ".join(f"{number} {state}" for state, number in state_counts(summaries).items())
     number = "1 object" if len(summaries) == 1 else f"{len(summaries)} objects"
     lines = [f"{number}: {told}" if summaries else "no objects of the operator's kinds are here"]
     lines += operator_lines(workers, now)
-    lines += [f"not shown: {each}" for each in unreadable]
-    return "\n".join(lines)
+    return [*lines, *(f"not shown: {each}" for each in unreadable)]
 
 
 def operator_lines(workers: Workers, now: datetime) -> list[str]:
@@ -160,44 +141,49 @@ def _at_work(one: AtWork, now: datetime, otherwise: str) -> str:
     return f"NONE RUNS; {heard}, and {otherwise}"
 
 
-def object_report(branch: Branch, around: ObjectContext, now: datetime) -> RenderableType:
-    """Return the report on one object: who requested it, the tree, its events, and the remedy."""
-    parts: list[RenderableType] = [Text(f"Source: {origin_of(around.manifest)}"), _tree(branch, now)]
+def object_report(branch: Branch, around: ObjectContext, now: datetime, screen: Screen) -> Iterator[str]:
+    """Yield the report on one object: who requested it, the tree, its events, and the remedy."""
+    yield from screen.folded(f"Source: {origin_of(around.manifest)}")
+    yield from _tree(branch, now, screen)
     if branch.summary.next_look:
-        parts.append(Text(f"Next check: {branch.summary.next_look}"))
+        yield from screen.folded(f"Next check: {branch.summary.next_look}")
     if remedies := _remedies(branch):
-        parts += [Text("To fix:"), *(_command(f"  {command}") for command in remedies)]
+        yield from ("To fix:", *(f"  {command}" for command in remedies))
     elif branch.summary.advice:
-        parts.append(Text(branch.summary.advice))
+        yield from screen.folded(branch.summary.advice)
     if around.events:
         said = "" if _is_well(branch.summary) else " ".join(branch.summary.message.split())
-        parts += [Text("Last events:"), *_events(around.events, said, remedies, now)]
-    parts += [Text(f"not shown: {each}") for each in around.unreadable]
-    return Group(*parts)
+        yield from ("Last events:", *_events(around.events, said, remedies, now, screen))
+    for each in around.unreadable:
+        yield from screen.folded(f"not shown: {each}")
 
 
-def _tree(branch: Branch, now: datetime) -> Tree:
-    tree = Tree(_label(branch, now), guide_style="dim")
-    _grow(tree, branch, now)
-    return tree
+def _tree(branch: Branch, now: datetime, screen: Screen, head: str = "", below: str = "") -> Iterator[str]:
+    """Yield the lines of an object and its children. `head` precedes the first line, `below` the others."""
+    guides = [screen.coloured(guide, _DIM) if guide else "" for guide in (head, below)]
+    first, *others = _label(branch, now, screen.less(len(head)))
+    yield f"{guides[0]}{first}"
+    yield from (f"{guides[1]}{line}" for line in others)
+    for number, child in enumerate(branch.children, 1):
+        corner, line = ("└── ", "    ") if number == len(branch.children) else ("├── ", "│   ")
+        yield from _tree(child, now, screen, below + corner, below + line)
 
 
-def _grow(tree: Tree, branch: Branch, now: datetime) -> None:
-    for child in branch.children:
-        _grow(tree.add(_label(child, now)), child, now)
-
-
-def _label(branch: Branch, now: datetime) -> RenderableType:
-    """Return a line, and below it the reason if the object is not well."""
+def _label(branch: Branch, now: datetime, screen: Screen) -> Iterator[str]:
+    """Yield a line, and below it the reason if the object is not well."""
     summary, since = branch.summary, age(branch.summary.since, now)
     node = f"{branch.node}: " if branch.node else ""
     reason = "" if summary.reason == summary.state.value else summary.reason
-    said = "  ".join(part for part in (reason, f"({since})" if since else "") if part)
-    line = Text.assemble(f"{node}{_named(summary.ref)}  ", _state(summary), f"  {said}" if said else "")
-    more = [f"deployed: {branch.runs}"] if branch.runs else []
-    more += [_versions(summary)] if summary.wanted != summary.deployed else []
-    more += [without_commands(summary.message, summary.remedies)] if summary.message and not _is_well(summary) else []
-    return Group(line, *map(_below, more)) if more else line
+    parts = (f"{node}{_named(summary.ref)}", summary.state.value, reason, f"({since})" if since else "")
+    first, *others = screen.folded("  ".join(filter(None, parts)))
+    yield _coloured(first, summary, screen)
+    yield from others
+    if branch.runs:
+        yield from _below(f"deployed: {branch.runs}", screen)
+    if summary.wanted != summary.deployed:
+        yield from _below(_versions(summary), screen)
+    if summary.message and not _is_well(summary):
+        yield from _below(without_commands(summary.message, summary.remedies), screen)
 
 
 def _versions(summary: Summary) -> str:
@@ -217,12 +203,10 @@ def _remedies(branch: Branch) -> list[str]:
     return list(dict.fromkeys([*own, *(each for child in branch.children for each in _remedies(child))]))
 
 
-def _state(summary: Summary) -> Text:
-    return Text(summary.state.value, style=_COLOURS.get(summary.state, ""))
-
-
-def _events(events: Sequence[Manifest], said: str, commands: Sequence[str], now: datetime) -> Iterator[RenderableType]:
-    """Return a line for each thing that happened: Events that say the same at the same time are one.
+def _events(
+    events: Sequence[Manifest], said: str, commands: Sequence[str], now: datetime, screen: Screen
+) -> Iterator[str]:
+    """Yield a line for each thing that happened: Events that say the same at the same time are one.
 
     `said` and `commands` are printed above already, and not repeated.
     """
@@ -231,11 +215,9 @@ def _events(events: Sequence[Manifest], said: str, commands: Sequence[str], now:
         note = "as above" if said and note == said else note
         for command in commands:
             note = note.replace(command, "(command above)")
-        line = Table.grid(padding=(0, 2, 0, 0))
-        line.add_column(width=6, justify="right")
-        line.add_column(overflow="fold")
-        line.add_row(since, Text(": ".join(filter(None, (reasons, note)))))
-        yield line
+        first, *others = screen.less(8).folded(": ".join(filter(None, (reasons, note)))) or [""]
+        yield f"{since:>6}  {first}"
+        yield from (" " * 8 + line for line in others)
 
 
 def _since(event: Manifest, now: datetime) -> str:

@@ -4,10 +4,9 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, TypeVar
 
-from cyclopts import Parameter
-
 from purekube.apimachinery.secret_material import redact
 from purekube_run.process.yaml_documents import Format, dump
+from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.settings.loading import CONFIG_VARIABLE, Loaded
 from vworkspace_app.settings.setting_types import SWITCH, TEXT, Setting, as_text
 from vworkspace_app.settings.table import SETTINGS
@@ -39,7 +38,7 @@ def _given_flags(command: F, rows: Iterable[Setting]) -> F:
 
 def _flags(rows: Iterable[Setting]) -> Iterator[inspect.Parameter]:
     for row in rows:
-        about = Parameter(name=row.flags if row.also else None, help=f"{row.about} {_hint(row)}".rstrip())
+        about = Parameter(name=row.flags, help=f"{row.about} {_hint(row)}".rstrip())
         # Flags are text: so the table reads flags, variables and the file alike, and reports all problems at once.
         kind: Any = Annotated[bool | None, about] if row.setting_type is SWITCH else Annotated[str | None, about]
         yield inspect.Parameter(row.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)

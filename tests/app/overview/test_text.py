@@ -13,6 +13,7 @@ from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from purekube.apimachinery.timestamps import format_time
 from vworkspace_app.commands.status import list_text, object_text
 from vworkspace_app.overview.reading import ObjectContext, OwnObjects
+from vworkspace_app.overview.screen import Screen
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER
 from vworkspace_core.api.labels import INSTANCE_UID
 from vworkspace_core.api.reasons import headline
@@ -54,8 +55,8 @@ CONFLICT = instance(condition("Ready", "HelmReleaseReady"), condition("Blocked",
 def test_the_obstacle_and_its_command_are_printed_once_and_whole(width: int) -> None:
     events = (event("FieldConflict", f"Blocked is True: {OBSTACLE}{COMMAND}"),)
     for text in (
-        list_text(OwnObjects(((APPLICATION_INSTANCE, CONFLICT),)), None, NOW, width=width),
-        object_text(around(CONFLICT, *events), None, NOW, width=width),
+        list_text(OwnObjects(((APPLICATION_INSTANCE, CONFLICT),)), None, NOW, screen=Screen(width)),
+        object_text(around(CONFLICT, *events), None, NOW, screen=Screen(width)),
     ):
         assert text.count(COMMAND) == 1
         assert " ".join(text.split()).count("holds .spec.interval") == 1

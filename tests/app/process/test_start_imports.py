@@ -15,7 +15,6 @@ HEAVY = {
     "asyncio": "the event loop",
     "attr": "classes",
     "importlib.metadata": "distributions",
-    "cyclopts": "the parser",
     "rich": "tables and trees",
     "jsonschema": "the validator",
     "cattrs": "structuring",
@@ -43,11 +42,11 @@ HEAVY = {
 }
 """What takes more than about ten milliseconds to import, or belongs to others."""
 
-_OWN = ("attr", "cyclopts", "importlib.metadata", "cattrs", "yaml")
-"""What every other command needs: cyclopts brings importlib.metadata."""
+_OWN = ("attr", "cattrs", "yaml")
+"""What every other command needs."""
 
-_CLUSTER = ("aiohttp", "asyncio", "lightkube", "httpx2")
-"""What calls an API server: lightkube brings httpx2."""
+_CLUSTER = ("aiohttp", "asyncio", "lightkube", "httpx2", "importlib.metadata")
+"""What calls an API server: lightkube brings httpx2, which brings importlib.metadata."""
 
 _ENGINES = "vworkspace_core.operations.engines"
 """What rights and checks are derived from."""
@@ -58,7 +57,7 @@ NEEDED = {
     ("completion", "bash"): set[str](),
     ("manifests",): {*_OWN, _ENGINES},
     ("manifests", "--crds-only"): {*_OWN, _ENGINES},
-    ("status",): {*_OWN, *_CLUSTER, "rich"},
+    ("status",): {*_OWN, *_CLUSTER},
     ("check",): {*_OWN, *_CLUSTER, _ENGINES},
 }
 """What each command cannot do without."""

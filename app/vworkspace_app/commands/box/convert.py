@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final
 
 import attrs
 import yaml
-from cyclopts import Parameter
 
 from purekube.apimachinery.formats import DNS_LABEL
 from purekube.apimachinery.problems import Place, index, join
@@ -20,6 +19,7 @@ from purekube_run.boxes.load import LoadedBox, further_crds, load_text
 from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import STDIN, Format, dump, read_documents
 from purekube_run.process.yaml_places import YamlPlaces
+from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.session import Crds
 
 _MOST_DOCUMENTS: Final = 100

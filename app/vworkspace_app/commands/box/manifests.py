@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated
 
 import attrs
-from cyclopts import Parameter
 
 from purekube.apimachinery.formats import DNS_LABEL, DNS_SUBDOMAIN, matches
 from purekube.apimachinery.manifest import Kind
@@ -21,6 +20,7 @@ from purekube_run.boxes.load import LoadedBox, further_crds, load_box, runnable
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, read_text
 from vworkspace_app import VERSION
+from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.manifests import read_authority
 from vworkspace_app.commands.session import CertManager, Crds, Former, Tenants
 from vworkspace_app.install.box_webhooks import WebhookTrust, with_conversion

@@ -4,12 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import Parameter
-
 from purekube.boxes.box import Box
 from purekube_run.boxes.box_drawing import dot, mermaid
 from purekube_run.boxes.load import load_boxes, runnable
 from purekube_run.boxes.page import page
+from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.session import Crds
 
 

@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from cyclopts import Parameter
-
 from purekube.apimachinery.manifest import Manifest
 from purekube_http import KubeApiClient
 from purekube_run.boxes.installed import installed_definitions, missing_definitions
@@ -16,6 +14,7 @@ from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, read_documents
 from purekube_run.simulation.plan import BoxPlan, PlannedObject, plan_box
 from purekube_run.simulation.plan_against import PlanAgainst, plan_against
+from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.session import Crds, at_cluster
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -184,7 +183,6 @@ def plan(
             name=("--observed", "--children", "--externals"),
             help="File or folder with objects that are there: children, externals, what others made; repeatable.",
             negative="",
-            consume_multiple=False,
         ),
     ] = None,
     crds: Crds = None,

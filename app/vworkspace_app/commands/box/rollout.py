@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, TypeAlias, assert_never
 
 import attrs
-from cyclopts import Parameter
 
 from purekube.apimachinery.definitions import BOX_NAME
 from purekube.apimachinery.errors import NotFound
@@ -15,6 +14,7 @@ from purekube.boxes.revisions import CONTROLLER_REVISION, OPERATOR_BOX, Revision
 from purekube.ports import KubeApi, PatchType
 from purekube_run.controller.lookups import all_of
 from purekube_run.process.command_line import FAILURE, CommandError
+from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.session import Kubeconfig, at_cluster
 from vworkspace_core.overview.remedy import CLI_MANAGER
 

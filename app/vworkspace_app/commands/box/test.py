@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import attrs
-from cyclopts import Parameter
 
 from kubelab.inprocess import run_sync
 from purekube.apimachinery.manifest import Manifest, ObjectRef
@@ -22,6 +21,7 @@ from purekube_run.simulation.box_world import BoxWorld
 from purekube_run.simulation.scenario import Outcome, run_scenario
 from purekube_run.simulation.scenario_file import read_scenarios
 from purekube_run.simulation.trial import FAULTS
+from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.session import Crds
 from vworkspace_core.overview.object_graph import ObjectGraph, graph_of_parent
 from vworkspace_core.overview.trace import MOST_MOMENTS, Moment, Trace, written

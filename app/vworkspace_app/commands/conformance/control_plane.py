@@ -5,9 +5,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import Parameter
-
 from purekube_run.process.command_line import FAILURE, USAGE, CommandError, read_text
+from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.conformance.over_http import ControlPlaneAt
 
 _CHECKS = Path(__file__).parents[2] / "conformance" / "checks"

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter
-
 from kubelab.cluster.definitions import KubelabError, read_definitions
 from purekube.apimachinery.manifest import Manifest
 from purekube_run.examination.controller_case import NEEDS
@@ -15,6 +13,7 @@ from purekube_run.examination.operator_process import OperatorCommand
 from purekube_run.examination.report import listed
 from purekube_run.process.command_line import FAILURE, USAGE, CommandError
 from purekube_run.process.yaml_documents import read_documents
+from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.conformance.operator import (
     Form,
     Given,
@@ -44,9 +43,7 @@ def examine_controller(
         str, Parameter(help="Controllers that the embedded API server simulates, by comma: workloads, job, …")
     ] = "",
     kubeconfig: Given = None,
-    only: Annotated[
-        list[str] | None, Parameter(help="Only this area or check; repeatable.", negative="", consume_multiple=False)
-    ] = None,
+    only: Annotated[list[str] | None, Parameter(help="Only this area or check; repeatable.", negative="")] = None,
     timeout: Timeout = "15s",
     keep: Keep = False,
     output: Form = "table",

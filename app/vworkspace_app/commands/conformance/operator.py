@@ -5,14 +5,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
-from cyclopts import Parameter
-
 from purekube.apimachinery.errors import unwrap_group
 from purekube_run.examination.operator_process import OperatorCommand
 from purekube_run.examination.report import as_json, line_of, listed, summary_of, write_reports
 from purekube_run.examination.verdicts import Check, Finding, Verdict
 from purekube_run.process.command_line import FAILURE, INTERRUPTED, USAGE, CommandError
 from purekube_run.process.signals import run_until_signal
+from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.examination.case import CHART, NEEDS
 from vworkspace_app.examination.clauses import UNSEEN, Profile
 from vworkspace_app.examination.run import NAMES, ExaminationRequest, examine
@@ -22,7 +21,7 @@ T = TypeVar("T")
 
 Reports: TypeAlias = Annotated[
     list[Path] | None,
-    Parameter(help="Write a report there: JUnit for .xml, else JSON; repeatable.", negative="", consume_multiple=False),
+    Parameter(help="Write a report there: JUnit for .xml, else JSON; repeatable.", negative=""),
 ]
 Timeout: TypeAlias = Annotated[str, Parameter(help="How long the operator has for each thing it owes.")]
 Keep: TypeAlias = Annotated[bool, Parameter(help="Keep objects, and the folder with the operator's logs.", negative="")]
@@ -45,7 +44,7 @@ def examine_operator(
     profile: Annotated[Profile, Parameter(help="gitops, agent (jobs of a control plane), or full.")] = Profile.GITOPS,
     clause: Annotated[
         list[str] | None,
-        Parameter(help="Only this clause or check; repeatable.", negative="", consume_multiple=False),
+        Parameter(help="Only this clause or check; repeatable.", negative=""),
     ] = None,
     replicas: Annotated[str, Parameter(help="Command that starts one of several replicas, with leader election.")] = "",
     flux: Annotated[

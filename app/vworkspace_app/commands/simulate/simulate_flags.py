@@ -3,16 +3,12 @@
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import App, Parameter
-
 from purekube_run.process.command_line import USAGE, CommandError
+from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.session import Crds, Kubeconfig
 from vworkspace_app.settings.setting_types import seconds_of
 
-simulate = App(name="simulate")
 
-
-@simulate.default
 def simulate_runs(
     *,
     runs: Annotated[int, Parameter(help="Runs, each with the next seed.")] = 20,
@@ -23,16 +19,13 @@ def simulate_runs(
     faults: Annotated[str, Parameter(help="all, none, or names with commas between them.")] = "all",
     box: Annotated[
         list[str] | None,
-        Parameter(
-            help="File of a box of yours, which runs instead of the operator.", negative="", consume_multiple=False
-        ),
+        Parameter(help="File of a box of yours, which runs instead of the operator.", negative=""),
     ] = None,
     controllers: Annotated[
         list[str] | None,
         Parameter(
             help="Controllers of yours, which run instead of the operator: MODULE[:NAME], or an installed name.",
             negative="",
-            consume_multiple=False,
         ),
     ] = None,
     crds: Crds = None,
@@ -95,7 +88,6 @@ def seconds_of_run(time: str) -> float:
     return seconds
 
 
-@simulate.command
 def replay(
     file: Annotated[Path, Parameter(help="A file of `simulate`, which broke a law, or of `simulate record`.")],
     /,
@@ -113,19 +105,11 @@ def replay(
     listen: Annotated[str, Parameter(help="HOST:PORT of the page; port 0 takes a free one.")] = "127.0.0.1:0",
     setting: Annotated[
         list[str] | None,
-        Parameter(
-            help="NAME=VALUE: a setting of run that the recorded operator had; repeatable.",
-            negative="",
-            consume_multiple=False,
-        ),
+        Parameter(help="NAME=VALUE: a setting of run that the recorded operator had; repeatable.", negative=""),
     ] = None,
     controllers: Annotated[
         list[str] | None,
-        Parameter(
-            help="A module that the run may import, if it is one of your controllers; repeatable.",
-            negative="",
-            consume_multiple=False,
-        ),
+        Parameter(help="A module that the run may import, if it is one of your controllers; repeatable.", negative=""),
     ] = None,
 ) -> int:
     """Run a saved run again, or decide a recorded cluster again, and show any moment of it.
@@ -154,7 +138,6 @@ def replay(
     return run(ReplayRequest(file, moment, moments, step, show, listen, settings, allowed))
 
 
-@simulate.command
 def record(
     *,
     time: Annotated[str, Parameter(name="--for", help="How long to record: 10m, 1h; at most 24h.")] = "10m",
@@ -179,7 +162,6 @@ def record(
     return run(kubeconfig, seconds, out, cluster_id)
 
 
-@simulate.command
 def manifests(
     *,
     runs: Annotated[int, Parameter(help="Runs, each with the next seed.")],
@@ -212,7 +194,6 @@ def manifests(
     print(run(IndexedRuns(name, namespace, image, runs, parallelism, seed, size)), end="")
 
 
-@simulate.command
 def collect(
     *,
     name: Annotated[str, Parameter(help="The name of the Job.")] = "simulate",

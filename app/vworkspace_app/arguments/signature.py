@@ -1,0 +1,158 @@
+"""The arguments of a command, read from the signature of its function.
+
+A parameter before `*` is positional, one after it is an option. `bool` is a flag with a `--no-` form, `list[X]` an
+option that may be repeated, `tuple[X, X]` one with two values. `Literal` and enums have choices. The fields of an
+attrs class whose parameter is named `*` are options too.
+"""
+
+import inspect
+import os
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, get_args, get_origin
+
+import attrs
+
+REQUIRED: Final = inspect.Parameter.empty
+"""The default of an argument that must be given."""
+
+_TAKES: Final = {str: "TEXT", int: "NUMBER", float: "NUMBER"}
+
+
+class UsageError(Exception):
+    """A misused command line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+@attrs.frozen
+class Parameter:
+    """The words of a parameter: its names, its meaning, and the variable that it is read from when it is not given.
+
+    `negative` is empty for a flag without a `--no-` form. What is not to be parsed keeps its default.
+    """
+
+    name: str | Sequence[str] = ()
+    help: str = ""
+    negative: str | None = None
+    env_var: str = ""
+    parse: bool = True
+
+
+@attrs.frozen
+class Argument:
+    """An argument: the parameter that takes it (`field` of `parameter`, if that is an attrs class), and its words."""
+
+    parameter: str
+    names: tuple[str, ...]
+    about: str
+    default: Any
+    kind: Any
+    """The type of one value."""
+    positional: bool = False
+    many: bool = False
+    pair: bool = False
+    negative: str = ""
+    env_var: str = ""
+    field: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name in messages."""
+        return self.names[0]
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The names with the one that takes a flag back."""
+        return (*self.names, self.negative) if self.negative else self.names
+
+    @property
+    def flag(self) -> bool:
+        """Report whether it takes no value."""
+        return self.kind is bool
+
+    @property
+    def required(self) -> bool:
+        """Report whether it must be given."""
+        return self.default is REQUIRED and not os.environ.get(self.env_var)
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values that it can have; none if any text is one."""
+        if get_origin(self.kind) is Literal:
+            return get_args(self.kind)
+        is_enum = isinstance(self.kind, type) and issubclass(self.kind, Enum)
+        return tuple(str(each.value) for each in self.kind) if is_enum else ()
+
+    @property
+    def takes(self) -> str:
+        """The form of a value, in capitals."""
+        return "{" + ",".join(filter(None, self.choices)) + "}" if self.choices else _TAKES.get(self.kind, "PATH")
+
+    def value(self, text: str) -> Any:
+        """Return the value of a text. Raises UsageError for one that is none."""
+        if self.choices and text not in self.choices:
+            known = ", ".join(filter(None, self.choices))
+            raise UsageError(f"{self.label} {text}: give one of {known}")
+        if get_origin(self.kind) is Literal:
+            return text
+        try:
+            return self.kind(text)
+        except ValueError:
+            raise UsageError(f"{self.label} {text}: not a number") from None
+
+
+def arguments_of(function: Callable[..., Any]) -> tuple[Argument, ...]:
+    """Return the arguments of a command's function, in the order of its signature."""
+    return tuple(argument for each in inspect.signature(function).parameters.values() for argument in _of(each))
+
+
+def _of(parameter: inspect.Parameter) -> Iterator[Argument]:
+    kind, words = _unwrapped(parameter.annotation)
+    if words.name == "*":
+        for field in attrs.fields(kind):
+            kind, of_field = _unwrapped(field.type)
+            words = attrs.evolve(of_field, help=of_field.help or field.metadata.get("help", ""), negative="")
+            yield from _argument(field.name, kind, words, field.default, parameter.name)
+        return
+    yield from _argument(parameter.name, kind, words, parameter.default, "", parameter.kind)
+
+
+def _argument(
+    name: str, kind: Any, words: Parameter, default: Any, parent: str, place: Any = inspect.Parameter.KEYWORD_ONLY
+) -> Iterator[Argument]:
+    if not words.parse:
+        return
+    positional = place is not inspect.Parameter.KEYWORD_ONLY
+    names = (words.name,) if isinstance(words.name, str) else tuple(words.name)
+    names = names or (name.upper() if positional else f"--{name.replace('_', '-')}",)
+    variadic = place is inspect.Parameter.VAR_POSITIONAL
+    many = variadic or get_origin(kind) is list
+    pair = get_origin(kind) is tuple
+    yield Argument(
+        parent or name,
+        names,
+        words.help,
+        () if variadic else default,
+        get_args(kind)[0] if (many and not variadic) or pair else kind,
+        positional,
+        many,
+        pair,
+        "" if kind is not bool else f"--no-{names[0][2:]}" if words.negative is None else words.negative,
+        words.env_var,
+        name if parent else "",
+    )
+
+
+def _unwrapped(annotation: Any) -> tuple[Any, Parameter]:
+    """Return the type of an annotation without None, and its words."""
+    words = Parameter()
+    if get_origin(annotation) is Annotated:
+        annotation, *metadata = get_args(annotation)
+        words = next((each for each in metadata if isinstance(each, Parameter)), words)
+    if isinstance(annotation, UnionType):
+        (annotation,) = (each for each in get_args(annotation) if each is not NoneType)
+    return annotation, words
