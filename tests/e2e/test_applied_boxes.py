@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, SECRET
+from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
 from purekube.boxes.applied_definition import applied_box_definition
 from purekube.boxes.revisions import BROUGHT_TO, CONTROLLER_REVISION, PIN
 from purekube.ports import PatchType
@@ -15,7 +15,7 @@ from tests.e2e.test_box_rights import ROLES, grant_all
 from tests.support.box_site import FACES, NS, QUICK, BoxSite, in_process
 from tests.support.boxes import SPEC as SPEC_SCHEMA
 from tests.support.boxes import box_of, config, crd, secret
-from vworkspace_app.install.extension_manifests import applied_installation, box_rbac, name_of
+from vworkspace_app.install.extension_manifests import account_rbac, applied_installation, box_rbac, name_of
 from vworkspace_app.install.roles import RoleOptions, former_roles
 
 SHOP: Final = box_of(config("settings")).kind
@@ -515,6 +515,97 @@ def test_an_applied_box_whose_rules_the_installed_definition_lacks_is_refused_un
             patch_type=PatchType.MERGE,
             field_manager="kubectl",
         )
+        await until_rolled_out(site, box)
+
+    played(story)
+
+
+# --- accounts, other boxes, namespaces --------------------------------------------------------------------------------
+
+
+def of_account(value: str) -> dict[str, Any]:
+    return settings(value, serviceAccountName="apps")
+
+
+def test_an_applied_box_judges_and_writes_as_the_account_of_its_objects_PH_10() -> None:
+    """What the account may not do holds the roll-out before anything moves, and the earlier revision goes on."""
+    resource = settings("one")["resources"][0]
+    box = attrs.evolve(box_of(resource, serviceAccountName="apps"), name="shops")
+    more = attrs.evolve(box_of(resource, secret("keys"), serviceAccountName="apps"), name="shops")
+    operator = RoleOptions(account="vworkspace-operator")
+
+    async def story(site: BoxSite) -> None:
+        await site.install(applied_box_definition())
+        await grant_all(site, of_the_operator(operator))
+        await grant_all(site, box_rbac(more, attrs.evolve(operator, elects=False)))
+        await grant_all(site, account_rbac(box, RoleOptions(NS, "apps", (NS,))))
+        async with site.serving():
+            shops = await site.apply_box("shops", of_account("one"))
+            await until_rolled_out(site, shops)
+            first = await site.create(SHOP, "first", spec=SPEC)
+            await site.until_ready(first)
+            assert site.server is not None
+            writers = {entry.user for entry in site.server.audit.writes() if "/configmaps/first" in entry.path}
+            assert writers == {f"system:serviceaccount:{NS}:apps"}
+
+            keys = secret("keys", data={"a": "b"})
+            await site.apply_box("shops", spec_of(*settings("two")["resources"], keys, serviceAccountName="apps"))
+            message = await until_condition(site, shops, "RolledOut", "False", "Judging")
+            await site.clock.sleep(60)
+            message = (await site.condition(shops, "RolledOut"))[2]
+            assert message.startswith("0 of 1 object judged; Shop team/first: list Secret team: secrets is forbidden")
+            await site.admin.delete(child("first"))
+            await until_value(site, "first", "one")
+            assert await value_of(site, "first") == "one"
+
+            wider = account_rbac(more, RoleOptions(NS, "apps", (NS,)))
+            (role,) = (each for each in wider if each["kind"] == "Role")
+            await site.edit(ObjectRef(ROLES["Role"], NS, role["metadata"]["name"]), {"rules": role["rules"]})
+            await until_rolled_out(site, shops)
+            assert await value_of(site, "first") == "two"
+
+    in_process(story, QUICK, rbac=True)
+
+
+def test_a_box_without_end_of_writes_leaves_another_box_its_share_PH_10() -> None:
+    """Each box has workers of its own, and a budget of writes: while one has hundreds to make, the other is served."""
+
+    async def story(site: BoxSite) -> None:
+        for number in range(300):
+            await site.create(SHOP, f"shop-{number}", spec=SPEC)
+        busy = await site.apply_box("shops", settings("one"))
+        await until_condition(site, busy, "Serving", "True", "Running")
+        began = site.clock.monotonic()
+        other = {**crd()["spec"], "group": "other.example.com"}
+        quiet = await site.apply_box("quiet", {**settings("two"), "crd": {"spec": other}})
+        await until_rolled_out(site, quiet)
+        kind = attrs.evolve(SHOP, group="other.example.com")
+        await site.until_ready(await site.create(kind, "quiet", spec=SPEC))
+        assert site.clock.monotonic() - began < 3
+        assert (await site.condition(busy, "RolledOut"))[1] == "Progressing"
+        await until_rolled_out(site, busy)
+
+    async def whole(site: BoxSite) -> None:
+        await site.install(applied_box_definition(), crd())
+        async with site.serving():
+            await story(site)
+
+    in_process(whole, QUICK)
+
+
+def test_an_object_in_a_namespace_that_the_box_does_not_select_stops_no_roll_out_PH_10() -> None:
+    selected = {"namespaces": {"matchLabels": {"shops": "yes"}}}
+
+    async def story(site: BoxSite) -> None:
+        await site.edit(ObjectRef(NAMESPACE, None, NS), {"metadata": {"labels": {"shops": "yes"}}})
+        await site.namespace("outside")
+        box = await set_up(site, 2, **selected)
+        stray = {**SHOP.manifest("a-stray", "outside"), "spec": SPEC}
+        await site.admin.create(stray, kind=SHOP, field_manager="kubectl")
+        await site.clock.sleep(60)
+        await site.apply_box("shops", settings("two", **selected))
+        await until_value(site, "shop-0", "two")
+        await until_value(site, "shop-1", "two")
         await until_rolled_out(site, box)
 
     played(story)

@@ -190,8 +190,7 @@ class BoxState:
     @cached_property
     def waiting(self) -> tuple[BoxParent, ...]:
         """The parents that the rollout has yet to move."""
-        moving = (parent for parent in self.parents if not parent.is_pinned and not parent.is_going)
-        return tuple(parent for parent in moving if parent.revision != self.target)
+        return tuple(parent for parent in self.parents if parent.takes_part and parent.revision != self.target)
 
     @cached_property
     def foresight(self) -> Foresight:

@@ -14,6 +14,7 @@ from purekube.apimachinery.timestamps import time_or_none
 from purekube.boxes.revisions import CONDITION, PIN, Assignments, BroughtTo
 from purekube.boxes.rollout import Health, Member
 from purekube.boxes.rollout_policy import BoxRollout
+from purekube.composites.decisions import NOT_SELECTED
 from purekube.composites.observe import selects
 from purekube.composites.parent import READY, STALLED
 
@@ -34,6 +35,12 @@ class BoxParent:
     def is_going(self) -> bool:
         """Report whether the parent is being deleted."""
         return self.metadata.deletion_timestamp is not None
+
+    @property
+    def takes_part(self) -> bool:
+        """Report whether the roll-out moves it: it is not pinned, not being deleted, and in a selected namespace."""
+        is_outside = self.ready is not None and self.ready.reason == NOT_SELECTED
+        return not (self.is_pinned or self.is_going or is_outside)
 
     @property
     def obstacle(self) -> str:
@@ -90,7 +97,7 @@ def members_of(
 ) -> Iterator[Member]:
     """Yield the parents that take part in the rollout. `namespaces` maps names to Namespaces."""
     for parent in parents:
-        if not parent.is_pinned and not parent.is_going:
+        if parent.takes_part:
             wave = _wave(parent.metadata, policy, namespaces.get(parent.metadata.namespace))
             created = parent.metadata.creation_timestamp
             yield Member(parent.ref, created, parent.revision, parent.health, wave, parent.obstacle)

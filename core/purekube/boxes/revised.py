@@ -58,7 +58,13 @@ class RevisedBox:
             external_refs=self._external_refs,
             explain=self._explain,
             account=None if account is None else self._account,
+            kinds_of=self._kinds,
         )
+
+    def _kinds(self, parent: Parent) -> tuple[Kind, ...]:
+        """Return the kinds of the parent's revision: its account may lack rights that only another one needs."""
+        box = self._box(parent)
+        return () if box is None else composite_of(box).child_kinds
 
     def _box(self, parent: Parent) -> Box | None:
         return self.boxes.get(self.assignments().of(parent.metadata))

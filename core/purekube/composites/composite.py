@@ -83,7 +83,8 @@ class Composite:
     children of all parents. `fields` names the fields of the parent's status other than conditions. Children of the
     kinds in `anywhere` may be in any namespace. Parents are reconciled in the namespaces that the selector `namespaces`
     chooses. With `asks_namespaces` the namespaces of children are computed, and each must consent (RUN-12). `secrets`
-    says how much is read of children that are Secrets. Without `references` no child has an owner reference. `account`
+    says how much is read of children that are Secrets. `kinds_of` returns the kinds of a parent's children, where
+    parents differ. Without `references` no child has an owner reference. `account`
     returns the ServiceAccount that acts for a parent, None if the parent names none. `explain`, if given, reports the
     state of every node of a parent.
     """
@@ -113,6 +114,7 @@ class Composite:
     rounds: int = MOST_ROUNDS
     explain: Callable[[Parent, Snapshot, datetime], Explanation] | None = None
     account: Callable[[Parent], ObjectRef | None] | None = None
+    kinds_of: Callable[[Parent], Iterable[Kind]] | None = None
 
     @property
     def impersonates(self) -> bool:
@@ -200,7 +202,11 @@ class Composite:
         """Return the kinds that the parent's children may have, including kinds of an earlier version of
         the composite.
         """
-        return tuple(dict.fromkeys((*self.child_kinds, *self.recorded_kinds(parent))))
+        return tuple(dict.fromkeys((*self.present_kinds(parent), *self.recorded_kinds(parent))))
+
+    def present_kinds(self, parent: Parent) -> tuple[Kind, ...]:
+        """Return the kinds that the parent's present definition gives it."""
+        return self.child_kinds if self.kinds_of is None else tuple(self.kinds_of(parent))
 
     def namespace_of_children(self, parent: Parent, kind: Kind) -> str | None:
         """Return the namespace that holds all children of a kind.

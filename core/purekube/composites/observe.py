@@ -55,7 +55,7 @@ async def add_children(reading: LiveReads, composite: Composite, parent: Parent,
         reading.missing.add(kind)
         return
     except Forbidden as error:
-        if error.right is None or kind in composite.child_kinds:
+        if error.right is None or kind in composite.present_kinds(parent):
             raise
         reading.hidden[kind] = error.right
         return
