@@ -33,9 +33,9 @@ GROUPS: Final = {
         "demo": "an intent on its way from the control plane to Flux and back, live and checked",
     },
     "Act": {
-        "retry": "asks for another try of a stalled application",
+        "retry": "requests a retry of a stalled application",
         "suspend": "pauses an application",
-        "resume": "lets a suspended application go on",
+        "resume": "resumes a suspended application",
         "approve": "agrees to one run of an Operation",
         "cancel": "asks an Operation to stop",
     },

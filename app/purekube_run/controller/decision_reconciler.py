@@ -48,7 +48,7 @@ class LiveRereads:
             try:
                 await self.informers.refresh(ref, overwrite=True)
             except OperatorError as error:
-                _log.debug("not read anew", object=str(ref), error=error.message)
+                _log.debug("not read again", object=str(ref), error=error.message)
 
     @property
     def _interval(self) -> float:

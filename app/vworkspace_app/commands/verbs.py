@@ -47,7 +47,7 @@ Namespace = Annotated[str, Parameter(name=("--namespace", "-n"), help="Its names
 
 
 def retry(name: Instance, *, namespace: Namespace = "", kubeconfig: Kubeconfig = None) -> None:
-    """Ask for another try of an application that Flux has given up."""
+    """Request a retry of an application that Flux has given up."""
     _run("retry", name, namespace, kubeconfig)
 
 
@@ -62,7 +62,7 @@ def suspend(name: Instance, *, namespace: Namespace = "", kubeconfig: Kubeconfig
 
 
 def resume(name: Instance, *, namespace: Namespace = "", kubeconfig: Kubeconfig = None) -> None:
-    """Let a suspended application go on.
+    """Resume a suspended application.
 
     Example:
 

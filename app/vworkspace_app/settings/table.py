@@ -60,7 +60,9 @@ class RunSettings:
     )
     control_plane_url: str = setting(URL, "", "Base URL of the control plane; else of the credentials Secret.")
     allow_http_control_plane: bool = setting(
-        SWITCH, False, "Let the token and the jobs go to another machine over plain http://; loopback needs no leave."
+        SWITCH,
+        False,
+        "Let the token and the jobs go to another machine over plain http://; loopback is always allowed.",
     )
     job_signatures: str = setting(
         choice(*Signatures),
