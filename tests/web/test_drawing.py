@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vworkspace_app.page.drawing import FRAME, NARROW, NODE_HEIGHT, Drawing, drawings_of, tip_of
+from vworkspace_app.page.drawing import FRAME, NARROW, Drawing, drawings_of, tip_of
 from vworkspace_app.page.lanes import lanes_part
 from vworkspace_core.overview.lanes import RANGES, Bar, Lane, LaneQuery, lane_view
 from vworkspace_core.overview.object_graph import ObjectGraph, ObjectGraphEdge, ObjectGraphNode, _laid_out
@@ -42,7 +42,7 @@ def test_every_drawing_fits_its_frame_and_shows_every_node_and_edge_SEE_3(pairs:
 
 
 def assert_apart(drawing: Drawing) -> None:
-    boxes = [(placed.x, placed.y, placed.x + placed.width, placed.y + NODE_HEIGHT) for placed in drawing.nodes]
+    boxes = [(placed.x, placed.y, placed.x + placed.width, placed.y + placed.height) for placed in drawing.nodes]
     assert all(a >= 0 and b >= 0 and c <= drawing.width and d <= drawing.height for a, b, c, d in boxes)
     for at, (left, top, right, bottom) in enumerate(boxes):
         for other in boxes[at + 1 :]:
@@ -87,5 +87,17 @@ def test_every_bar_is_within_its_frame_whatever_the_range_SEE_3(minutes: list[fl
     times = [NOW - timedelta(minutes=each) for each in sorted(minutes, reverse=True)]
     bars = tuple(Bar(begin, end, "ready", Severity.GOOD) for begin, end in pairwise(times))
     part = lanes_part(lane_view([Lane("Kind", "a", Severity.GOOD, bars)], LaneQuery(range_), NOW), frozenset())
-    for _, placed in part.context["lanes"]:
+    for _, placed, _ in part.context["lanes"]:
         assert all(bar.x >= 0 and bar.width > 0 and bar.x + bar.width <= 100.01 for bar in placed)
+
+
+def test_a_node_of_a_box_shows_its_phase_and_whether_its_gate_is_open_SEE_3() -> None:
+    def texts(state: str) -> list[str]:
+        node = ObjectGraphNode(
+            "a", "Service", "s", state, Severity.WAITING, when_conditions=("x is 1",), phase="network"
+        )
+        wide, _ = drawings_of(_laid_out([node], []))
+        return [text.text for text in wide.nodes[0].texts]
+
+    assert texts("Held") == ["Service · network", "s", "Held", "gate shut: x is 1"]
+    assert texts("Ready") == ["Service · network", "s", "Ready", "gate open"]

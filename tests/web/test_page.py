@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
+import anyio
 import attrs
 import pytest
 
-from purekube.apimachinery.manifest import Kind, Manifest
-from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.apimachinery.errors import Forbidden
+from purekube.apimachinery.manifest import Kind, Manifest, ref_of
+from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, POD
 from purekube.controller.shard import Shard
-from purekube.ports import KubeApi
+from purekube.ports import KubeApi, ListPage
 from purekube.reconcilers import Reconciler, Request, Result
 from tests.support.box_site import example
 from tests.support.builders import operation_manifest
@@ -36,6 +38,7 @@ from tests.support.patience import PATIENCE
 from vworkspace_app.page.access import PATH, VERDICT_SECONDS, PasswordAccess, TokenAccess
 from vworkspace_app.page.jobs_page import JobsPage
 from vworkspace_app.page.live import MOST_FOLLOWERS
+from vworkspace_app.page.pods import PodReader
 from vworkspace_app.page.rendering import ASSETS
 from vworkspace_app.page.site import HEADERS, KnownHosts
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
@@ -338,6 +341,58 @@ def test_a_secret_is_in_no_page_and_in_no_event_SEE_3() -> None:
             assert "canary" not in page.text, path
             with Follower(site.url, path) as follower:
                 assert "canary" not in str(follower.next().data), path
+
+
+def pod_of(release: str, name: str, **status: Any) -> Manifest:
+    manifest = POD.manifest(name, NS)
+    manifest["metadata"]["labels"] = {"app.kubernetes.io/instance": release}
+    return {**manifest, "spec": {"containers": [{"name": "web", "image": "canary"}]}, "status": status}
+
+
+def test_the_graph_of_an_instance_goes_down_to_its_pods_SEE_3() -> None:
+    asked: list[dict[str, Any]] = []
+    with page_site(works=True) as site:
+        site.create(APPLICATION_INSTANCE, instance("shop"))
+        waiting = {"name": "web", "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "token=canary"}}}
+        for name, status in (("shop-1", {"phase": "Running", "containerStatuses": [waiting]}), ("shop-2", {})):
+            site.create(POD, pod_of("shop", name), status)
+        site.create(POD, pod_of("another", "other-1"))
+        page = eventually(site, f"{OBJECT}/shop", "CrashLoopBackOff")
+        graph = next(element.text for element in elements(page) if element.attributes.get("id") == "graph")
+        assert [name in graph for name in ("shop-1", "shop-2", "other-1")] == [True, True, False]
+        assert "canary" not in page
+        assert site.page._attached is not None
+        reader = site.page._attached.pods
+        assert reader is not None
+        listed = reader._api.list
+
+        async def counted(kind: Kind, **fields: Any) -> Any:
+            asked.extend([fields] if kind == POD else [])
+            return await listed(kind, **fields)
+
+        reader._api.list = counted  # type: ignore[method-assign]
+        for _ in range(20):
+            site.get(f"{OBJECT}/shop")
+        assert len(asked) <= 1, "twenty viewers are one request in ten seconds"
+
+
+def test_what_the_api_server_does_not_say_of_pods_is_said_SEE_3() -> None:
+    class Refusing:
+        async def list(self, kind: Kind, **fields: Any) -> ListPage:
+            if fields["namespace"] == "slow":
+                await anyio.sleep(60)
+            if fields["namespace"] == NS:
+                raise Forbidden("pods is forbidden")
+            return ListPage((), "1")
+
+    async def said(namespace: str) -> str:
+        live = HELM_RELEASE.manifest("shop", namespace)
+        reader = PodReader(Refusing(), lambda: 0.0, patience=0.01)  # type: ignore[arg-type]  # what it asks for
+        return (await reader.below({ref_of(live, HELM_RELEASE): live}))[1]
+
+    assert anyio.run(said, NS) == f"the operator may not list pods in namespace {NS}"
+    assert anyio.run(said, "empty") == "no pod has the label app.kubernetes.io/instance=shop"
+    assert anyio.run(said, "slow") == "the API server has not answered"
 
 
 def test_the_result_of_a_job_leads_to_the_page_of_its_object_SEE_3() -> None:

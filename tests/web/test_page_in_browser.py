@@ -9,7 +9,7 @@ import pytest
 
 from kubelab.inprocess import InProcessKube
 from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
-from purekube.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, NAMESPACE
+from purekube.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, NAMESPACE, POD
 from tests.support.box_site import example
 from tests.support.browser import browser, look, missing, resize, until, violations
 from tests.support.builders import chart, operation_manifest
@@ -350,9 +350,11 @@ def test_the_timeline_has_a_lane_an_object_on_one_axis_and_can_show_problems_alo
     settle(window, f"{fleet.url}/timeline")
     window.find_element(By.LINK_TEXT, "problems only").click()
     until(lambda: set(lanes()) == {"wiki", "mail"}, "what is well is not shown")
-    window.execute_script("document.querySelector('#lanes li.lane svg a:last-of-type').focus()")
+    window.execute_script("[...document.querySelectorAll('#lanes li.lane a:has(.span.bad)')].pop().focus()")
     until(lambda: "wiki" in window.find_element(By.CSS_SELECTOR, "#lanes .tip").text, "its reason is told")
-    assert "post-upgrade hook" in window.find_element(By.CSS_SELECTOR, "#lanes .tip").text
+    until(lambda: "post-upgrade hook" in window.find_element(By.CSS_SELECTOR, "#lanes .tip").text, "its reason")
+    window.execute_script("document.querySelector('#lanes li.lane a:has(.mark-apply)').focus()")
+    until(lambda: "apply at" in window.find_element(By.CSS_SELECTOR, "#lanes .tip").text, "when it was applied, too")
     window.find_element(By.LINK_TEXT, "7d").click()
     until(lambda: "range=7d" in window.current_url, "another axis")
     assert "problems=1" in window.current_url
@@ -559,6 +561,18 @@ def test_a_real_operator_is_shown_at_work_SEE_3(window: Any, request: pytest.Fix
         ref = ObjectRef(box.kind, NS, "storefront")
         found = site.do(lambda api: api.get(ref))
         assert get_path(found, "kind") == box.kind.kind
+        waiting = {"name": "web", "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}}}
+        for name, status in (
+            ("mail-7d9f-x2x5k", {"phase": "Running", "containerStatuses": [waiting]}),
+            ("mail-7d9f-zq8rt", {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}),
+        ):
+            pod = POD.manifest(name, NS)
+            pod["metadata"]["labels"] = {"app.kubernetes.io/instance": "mail"}
+            site.create(POD, {**pod, "spec": {"containers": [{"name": "web", "image": "web"}]}}, status)
+        settle(window, f"{site.url}{OBJECT}/mail")
+        until(lambda: "CrashLoopBackOff" in window.find_element(By.ID, "graph").text, "its pods are drawn")
+        assert crowded(window) == []
+        assert violations(window) == []
         settle(window, f"{site.url}/object/{box.kind.crd_name}/{NS}/storefront")
         until(lambda: "Deployment" in window.find_element(By.ID, "graph").text, "its graph is drawn")
         assert "gate" in window.find_element(By.ID, "nodes").text
@@ -570,8 +584,8 @@ def pictures(window: Any, site: PageSite, box_object: str) -> None:
     """The screenshots of docs/page.md."""
     SCREENSHOTS.mkdir(exist_ok=True)
     views = {
-        "fleet": ("/", False, 1100, 620),
-        "object": (f"{OBJECT}/nextcloud", False, 1100, 900),
+        "fleet": ("/", False, 1280, 800),
+        "object": (f"{OBJECT}/mail", False, 1280, 900),
         "box-dark": (box_object, True, 1100, 760),
         "operator-dark": ("/operator", True, 1100, 760),
         "phone": ("/", False, 360, 740),

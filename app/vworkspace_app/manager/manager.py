@@ -88,6 +88,7 @@ class Manager:
         random: Callable[[], float] = random_source.random,
     ) -> None:
         self._settings = settings
+        self._api = api
         self._clock = clock
         self._election = election or Election()
         self._telemetry = telemetry or LogOnly()
@@ -220,6 +221,7 @@ class Manager:
             self._controllers.own_informers,
             self._extensions.composites,
             self._extensions.python,
+            self._api,
         )
 
     @property

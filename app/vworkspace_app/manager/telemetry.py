@@ -6,6 +6,7 @@ from typing import Protocol
 import attrs
 
 from purekube.controller.shard import WHOLE, Shard
+from purekube.ports import KubeApi
 from purekube_run.composites.controller import CompositeReconciler
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.informer import InformerRunner
@@ -24,7 +25,7 @@ class Components:
     """The parts of a process that telemetry observes. `agent` is None without one; `leases` is that of `Election`.
 
     `further` are the informers of composites, each of which watches its own part of a kind. `composites` and
-    `controllers` (in Python) are the running ones, each with its caches.
+    `controllers` (in Python) are the running ones, each with its caches. `api` is the operator's API server.
     """
 
     informers: Informers
@@ -37,6 +38,7 @@ class Components:
     further: tuple[InformerRunner, ...] = ()
     composites: tuple[CompositeReconciler, ...] = ()
     controllers: tuple[ControllerPasses, ...] = ()
+    api: KubeApi | None = None
 
 
 def components_of_extensions(

@@ -37,6 +37,7 @@ from vworkspace_app.install.names import NAME
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import INSTANCE_UID, OPERATION_UID
 from vworkspace_core.overview.definitions import kind_of, words_of
+from vworkspace_core.overview.pods import pod_selections
 from vworkspace_core.overview.tree import RELEASE_NAME, RELEASE_NAMESPACE, Branch, refs_of, tree_of
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ async def read_object_context(api: KubeApi, kind: Kind, manifest: Manifest, box:
         await _runs(reader, manifest, objects)
     elif kind == OPERATION:
         await _read_children(reader, OPERATION_UID, uid, objects)
-        await _pods(reader, objects)
+        await _pods(reader, objects, objects)
     else:
         await _marked(reader, manifest, objects)
     snapshot = None if box is None else await reader.seen_by(box, manifest)
@@ -209,6 +210,7 @@ async def _installed(reader: PermittedReader, into: dict[ObjectRef, Manifest]) -
         selector = f"{RELEASE_NAME}={release.name},{RELEASE_NAMESPACE}={release.namespace}"
         for kind in _INSTALLED:
             into |= refs_of(kind, await reader.all(kind, selector=selector))
+    await _pods(reader, {ref: live for ref, live in into.items() if ref.kind == HELM_RELEASE}, into)
 
 
 async def _runs(reader: PermittedReader, instance: Manifest, into: dict[ObjectRef, Manifest]) -> None:
@@ -222,10 +224,10 @@ async def _runs(reader: PermittedReader, instance: Manifest, into: dict[ObjectRe
     into |= refs_of(OPERATION, operations)
 
 
-async def _pods(reader: PermittedReader, into: dict[ObjectRef, Manifest]) -> None:
-    """Add the pods of the Jobs among `into`."""
-    for job in [ref for ref in into if ref.kind == JOB]:
-        pods = await reader.all(POD, namespace=job.namespace, selector=f"batch.kubernetes.io/job-name={job.name}")
+async def _pods(reader: PermittedReader, owners: Mapping[ObjectRef, Manifest], into: dict[ObjectRef, Manifest]) -> None:
+    """Add the pods of the releases and Jobs among `owners`."""
+    for selection in list(pod_selections(owners)):
+        pods = await reader.all(POD, namespace=selection.namespace, selector=selection.selector)
         into |= refs_of(POD, pods)
 
 

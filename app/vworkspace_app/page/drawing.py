@@ -7,6 +7,7 @@ from typing import Final
 import attrs
 
 from purekube.apimachinery.manifest import Kind
+from purekube.graph import NodeState
 from vworkspace_app.page.rendering import clip
 from vworkspace_app.page.screens import Extent, Heard, Screen, ScreenPart, Tab
 from vworkspace_core.overview.object_graph import ObjectGraph, ObjectGraphNode, walk
@@ -20,11 +21,15 @@ NARROW: Final = 300
 """The same on a phone of 360 pixels."""
 NODE_WIDTH: Final = 200
 NODE_HEIGHT: Final = 92
+GATED_HEIGHT: Final = 110
+"""The height of nodes in a drawing with gates, which have a line of their own."""
+_SLIM_WIDTH: Final = 160
+"""The width of a node where six are abreast."""
 _GAP: Final = 30
 """The space between the ends of an edge, in pixels."""
 _BESIDE: Final = 16
 _PADDING: Final = 6
-_MOST_ABREAST: Final = 5
+_MOST_ABREAST, _MOST_SLIM = 5, 6
 _STACKED: Final = 560
 _WELL: Final = "Nothing is in the way of these objects."
 _INDENT: Final = 16
@@ -44,12 +49,13 @@ class PlacedText:
 
 @attrs.frozen
 class PlacedNode:
-    """A node with the position of its upper left corner, its width and its text."""
+    """A node with the position of its upper left corner, its size and its text."""
 
     node: ObjectGraphNode
     x: int
     y: int
     width: int
+    height: int
     texts: tuple[PlacedText, ...]
     tip: str
 
@@ -76,33 +82,41 @@ class Drawing:
 
 def drawings_of(object_graph: ObjectGraph) -> tuple[Drawing, Drawing]:
     """Return the drawing for wide screens and the one for narrow screens. Neither is wider than its frame."""
-    down = object_graph.rows <= _MOST_ABREAST < object_graph.columns
+    down = object_graph.rows <= _MOST_ABREAST and object_graph.columns > _MOST_SLIM
     across = object_graph.rows if down else object_graph.columns
-    fits = across <= _MOST_ABREAST
+    fits = across <= _MOST_SLIM
     return (_plane(object_graph, down=down) if fits else _stack(object_graph, _STACKED)), _stack(object_graph, NARROW)
 
 
 def _plane(object_graph: ObjectGraph, *, down: bool) -> Drawing:
     """Return a drawing with its columns side by side, or with `down` below each other."""
-    step_x, step_y = NODE_WIDTH + (_BESIDE if down else _GAP), NODE_HEIGHT + (_GAP if down else _BESIDE)
+    node_width = NODE_WIDTH if down or object_graph.columns <= _MOST_ABREAST else _SLIM_WIDTH
+    height = _height(object_graph)
+    step_x, step_y = node_width + (_BESIDE if down else _GAP), height + (_GAP if down else _BESIDE)
     at = {
         node.id: _placed(
             node,
             _PADDING + (node.row if down else node.column) * step_x,
             _PADDING + (node.column if down else node.row) * step_y,
-            NODE_WIDTH,
+            node_width,
+            height,
         )
         for node in object_graph.nodes
     }
     return _drawing(at, object_graph, _path_down if down else _path)
 
 
+def _height(object_graph: ObjectGraph) -> int:
+    return GATED_HEIGHT if any(node.when_conditions for node in object_graph.nodes) else NODE_HEIGHT
+
+
 def _stack(object_graph: ObjectGraph, width: int) -> Drawing:
     """Return a drawing with one node in each row, indented below the node that it comes from."""
     at: dict[str, PlacedNode] = {}
+    height = _height(object_graph)
     for row, (node, depth) in enumerate(_by_source(object_graph)):
         x = _PADDING + min(depth, _MOST_INDENTS) * _INDENT
-        at[node.id] = _placed(node, x, _PADDING + row * (NODE_HEIGHT + 10), width - _PADDING - x)
+        at[node.id] = _placed(node, x, _PADDING + row * (height + 10), width - _PADDING - x, height)
     return _drawing(at, object_graph, _elbow)
 
 
@@ -132,28 +146,38 @@ def _drawing(
     edges = ((at[edge.source], at[edge.target], edge.is_open) for edge in object_graph.edges)
     lines = (Line(path(a, b), b.node.id, is_open, _tip_of_edge(a.node, b.node, is_open)) for a, b, is_open in edges)
     width = max((placed.x + placed.width for placed in at.values()), default=0)
-    height = max((placed.y + NODE_HEIGHT for placed in at.values()), default=0)
+    height = max((placed.y + placed.height for placed in at.values()), default=0)
     return Drawing(width + _PADDING, height + _PADDING, tuple(at.values()), tuple(lines))
 
 
-def _placed(node: ObjectGraphNode, x: int, y: int, width: int) -> PlacedNode:
+def _placed(node: ObjectGraphNode, x: int, y: int, width: int, height: int) -> PlacedNode:
     small, large = int((width - 28) / _SMALL), int((width - 28) / _LARGE)
     reason = "" if node.reason == node.state else node.reason
     texts = (
-        PlacedText("kind", 20, clip(node.kind, small)),
+        PlacedText("kind", 20, clip(f"{node.kind} · {node.phase}" if node.phase else node.kind, small)),
         PlacedText("name", 40, clip(node.name, large)),
         PlacedText("state", 61, clip(node.state, small - 2)),
         PlacedText("reason", 79, clip(reason, small)),
+        PlacedText("gate", 97, clip(_gate(node), small)),
     )
-    return PlacedNode(node, x, y, width, tuple(text for text in texts if text.text), tip_of(node))
+    return PlacedNode(node, x, y, width, height, tuple(text for text in texts if text.text), tip_of(node))
+
+
+def _gate(node: ObjectGraphNode) -> str:
+    """Return the gate of a node in a few words: what it waits for matters only while it is shut."""
+    if not node.when_conditions:
+        return ""
+    shut = f"gate shut: {node.when_conditions[0]}"
+    return {NodeState.HELD.value: shut, NodeState.READY.value: "gate open"}.get(node.state, "")
 
 
 def tip_of(node: ObjectGraphNode) -> str:
     """Return why a node is in its state, as a sentence."""
     state = " ".join(dict.fromkeys(filter(None, (node.state, node.reason))))
     waits = f"waits for {', '.join(node.waits_for)}" if node.waits_for else ""
+    phase = f"phase {node.phase}" if node.phase else ""
     gates = [f"gate: {gate}" for gate in node.when_conditions]
-    return " · ".join(filter(None, (f"{node.kind} {node.name}", state, clip(node.message, 300), waits, *gates)))
+    return " · ".join(filter(None, (f"{node.kind} {node.name}", state, clip(node.message, 300), waits, phase, *gates)))
 
 
 def _tip_of_edge(source: ObjectGraphNode, target: ObjectGraphNode, is_open: bool) -> str:
@@ -163,32 +187,33 @@ def _tip_of_edge(source: ObjectGraphNode, target: ObjectGraphNode, is_open: bool
 
 def _path(source: PlacedNode, target: PlacedNode) -> str:
     """Return a curve from the right edge of one node to the left edge of the other."""
-    x1, y1 = source.x + source.width, source.y + NODE_HEIGHT // 2
-    x2, y2 = target.x, target.y + NODE_HEIGHT // 2
+    x1, y1 = source.x + source.width, source.y + source.height // 2
+    x2, y2 = target.x, target.y + target.height // 2
     return f"M{x1} {y1} C{x1 + _GAP // 2} {y1} {x2 - _GAP // 2} {y2} {x2} {y2}"
 
 
 def _path_down(source: PlacedNode, target: PlacedNode) -> str:
     """Return a curve from the lower edge of one node to the upper edge of the other."""
-    x1, y1 = source.x + source.width // 2, source.y + NODE_HEIGHT
+    x1, y1 = source.x + source.width // 2, source.y + source.height
     x2, y2 = target.x + target.width // 2, target.y
     return f"M{x1} {y1} C{x1} {y1 + _GAP // 2} {x2} {y2 - _GAP // 2} {x2} {y2}"
 
 
 def _elbow(source: PlacedNode, target: PlacedNode) -> str:
     """Return a line that goes down from the left corner of one node, then right to the other."""
-    x1, y1 = source.x + _INDENT // 2, source.y + NODE_HEIGHT
-    y2 = target.y + NODE_HEIGHT // 2
+    x1, y1 = source.x + _INDENT // 2, source.y + source.height
+    y2 = target.y + target.height // 2
     return f"M{x1} {y1} V{y2} H{target.x}"
 
 
-def graph_part(object_graph: ObjectGraph, linked: Set[Kind] = frozenset()) -> ScreenPart:
+def graph_part(object_graph: ObjectGraph, linked: Set[Kind] = frozenset(), remark: str = "") -> ScreenPart:
     """Return the part of a screen that shows a graph. Objects of the `linked` kinds have pages."""
     wide, narrow = drawings_of(object_graph)
     worst = min(object_graph.nodes, key=lambda node: urgency(node.severity), default=None)
     is_well = worst is None or urgency(worst.severity) > urgency(Severity.MOVING)
     numbers = {node.id: number for number, node in enumerate(walk(object_graph))}
     filled = {"object_graph": object_graph, "wide": wide, "narrow": narrow, "linked": linked, "numbers": numbers}
+    filled["remark"] = remark
     return ScreenPart(
         "graph", "object_graph.html", {**filled, "tip": _WELL if is_well or worst is None else tip_of(worst)}
     )

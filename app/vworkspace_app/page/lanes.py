@@ -32,6 +32,15 @@ class PlacedBar:
 
 
 @attrs.frozen
+class PlacedMark:
+    """A mark with its place in percent."""
+
+    word: str
+    x: float
+    tip: str
+
+
+@attrs.frozen
 class Tick:
     """A label of the axis, in percent from the left."""
 
@@ -47,10 +56,11 @@ def lane_query(query: Mapping[str, str]) -> LaneQuery:
 
 def lanes_part(view: LaneView, linked: Set[Kind]) -> ScreenPart:
     """Return the part of a screen that shows lanes. Objects of the `linked` kinds have pages."""
-    lanes = [(lane, list(_placed(lane, view))) for lane in view.lanes]
+    lanes = [(lane, list(_placed(lane, view)), list(_marks(lane, view))) for lane in view.lanes]
     ranges = [(name, _address(attrs.evolve(view.query, range=name)), name == view.range) for name in RANGES]
     toggle = _address(attrs.evolve(view.query, problems=not view.query.problems))
     filled = {"view": view, "lanes": lanes, "ticks": _ticks(view.range), "ranges": ranges, "toggle": toggle}
+    filled["words"] = list(dict.fromkeys(mark.word for _, _, marks in lanes for mark in marks))
     return ScreenPart("lanes", "timeline_lanes.html", {**filled, "linked": linked})
 
 
@@ -71,6 +81,15 @@ def _placed(lane: Lane, view: LaneView) -> Iterator[PlacedBar]:
         needed = len(bar.word) * _CHARACTER + 14
         room = "all" if width * _NARROW >= needed else "wide" if width * _WIDE >= needed else "none"
         yield PlacedBar(bar, round(x, 2), round(width, 2), room, _tip(lane, bar, view))
+
+
+def _marks(lane: Lane, view: LaneView) -> Iterator[PlacedMark]:
+    length = (view.end - view.begin).total_seconds()
+    for mark in lane.marks:
+        if view.begin <= mark.at <= view.end:
+            x = round((mark.at - view.begin).total_seconds() / length * 100, 2)
+            tip = f"{lane.kind} {lane.name}: {mark.word} at {_clock(mark.at, view)}"
+            yield PlacedMark(mark.word, x, " · ".join(filter(None, (tip, mark.reason))))
 
 
 def _tip(lane: Lane, bar: Bar, view: LaneView) -> str:

@@ -1,6 +1,6 @@
 """The page of an operator: the fleet, one object, a timeline, and the operator at work (SEE-3).
 
-Everything is read from the caches of its informers; the API server gets no request.
+Everything is read from the caches of its informers; only pods are asked for.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, metadata, ref_of
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, POD
 from purekube.apimachinery.secret_material import safe
 from purekube.controller.informer.changes import CacheChange
 from purekube.controller.informer.messages import InformerPhase
@@ -25,6 +25,7 @@ from vworkspace_app.page.drawing import graph_part
 from vworkspace_app.page.lanes import lane_query, lanes_part
 from vworkspace_app.page.loops import OtherLoop
 from vworkspace_app.page.object_index import ListIndex
+from vworkspace_app.page.pods import PodReader
 from vworkspace_app.page.screens import Extent, Heard, Screen, ScreenPart, Tab, list_query
 from vworkspace_app.page.surroundings import (
     CachedObject,
@@ -76,6 +77,7 @@ class _Attached:
     clock: Clock
     ask: OtherLoop
     index: ListIndex
+    pods: PodReader | None
 
 
 class OperatorPage:
@@ -100,7 +102,8 @@ class OperatorPage:
     def attach(self, components: Components, clock: Clock) -> None:
         """Observe these components from now on. Call it once on their event loop, before anything runs."""
         index = ListIndex(list_informers(components), is_watched=lambda: bool(self._heard))
-        self._attached = _Attached(components, clock, OtherLoop(), index)
+        pods = None if components.api is None else PodReader(components.api, clock.monotonic)
+        self._attached = _Attached(components, clock, OtherLoop(), index, pods)
         for runner in (*components.informers, *components.further):
             if runner.kind != CUSTOM_RESOURCE_DEFINITION:
                 runner.subscribe(self._tell)
@@ -170,7 +173,7 @@ class OperatorPage:
         resource, namespace, name = parts
         where = None if namespace == CLUSTER_SCOPED else namespace
 
-        found = await at.ask(partial(_cached, at.components, resource, where, name))
+        found = await at.ask(partial(_with_pods, at, resource, where, name))
         linked, now = await at.ask(partial(_linked, at.components)), at.clock.now()
         if found is None:
             return None
@@ -200,6 +203,16 @@ def _live(components: Components, row: ListRow) -> tuple[Kind, Manifest] | None:
 async def _linked(components: Components) -> frozenset[Kind]:
     """Return the kinds whose objects have a page."""
     return frozenset(runner.kind for runner in list_informers(components))
+
+
+async def _with_pods(at: _Attached, resource: str, namespace: str | None, name: str) -> CachedObject | None:
+    """Return an object and what was made of it; of our own kinds with the pods below its release or its Jobs."""
+    found = await _cached(at.components, resource, namespace, name)
+    if found is None or at.pods is None or found.kind not in OWN_KINDS:
+        return found
+    pods, missing = await at.pods.below(found.objects)
+    remark = f"Pods are not shown: {missing}." if missing else ""
+    return attrs.evolve(found, objects=found.objects | pods, remark=remark)
 
 
 async def _cached(components: Components, resource: str, namespace: str | None, name: str) -> CachedObject | None:
@@ -267,7 +280,12 @@ def object_screen(
         object_graph = graph_of_tree(tree_of(kind, manifest, cached_object.objects), origin)
     ref = ref_of(manifest, kind)
     entries = [*entries_of(kind, manifest)]
-    entries += [entry for other, live in cached_object.objects.items() for entry in entries_of(other.kind, live)]
+    entries += [
+        entry
+        for other, live in cached_object.objects.items()
+        if other.kind != POD  # each reports four conditions, of which three are no news
+        for entry in entries_of(other.kind, live)
+    ]
     tree = tree_of(kind, manifest, cached_object.objects)
     releases = [live for other, live in cached_object.objects.items() if other.kind == HELM_RELEASE]
     release = releases[0] if kind == APPLICATION_INSTANCE and releases else None
@@ -286,7 +304,7 @@ def object_screen(
         "fleet",
         (
             ScreenPart("head", "object_head.html", head),
-            graph_part(object_graph, linked),
+            graph_part(object_graph, linked, cached_object.remark),
             lanes_part(lane_view(lanes, query, now, keep_order=True), linked),
             ScreenPart("nodes", "object_nodes.html", {"nodes": list(walk(object_graph)), "linked": linked}),
             timeline_part(last_entries(entries), linked),
@@ -341,14 +359,17 @@ def _parts_of_operator(components: Components) -> Iterator[ScreenPart]:
     )
     yield ScreenPart("leases", "operator_leases.html", {"leases": components.leases(), "shard": str(components.shard)})
     yield ScreenPart(
-        "pools", "operator_pools.html", {"pools": [_pool(name, pool) for name, pool in components.worker_pools.items()]}
-    )
-    yield ScreenPart("informers", "operator_informers.html", {"informers": _informers(components)})
-    yield ScreenPart(
         "jobs",
         "operator_jobs.html",
         {"jobs": _jobs(agent), "settled": list(_job_entries(agent)), "has_agent": agent is not None},
     )
+    yield ScreenPart(
+        "pools", "operator_pools.html", {"pools": [_pool(name, pool) for name, pool in components.worker_pools.items()]}
+    )
+    informers = _informers(components)
+    watched = [informer for informer in informers if not informer["missing"]]
+    absent = [informer["kind"] for informer in informers if informer["missing"]]
+    yield ScreenPart("informers", "operator_informers.html", {"informers": watched, "absent": absent})
 
 
 def _connection(agent: Agent | None) -> dict[str, Any] | None:
@@ -385,7 +406,8 @@ def _pool(name: str, pool: Any) -> dict[str, Any]:
 
 def _informers(components: Components) -> list[dict[str, Any]]:
     found = []
-    for runner in sorted((*components.informers, *components.further), key=lambda one: (one.kind.kind, one.kind.group)):
+    runners = (*components.informers, *components.further)
+    for runner in sorted(runners, key=lambda one: (not one.trouble()[0], one.kind.kind, one.kind.group)):
         stats, (trouble, failures) = runner.stats(), runner.trouble()
         is_missing = stats.phase is InformerPhase.MISSING
         found.append(

@@ -29,7 +29,7 @@ _BADGES: Final = {
 _SIGNS: Final = {
     Severity.BAD: "▲",
     Severity.WAITING: "◆",
-    Severity.MOVING: "◌",
+    Severity.MOVING: "◐",
     Severity.GOOD: "●",
     Severity.QUIET: "○",
 }

@@ -1,7 +1,7 @@
-"""One object with the objects created from it, from the caches alone: the page sends no request to the API server.
+"""One object with the objects created from it, from the caches alone.
 
-Objects that are not cached (such as those that a release installed) are missing here; `status` reads them. Runs on the
-loop that owns the caches.
+Objects that are not cached (such as those that a release installed) are missing here; `status` reads them, and
+`pods.py` the pods. Runs on the loop that owns the caches.
 """
 
 import re
@@ -36,13 +36,17 @@ _NOT_MADE = (*OWN_KINDS, NAMESPACE, CUSTOM_RESOURCE_DEFINITION)
 
 @attrs.frozen
 class CachedObject:
-    """A cached object and the objects created from it. `composite` and `observed` are set only for a parent."""
+    """A cached object and the objects created from it. `composite` and `observed` are set only for a parent.
+
+    `remark` says which objects are missing.
+    """
 
     kind: Kind
     manifest: Manifest
     objects: dict[ObjectRef, Manifest] = attrs.field(factory=dict)
     composite: Composite | None = None
     observed: Snapshot | None = None
+    remark: str = ""
 
 
 async def of_own_kind(informers: Informers, kind: Kind, namespace: str | None, name: str) -> CachedObject | None:

@@ -114,9 +114,8 @@ def explanation_of(box: Box, parent: Parent, observed: Snapshot, now: datetime) 
     """Return the state of every resource of the box for one parent, for people."""
     evaluation = Evaluation(box, parent.manifest, now, observed)
     found = plan(graph_of(box), composite_of(box).owner_of(parent), observed, evaluation.scope())
-    return Explanation(
-        graph_of(box), found, {node.id: tuple(gate.shown for gate in node.when_conditions) for node in box.nodes}
-    )
+    gates = {node.id: tuple(gate.shown for gate in node.when_conditions) for node in box.nodes}
+    return Explanation(graph_of(box), found, gates, {node.id: node.phase for node in box.nodes})
 
 
 def decide(box: Box, parent: Parent, observed: Snapshot, context: BoxContext) -> Decision:

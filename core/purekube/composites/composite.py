@@ -66,11 +66,15 @@ def wants_metadata(external: External) -> bool:
 
 @attrs.frozen(eq=False)
 class Explanation:
-    """The state of every node, for people: the graph, the plan, and each node's gates as the author wrote them."""
+    """The state of every node, for people: the graph, the plan, each node's gates as the author wrote them, its phase.
+
+    The phase is empty for a node outside phases.
+    """
 
     graph: Graph
     plan: Plan
     when_conditions: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+    phases: Mapping[str, str] = attrs.field(factory=dict)
 
 
 @attrs.frozen(eq=False)

@@ -4,6 +4,7 @@ Nothing is recorded: all follows from what objects report now, which are times o
 of a release. A time about which they report nothing has a bar without a claim, `earlier`.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -19,6 +20,7 @@ from vworkspace_core.api.reasons import InstanceReason
 from vworkspace_core.instances.observed_release import condition_of
 from vworkspace_core.overview.severity import Severity, severity_of, urgency
 from vworkspace_core.overview.summary import OverviewState, Summary, time_at
+from vworkspace_core.overview.tree import applied_at, origin_of
 
 RANGES: Final[Mapping[str, timedelta]] = {
     "1m": timedelta(minutes=1),
@@ -53,6 +55,15 @@ class Bar:
 
 
 @attrs.frozen
+class Mark:
+    """A moment on a lane: an apply of the spec, or the result of a job."""
+
+    at: datetime
+    word: str
+    reason: str = ""
+
+
+@attrs.frozen
 class Lane:
     """The bars of one object or job, in order. `ref` is None for a job."""
 
@@ -61,6 +72,7 @@ class Lane:
     severity: Severity
     bars: tuple[Bar, ...]
     ref: ObjectRef | None = None
+    marks: tuple[Mark, ...] = ()
 
     def is_problem(self, begin: datetime) -> bool:
         """Report whether it is in trouble now, or was after `begin`."""
@@ -106,7 +118,9 @@ def lane_of(summary: Summary, manifest: Manifest, now: datetime, release: Manife
         bars = _run_bars(summary, manifest, now)
     else:
         bars = _joined(_points(summary, manifest, manifest if ref.kind == HELM_RELEASE else release), now)
-    return Lane(ref.kind.kind, safe(ref.name), severity, bars, ref)
+    applied, origin = applied_at(manifest), origin_of(manifest)
+    marks = (Mark(applied, "apply", safe(str(origin))),) if applied is not None and bars else ()
+    return Lane(ref.kind.kind, safe(ref.name), severity, bars, ref, marks)
 
 
 def job_lane(
@@ -114,7 +128,13 @@ def job_lane(
 ) -> Lane:
     """Return the lane of a job of the control plane, from its arrival to its result."""
     end = ended or now
-    return Lane("Job", safe(id_), severity, (Bar(min(began or end, end), end, safe(outcome), severity),))
+    bar = Bar(min(began or end, end), end, safe(outcome), severity)
+    return Lane("Job", safe(id_), severity, (bar,), marks=() if ended is None else (Mark(end, "result", bar.word),))
+
+
+def _in_words(summary: Summary) -> str:
+    """Return the state in small letters: `not ready`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", summary.state_text).lower()
 
 
 @attrs.frozen
@@ -142,7 +162,7 @@ def _points(summary: Summary, manifest: Manifest, release: Manifest | None) -> I
     if created is not None and created < first:
         yield from _beginning(manifest, created, first, is_ready=is_ready or bool(past))
     yield from past
-    word = _WORDS.get(summary.reason, summary.state_text.lower())
+    word = _WORDS.get(summary.reason, _in_words(summary))
     text = safe(" ".join(filter(None, (summary.reason, summary.message))), 300)
     yield _Point(since, f"{word} {summary.deployed}".strip() if is_ready else word, severity_of(summary.state), text)
 
@@ -198,7 +218,7 @@ def _run_bars(summary: Summary, manifest: Manifest, now: datetime) -> tuple[Bar,
         time_at(manifest, *path)
         for path in (("metadata", "creationTimestamp"), ("status", "startedAt"), ("status", "finishedAt"))
     )
-    severity, word = severity_of(summary.state), summary.state_text.lower()
+    severity, word = severity_of(summary.state), _in_words(summary)
     text = safe(" ".join(filter(None, (summary.reason, summary.message))), 300)
     begin = created or started or finished or summary.since
     if begin is None:

@@ -12,6 +12,7 @@ import attrs
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.names import bounded_name
+from purekube.apimachinery.resources import POD
 from purekube.apimachinery.secret_material import safe
 from purekube.composites.composite import Composite, Explanation
 from purekube.controller.decision import Snapshot
@@ -24,7 +25,9 @@ from vworkspace_core.overview.tree import Branch, ObjectOrigin, origin_of
 MOST_NODES: Final = 200
 """The most nodes that are drawn; the others are counted."""
 _MOST_ITEMS: Final = 12
-"""The most items of one node, which may be a list."""
+"""The most items of one node, which may be a list, of which none is bad."""
+_MOST_PODS: Final = 4
+"""The same of the pods of one owner."""
 
 
 @attrs.frozen
@@ -42,6 +45,7 @@ class ObjectGraphNode:
     ref: ObjectRef | None = None
     waits_for: tuple[str, ...] = ()
     when_conditions: tuple[str, ...] = ()
+    phase: str = ""
     column: int = 0
     row: int = 0
 
@@ -105,10 +109,15 @@ def _grow(branch: Branch, nodes: list[ObjectGraphNode], edges: list[ObjectGraphE
     for child in branch.children:
         node = beside[child.summary.ref]
         sources = [beside[ref] for ref in child.made_from if ref in beside]
+        if child.summary.ref.kind == POD:
+            continue
         nodes.append(node)
         edges += [ObjectGraphEdge(source.id, node.id, source.severity is Severity.GOOD) for source in sources]
         edges += [] if sources else [ObjectGraphEdge(parent.id, node.id)]
         _grow(child, nodes, edges)
+    pods = _folded([node for ref, node in beside.items() if ref.kind == POD], f"Pods of {parent.name}", _MOST_PODS)
+    nodes += pods
+    edges += [ObjectGraphEdge(parent.id, pod.id) for pod in pods]
 
 
 def _of_summary(summary: Summary) -> ObjectGraphNode:
@@ -139,10 +148,7 @@ def graph_of_parent(composite: Composite, manifest: Manifest, observed: Snapshot
     nodes, edges, ends = [root], list[ObjectGraphEdge](), dict[str, list[str]]()
     observations = explanation.plan.observations
     for name, items in observations.items():
-        by_urgency = sorted(items, key=lambda item: urgency(severity_of_node(item.state)))
-        made = [_of_observation(item, explanation) for item in by_urgency[:_MOST_ITEMS]]
-        if len(items) > _MOST_ITEMS:
-            made.append(_rest(name, by_urgency[_MOST_ITEMS:]))
+        made = _folded([_of_observation(item, explanation) for item in items], name, _MOST_ITEMS)
         nodes += made
         ends[name] = [node.id for node in made]
     is_open = {name: all(one.is_ready for one in seen) for name, seen in observations.items()}
@@ -186,16 +192,23 @@ def _of_observation(observation: Observation, explanation: Explanation) -> Objec
         observation.ref,
         observation.waits_for,
         tuple(safe(gate) for gate in explanation.when_conditions.get(observation.node, ())),
+        safe(explanation.phases.get(observation.node, "")),
     )
 
 
-def _rest(name: str, others: Sequence[Observation]) -> ObjectGraphNode:
-    ready = sum(observation.is_ready for observation in others)
-    severity = Severity.GOOD if ready == len(others) else Severity.MOVING
-    state = NodeState.READY if ready == len(others) else NodeState.PROGRESSING
-    return ObjectGraphNode(
-        f"node/{name}/…", name, f"and {len(others)} more", state.value, severity, "", f"{ready} are ready"
-    )
+def _folded(nodes: Sequence[ObjectGraphNode], name: str, most: int) -> list[ObjectGraphNode]:
+    """Return the most urgent nodes, and one node for the others. What is bad is never among the others."""
+    ordered = sorted(nodes, key=lambda node: urgency(node.severity))
+    number = max(most, sum(node.severity is Severity.BAD for node in nodes))
+    others = ordered[number:]
+    if not others:
+        return ordered
+    well = sum(node.severity in (Severity.GOOD, Severity.QUIET) for node in others)
+    worst = min((node.severity for node in others), key=urgency)
+    state = NodeState.READY if well == len(others) else NodeState.PROGRESSING
+    text = f"{well} of them are ready"
+    rest = ObjectGraphNode(f"rest/{name}", name, f"and {len(others)} more", state.value, worst, "", text)
+    return [*ordered[:number], rest]
 
 
 # --- layout ----------------------------------------------------------------------------------------------------------

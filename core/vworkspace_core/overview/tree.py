@@ -1,6 +1,8 @@
 """The tree of an object of ours: who requested it, and every object made of it; the overview as data (SEE-1)."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from datetime import datetime
 from typing import Any, Final, assert_never
 
 import attrs
@@ -14,6 +16,7 @@ from vworkspace_core.api.installation import InstallTool, managing_tool
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY, INSTANCE_UID, OPERATION_UID
 from vworkspace_core.instances.observed_release import deployed_chart
+from vworkspace_core.overview.pods import selection_of, summary_of_pod, workload_of
 from vworkspace_core.overview.remedy import CLI_MANAGER
 from vworkspace_core.overview.replicas import AtWork
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of, summary_of_child, time_at
@@ -91,13 +94,30 @@ def origin_data(origin: ObjectOrigin) -> dict[str, str]:
 
 
 def with_writer(cached: Manifest, live: Manifest) -> Manifest:
-    """Return the trimmed copy of an object with the name of the spec's writer in managedFields. Not a deep copy."""
-    writer = origin_of(live).manager
+    """Return the trimmed copy of an object with the spec's writer, and when it wrote, in managedFields.
+
+    It is not a deep copy.
+    """
+    writer, at = origin_of(live).manager, applied_at(live)
     if not writer:
         return cached
     meta = metadata(cached)
-    held = [*(meta.get("managedFields") or ()), {"manager": writer, "fieldsV1": {"f:spec": {}}}]
+    time = {} if at is None else {"time": format_time(at)}
+    held = [*(meta.get("managedFields") or ()), {"manager": writer, **time, "fieldsV1": {"f:spec": {}}}]
     return {**cached, "metadata": {**meta, "managedFields": held}}
+
+
+def applied_at(manifest: Manifest) -> datetime | None:
+    """Return when the spec was last changed by its writer; None if managedFields do not say."""
+    writer = origin_of(manifest).manager
+    times = [
+        time_at(dict(entry), "time")
+        for _, entry in entries(manifest)
+        if get_path(entry, "manager") == writer
+        and get_path(entry, "fieldsV1", "f:spec") is not None
+        and not get_path(entry, "subresource")
+    ]
+    return max((at for at in times if at is not None), default=None)
 
 
 def tree_of(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, Manifest]) -> Branch:
@@ -141,12 +161,26 @@ def _of_release(ref: ObjectRef, objects: Mapping[ObjectRef, Manifest]) -> tuple[
     """Return the objects that Flux installed for a HelmRelease, as far as they are visible, and its test hooks."""
     if ref.kind != HELM_RELEASE:
         return ()
+    hooks = [Branch(hook) for hook in _test_hooks(ref, objects[ref])]
+    pods = _pods_by_workload(ref, objects, {hook.summary.ref for hook in hooks})
     installed = [
-        Branch(summary_of_child(each.kind, live))
+        Branch(summary_of_child(each.kind, live), _ordered(pods.pop((each.kind, each.name), ())))
         for each, live in objects.items()
         if _label(live, RELEASE_NAME) == ref.name and _label(live, RELEASE_NAMESPACE) == ref.namespace
     ]
-    return _ordered([*installed, *map(Branch, _test_hooks(ref, objects[ref]))])
+    return _ordered([*installed, *hooks, *(pod for others in pods.values() for pod in others)])
+
+
+def _pods_by_workload(
+    release: ObjectRef, objects: Mapping[ObjectRef, Manifest], hooks: Set[ObjectRef]
+) -> dict[tuple[Kind, str] | None, list[Branch]]:
+    """Return the pods of a release, except its test hooks, by the workload that made them."""
+    selection, found = selection_of(release, objects[release]), defaultdict[tuple[Kind, str] | None, list[Branch]](list)
+    for ref, live in objects.items():
+        has_own_place = ref in hooks or _label(live, RELEASE_NAME) is not None
+        if selection is not None and selection.holds(ref, live) and not has_own_place:
+            found[workload_of(live)].append(Branch(summary_of_pod(live)))
+    return found
 
 
 def _test_hooks(ref: ObjectRef, release: Manifest) -> Iterator[Summary]:
@@ -184,7 +218,11 @@ def _labelled(objects: Mapping[ObjectRef, Manifest], label: str, uid: str) -> li
 
 
 def _owned(objects: Mapping[ObjectRef, Manifest], uid: str) -> list[Branch]:
-    return [Branch(summary_of_child(ref.kind, live)) for ref, live in objects.items() if uid and uid in _owners(live)]
+    return [
+        Branch(summary_of_pod(live) if ref.kind == POD else summary_of_child(ref.kind, live))
+        for ref, live in objects.items()
+        if uid and uid in _owners(live)
+    ]
 
 
 def _owners(manifest: Manifest) -> set[str]:

@@ -10,7 +10,7 @@ from purekube.apimachinery.resources import HELM_RELEASE
 from purekube.apimachinery.timestamps import format_time
 from tests.support.builders import instance_manifest, operation_manifest
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.overview.lanes import Bar, Lane, LaneQuery, job_lane, lane_of, lane_view
+from vworkspace_core.overview.lanes import Bar, Lane, LaneQuery, Mark, job_lane, lane_of, lane_view
 from vworkspace_core.overview.severity import Severity
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of
 
@@ -79,6 +79,19 @@ def test_an_upgrade_lasts_from_its_beginning_until_the_instance_is_ready_again_S
         ("upgrading 6.7.0", "moving", 4, 2),
         ("ready", "good", 2, 0),
     ]
+
+
+def test_a_lane_marks_when_its_spec_was_applied_and_a_job_when_it_had_its_result_SEE_3() -> None:
+    manifest = instance(30, condition("Ready", "True", "HelmReleaseReady", 15))
+    manifest["metadata"]["managedFields"] = [
+        {"manager": "argocd", "operation": "Apply", "time": before(minutes), "fieldsV1": {field: {}}, **more}
+        for minutes, field, more in ((20, "f:spec", {}), (5, "f:metadata", {}), (1, "f:spec", {"subresource": "scale"}))
+    ]
+    lane = lane_of(summary_of(APPLICATION_INSTANCE, manifest), manifest, NOW)
+    assert lane.marks == (Mark(NOW - timedelta(minutes=20), "apply", "applied directly (argocd)"),)
+    job = job_lane("job-1", NOW - timedelta(minutes=3), NOW - timedelta(minutes=2), "succeeded", Severity.GOOD, NOW)
+    assert job.marks == (Mark(NOW - timedelta(minutes=2), "result", "succeeded"),)
+    assert job_lane("job-2", NOW, None, "Waiting", Severity.MOVING, NOW).marks == (), "an open job has no result"
 
 
 def test_nothing_is_claimed_of_a_time_that_no_report_is_about_SEE_3() -> None:

@@ -1,0 +1,73 @@
+"""The pods below a release or a Job, found by label, and the workload to which each belongs (SEE-1, SEE-3)."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.resources import DAEMON_SET, DEPLOYMENT, HELM_RELEASE, JOB, POD, STATEFUL_SET
+from vworkspace_core.overview.summary import OverviewState, Summary, summary_of_child
+
+HELM_INSTANCE: Final = "app.kubernetes.io/instance"
+"""The label with the release's name that Helm's conventions ask of every object of a chart, pods included."""
+_JOB_NAME: Final = "batch.kubernetes.io/job-name"
+_TEMPLATE_HASH: Final = "pod-template-hash"
+_WORKLOADS: Final = {kind.kind: kind for kind in (DEPLOYMENT, STATEFUL_SET, DAEMON_SET, JOB)}
+
+
+@attrs.frozen
+class PodSelection:
+    """The pods in `namespace` with one label, which belong to `owner`."""
+
+    owner: ObjectRef
+    namespace: str
+    label: str
+    value: str
+
+    @property
+    def selector(self) -> str:
+        """The label selector of a request."""
+        return f"{self.label}={self.value}"
+
+    def holds(self, ref: ObjectRef, manifest: Manifest) -> bool:
+        """Report whether an object is one of these pods."""
+        labels = metadata(manifest).get("labels") or {}
+        return ref.kind == POD and ref.namespace == self.namespace and labels.get(self.label) == self.value
+
+
+def pod_selections(objects: Mapping[ObjectRef, Manifest]) -> Iterator[PodSelection]:
+    """Yield the pods that belong to each HelmRelease and Job among the objects."""
+    for ref, live in objects.items():
+        selection = selection_of(ref, live)
+        if selection is not None:
+            yield selection
+
+
+def selection_of(ref: ObjectRef, live: Manifest) -> PodSelection | None:
+    """Return the pods of a HelmRelease, whose name and place Helm's record says, or of a Job; None for other kinds."""
+    if ref.kind == JOB:
+        return PodSelection(ref, ref.namespace or "", _JOB_NAME, ref.name)
+    if ref.kind != HELM_RELEASE:
+        return None
+    record = get_path(live, "status", "history", 0)
+    name = get_path(record, "name") or get_path(live, "spec", "releaseName") or ref.name
+    namespace = get_path(record, "namespace") or get_path(live, "spec", "targetNamespace") or ref.namespace
+    return PodSelection(ref, str(namespace), HELM_INSTANCE, str(name))
+
+
+def summary_of_pod(pod: Manifest) -> Summary:
+    """Return the summary of a pod. A reason by which a container or the scheduler holds it up is a fault."""
+    summary = summary_of_child(POD, pod)
+    is_held = summary.state is OverviewState.PROGRESSING and summary.reason != "PodNotReady"
+    return attrs.evolve(summary, state=OverviewState.DEGRADED) if is_held else summary
+
+
+def workload_of(pod: Manifest) -> tuple[Kind, str] | None:
+    """Return kind and name of the workload that made a pod; for a ReplicaSet, its Deployment."""
+    owners: Iterable[Manifest] = metadata(pod).get("ownerReferences") or ()
+    owner = next((each for each in owners if get_path(each, "controller") is True), None)
+    kind, name = str(get_path(owner, "kind") or ""), str(get_path(owner, "name") or "")
+    if kind == "ReplicaSet":
+        kind, name = DEPLOYMENT.kind, name.removesuffix(f"-{(metadata(pod).get('labels') or {}).get(_TEMPLATE_HASH)}")
+    return (_WORKLOADS[kind], name) if kind in _WORKLOADS else None
