@@ -33,7 +33,7 @@ class Enforcement:
             await clock.sleep(_EVERY)
 
     async def compare(self) -> None:
-        """Log a warning for each box for which the cluster lacks anything that it did not lack before."""
+        """Log a warning for each box that newly misses something in the cluster."""
         for box in self.boxes:
             if not not_enforced(box, {}):
                 continue

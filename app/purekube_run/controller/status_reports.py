@@ -132,8 +132,8 @@ class StatusReports:
     # --- a status that another field manager holds (RES-4) ----------------------------------------------------------
 
     async def report_conflict(self, key: ObjectRef, result: ReconcileResult) -> None:
-        """Report a field conflict about the status, once for each holder. After a successful write it may be reported
-        again.
+        """Report that another manager holds fields of the status, once for each manager. A successful write allows
+        the next report.
         """
         if not isinstance(result.error, Conflict):
             if result.error is None:

@@ -42,7 +42,7 @@ class Workload(Protocol):
         ...
 
     def counts(self) -> Mapping[str, int]:
-        """Return what else the summary counts, by its name."""
+        """Return the counters that this workload adds to the summary, by their names."""
         ...
 
 
@@ -63,7 +63,7 @@ class Simulation(Generic[W, L]):
     def draw(
         self, seed: int, *, seconds: float, objects: int, replicas: int, faults: Collection[str], shards: int = 1
     ) -> SimulationScript:
-        """Return the script of a seed: objects that live, and faults at their rates."""
+        """Return the script that a seed determines: which objects change when, and which faults occur."""
         random = Random(f"script {seed}")
         acts = sorted(self.lives(random, objects, seconds))
         processes = replicas * shards

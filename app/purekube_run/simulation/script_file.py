@@ -38,12 +38,10 @@ _STEPS: Final = ("acts", "incidents")
 _HEAD: Final = ("format", *(field.name for field in attrs.fields(SimulationScript)), "broken")
 
 
-def script_text(
-    script: SimulationScript, broken: Mapping[str, Any] | None = None, also: Mapping[str, Any] | None = None
-) -> str:
-    """Return the text of a run's file. `broken` says which law the run breaks, `also` of what it is."""
+def script_text(script: SimulationScript, broken: Mapping[str, Any] | None = None) -> str:
+    """Return the text of a run's file. `broken` is the law that the run breaks, as its fields."""
     fields = attrs.asdict(script, filter=lambda field, value: field.name not in _STEPS and value != ())
-    head = {"format": FORMAT, **fields, **(also or {}), **({"broken": broken} if broken else {})}
+    head = {"format": FORMAT, **fields, **({"broken": broken} if broken else {})}
     lines = [f"  {json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
     for name, steps in (("acts", script.acts), ("incidents", script.incidents)):
         rows = ",\n".join("    " + json.dumps(attrs.asdict(step)) for step in steps)

@@ -10,7 +10,7 @@ import anyio
 
 from purekube.apimachinery.errors import OperatorError
 from purekube_http import KubeApiClient, load_config
-from purekube_run.process.command_line import FAILURE, CommandError
+from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import Format
 from vworkspace_app.arguments.signature import Parameter
 
@@ -82,15 +82,12 @@ SITE: Final[ContextVar[CommandContext]] = ContextVar("site")
 """The surroundings of the commands in this context; by default the real cluster and time."""
 
 
-def at_cluster(kubeconfig: Path | None, work: Work[T], *, status: int = FAILURE) -> T:
-    """Run `work` on a connection.
-
-    Raises CommandError with `status` for an error of the cluster, or if there is no cluster.
-    """
+def at_cluster(kubeconfig: Path | None, work: Work[T]) -> T:
+    """Run `work` on a connection. Raises CommandError for an error of the cluster, or if there is no cluster."""
     try:
         return SITE.get(_OUTSIDE).run(kubeconfig, work)
     except OperatorError as error:
-        raise CommandError(error.message, status=status) from error
+        raise CommandError(error.message) from error
 
 
 def now() -> datetime:

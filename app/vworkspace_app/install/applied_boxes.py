@@ -22,7 +22,7 @@ APPLIED_OWN: Final = Access(CONTROLLER_REVISION, ("get", *FOLLOWED, "create", "p
 
 
 def applied_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the roles with which the operator runs applied boxes too; those of each box are printed with it."""
+    """Yield the roles that the operator needs to run applied boxes. `box rbac` prints the roles of each box."""
     name = options.role_name("-boxes")
     yield from cluster_wide(name, APPLIED_EVERYWHERE, options)
     yield from namespace_rbac(name, options.namespace, (APPLIED_OWN,), options)

@@ -4,7 +4,7 @@ The chart's templates print the same for the same values; a test compares both o
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import cache
 from typing import Any, Final
@@ -16,7 +16,7 @@ from purekube.apimachinery.converters import STRICT
 from purekube.apimachinery.fields import camel, schema_field
 from purekube.apimachinery.formats import DNS_LABEL, DNS_SUBDOMAIN, WEB_URL
 from purekube.apimachinery.openapi import object_schema
-from purekube.apimachinery.problems import Problem, ValidationProblems, index, join
+from purekube.apimachinery.problems import Problem, ValidationProblems, path_of
 from purekube.apimachinery.structuring import structure_patiently
 from purekube.controller.shard import MOST_SHARDS
 from vworkspace_app.install.everything import installation, tenant
@@ -346,14 +346,7 @@ def chart_values(given: Any) -> OperatorChartValues:
 
 def _problems(values: Mapping[str, Any]) -> Iterator[Problem]:
     for error in Draft7Validator(values_schema()).iter_errors(values):
-        yield Problem(_path(error.absolute_path), error.message[:_LONGEST_MESSAGE])
-
-
-def _path(steps: Sequence[str | int]) -> str:
-    path = ""
-    for step in steps:
-        path = index(path, step) if isinstance(step, int) else join(path, step)
-    return path
+        yield Problem(path_of(error.absolute_path), error.message[:_LONGEST_MESSAGE])
 
 
 NO_CLUSTER_ID: Final = "is needed without a control plane: what the label app.vworkspace.io/cluster-id says on objects"

@@ -36,7 +36,6 @@ async def serve_webhooks(
     clock: Clock,
     *,
     ready: Callable[[str], None] = lambda url: None,
-    limits: ConnectionLimits = _LIMITS,
     observer: ReviewObserver = UNWATCHED,
     kinds: ServedKinds = NO_KINDS,
     client_names: Collection[str] = (),
@@ -56,7 +55,7 @@ async def serve_webhooks(
     async with anyio.create_task_group() as group:
         group.start_soon(files.follow, clock)
         app = application(settings, observer, clock.monotonic, kinds)
-        await serve(app, listener, limits=limits, tls=files.context(), knows=knows, ready=tell)
+        await serve(app, listener, limits=_LIMITS, tls=files.context(), knows=knows, ready=tell)
 
 
 @asynccontextmanager

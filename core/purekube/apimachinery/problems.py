@@ -86,3 +86,11 @@ def join(path: str, name: str) -> str:
 def index(path: str, position: int) -> str:
     """Return the path of one item of a list."""
     return f"{path}[{position}]"
+
+
+def path_of(steps: Iterable[str | int]) -> str:
+    """Return the path that leads through these fields and items, from the root."""
+    path = ""
+    for step in steps:
+        path = index(path, step) if isinstance(step, int) else join(path, step)
+    return path

@@ -367,7 +367,7 @@ def _removal(state: BoxState) -> Decision:
 
 
 def _orphaned(state: BoxState) -> Decision:
-    """Release the parents from the finalizer of the box, whose controller has stopped before."""
+    """Remove the finalizer of the box from its parents, after its controller has stopped."""
     name = finalizer_named(state.applied.metadata.name)
     held = [parent for parent in state.parents if name in parent.metadata.finalizers]
     if state.observed.serving:

@@ -96,7 +96,7 @@ class RevisedBox:
         return attrs.evolve(decision, annotations={**decision.annotations, BROUGHT_TO: record_of(name, now)})
 
     def _held(self, parent: Parent, name: str, now: datetime) -> Decision:
-        """Leave a parent alone whose revision is not served: by another one it would move outside of the roll-out."""
+        """Change nothing of a parent whose revision is not available: another one would bypass the rollout."""
         message = (
             f"revision {name} of the {self.composite.title} does not compile any more, or rights that it needs are "
             "missing: until it is served, nothing is made, changed or removed"

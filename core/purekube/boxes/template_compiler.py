@@ -34,14 +34,11 @@ _FITTING: Final[Mapping[JsonType, frozenset[str]]] = {
 }
 
 
-def misfits(raw: Any, schema: Schema, path: str = "", filled: Sequence[str] = ()) -> Iterator[Problem]:
-    """Yield a problem for each literal of a template that its schema refuses. Expressions are checked elsewhere.
-
-    `filled` are paths that are filled in later, such as `data.password`.
-    """
+def misfits(raw: Any, schema: Schema, path: str = "") -> Iterator[Problem]:
+    """Yield a problem for each literal of a template that its schema refuses. Expressions are checked elsewhere."""
     match raw:
         case Mapping():
-            yield from _object(raw, schema, path, filled)
+            yield from _object(raw, schema, path)
         case list() | tuple():
             yield from _items(raw, schema, path)
         case str() if OPENING in raw:
@@ -55,7 +52,7 @@ def _takes_texts(schema: Schema) -> bool:
     return schema.type in (JsonType.STRING, JsonType.ANY)
 
 
-def _object(raw: Mapping[str, Any], schema: Schema, path: str, filled: Sequence[str]) -> Iterator[Problem]:
+def _object(raw: Mapping[str, Any], schema: Schema, path: str) -> Iterator[Problem]:
     if schema.type not in (JsonType.OBJECT, JsonType.ANY) or schema.int_or_string:
         yield Problem(path, f"expected {_type_name(schema)}, found an object")
         return
@@ -72,8 +69,7 @@ def _object(raw: Mapping[str, Any], schema: Schema, path: str, filled: Sequence[
         if child is not None:
             yield from misfits(value, child, where)
     if fixed:
-        given = {*raw, *(name.partition(".")[0] for name in filled)}
-        yield from (Problem(join(path, name), "is required") for name in schema.required if name not in given)
+        yield from (Problem(join(path, name), "is required") for name in schema.required if name not in raw)
 
 
 def undefined(name: str, schema: Schema) -> str:

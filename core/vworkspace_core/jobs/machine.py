@@ -115,7 +115,7 @@ def _react(state: AgentState, event: m.JobEvent, now: datetime) -> MachineStep:
 
 
 def _clocks_compared(state: AgentState, ahead: timedelta) -> MachineStep:
-    """Use the difference of the clocks, unless it is too large: the header that shows it is not signed."""
+    """Record how far the clocks differ, unless the difference is too large: the header that shows it is not signed."""
     if abs(ahead) <= LARGEST_SKEW:
         note = LogNote(LogLevel.INFO, "this machine's clock and the control plane's agree again")
         return attrs.evolve(state, skew=ahead, apart=timedelta(0)), ((note,) if state.apart else ())

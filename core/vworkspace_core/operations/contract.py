@@ -134,7 +134,7 @@ class EngineObject:
 
     @property
     def ref(self) -> ObjectRef:
-        """The reference under which it is created."""
+        """The reference of the engine object that is to be created."""
         return ref_of(self.manifest, self.kind)
 
 

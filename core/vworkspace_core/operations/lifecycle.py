@@ -50,10 +50,10 @@ def is_over(operation: Operation, engine: Engine, context: OperationContext) -> 
     return deadline is not None and context.now >= deadline
 
 
-def engine_ref_of(engine_object: EngineObject, uid: str = "") -> EngineRef:
-    """Return the reference to the engine object for the status. Without a uid it only announces the create."""
+def engine_ref_of(engine_object: EngineObject) -> EngineRef:
+    """Return the reference to the engine object for the status. It has no uid yet, because it announces the create."""
     ref = engine_object.ref
-    return EngineRef(ref.kind.api_version, ref.kind.kind, ref.namespace or "", ref.name, uid)
+    return EngineRef(ref.kind.api_version, ref.kind.kind, ref.namespace or "", ref.name, "")
 
 
 def started_status(

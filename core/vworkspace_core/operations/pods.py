@@ -41,11 +41,11 @@ _HANDLERS: Final = ("httpGet", "tcpSocket")
 _MOST_TIMES: Final = 10
 
 
-def job_problems(spec: Any, settings: OperationSettings, path: str = "spec") -> tuple[Problem, ...]:
+def job_problems(spec: Any, settings: OperationSettings) -> tuple[Problem, ...]:
     """Return why a Job with that spec may not start. Its pods, their account and images, and their number
     are checked.
     """
-    return tuple(islice(_job_problems(spec, settings, path), MOST_PROBLEMS))
+    return tuple(islice(_job_problems(spec, settings, "spec"), MOST_PROBLEMS))
 
 
 def _job_problems(spec: Any, settings: OperationSettings, path: str) -> Iterator[Problem]:

@@ -107,10 +107,9 @@ def _ready_at(view: ObjectView) -> datetime:
     return created + timedelta(seconds=view.behaviour.workflow.pending_seconds)
 
 
-def _start_attempt(view: ObjectView, used: tuple[DownstreamRule, ...] = ()) -> _Memory:
-    attempt = begin(view, used, view.behaviour.workflow.step_seconds)
-    used = attempt.used_up(used)
-    return _Memory(attempt, attempt.outcome.steps or _steps_of(view, attempt.outcome), used=used)
+def _start_attempt(view: ObjectView) -> _Memory:
+    attempt = begin(view, (), view.behaviour.workflow.step_seconds)
+    return _Memory(attempt, attempt.outcome.steps or _steps_of(view, attempt.outcome), used=attempt.used_up(()))
 
 
 def _steps_of(view: ObjectView, outcome: DownstreamOutcome) -> tuple[WorkflowStep, ...]:

@@ -171,9 +171,10 @@ def unauthorized() -> ApiFailure:
     return ApiFailure(401, "Unauthorized", "Unauthorized")
 
 
-def method_not_allowed(why: str = "the server does not allow this method on the requested resource") -> ApiFailure:
+def method_not_allowed() -> ApiFailure:
     """Build the 405 for a verb that the resource does not have."""
-    return ApiFailure(405, "MethodNotAllowed", why, details={})
+    message = "the server does not allow this method on the requested resource"
+    return ApiFailure(405, "MethodNotAllowed", message, details={})
 
 
 def unsupported_media_type(accepted: Iterable[str]) -> ApiFailure:

@@ -64,7 +64,7 @@ class Record:
         return copy
 
     def shared(self) -> Mapping[str, Any]:
-        """Return the object to a reader that does not change it."""
+        """Return the object itself, not a copy: the reader must not change it."""
         return decode_shared(self.raw)
 
 

@@ -187,7 +187,7 @@ def list_objects(kind: Kind, namespace: str | None = None) -> PassStep[Sequence[
     return answer
 
 
-def patch_object(ref: ObjectRef, body: Mapping[str, Any], *, uid: str = "", subresource: str = "") -> PassStep[bool]:
+def patch_object(ref: ObjectRef, body: Mapping[str, Any], *, subresource: str = "") -> PassStep[bool]:
     """Patch an object; return whether it existed."""
-    answer: bool = yield SimulatedPatch(ref, uid, body, subresource)
+    answer: bool = yield SimulatedPatch(ref, "", body, subresource)
     return answer

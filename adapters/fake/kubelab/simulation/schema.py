@@ -72,7 +72,7 @@ def enum(*values: str, **rules: Any) -> JsonSchema:
 
 
 def items(schema: JsonSchema) -> JsonSchema:
-    """Return the schema of a list of such values."""
+    """Return the schema of a list whose items have this schema."""
     return {"type": "array", "items": schema}
 
 

@@ -10,7 +10,7 @@ import attrs
 import yaml
 
 from purekube.apimachinery.formats import DNS_LABEL
-from purekube.apimachinery.problems import Place, index, join
+from purekube.apimachinery.problems import Place, path_of
 from purekube.boxes.schemas import CrdVersions, Schemas
 from purekube_convert import ConvertedBox, convert, definition_files
 from purekube_convert.result import BoxPath
@@ -156,20 +156,13 @@ def annotated(box: Mapping[str, Any], notes: Mapping[BoxPath, str], head: str) -
     lines = text.splitlines()
     above: dict[int, list[str]] = {}
     for place, note in notes.items():
-        above.setdefault(places.at(_path(place)).line - 1, []).append(note)
+        above.setdefault(places.at(path_of(place)).line - 1, []).append(note)
     out = [f"# {head}"]
     for number, line in enumerate(lines):
         margin = line[: len(line) - len(line.lstrip(" "))]
         out += [f"{margin}# {note}" for note in above.get(number, ())]
         out.append(line)
     return "\n".join(out) + "\n"
-
-
-def _path(place: BoxPath) -> str:
-    path = ""
-    for step in place:
-        path = join(path, step) if isinstance(step, str) else index(path, step)
-    return path
 
 
 def convert_box(

@@ -83,7 +83,7 @@ def simulate(request: SimulateRequest) -> int:
 
 
 def _check_places(request: SimulateRequest) -> None:
-    """Raise CommandError for a place that cannot be written, before hours of runs are lost on it."""
+    """Raise CommandError for an output path that cannot be written, before hours of runs depend on it."""
     if request.save is None and not request.folder.is_dir():
         raise CommandError(f"--output {plain(str(request.folder))}: is no folder", status=USAGE)
     if request.verdict is not None:

@@ -57,22 +57,23 @@ def _to_network(value: Any) -> Network:
     return network
 
 
-def _of_address(run: Callable[[Address], Any]) -> Callable[[Any], Any]:
-    def asked(value: Any) -> Any:
-        if not isinstance(value, (IPv4Address, IPv6Address)):
+def _method(run: Callable[[Any], Any], *types: type) -> Callable[[Any], Any]:
+    """Return `run` as a function for values of `types`; any other value has no such method."""
+
+    def called(value: Any) -> Any:
+        if not isinstance(value, types):
             raise no_overload()
         return run(value)
 
-    return asked
+    return called
+
+
+def _of_address(run: Callable[[Address], Any]) -> Callable[[Any], Any]:
+    return _method(run, IPv4Address, IPv6Address)
 
 
 def _of_network(run: Callable[[Network], Any]) -> Callable[[Any], Any]:
-    def asked(value: Any) -> Any:
-        if not isinstance(value, Network):
-            raise no_overload()
-        return run(value)
-
-    return asked
+    return _method(run, Network)
 
 
 def _is_canonical(text: Any) -> bool:
@@ -156,17 +157,8 @@ def _url(value: Any) -> Url:
     return url
 
 
-def _of_url(run: Callable[[Url], Any]) -> Callable[[Any], Any]:
-    def asked(value: Any) -> Any:
-        if not isinstance(value, Url):
-            raise no_overload()
-        return run(value)
-
-    return asked
-
-
 def _named(name: str, gives: str, run: Callable[[Url], Any]) -> Any:
-    return function(f"url.{name}() -> {gives}", _of_url(run))
+    return function(f"url.{name}() -> {gives}", _method(run, Url))
 
 
 FUNCTIONS: Final = (

@@ -143,7 +143,7 @@ def _looks_up(operation: Operation, target: ApplicationInstance, settings: Opera
 
 
 def _named_namespaces(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield every namespace that the parameters name, with its path: sources, and the goals of a restore."""
+    """Yield every namespace that the parameters name, with its path: sources, and the targets of a restore."""
     for number, name in enumerate(given.get("includeNamespaces", ())):
         yield index(f"{_PATH}.includeNamespaces", number), name
     mapping = given.get("namespaceMapping", {})
