@@ -1,12 +1,13 @@
 """The pods below a release or a Job, found by label, and the workload to which each belongs (SEE-1, SEE-3)."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import DAEMON_SET, DEPLOYMENT, HELM_RELEASE, JOB, POD, STATEFUL_SET
+from purekube.controller.ownership import controller_of
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of_child
 
 HELM_INSTANCE: Final = "app.kubernetes.io/instance"
@@ -65,8 +66,7 @@ def summary_of_pod(pod: Manifest) -> Summary:
 
 def workload_of(pod: Manifest) -> tuple[Kind, str] | None:
     """Return kind and name of the workload that made a pod; for a ReplicaSet, its Deployment."""
-    owners: Iterable[Manifest] = metadata(pod).get("ownerReferences") or ()
-    owner = next((each for each in owners if get_path(each, "controller") is True), None)
+    owner = controller_of(pod)
     kind, name = str(get_path(owner, "kind") or ""), str(get_path(owner, "name") or "")
     if kind == "ReplicaSet":
         kind, name = DEPLOYMENT.kind, name.removesuffix(f"-{(metadata(pod).get('labels') or {}).get(_TEMPLATE_HASH)}")

@@ -167,9 +167,12 @@ class TraceRecorder:
         if manifest is None:
             return
         uid, generation = str(metadata(manifest).get("uid")), metadata(manifest).get("generation") or 0
+        self._uids[ref] = uid
+        run = self._runs.get(uid)
+        if run is None and self._traced.get(uid, (0, ""))[0] >= generation:
+            return  # most changes are of settled objects
         summary = summary_of(ref.kind, manifest)
         is_settled = summary.state in _SETTLED and get_path(manifest, "status", "observedGeneration") == generation
-        run = self._runs.get(uid)
         if run is not None and run.generation != generation:
             yield from self._end(uid, now, "Superseded")
         if is_settled:
@@ -177,7 +180,6 @@ class TraceRecorder:
             self._traced.setdefault(uid, (generation, self._context(uid, generation, manifest)[0].trace))
         elif self._traced.get(uid, (0, ""))[0] < generation and len(self._runs) < self.most_open:
             self._begin(ref, uid, generation, manifest, now)
-        self._uids[ref] = uid
 
     def _begin(self, ref: ObjectRef, uid: str, generation: int, manifest: Manifest, now: datetime) -> None:
         context, above = self._context(uid, generation, manifest)
