@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from purekube.apimachinery.manifest import Manifest, get_path
-from vworkspace_core.instances.observed_release import ObservedRelease, condition_of, is_observed
+from vworkspace_core.instances.observed_release import ObservedRelease, condition_of, is_observed, message_of
 
 _NONE: Mapping[str, Any] = {}
 
@@ -86,8 +86,14 @@ def is_blamed_on_source(observed: ObservedRelease, ready: Mapping[str, Any]) -> 
         return origin is None or is_observed(origin)
     if is_observed(origin) and get_path(origin, "status", "artifact"):
         return False
-    began = _observed_since(origin)
-    return began is not None and str(ready.get("lastTransitionTime", "")) >= began
+    began, reported = _observed_since(origin), str(ready.get("lastTransitionTime", ""))
+    # Times have whole seconds. Within one, only the words tell: helm-controller repeats the source's own report.
+    return began is not None and (reported > began or (reported == began and _repeats(ready, origin)))
+
+
+def _repeats(ready: Mapping[str, Any], origin: Manifest) -> bool:
+    """Report whether a release's Ready=False repeats what its source reports now (helm-controller: isHelmChartReady)."""
+    return message_of(ready).endswith(message_of(condition_of(origin, "Ready")))
 
 
 def _observed_since(origin: Manifest) -> str | None:

@@ -903,3 +903,20 @@ def test_an_operation_on_a_deleted_instance_asks_nothing_of_its_twin_REC_9() -> 
         machine.submit_a_twin({**PLAIN, "source_type": "oci"}, 0, stays=True)
         machine.people_delete_the_instance(Propagation.BACKGROUND, INSTANCE, 400)
         assert machine.world.condition(TWIN, "Ready") == ("True", "HelmReleaseReady")
+
+
+def test_a_source_that_is_not_ready_is_not_blamed_with_words_about_the_chart_before_REC_5() -> None:
+    """`SEED=2811280001` found it: helm-controller repeats the HelmChart's report on the version wanted before."""
+    slim = {
+        **PLAIN,
+        "version": "6.7.0",
+        "chart": "nextcloud-slim",
+        "integrations": {"ingress": {"enabled": True, "host": "cloud.example"}},
+        "values": {"source": "secretRef", "secretRef": {"name": "values-a", "key": "values.yaml"}},
+    }
+    with life(version="6.5.0", source_type="oci", collects=True, seconds=20) as machine:
+        machine.a_registry_is_going_to_fail(SourceFault.UNAUTHORIZED, None, "6.7.0", 0)
+        machine.submit_anything(slim, 9)
+        machine.people_change_our_fields((HELM, {"spec": {"upgrade": None}}), "team", 9)
+        machine.people_delete(REPOSITORY)
+        machine.an_upgrade_goes_wrong(OutcomeKind.RENDER_ERROR, 1, "6.6.0", None, 90, 2)
