@@ -122,10 +122,12 @@ async def write_downstream(work: ReconcilePass[S, V], decision: Decision) -> boo
         await _patch_source(work, {"finalizers": list(finalizers), **_annotations(decision)}, "add finalizer")
     elif decision.annotations:
         await _patch_source(work, _annotations(decision), "annotate")
-    # Deletes come last, because an object may become needless only once its replacement is applied.
-    await _make(work, decision)
+    # Deletes come last, because an object may become needless only once its replacement is applied. An object whose
+    # patch was refused is not deleted, because the patch prepares the end (a release is resumed to be uninstalled).
+    refused = await _make(work, decision)
     for delete in decision.deletes:
-        await _delete(work, delete)
+        if delete.ref not in refused:
+            await _delete(work, delete)
     if decision.finalizer is Finalizer.REMOVE:
         left = tuple(name for name in work.source.metadata.finalizers if name != work.reconciler.finalizer)
         await _patch_source(work, {"finalizers": list(left)}, "remove finalizer")
@@ -133,8 +135,11 @@ async def write_downstream(work: ReconcilePass[S, V], decision: Decision) -> boo
     return False
 
 
-async def _make(work: ReconcilePass[S, V], decision: Decision) -> None:
-    """Perform patches, applies, then creates; skip each that depends, directly or not, on a refused one."""
+async def _make(work: ReconcilePass[S, V], decision: Decision) -> set[ObjectRef]:
+    """Perform patches, applies, then creates; skip each that depends, directly or not, on a refused one.
+
+    Return the objects whose write was refused or skipped.
+    """
     left_out: set[ObjectRef] = set()
     for patch in decision.patches:
         if not patch.after.isdisjoint(left_out) or not await _patch(work, patch):
@@ -145,6 +150,7 @@ async def _make(work: ReconcilePass[S, V], decision: Decision) -> None:
     for create in decision.creates:
         if not create.after.isdisjoint(left_out) or not await _create(work, create):
             left_out.add(create.ref)
+    return left_out
 
 
 def _annotations(decision: Decision) -> dict[str, Any]:

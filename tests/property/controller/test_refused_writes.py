@@ -105,6 +105,26 @@ def test_each_refused_write_is_one_failure_of_that_object_and_verb_in_the_next_d
         assert [(one.ref, one.verb, one.error) for one in told[1]] == [(ref, verb, error)]
 
 
+@pytest.mark.parametrize("error", REFUSALS, ids=lambda error: error.message)
+def test_an_object_whose_patch_was_refused_is_not_deleted_by_the_same_decision_REC_10(error: OperatorError) -> None:
+    """The patch prepares the end: Flux would skip the uninstall of a release that was not resumed."""
+    api = InProcessKube(ApiServer(now=lambda: NOW))
+    child = run_sync(api.create(BODY, kind=CONFIG_MAP, field_manager="test"))
+    source = Source(ObjectMeta(name=SOURCE.name, namespace="default"))
+    both = Decision(patches=WRITES["patch"]("").patches, deletes=WRITES["delete"](child["metadata"]["uid"]).deletes)
+
+    def decide(_: Source, seen: Snapshot) -> Decision:
+        return Decision() if seen.failures else both
+
+    rules = PassRules(CONFIG_MAP, lambda _: source, decide, "test", "test/finalizer", rounds=1)
+    result = run_sync(
+        run_pass(rules, source, Snapshot(objects={CHILD: child}), refusing(api, "patch", error), Silent())
+    )
+
+    expected = [("delete", CHILD)] if isinstance(error, KindMissing) else []
+    assert list(result.executed) == expected, "only what is not served, and so gone, is deleted"
+
+
 @pytest.mark.parametrize("verb", WRITES)
 def test_what_is_not_refused_is_no_failure(verb: str) -> None:
     told: list[tuple[Failure, ...]] = []

@@ -920,3 +920,13 @@ def test_a_source_that_is_not_ready_is_not_blamed_with_words_about_the_chart_bef
         machine.people_change_our_fields((HELM, {"spec": {"upgrade": None}}), "team", 9)
         machine.people_delete(REPOSITORY)
         machine.an_upgrade_goes_wrong(OutcomeKind.RENDER_ERROR, 1, "6.6.0", None, 90, 2)
+
+
+def test_a_suspended_release_that_may_not_be_resumed_is_not_deleted_yet_REC_10() -> None:
+    """`SEED=2811281003` found it: its delete went ahead, Flux skipped the uninstall, and the application was left."""
+    with life(version="6.5.0", source_type="oci", collects=True) as machine:
+        machine.permissions_are_missing({"helmreleases", "ocirepositories"}, "6.7.0", 1, stays=True)
+        machine.people_suspend_or_resume(True, HELM)
+        machine.people_delete_the_instance(Propagation.BACKGROUND, INSTANCE, 2)
+        assert machine.world.look(HELM) is not None
+        assert "patch" in (machine.world.message(INSTANCE, "Deleting") or "")
