@@ -92,7 +92,7 @@ def is_blamed_on_source(observed: ObservedRelease, ready: Mapping[str, Any]) -> 
 
 
 def _repeats(ready: Mapping[str, Any], origin: Manifest) -> bool:
-    """Report whether a release's Ready=False repeats what its source reports now (helm-controller: isHelmChartReady)."""
+    """Report whether a release's Ready=False repeats its source's report (helm-controller: isHelmChartReady)."""
     return message_of(ready).endswith(message_of(condition_of(origin, "Ready")))
 
 
