@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.errors import Forbidden
 from purekube.apimachinery.manifest import Manifest, ObjectRef, ref_of
 from purekube.apimachinery.resources import HELM_RELEASE, VOLUME_SNAPSHOT_CONTENT
-from purekube.controller.decision import Decision
+from purekube.controller.decision import Decision, Failure, Finalizer, Requeue
 from purekube.controller.ownership import UNRECORDED
 from tests.support.instance_worlds import UID
 from tests.support.operation_worlds import (
@@ -33,6 +34,7 @@ from tools.status_samples import shown_by
 from vworkspace_core.api.application_instance import ReleaseOverride
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
+from vworkspace_core.api.labels import FINALIZER
 from vworkspace_core.api.operation import Operation, Phase
 from vworkspace_core.api.release_override import spec_hash
 from vworkspace_core.api.vocabulary import is_admitted
@@ -566,6 +568,26 @@ def test_the_object_is_locked_until_its_uid_is_recorded_OPS_1() -> None:
     assert create.manifest["metadata"]["finalizers"] == [UNRECORDED]
     assert decision.only_if_current
     assert decision.status is None
+
+
+def test_the_operation_stays_until_the_object_of_its_finished_run_is_unlocked_OPS_11() -> None:
+    """Without our finalizer on the Operation nobody would ever unlock the object: its deletion would hang."""
+    one, created = started("runCommand.job")
+    assert created is not None
+    meta = attrs.evolve(one.metadata, deletion_timestamp="2026-06-01T12:00:00Z", finalizers=(FINALIZER,))
+    done = attrs.evolve(one, metadata=meta, status=attrs.evolve(one.status, phase=Phase.SUCCEEDED))
+    live = as_created(created)
+    live["metadata"]["finalizers"] = [UNRECORDED]
+    refused = Failure(created.ref, "patch", Forbidden("no"))
+
+    first = reconcile_operation(done, observed(objects={created.ref: live}), CONTEXT)
+    later = reconcile_operation(done, observed(objects={created.ref: live}, failures=(refused,)), CONTEXT)
+    unlocked = reconcile_operation(done, observed(objects={created.ref: as_created(created)}), CONTEXT)
+
+    assert [patch.ref for patch in first.patches] == [created.ref]
+    assert first.finalizer is later.finalizer is None
+    assert later.requeue == Requeue.BACKOFF
+    assert unlocked.finalizer is Finalizer.REMOVE
 
 
 def test_progress_is_one_of_three() -> None:
