@@ -59,6 +59,12 @@ def test_every_module_that_is_named_is_there(page: Path) -> None:
     assert [name for name in MODULE.findall(text_of(page)) if name not in MODULES] == []
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name != "decisions"], ids=named)
+def test_no_page_is_longer_than_a_reader_stays(page: Path) -> None:
+    """Decisions are read one at a time."""
+    assert len(text_of(page).split()) <= 2_500
+
+
 def test_the_index_leads_to_every_page_of_docs() -> None:
     linked = {path for path, _ in links(INDEX)}
     in_docs = {page for page in PAGES if page.parent == ROOT / "docs"} - {INDEX}
