@@ -290,6 +290,8 @@ async def test_items_of_built_in_lists_get_the_type_the_server_leaves_out() -> N
         {"items": 7},
         {"metadata": {"resourceVersion": "1"}, "items": []},
         listed(OCI_REPOSITORY),
+        {**listed(HELM_RELEASE), "kind": "HelmRelease"},
+        {**listed(HELM_RELEASE), "kind": 7},
         {**listed(HELM_RELEASE), "metadata": {}},
         {**listed(HELM_RELEASE), "items": {"a": 1}},
         {**listed(HELM_RELEASE), "items": [1]},
@@ -304,6 +306,20 @@ async def test_a_list_that_is_none_is_not_taken_for_an_empty_one(body: Any) -> N
     async with served(reply(body)) as (_, api):
         with pytest.raises(Unavailable, match="something other than the API server answered"):
             await api.list(HELM_RELEASE, namespace="n")
+
+
+async def test_a_list_has_the_name_that_its_definition_gives_it() -> None:
+    """`spec.names.listKind` is free: `WebApp` may be listed as `WebAppCollection`."""
+    page = {**listed(HELM_RELEASE, MANIFEST), "kind": "HelmReleaseCollection"}
+    async with served(reply(page), reply({**page, "items": []})) as (_, api):
+        assert (await api.list(HELM_RELEASE, namespace="n")).items == [MANIFEST]
+        assert (await api.list(HELM_RELEASE, namespace="n")).items == []
+
+
+async def test_a_built_in_list_has_the_name_of_its_kind() -> None:
+    async with served(reply({**listed(CONFIG_MAP), "kind": "SecretList"})) as (_, api):
+        with pytest.raises(Unavailable, match="it says that it is 'v1' 'SecretList'"):
+            await api.list(CONFIG_MAP)
 
 
 ANOTHER: list[Any] = [

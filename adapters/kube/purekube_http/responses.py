@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from purekube.apimachinery.errors import Unavailable
-from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.manifest import Kind, Manifest, get_path
 from purekube.apimachinery.nesting import decode_answer
 from purekube.ports import KubeRequest, KubeVerb
 
@@ -80,7 +80,7 @@ def _list_of(request: KubeRequest, body: bytes) -> dict[str, Any]:
     if request.metadata_only:
         manifest = _replace_list_type(request, manifest)
     items = manifest.get("items") or []
-    if problem := _typed(manifest, request.kind.api_version, f"{request.kind.kind}List"):
+    if problem := _typed_list(request.kind, manifest):
         raise not_the_server(request, problem)
     is_list = isinstance(items, list) and all(isinstance(item, dict) for item in items)
     if not is_list or not get_path(manifest, "metadata", "resourceVersion"):
@@ -156,6 +156,13 @@ def _decoded(request: KubeRequest, body: bytes, *path: str) -> dict[str, Any]:
 def _typed(manifest: Any, api_version: str, kind: str) -> str:
     said = (get_path(manifest, "apiVersion"), get_path(manifest, "kind"))
     return "" if said == (api_version, kind) else f"it says that it is {_shown(said[0])} {_shown(said[1])}"
+
+
+def _typed_list(kind: Kind, manifest: Any) -> str:
+    """Return why an answer is no list of the kind. A custom kind names its list freely (`spec.names.listKind`)."""
+    name = get_path(manifest, "kind")
+    is_free = "." in kind.group and isinstance(name, str) and name != kind.kind
+    return _typed(manifest, kind.api_version, str(name) if is_free else f"{kind.kind}List")
 
 
 def _shown(value: Any) -> str:
