@@ -15,8 +15,10 @@ from tests.e2e.test_box_rights import ROLES, grant_all
 from tests.support.box_site import FACES, NS, QUICK, BoxSite, in_process
 from tests.support.boxes import SPEC as SPEC_SCHEMA
 from tests.support.boxes import box_of, config, crd, secret
+from vworkspace_app.commands.status import list_text
 from vworkspace_app.install.extension_manifests import account_rbac, applied_installation, box_rbac, name_of
 from vworkspace_app.install.roles import RoleOptions, former_roles
+from vworkspace_app.overview.reading import PermittedReader, kinds_of_boxes, read_own_objects
 
 SHOP: Final = box_of(config("settings")).kind
 SPEC: Final[Mapping[str, Any]] = {"image": "r/x:1", "parts": []}
@@ -108,6 +110,13 @@ async def values(site: BoxSite, count: int) -> list[Any]:
     return [await value_of(site, f"shop-{number}") for number in range(count)]
 
 
+async def status_lines(site: BoxSite) -> list[str]:
+    """The lines of `status` that name the box."""
+    kinds = await kinds_of_boxes(PermittedReader(site.admin))
+    shown = await read_own_objects(site.admin, namespace=None, system_namespace="none", boxes=kinds)
+    return [line for line in list_text(shown, None, site.clock.now()).splitlines() if "shops" in line]
+
+
 def played(story: Any) -> None:
     """A story in a world of its own, in which OperatorBoxes are served and run."""
 
@@ -136,6 +145,9 @@ def test_a_parent_that_fails_stops_the_roll_out_and_a_good_definition_goes_on_PH
         message = await until_condition(site, box, "RolledOut", "False", "Stopped")
         assert message.startswith("Shop team/shop-0 failed: ")
         assert "1 of 3 objects" in message
+        row, *_, remedy = await status_lines(site)
+        assert row.split() == ["operatorbox/shops", "Stalled", "0s", "Stopped"]
+        assert remedy == "  -> vworkspace-operator box rollout undo shops"
         await site.clock.sleep(3600)
         assert await values(site, 3) == ["two", "one", "one"]
         assert (await site.condition(ObjectRef(SHOP, NS, "shop-1")))[0] == "True"

@@ -22,12 +22,12 @@ from kubelab.http.serving import kubeconfig
 from kubelab.inprocess import InProcessKube
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
+from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.errors import NotFound, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.boxes.box import Box
 from purekube.boxes.decide import composite_of
-from purekube.boxes.revisions import OPERATOR_BOX
 from purekube.composites.composite import Composite
 from purekube.ports import Clock, KubeApi, PatchType
 from purekube_http import KubeApiClient

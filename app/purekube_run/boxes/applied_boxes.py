@@ -8,7 +8,7 @@ import anyio
 import attrs
 import structlog
 
-from purekube.apimachinery.definitions import BOX_NAME
+from purekube.apimachinery.definitions import BOX_NAME, OPERATOR_BOX
 from purekube.apimachinery.errors import Right
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, ref_of
 from purekube.apimachinery.problems import Place
@@ -23,7 +23,6 @@ from purekube.boxes.read import BoxProblem
 from purekube.boxes.revised import RevisedBox, retired_kinds
 from purekube.boxes.revisions import (
     CONTROLLER_REVISION,
-    OPERATOR_BOX,
     Assignments,
     BroughtTo,
     Revision,

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from purekube.apimachinery import resources as known
+from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.resources import Access
-from purekube.boxes.revisions import CONTROLLER_REVISION, OPERATOR_BOX
+from purekube.boxes.revisions import CONTROLLER_REVISION
 from purekube.composites.rights import FOLLOWED
 from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.install.rbac import cluster_wide, namespace_rbac

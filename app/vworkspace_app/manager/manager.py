@@ -218,7 +218,7 @@ class Manager:
             agent,
             self._election.leases,
             self._settings.shard,
-            self._controllers.own_informers,
+            tuple(informer for manager in self._managers for informer in manager.own_informers),
             self._extensions.composites,
             self._extensions.python,
             self._api,

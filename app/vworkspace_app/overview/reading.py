@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from purekube.apimachinery.definitions import BOX_NAME, CONTROLLER_NAME
+from purekube.apimachinery.definitions import BOX_NAME, CONTROLLER_NAME, OPERATOR_BOX
 from purekube.apimachinery.errors import Forbidden
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.names import bounded_name
@@ -265,12 +265,14 @@ async def boxes_of(api: KubeApi, files: Sequence[str]) -> "list[Box]":
 
 
 async def kinds_of_boxes(reader: PermittedReader) -> tuple[Kind, ...]:
-    """Return the kinds whose CRD carries the label of a box or a controller.
+    """Return the kinds whose CRD carries the label of a box or a controller, and the kind of applied boxes.
 
     `box init`, `box manifests --crds-only` and `controllers crds` put the label there.
     """
+    applied = await reader.one(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, OPERATOR_BOX.crd_name))
     labels = (BOX_NAME, CONTROLLER_NAME)
-    return _kinds([each for label in labels for each in await reader.all(CUSTOM_RESOURCE_DEFINITION, selector=label)])
+    found = [each for label in labels for each in await reader.all(CUSTOM_RESOURCE_DEFINITION, selector=label)]
+    return _kinds([*([] if applied is None else [applied]), *found])
 
 
 async def kinds_by_word(reader: PermittedReader, word: str) -> Mapping[str, Kind]:

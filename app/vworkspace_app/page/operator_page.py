@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 import attrs
 
+from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.manifest import Kind, Manifest, metadata, ref_of
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, POD
 from purekube.apimachinery.secret_material import safe
@@ -219,6 +220,10 @@ async def _cached(components: Components, resource: str, namespace: str | None, 
     for kind in OWN_KINDS:
         if kind.crd_name == resource and components.informers.find(kind) is not None:
             return await of_own_kind(components.informers, kind, namespace, name)
+    for runner in components.further:
+        if runner.kind == OPERATOR_BOX and runner.kind.crd_name == resource:
+            manifest = runner.store.get(None, name)
+            return None if manifest is None else CachedObject(OPERATOR_BOX, manifest)
     for reconciler in components.composites:
         if reconciler.composite.kind.crd_name == resource:
             return of_composite(reconciler, namespace, name)

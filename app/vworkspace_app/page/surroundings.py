@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 import anyio.lowlevel
 import attrs
 
+from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE
@@ -147,8 +148,9 @@ async def of_controller(passes: ControllerPasses, namespace: str | None, name: s
 
 
 def list_informers(components: Components) -> Iterator[InformerRunner]:
-    """Return the informers of the kinds in the list: our own, and those whose status a controller here writes."""
+    """Return the informers of the kinds in the list: our own, applied boxes, and those whose status is written here."""
     found = [components.informers.find(kind) for kind in OWN_KINDS]
+    found += [runner for runner in components.further if runner.kind == OPERATOR_BOX]
     found += [composite.informers.find(composite.composite.kind) for composite in components.composites]
     found += [
         controller.watches.own

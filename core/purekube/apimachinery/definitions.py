@@ -11,6 +11,8 @@ from purekube.apimachinery.manifest import Kind, Manifest, get_path
 BOX_DOMAIN: Final = "box.vworkspace.io"
 BOX_NAME: Final = f"{BOX_DOMAIN}/name"
 """Label of a CRD and of every child: the box that it belongs to."""
+OPERATOR_BOX: Final = Kind(BOX_DOMAIN, "v1alpha1", "OperatorBox", "operatorboxes", namespaced=False)
+"""The kind of a box, in a file or as an object of the cluster."""
 CONTROLLER_DOMAIN: Final = "controller.vworkspace.io"
 CONTROLLER_NAME: Final = f"{CONTROLLER_DOMAIN}/name"
 """Label of a CRD and of every child: the controller that it belongs to."""

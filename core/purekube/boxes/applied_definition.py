@@ -5,12 +5,11 @@ from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery.definitions import AGE, Column, Definition, condition_path
+from purekube.apimachinery.definitions import AGE, OPERATOR_BOX, Column, Definition, condition_path
 from purekube.apimachinery.fields import conditions_field, observed_generation_field, schema_field
 from purekube.apimachinery.meta import Condition
 from purekube.apimachinery.openapi import object_schema
 from purekube.boxes.model import BoxSpec, OperatorBox
-from purekube.boxes.revisions import OPERATOR_BOX
 
 _FREE: Final = "x-kubernetes-preserve-unknown-fields"
 

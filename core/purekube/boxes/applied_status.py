@@ -6,12 +6,13 @@ from typing import Any, Final, assert_never
 import attrs
 
 from purekube.apimachinery.conditions import DesiredCondition
+from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.timestamps import format_time, time_or_none
 from purekube.boxes.applied import ACCEPTED, PERMITTED, ROLLED_OUT, SERVING, BoxPhase, BoxState, decide_applied
 from purekube.boxes.judgement import Foresight
-from purekube.boxes.revisions import OPERATOR_BOX, PIN
+from purekube.boxes.revisions import PIN
 from purekube.boxes.rollout import Health, Member, RolloutPhase
 from purekube.boxes.rollout_policy import DeletionPolicy
 from purekube.controller.decision import Decision, Requeue
@@ -165,7 +166,7 @@ def _rolled_out(state: BoxState) -> DesiredCondition:
     if undone and not step.moves:
         message = (
             f"{state.applied.revision} was undone, since an object failed: {undone}. Objects are at {state.target}. "
-            f"Change the box, or try again: vworkspace-operator box rollout resume {state.applied.metadata.name}"
+            f"Change the box, or try again: {_rollout('resume', state)}"
         )
         return DesiredCondition(ROLLED_OUT, _FALSE, "Undone", message)
     moved = f"{counts.moved} of {_objects(counts.total)} at {state.target}, {counts.ready} of them Ready"
@@ -173,15 +174,23 @@ def _rolled_out(state: BoxState) -> DesiredCondition:
         case RolloutPhase.COMPLETE:
             return DesiredCondition(ROLLED_OUT, _TRUE, step.phase, f"{_objects(counts.total)} at {state.target}")
         case RolloutPhase.STOPPED:
-            return DesiredCondition(ROLLED_OUT, _FALSE, step.phase, f"{_named(step.failed)}; {moved}")
+            message = f"{_named(step.failed)}; {moved}. Mend it or the box, or go back: {_rollout('undo', state)}"
+            return DesiredCondition(ROLLED_OUT, _FALSE, step.phase, message)
         case RolloutPhase.JUDGING:
             return DesiredCondition(ROLLED_OUT, _FALSE, step.phase, f"{_judging(state)}; {moved}")
         case RolloutPhase.REFUSED:
             return DesiredCondition(ROLLED_OUT, _FALSE, step.phase, f"{_refused(state)}; {moved}")
-        case RolloutPhase.PAUSED | RolloutPhase.GATED | RolloutPhase.PROGRESSING:
+        case RolloutPhase.PAUSED:
+            message = f"{moved}. To go on: {_rollout('resume', state)}"
+            return DesiredCondition(ROLLED_OUT, _FALSE, step.phase, message)
+        case RolloutPhase.GATED | RolloutPhase.PROGRESSING:
             return DesiredCondition(ROLLED_OUT, _FALSE, step.phase, moved)
         case _:
             assert_never(step.phase)
+
+
+def _rollout(action: str, state: BoxState) -> str:
+    return f"vworkspace-operator box rollout {action} {state.applied.metadata.name}"
 
 
 def _named(failed: tuple[Member, ...]) -> str:

@@ -10,14 +10,15 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 import attrs
 
+from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.fields import schema_field
 from purekube.apimachinery.formats import DNS_LABEL, GO_DURATION, IDENTIFIER
 from purekube.apimachinery.problems import ValidationProblems
 from purekube.boxes.rollout_policy import BoxRollout, DeletionPolicy
 from purekube.boxes.when_conditions import AFTER, OPERATORS, WhenCondition, read_when_condition
 
-API_VERSION: Final = "box.vworkspace.io/v1alpha1"
-KIND: Final = "OperatorBox"
+API_VERSION: Final = OPERATOR_BOX.api_version
+KIND: Final = OPERATOR_BOX.kind
 
 _LONGEST_NAME: Final = 40
 """The most characters of a box's name: it is a part of label values and of the field manager."""

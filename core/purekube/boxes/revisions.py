@@ -10,15 +10,13 @@ from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery.definitions import BOX_DOMAIN, BOX_NAME
+from purekube.apimachinery.definitions import BOX_DOMAIN, BOX_NAME, OPERATOR_BOX
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, metadata
 from purekube.apimachinery.meta import ObjectMeta
 from purekube.apimachinery.timestamps import format_time, time_or_none
-from purekube.boxes.model import API_VERSION, KIND
 from purekube.controller.decision import MergePatch
 
 CONTROLLER_REVISION: Final = Kind("apps", "v1", "ControllerRevision", "controllerrevisions")
-OPERATOR_BOX: Final = Kind(BOX_DOMAIN, API_VERSION.rpartition("/")[2], KIND, "operatorboxes", namespaced=False)
 
 PIN: Final = f"{BOX_DOMAIN}/revision"
 """Annotation of a parent by its owner: the revision that it keeps."""

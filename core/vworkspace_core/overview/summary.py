@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from purekube.apimachinery.definitions import text_at
+from purekube.apimachinery.definitions import OPERATOR_BOX, text_at
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.timestamps import time_or_none
 from purekube.readiness import State, readiness
@@ -170,7 +170,27 @@ _OF_CLUSTERS: Final[Sequence[Rule]] = (
     (_C.CONTROLLERS_HEALTHY, "True", OverviewState.READY),
 )
 
-_RULES: Final[Mapping[Kind, Sequence[Rule]]] = {OPERATION: _in_order(OPERATION), CLUSTER: _OF_CLUSTERS}
+_OF_BOXES: Final[Sequence[Rule]] = (
+    ("Accepted", "False", OverviewState.STALLED),
+    ("Permitted", "False", OverviewState.STALLED),
+    ("Serving", "False", OverviewState.PROGRESSING),
+    ("RolledOut", "False", OverviewState.PROGRESSING),
+    ("RolledOut", "True", OverviewState.READY),
+)
+_OF_ROLLOUTS: Final[Mapping[str, OverviewState]] = {
+    "Stopped": OverviewState.STALLED,
+    "Refused": OverviewState.STALLED,
+    "Undone": OverviewState.DEGRADED,
+    "Paused": OverviewState.SUSPENDED,
+    "Gated": OverviewState.WAITING,
+}
+"""The state that a reason of RolledOut=False means if it is not progress; `RolloutPhase` is too slow to import, too."""
+
+_RULES: Final[Mapping[Kind, Sequence[Rule]]] = {
+    OPERATION: _in_order(OPERATION),
+    CLUSTER: _OF_CLUSTERS,
+    OPERATOR_BOX: _OF_BOXES,
+}
 
 _OF_READINESS: Final[Mapping[State, OverviewState]] = {
     State.READY: OverviewState.READY,
@@ -189,7 +209,10 @@ def summary_of(kind: Kind, manifest: Manifest) -> Summary:
         if get_path(condition, "status") == status and get_path(condition, "reason") != ClusterReason.NO_AGENT:
             if type_ == _I.RECONCILING and _waits(kind, manifest):
                 type_, state, condition = _I.READY, OverviewState.WAITING, _condition(manifest, _I.READY)
-            summary = Summary(ref, state, *_reason_and_message(condition), since=_since(condition))
+            reason, message = _reason_and_message(condition)
+            if kind == OPERATOR_BOX and type_ == "RolledOut":
+                state = _OF_ROLLOUTS.get(reason, state)
+            summary = Summary(ref, state, reason, message, since=_since(condition))
             help_ = help_for(kind, manifest, type_, summary.reason, summary.message)
             helped = attrs.evolve(summary, remedies=help_.remedies, advice=help_.advice, is_helpable=help_.needs_person)
             return _with_cells(_newer(helped, overlooked), manifest)

@@ -11,13 +11,14 @@ from kubelab.flux.crds import flux_crds
 from kubelab.inprocess import InProcessKube
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
+from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, RBAC_KINDS
 from purekube.boxes.applied_definition import applied_box_definition
 from purekube.boxes.box import Box
 from purekube.boxes.decide import composite_of
 from purekube.boxes.labels import child_kinds
-from purekube.boxes.revisions import CONTROLLER_REVISION, OPERATOR_BOX
+from purekube.boxes.revisions import CONTROLLER_REVISION
 from purekube.controller.shard import WHOLE, Shard
 from purekube_run.simulation.cluster import condition_of
 from tests.app.manager.test_standby import CLUSTER, instance
@@ -32,9 +33,12 @@ from vworkspace_app.install.roles import RoleOptions
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.observability import LatestStats, Metrics, MetricsTelemetry, ProcessStats
+from vworkspace_app.page.surroundings import list_informers
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.instances.context import Settings
+from vworkspace_core.overview.object_list import row_of
+from vworkspace_core.overview.summary import OverviewState
 
 
 async def cluster(clock: VirtualClock, box: Box) -> tuple[ApiServer, InProcessKube, InProcessKube]:
@@ -180,6 +184,10 @@ def test_the_operator_runs_applied_boxes_with_the_roles_that_are_printed_for_it_
                 assert await admin.get(ObjectRef(DEPLOYMENT, namespace, "web"))
             assert len((await admin.list(CONTROLLER_REVISION, namespace=SYSTEM)).items) == 1
             assert {"operatorbox", "box-webapp", "applicationinstance"} <= set(manager.worker_pools)
+            listed = {runner.kind: runner for runner in list_informers(manager.components)}
+            raw = listed[OPERATOR_BOX].store.get(None, webapp.name)
+            assert raw is not None
+            assert row_of(OPERATOR_BOX, raw).state is OverviewState.PROGRESSING, "nothing runs the pods of its objects"
             group.cancel_scope.cancel()
 
     run(main)

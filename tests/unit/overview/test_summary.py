@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import HELM_RELEASE
 from purekube.graph import GraphReason
@@ -19,6 +20,7 @@ MANIFESTS = {
     OPERATION: operation_manifest(),
     CLUSTER: cluster_manifest(),
     SHOP: SHOP.manifest("corner", "team"),
+    OPERATOR_BOX: OPERATOR_BOX.manifest("shops"),
 }
 
 
@@ -35,6 +37,13 @@ READY = condition("Ready", "True", "HelmReleaseReady")
 @pytest.mark.parametrize(
     ("kind", "conditions", "state", "reason"),
     [
+        (OPERATOR_BOX, (condition("Accepted", "False", "Invalid"),), OverviewState.STALLED, "Invalid"),
+        (OPERATOR_BOX, (condition("Serving", "False", "Starting"),), OverviewState.PROGRESSING, "Starting"),
+        (OPERATOR_BOX, (condition("RolledOut", "True", "Complete"),), OverviewState.READY, "Complete"),
+        (OPERATOR_BOX, (condition("RolledOut", "False", "Judging"),), OverviewState.PROGRESSING, "Judging"),
+        (OPERATOR_BOX, (condition("RolledOut", "False", "Refused"),), OverviewState.STALLED, "Refused"),
+        (OPERATOR_BOX, (condition("RolledOut", "False", "Paused"),), OverviewState.SUSPENDED, "Paused"),
+        (OPERATOR_BOX, (condition("RolledOut", "False", "Undone"),), OverviewState.DEGRADED, "Undone"),
         (APPLICATION_INSTANCE, (), OverviewState.UNSEEN, ""),
         (APPLICATION_INSTANCE, (READY,), OverviewState.READY, "HelmReleaseReady"),
         (

@@ -5,12 +5,12 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, assert_never
 
 import attrs
 
-from purekube.apimachinery.definitions import BOX_NAME
+from purekube.apimachinery.definitions import BOX_NAME, OPERATOR_BOX
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.boxes.applied import CONDITIONS, ROLLED_OUT, AppliedBox
-from purekube.boxes.revisions import CONTROLLER_REVISION, OPERATOR_BOX, Revision, definition_of, read_revisions
+from purekube.boxes.revisions import CONTROLLER_REVISION, Revision, definition_of, read_revisions
 from purekube.ports import KubeApi, PatchType
 from purekube_run.controller.lookups import all_of
 from purekube_run.process.command_line import FAILURE, CommandError
