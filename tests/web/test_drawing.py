@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vworkspace_app.page.drawing import FRAME, NARROW, Drawing, drawings_of, tip_of
+from vworkspace_app.page.drawing import FRAME, NARROW, Drawing, drawings_of, graph_part, tip_of
 from vworkspace_app.page.lanes import lanes_part
 from vworkspace_core.overview.lanes import RANGES, Bar, Lane, LaneQuery, lane_view
 from vworkspace_core.overview.object_graph import ObjectGraph, ObjectGraphEdge, ObjectGraphNode, _laid_out
@@ -78,6 +78,23 @@ def test_the_reason_of_a_node_and_of_an_edge_is_told_in_a_sentence_SEE_3() -> No
     after = ObjectGraphNode("c", "Ingress", "i", "Waiting", Severity.WAITING)
     wide, _ = drawings_of(_laid_out([bad, after], [ObjectGraphEdge("a", "c", is_open=False)]))
     assert wide.lines[0].tip.startswith("Ingress i comes after Service s, which is not ready · Service s · Held Gate")
+
+
+def test_the_sentence_of_a_graph_is_about_the_cause_and_not_what_it_comes_from_SEE_3() -> None:
+    """Of objects that are equally bad the lowest one that waits for nothing: a pod, before its release and instance."""
+
+    def node(name: str, severity: Severity, *waits_for: str) -> ObjectGraphNode:
+        return ObjectGraphNode(name, "Kind", name, "State", severity, waits_for=waits_for)
+
+    def sentence(*nodes: ObjectGraphNode) -> str:
+        edges = [ObjectGraphEdge(a.id, b.id) for a, b in pairwise(nodes)]
+        return str(graph_part(_laid_out(nodes, edges)).context["tip"])
+
+    bad, waiting, good = Severity.BAD, Severity.WAITING, Severity.GOOD
+    assert sentence(node("app", bad), node("release", waiting), node("pod", bad)).startswith("Kind pod ")
+    assert sentence(node("app", bad), node("release", waiting), node("pod", good)).startswith("Kind app ")
+    assert sentence(node("app", waiting), node("a", waiting), node("b", waiting, "a")).startswith("Kind a ")
+    assert sentence(node("app", good), node("pod", good)) == "Nothing is in the way of these objects."
 
 
 @given(st.lists(st.floats(0, 50_000), min_size=2, max_size=6), st.sampled_from([*RANGES]))

@@ -209,7 +209,7 @@ def _elbow(source: PlacedNode, target: PlacedNode) -> str:
 def graph_part(object_graph: ObjectGraph, linked: Set[Kind] = frozenset(), remark: str = "") -> ScreenPart:
     """Return the part of a screen that shows a graph. Objects of the `linked` kinds have pages."""
     wide, narrow = drawings_of(object_graph)
-    worst = min(object_graph.nodes, key=lambda node: urgency(node.severity), default=None)
+    worst = min(object_graph.nodes, key=_distance_to_cause, default=None)
     is_well = worst is None or urgency(worst.severity) > urgency(Severity.MOVING)
     numbers = {node.id: number for number, node in enumerate(walk(object_graph))}
     filled = {"object_graph": object_graph, "wide": wide, "narrow": narrow, "linked": linked, "numbers": numbers}
@@ -217,6 +217,11 @@ def graph_part(object_graph: ObjectGraph, linked: Set[Kind] = frozenset(), remar
     return ScreenPart(
         "graph", "object_graph.html", {**filled, "tip": _WELL if is_well or worst is None else tip_of(worst)}
     )
+
+
+def _distance_to_cause(node: ObjectGraphNode) -> tuple[int, bool, int]:
+    """Return a key for the worst node; of several, the lowest that waits for no other: a pod before its release."""
+    return urgency(node.severity), bool(node.waits_for), -node.column
 
 
 _TABS: Final = (Tab("trace", "Trace", ""),)

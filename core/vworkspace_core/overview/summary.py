@@ -22,6 +22,7 @@ from vworkspace_core.api.reasons import (
     InstanceConditionType,
     OperationConditionType,
 )
+from vworkspace_core.instances.retry import COUNTED_FAILURES
 from vworkspace_core.overview.remedy import commands_in, help_for
 
 
@@ -259,7 +260,7 @@ def summary_of_child(kind: Kind, manifest: Manifest) -> Summary:
     said = _condition(manifest, "Ready")
     if answer.reason == OverviewState.SUSPENDED:
         state = OverviewState.SUSPENDED
-    elif state is OverviewState.PROGRESSING and _failed_at_its_generation(said, manifest):
+    elif state is OverviewState.PROGRESSING and (_failed_at_its_generation(said, manifest) or _is_retried(manifest)):
         state = OverviewState.NOT_READY
     since = _since(said)
     return Summary(ref_of(manifest, kind), state, answer.reason, answer.message, since)
@@ -270,6 +271,13 @@ def _failed_at_its_generation(ready: Manifest | None, manifest: Manifest) -> boo
     generation = get_path(manifest, "metadata", "generation")
     is_of_now = generation is not None and get_path(ready, "observedGeneration") == generation
     return is_of_now and get_path(ready, "status") == "False"
+
+
+def _is_retried(manifest: Manifest) -> bool:
+    """Report whether Flux tries a release again: Ready is Unknown meanwhile, and only its counts tell of failures."""
+    status, generation = get_path(manifest, "status"), get_path(manifest, "metadata", "generation")
+    is_of_now = generation is not None and get_path(status, "lastAttemptedGeneration") == generation
+    return is_of_now and any(get_path(status, field) for field in COUNTED_FAILURES)
 
 
 def _newer(summary: Summary, overlooked: str) -> Summary:

@@ -242,6 +242,27 @@ def test_a_child_stands_as_the_readiness_of_its_kind_says_PH_1() -> None:
     assert summary_of_child(HELM_RELEASE, going).state is OverviewState.DELETING
 
 
+@pytest.mark.parametrize(
+    ("generation", "failures", "state"),
+    [
+        (2, 3, OverviewState.NOT_READY),
+        (2, 0, OverviewState.PROGRESSING),
+        (1, 3, OverviewState.PROGRESSING),
+        (None, 3, OverviewState.PROGRESSING),
+    ],
+    ids=["retried", "first try", "failed before the change", "of an older Flux"],
+)
+def test_a_release_that_failed_and_is_retried_is_not_ready_while_flux_tries_SEE_3(
+    generation: int | None, failures: int, state: OverviewState
+) -> None:
+    """Flux replaces Ready=False by Unknown during each try, and counts the failures of the generation beside it."""
+    release = HELM_RELEASE.manifest("a", "n")
+    release["metadata"]["generation"] = 2
+    trying = condition("Ready", "Unknown", "Progressing", message="Running 'upgrade' action with timeout of 5m0s")
+    counted = {"failures": failures, "lastAttemptedGeneration": generation, "conditions": [trying]}
+    assert summary_of_child(HELM_RELEASE, {**release, "status": counted}).state is state
+
+
 @pytest.mark.parametrize(("value", "overwrite"), [(None, ""), ("me", " --overwrite")])
 def test_an_object_without_our_label_waits_for_a_label_and_the_command_sets_it_RES_5(
     value: str | None, overwrite: str
