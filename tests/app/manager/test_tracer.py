@@ -1,7 +1,10 @@
 """SEE-7: one trace from a job to Ready, which a collector in this process takes as OTLP; work never waits for it."""
 
 import base64
+import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from types import FrameType
 from typing import Any
 
 import anyio
@@ -14,6 +17,7 @@ from kubelab.flux import FluxBehaviour
 from purekube.apimachinery.errors import Invalid, Unavailable
 from tests.support.e2e_world import AGENT_TOKEN, CLUSTER, INSTANCE, LATER, NAME, OWN_NS, QUICK, World, instance
 from tests.support.servers import START, simulate
+from vworkspace_app.manager import tracer
 from vworkspace_app.manager.agent import AgentOptions
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
@@ -21,6 +25,7 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY, TRACEPARENT
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.jobs.store import KubeJobStore
+from vworkspace_core.overview import traces
 from vworkspace_fake.controlplane import InProcessControlPlane
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -69,8 +74,10 @@ def _base64(text: str) -> str:
 Story = Callable[[World, Collector], Awaitable[None]]
 
 
-def traced(story: Story, collector: Collector | None = None, behaviour: FluxBehaviour = QUICK) -> Collector:
-    """Run a story with an operator that sends spans to the collector."""
+def traced(
+    story: Story, collector: Collector | None = None, behaviour: FluxBehaviour = QUICK, *, is_on: bool = True
+) -> Collector:
+    """Run a story with an operator that sends spans to the collector if tracing `is_on`."""
     into = collector or Collector()
 
     async def main() -> None:
@@ -83,7 +90,7 @@ def traced(story: Story, collector: Collector | None = None, behaviour: FluxBeha
             clock,
             OperatorSettings(Settings(cluster_id=CLUSTER), identity="e2e", version="1.2.3"),
             agent=AgentOptions(InProcessControlPlane(world.control, AGENT_TOKEN), store),
-            collector=into,
+            collector=into if is_on else None,
             random=lambda: 0.5,
         )
         async with anyio.create_task_group() as group:
@@ -117,6 +124,31 @@ def test_a_job_is_one_trace_until_its_result_is_accepted() -> None:
     about = {each.key: each.value.string_value for each in job.attributes}
     assert about["k8s.object.name"] == NAME
     assert about["vworkspace.outcome"] == "succeeded"
+
+
+def calls_by_module(run: Callable[[], object]) -> Counter[str]:
+    """Count the calls of Python functions by module, which no load changes."""
+    counted = Counter[str]()
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            counted[frame.f_globals.get("__name__", "")] += 1
+
+    sys.setprofile(count)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return counted
+
+
+def test_without_the_setting_no_function_of_the_tracer_is_called_SEE_7() -> None:
+    off = calls_by_module(lambda: traced(from_job_to_ready, is_on=False))
+    on = calls_by_module(lambda: traced(from_job_to_ready))
+    of_traces = (tracer.__name__, traces.__name__)
+
+    assert [off[module] for module in of_traces] == [0, 0]
+    assert all(on[module] > 10 for module in of_traces)
 
 
 def test_a_span_lies_within_the_one_above_it_and_passes_name_their_writes() -> None:
