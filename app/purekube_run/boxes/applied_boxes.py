@@ -73,7 +73,7 @@ _log = structlog.get_logger("operator")
 
 @attrs.define(eq=False)
 class ServedBox:
-    """A box whose parents are reconciled. `assignments` say which revision each of them has."""
+    """A box whose parents are reconciled. `assignments` map each parent to its revision of the box."""
 
     revisions: tuple[str, ...]
     reconciler: CompositeReconciler
@@ -88,7 +88,7 @@ class ServedBox:
 
     @property
     def obstacle(self) -> str:
-        """The reason why it does not work yet; "" once every cache is full."""
+        """The reason why the parents are not reconciled yet; "" once every cache is full."""
         if any(informer.missing for informer in self.reconciler.parents):
             return f"the API server does not serve {self.kind.crd_name} yet"
         caches = (self.reconciler.informers, self.reconciler.externals, self.reconciler.shared)
@@ -111,7 +111,7 @@ class _Caches(Informers):
 
 @attrs.frozen
 class AppliedInstallation:
-    """The options by which `box rbac` prints roles for a process of applied boxes, and the command for its own ones."""
+    """The command lines that grant rights: to a process of applied boxes itself, and to the boxes that it runs."""
 
     account: str = "--service-account vworkspace-boxes"
     command: str = "vworkspace-operator box manifests --applied"
@@ -207,7 +207,7 @@ class AppliedBoxes:
         await anyio.sleep_forever()
 
     def _keys_of_definition(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the boxes whose definitions were compiled with a CRD that changed, and forget these."""
+        """Yield the boxes whose definitions read a CRD that changed, and drop their compiled definitions."""
         for name, loaded in self._definitions.items():
             if any(change.ref.name in definition.crds for definition in loaded.values()):
                 loaded.clear()
@@ -222,7 +222,7 @@ class AppliedBoxes:
         return decide_with_status(self._state(applied, observed))
 
     async def _observe(self, key: ObjectRef, applied: AppliedBox, stored: StoredObject) -> BoxSnapshot:
-        """Return what is known of a box, after loading or unloading the controller of its parents."""
+        """Return the snapshot of a box, after loading or unloading the controller of its parents."""
         stored_revisions = self.caches.store(CONTROLLER_REVISION, self._namespace).indexed(_BY_BOX, key.name)
         history = read_revisions(stored_revisions)
         loaded = await self._loaded(key.name, applied.spec)
@@ -253,7 +253,7 @@ class AppliedBoxes:
         return attrs.evolve(observed, judgement=judgement)
 
     def _owner(self, name: str, definition: Mapping[str, Any]) -> tuple[BoxProblem, ...]:
-        """Return the problem that the kind of a definition is another box's, if it is."""
+        """Return a problem if another box already reconciles the kind of a definition; otherwise none."""
         crd = crd_name_of(definition)
         accepted = self.caches.store(CONTROLLER_REVISION, self._namespace).indexed(_BY_CRD, crd)
         boxes = {name for _, name in self.caches.store(OPERATOR_BOX).names()}
@@ -306,7 +306,7 @@ class AppliedBoxes:
         return told_of(name, self._installed.account, lacking, retired)
 
     async def _lacking(self, name: str, access: CompositeAccess) -> tuple[Right, ...]:
-        """Return the missing ones of these rights of a box; if it had them all once, they are not reviewed again."""
+        """Return the rights of a box that are missing. Rights that were all granted once are not reviewed again."""
         if (name, access) in self._granted:
             return ()
         lacking = await lacking_rights(self._api, access, self._options.namespaces)
@@ -339,7 +339,9 @@ class AppliedBoxes:
     # --- serving ------------------------------------------------------------------------------------------------------
 
     async def _serve(self, name: str, history: Sequence[Revision]) -> str:
-        """Reconcile the parents by every revision that compiles and is permitted; return what is in the way."""
+        """Reconcile the parents by every revision that compiles and is permitted; return the reason why they cannot be,
+        or "".
+        """
         boxes = {
             revision.name: loaded.box
             for revision in history

@@ -38,7 +38,9 @@ _AT_ONCE: Final = 8
 
 @attrs.frozen(eq=False)
 class LoadedDefinition:
-    """One definition of an applied box. `crds` are the names of the CRDs that it was compiled with, or lacked."""
+    """One definition of an applied box. `crds` are the names of the CRDs that it was compiled with, or that were
+    missing.
+    """
 
     box: Box | None
     problems: tuple[BoxProblem, ...] = ()
@@ -65,7 +67,7 @@ async def load_definition(api: KubeApi, name: str, spec: Mapping[str, Any]) -> L
 
 
 def _examined(model: OperatorBox, installed: Sequence[CrdVersions]) -> LoadedBox:
-    """Examine a box whose CRD it brings, or names among those installed."""
+    """Check a box whose CRD is part of its definition, or is one of the installed ones."""
     source, problem = model.spec.crd, ""
     own: CrdVersions | None = None
     try:
@@ -170,8 +172,8 @@ async def _allowed(api: KubeApi, right: Right, on: Access) -> bool:
 def told_of(name: str, account: str, lacking: Sequence[Right], retired: Iterable[Kind] = ()) -> str:
     """Return the message about missing rights, with the command that prints the role; "" if none is missing.
 
-    `account` are the options of the command that name who lacks them. `retired` are the kinds, which the box no longer
-    has, to which the rights belong.
+    `account` are the command's options for the account that lacks the rights. `retired` are the kinds of these rights
+    if the box no longer has them.
     """
     if not lacking:
         return ""

@@ -47,7 +47,9 @@ class MarkedDocument:
     places: YamlPlaces = attrs.field(repr=False)
 
     def at(self, path: str, offset: int | None = None) -> Place:
-        """Return the place of a field, or of a character of its text; of the field around it if it is missing."""
+        """Return the place of a field, or of the character at `offset` in its text. A missing field has the place of
+        its parent.
+        """
         return self.places.at(path, offset)
 
 

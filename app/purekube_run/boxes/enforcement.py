@@ -1,4 +1,4 @@
-"""A warning whenever the CRD of a cluster lacks rules or defaults of a box, which nothing enforces then (PH-6)."""
+"""A warning whenever the CRD in a cluster lacks rules or defaults of a box, since nothing would enforce them (PH-6)."""
 
 from collections.abc import Sequence
 from typing import Final, Never
@@ -20,7 +20,7 @@ _log = structlog.get_logger("operator")
 
 @attrs.define(eq=False)
 class Enforcement:
-    """A comparison of boxes with the CRDs of a cluster, which logs what these lack, once for each finding."""
+    """A repeated comparison of boxes with the CRDs of a cluster. It logs each missing rule or default once."""
 
     api: KubeApi
     boxes: Sequence[Box]
@@ -55,6 +55,8 @@ class Enforcement:
             self._lacking[box.name] = lacking
 
     async def _lacking_of(self, box: Box) -> tuple[str, ...]:
-        """Return what the CRD lacks; nothing while there is none. The rights of a box include `list`, not `get`."""
+        """Return the rules and defaults that the CRD lacks; none if the CRD is missing. Boxes have the right to list,
+        not to get.
+        """
         page = await self.api.list(CUSTOM_RESOURCE_DEFINITION, field_selector=f"metadata.name={box.kind.crd_name}")
         return next((not_enforced(box, manifest) for manifest in page.items), ())

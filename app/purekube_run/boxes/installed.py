@@ -1,4 +1,4 @@
-"""CRDs that a box needs and no file holds, read from a cluster by name: nothing is listed."""
+"""CRDs that a box needs and no file contains. They are read from a cluster by name, without listing all."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,7 @@
-"""The judgement of a revision: passes over objects as they would be after their move, with dry runs (PH-10).
+"""The trial of a new revision of a box: passes over its objects with dry runs, before the objects move to it (PH-10).
 
-The API server's own answers say what is refused: admission, fields that cannot be changed, other field managers. What
-a dry run cannot know, the trial answers itself: the object of the box, deletes, objects that earlier steps would make.
+Refusals are the API server's own: admission, immutable fields, conflicts with other field managers. The trial itself
+answers what a dry run cannot: writes of the parent, deletions, and children of objects that are not created yet.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ _AT_ONCE: Final = 50
 
 @attrs.define
 class Trial:
-    """A layer around the requests of one pass that lets nothing change. `source` is the object of the box."""
+    """A layer around the requests of one pass that changes nothing in the cluster. `source` is the parent object."""
 
     ref: ObjectRef
     source: Manifest
@@ -61,7 +61,9 @@ class Trial:
         return answer
 
     async def _dry_run(self, request: KubeRequest, send: Send) -> Manifest:
-        """Return the server's answer, or the object as it was sent if what it needs would only be made before it."""
+        """Return the server's answer to a dry run; or the object as sent, if the server refused it only because
+        something that an earlier write would create is missing.
+        """
         body = request.body if isinstance(request.body, dict) else {}
         if request.ref in self.deleted:
             return body
@@ -80,7 +82,7 @@ class _NoEvents:
 
 @attrs.define
 class _Watched:
-    """The rules of a pass that remember the last snapshot."""
+    """Pass rules that remember the last snapshot."""
 
     rules: PassRules[Parent, Snapshot]
     last: Snapshot = attrs.field(factory=Snapshot)
@@ -107,7 +109,7 @@ async def tried(
 
 
 class _Placeholder:
-    """`Entropy` for objects that are not made."""
+    """An `Entropy` for objects that are never created."""
 
     def text(self, length: int, alphabet: str) -> str:
         """Return any text of this length."""
@@ -116,7 +118,9 @@ class _Placeholder:
 
 @attrs.define
 class Judge:
-    """The judge of revisions over the objects of one box. It remembers its verdicts, as long as the objects stay."""
+    """A judge of new revisions, which tries them on the objects of one box. Verdicts are kept while the objects stay
+    the same.
+    """
 
     reconciler: CompositeReconciler
     _known: dict[str, tuple[str, int, datetime, Verdict]] = attrs.field(factory=dict)
@@ -124,7 +128,7 @@ class Judge:
     async def judge(
         self, parents: Sequence[BoxParent], manifests: Mapping[ObjectRef, Manifest], revision: str, now: datetime
     ) -> Judgement:
-        """Judge a revision over the next objects; return what is known of all of them."""
+        """Judge a revision on the next few objects; return the verdicts known so far for all of them."""
         due, obstacle = [*self._due(parents, revision, now)], ""
         for parent in due[:_AT_ONCE]:
             try:

@@ -1,4 +1,4 @@
-"""A limit on the writes of one box, so that one which writes without end leaves the others their share (PH-10)."""
+"""A limit on the writes of one box, so that a box which writes without end leaves others their share (PH-10)."""
 
 import attrs
 
@@ -8,13 +8,15 @@ from purekube.ports import Clock, KubeRequest, Send
 
 @attrs.define
 class WriteBudget:
-    """A layer around requests: so many writes a second, and a `burst` of them after a rest. Reads pass at once."""
+    """A layer around requests with a limit of writes per second, and of `burst` writes after a pause. Reads are not
+    limited.
+    """
 
     clock: Clock
     per_second: float = 50.0
     burst: int = 100
     _next: float = float("-inf")
-    """The time at which the writes so far would have been made at an even pace."""
+    """The time at which the writes so far would be due at an even rate."""
 
     async def __call__(self, request: KubeRequest, send: Send) -> Manifest:
         """Send a request, a write once the budget allows it."""

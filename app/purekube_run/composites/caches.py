@@ -1,4 +1,4 @@
-"""The caches of a composite: its own kind whole, children by their label, externals as far as they are read (RUN-1)."""
+"""The caches of a composite: objects of its own kind, children by label, and the externals that it reads (RUN-1)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial

@@ -1,4 +1,6 @@
-"""Watches of a composite beyond its caches: as the accounts of parents, and on foreign names (RUN-12, PH-2)."""
+"""Watches of a composite in addition to its caches: as the accounts of its parents, and of names that others hold
+(RUN-12, PH-2).
+"""
 
 from collections.abc import Callable, Iterable
 
@@ -68,7 +70,7 @@ class AccountWatches:
 
 @attrs.define(eq=False)
 class TakenNames:
-    """The parents that wait for each object."""
+    """The objects of other owners whose names are taken, each with the parents that wait for the name."""
 
     api: KubeApi
     clock: Clock

@@ -1,4 +1,4 @@
-"""A controller as a value: the objects that it reconciles, the changes that wake them, the way one is reconciled.
+"""A controller as a value: the objects that it reconciles, the changes that wake it, and its reconcile function.
 
 A `ControllerManager` runs such values; every kind that the process reconciles is one of them, our own included.
 """

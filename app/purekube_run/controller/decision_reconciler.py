@@ -25,8 +25,8 @@ _log = structlog.get_logger("operator")
 class LiveRereads:
     """The keys whose objects are in progress, which are re-read from the API server every `every` seconds.
 
-    This covers changes that the caches have missed. While many are in progress, each is re-read less often: on average
-    one key in `spacing` seconds, so that the cost of waiting does not grow with their number.
+    This finds changes that the caches have missed. While many objects are in progress, each is re-read less often, on
+    average one key in `spacing` seconds, so that the cost does not grow with their number.
     """
 
     informers: Informers
@@ -36,7 +36,8 @@ class LiveRereads:
     _since: dict[ObjectRef, float] = attrs.field(factory=dict)
 
     async def reread_if_due(self, key: ObjectRef, refs: Callable[[], Iterable[ObjectRef]]) -> None:
-        """Read the objects on which a key depends live into the caches, if the key has been in progress for long.
+        """If a key has been in progress for long, read the objects that it depends on from the API server into the
+        caches.
 
         Never raises.
         """
@@ -85,7 +86,7 @@ def is_reconciling(written: Manifest | None, before: Iterable[Condition]) -> boo
 
 
 async def nothing_to_do(key: ObjectRef) -> ReconcileResult:
-    """Return an empty result, for an object that the cache no longer has."""
+    """Return an empty result, for an object that is no longer in the cache."""
     return ReconcileResult()
 
 

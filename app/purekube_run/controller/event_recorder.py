@@ -1,7 +1,7 @@
 """Kubernetes Events of the operator, written in the background (RUN-5).
 
-A reconcile never waits for an Event, and an Event waits for reconciles: while keys wait for a worker, they need the API
-server more. `EventSeries` decides which are written and which repeat; an Event that does not fit or is refused is
+A reconcile never waits for an Event. Events wait while keys wait for a worker, since those need the API server more.
+`EventSeries` decides which Events are written and which are repetitions. Events that are dropped or refused are
 counted.
 """
 
@@ -28,7 +28,9 @@ _LAST_SECONDS = 2.0
 LONGEST_HOLD: Final = timedelta(seconds=10)
 """The longest time that an Event waits while the operator is backlogged."""
 MOST_HELD: Final = 200
-"""The number of Events that may wait so: no more than can be written when the process ends."""
+"""The maximum number of Events that wait while the operator is backlogged: as many as can be written when the process
+ends.
+"""
 LOOK_SECONDS: Final = 0.25
 """The interval at which the end of a backlog is checked for."""
 

@@ -139,7 +139,7 @@ class InformerRunner:
         return self._state.phase is InformerPhase.MISSING
 
     async def wait_for_sync(self) -> None:
-        """Wait until `has_synced`."""
+        """The number of seconds after which closing a stream is given up."""
         await self._synced.wait()
 
     def wake(self) -> None:
@@ -155,9 +155,7 @@ class InformerRunner:
         return self._counters.vitals(self._state, self._heartbeat, self._clock.monotonic())
 
     def trouble(self) -> tuple[str, int]:
-        """Return the present error and how many times in a row it occurred. The text is redacted, and empty if all is
-        well.
-        """
+        """Return the current error, redacted, and how many times in a row it occurred; empty if there is none."""
         return self._counters.current, self._state.failures
 
     async def refresh(self, ref: ObjectRef, *, overwrite: bool = False) -> None:
@@ -181,9 +179,9 @@ class InformerRunner:
         return self.store.as_read(page.items[0]) if page.items else None
 
     def _named(self, ref: ObjectRef) -> _Selectors:
-        """Return selectors for a list by name.
+        """Return selectors for a list of one name.
 
-        A get would bypass our selectors, and return objects that are not ours.
+        A list applies the informer's own selectors, too; a get would also return objects that they exclude.
         """
         fields = ",".join(part for part in (self._selectors["field_selector"], f"metadata.name={ref.name}") if part)
         return _Selectors(

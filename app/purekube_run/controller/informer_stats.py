@@ -1,4 +1,4 @@
-"""Reports of an informer about itself (RUN-1): numbers for metrics and probes, and log lines as things happen."""
+"""The statistics of an informer (RUN-1): numbers for metrics and probes, and log lines when its state changes."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -32,7 +32,7 @@ _PAGE_SECONDS: Final = 120.0
 
 @attrs.define
 class Heartbeat:
-    """The times at which an informer last showed activity, by the monotonic clock. They start as `began`.
+    """The times of an informer's last activity, by the monotonic clock, initially `began`.
 
     `patience` is how many seconds may now pass without activity.
     """
@@ -63,7 +63,7 @@ class Heartbeat:
 
 
 def by_its_roles(right: Right) -> str:
-    """Return a general remedy for a missing right, for a process whose roles no command prints."""
+    """Return a general remedy for a missing right, for processes whose roles no command can print."""
     who = right.user or "the account that it runs as"
     return f"an administrator of the cluster gives it to {who}, by the roles that it was installed with"
 
@@ -105,19 +105,20 @@ class InformerCounters:
 
     @property
     def current(self) -> str:
-        """The present error, redacted; empty if there is none."""
+        """The current error, redacted; empty if there is none."""
         return shown(self.trouble_reason)
 
     def relist(self, cause: RelistCause) -> None:
-        """Count and log the start of a relist. After a quiet stream this is usual on an idle cluster."""
+        """Count and log the start of a relist. On an idle cluster, a relist after a quiet stream is usual."""
         self.relists[cause.value] += 1
         log = _log.debug if cause is RelistCause.QUIET else _log.info
         log("listing again", kind=self.kind.kind, cause=cause.value)
 
     def trouble(self, reason: str, failures: int, *, absent: bool = False) -> None:
-        """Record the `failures`-th failure in a row, which will be retried. It is logged once until it ends.
+        """Record the `failures`-th failure in a row, which will be retried. The same reason is logged once until it
+        ends.
 
-        `absent` says that the kind is not served, which is not a fault.
+        `absent` means that the kind is not served, which is no error.
         """
         right = refused_right(reason)
         self.troubles += 1
@@ -134,7 +135,7 @@ class InformerCounters:
             _log.warning("list or watch failed", **fields)
 
     def renewed(self, reason: str) -> None:
-        """Log that a watch starts again although no fault is known."""
+        """Log that a watch is started again although no error is known."""
         _log.debug("the watch begins again", kind=self.kind.kind, reason=reason)
 
     def defect(self, reason: str, error: Exception) -> None:
@@ -143,7 +144,7 @@ class InformerCounters:
             _log.error("the KubeApi port raised a foreign error", kind=self.kind.kind, exc_info=error)
 
     def recovered(self) -> None:
-        """Log the end of a fault, when the server answers with objects again."""
+        """Log that a failure is over, once the server returns objects again."""
         if self.trouble_reason:
             self.trouble_reason = ""
             _log.info("informer works again", kind=self.kind.kind)

@@ -1,4 +1,4 @@
-"""All informers of the process by kind, the part of an object that each keeps, and turns for large ones (RUN-1)."""
+"""All informers of the process by kind, projections that reduce cached objects, and turns for large objects (RUN-1)."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress

@@ -89,8 +89,8 @@ class LoggingObserver:
             (_log.warning if is_new else _log.debug)("reconcile failed", error=str(done.error), **fields)
 
     def _crashed(self, done: Reconciled, fields: dict[str, Any]) -> None:
-        """Log a crash, with its traceback once for each object and place, so that a lasting defect does not flood the
-        log.
+        """The part of leader election that a manager needs. By default there is no election, and every write is
+        permitted.
         """
         what = f"{type(done.error).__name__} {_place(done.error)}"
         is_new = self._crashes.first(str(done.ref), what)
@@ -149,7 +149,7 @@ class ReconcileAttempt:
 
 
 class WorkerPoolCounters:
-    """The counters of one worker pool, for metrics and logs."""
+    """Keep the tasks in `left` and cancel all others."""
 
     def __init__(self, observer: ReconcileObserver, detector: HotLoopDetector[ObjectRef]) -> None:
         self._observer = observer

@@ -24,7 +24,7 @@ from purekube_run.controller.worker_pool import WorkerPool
 from purekube_run.process.machine import SystemEntropy
 
 _SPREAD: Final = 0.1
-"""The part of a resync interval over which keys are spread, so that a thousand do not come at once."""
+"""The share of a resync interval over which keys are spread, so that thousands do not come at once."""
 
 
 @attrs.frozen
@@ -87,7 +87,7 @@ class Runner:
 
     @property
     def informers(self) -> tuple[InformerRunner, ...]:
-        """The informers that its controller needs."""
+        """Cancel every running task except those in `left`."""
         return (*self.controller.caches, *self.controller.further)
 
     async def run(self, elected: Callable[[], Awaitable[None]]) -> None:
@@ -122,13 +122,13 @@ class Runner:
             self._subscribed.append((informer, wake))
 
     def close(self) -> None:
-        """Subscribe to no change any more."""
+        """Stop enqueueing keys for changes."""
         for informer, wake in self._subscribed:
             informer.unsubscribe(wake)
         self._subscribed.clear()
 
     async def _reconcile(self, key: ObjectRef) -> ReconcileResult:
-        """Reconcile an object, unless another controller writes its status, and log and report the outcome."""
+        """Reconcile an object unless another controller writes its status; log and report the outcome."""
         stored = await self.controller.stored(key)
         if stored is not None and await self._reports.is_anothers(key, stored):
             return ReconcileResult(requeue=Requeue.SLOW)

@@ -147,7 +147,7 @@ class StatusReports:
         await self._report_held(key, live, note)
 
     async def is_anothers(self, key: ObjectRef, stored: StoredObject) -> bool:
-        """Report whether another controller writes the object's status, so that the object must not be reconciled.
+        """Report whether another controller writes the object's status, so that this one must not reconcile it.
 
         If so, emit one Event. A deletion is always handled.
         """

@@ -259,7 +259,7 @@ class WorkerPool:
                 self.enqueue(key, priority=event.priority, after=event.after)
 
     async def _report_what_stopped(self, key: ObjectRef, attempt: ReconcileAttempt, reconcile_id: str) -> None:
-        """Report on the object why an attempt ended before its status could."""
+        """Report on the object an error that ended an attempt before it could write the status."""
         error = attempt.crash or attempt.result.error
         if error is None or attempt.result.is_reported or isinstance(error, Stale | NotFound):
             return

@@ -20,7 +20,7 @@ _REVIEWS: Final = frozenset({"authorization.k8s.io", "authentication.k8s.io"})
 
 @attrs.define(eq=False)
 class Call:
-    """One request and its answer. `at` counts seconds from the start of the examination; status 0 is no answer."""
+    """One request and its answer. `at` is in seconds since the start of the examination; status 0 means no answer."""
 
     number: int
     at: float

@@ -24,7 +24,7 @@ _NO_WORK: Final = frozenset({"events", "leases"})
 
 @attrs.frozen
 class Subject:
-    """The kind under examination, a sample, and its spec after an edit (None: not given)."""
+    """The kind under examination, a sample object, and the sample after an edit of its spec, if one is given."""
 
     kind: Kind
     sample: Manifest
@@ -55,7 +55,7 @@ class ControllerCase(Case):
         return self
 
     async def clean(self) -> None:
-        """Delete the object, where its namespace does not take it."""
+        """Delete the object if deleting its namespace does not."""
         await self.delete(self.ref)
 
     # --- the object --------------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ class ControllerCase(Case):
         return await self.live()
 
     async def worked(self, since: int | None = None) -> None:
-        """Wait for a write of the controller. Raises NotTried, as `progress` judges this."""
+        """Wait for a write of the controller. Raises NotTried if there is none: the check `progress` judges that."""
 
         async def wrote() -> bool:
             return bool(self.work(since))
@@ -89,7 +89,7 @@ class ControllerCase(Case):
         await self.required("a write of the controller", wrote)
 
     def acted(self, since: int) -> Callable[[], Awaitable[bool]]:
-        """Return the test whether the controller has written anything since a request, also an Event."""
+        """Return a function that reports whether the controller has written anything since a request, Events too."""
 
         async def look() -> bool:
             return bool(self.work(since) or self.calls(lambda call: call.writes, since))
@@ -123,7 +123,7 @@ class ControllerCase(Case):
         return list(self.audit.where(self.is_work, self.since if since is None else since))
 
     def work(self, since: int | None = None) -> list[Call]:
-        """Return those of the writes that the API server accepted."""
+        """Return the writes that the API server accepted."""
         return [call for call in self.writes(since) if call.succeeded]
 
     def is_work(self, call: Call) -> bool:
@@ -154,7 +154,7 @@ class ControllerCase(Case):
         raise NotTried("the controller makes no children with an owner reference")
 
     async def absent(self, ref: ObjectRef) -> None:
-        """Wait until a child is gone. Raises NotTried, as `children_go` judges this."""
+        """Wait until a child is gone. Raises NotTried if it stays: the check `children_go` judges that."""
 
         async def look() -> bool:
             return await self.get(ref) is None
@@ -167,7 +167,7 @@ class ControllerCase(Case):
         await self.gone(self.ref, "the end of the deleted object")
 
     async def evidence_now(self) -> list[str]:
-        """Return the object as it is, and the controller's last requests."""
+        """Return the present object and the controller's last requests, as evidence."""
         return [shown(await self.get(self.ref)), *map(str, self.writes()[-2:])]
 
 
@@ -180,7 +180,7 @@ def ref_of_call(call: Call) -> ObjectRef:
 
 
 def edited_spec(sample: Manifest, edited: Manifest) -> Mapping[str, Any]:
-    """Return the merge patch that makes the spec of `edited` of that of `sample`."""
+    """Return the merge patch that turns the spec of `sample` into that of `edited`."""
     before: Any = sample.get("spec") or {}
     after: Any = edited.get("spec") or {}
     return {**after, **dict.fromkeys(set(before) - set(after))}

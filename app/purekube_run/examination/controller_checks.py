@@ -26,7 +26,7 @@ from purekube_run.examination.objects import (
 from purekube_run.examination.verdicts import Broken, Catalogue, NotTried, holds
 
 _SUMMARIES: Final = ("Ready", "Available", "Succeeded", "Healthy", "Synced")
-"""The usual types of the condition that sums up the others."""
+"""The usual types of the condition that summarizes all others."""
 
 CHECKS: Final[Catalogue[ControllerCase]] = Catalogue()
 """The checks for controllers of every kind."""

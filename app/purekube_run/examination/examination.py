@@ -1,6 +1,6 @@
-"""An examination: an API server, a proxy before it, an operator that talks through it, and checks.
+"""An examination: an API server, a proxy in front of it, an operator that connects through the proxy, and checks.
 
-Checks that need no operator of their own share one process, and run at the same time, in namespaces of their own.
+Checks that do not need a process of their own share one, and run at the same time, each in its own namespaces.
 """
 
 import secrets
@@ -34,7 +34,7 @@ T = TypeVar("T")
 C = TypeVar("C", bound="Case")
 
 HUMAN: Final = "kubectl-edit"
-"""The field manager of the people that the examiner plays."""
+"""The field manager of the user whom the examiner plays."""
 _LOOK: Final = 0.05
 _BESIDE: Final = 6
 _STARTS: Final = 60.0
@@ -57,13 +57,13 @@ class Examination:
     patience: float
     values: Mapping[str, str] = attrs.field(factory=dict)
     has: frozenset[str] = frozenset()
-    """The names of what checks may need, and is there."""
+    """The available ones of the things that checks may need, by name."""
     played: Mapping[str, Any] = attrs.field(factory=dict)
-    """The parts that the examiner plays for all checks, by name."""
+    """The roles that the examiner plays for all checks, by name."""
     keep: bool = False
     processes: list[OperatorProcess] = attrs.field(factory=list)
     cleaning: int = 0
-    """The number of finished checks whose namespaces are still being removed."""
+    """The number of finished checks whose namespaces are still being deleted."""
 
     @property
     def audit(self) -> Audit:
@@ -180,7 +180,7 @@ class Examination:
 
 
 class Case:
-    """One run of a check: a namespace, a hand that writes as people do, and what the operator did meanwhile."""
+    """One run of a check: its namespaces, writes in the name of a user, and the operator's requests meanwhile."""
 
     labels: ClassVar[Mapping[str, str]] = {}
     """The labels of its namespaces."""
@@ -223,12 +223,12 @@ class Case:
 
     @property
     def patience(self) -> float:
-        """The seconds that the operator has for what it owes."""
+        """The seconds within which the operator must show an effect."""
         return self.examination.patience
 
     @property
     def quiet(self) -> float:
-        """The seconds for which the examiner waits to see that something does not happen."""
+        """The seconds that the examiner waits to see that something does not happen."""
         return min(3.0, self.patience / 4)
 
     # --- acting ------------------------------------------------------------------------------------------------------
@@ -273,7 +273,7 @@ class Case:
             return ()
 
     async def seen(self, look: Callable[[], Awaitable[T | None]], seconds: float | None = None) -> T | None:
-        """Return the first result of `look` that counts as true; None if there is none in time."""
+        """Return the first true result of `look`; None if there is none in time."""
         with anyio.move_on_after(self.patience if seconds is None else seconds):
             while True:
                 if result := await look():
@@ -282,7 +282,7 @@ class Case:
         return None
 
     async def until(self, what: str, look: Callable[[], Awaitable[T | None]], seconds: float | None = None) -> T:
-        """Return the first result of `look` that counts as true. Raises Broken if there is none in time."""
+        """Return the first true result of `look`. Raises Broken if there is none in time."""
         if (result := await self.seen(look, seconds)) is None:
             limit = self.patience if seconds is None else seconds
             raise Broken(f"{what}: not within {limit:g} s", *await self.evidence_now())
@@ -290,7 +290,7 @@ class Case:
         return result
 
     async def required(self, what: str, look: Callable[[], Awaitable[T | None]], seconds: float | None = None) -> T:
-        """Return the first result of `look` that counts as true. Raises NotTried if there is none in time."""
+        """Return the first true result of `look`. Raises NotTried if there is none in time."""
         if (result := await self.seen(look, seconds)) is None:
             raise NotTried(f"its stimulus did not come about: {what}")
         assert result is not None
@@ -313,7 +313,7 @@ class Case:
         await self.required(what, hit)
 
     async def evidence_now(self) -> list[str]:
-        """Return the evidence for a wait that was in vain: by default none."""
+        """Return evidence for a wait that timed out: none by default."""
         return []
 
     # --- requests ----------------------------------------------------------------------------------------------------
@@ -373,7 +373,7 @@ async def open_examination(
 async def cluster_for(
     kubeconfig_path: Path | None, crds: Sequence[Manifest], simulate: str = ""
 ) -> AsyncIterator[tuple[Any, str]]:
-    """Yield the configuration of a given cluster, or of an embedded one with these CRDs; and its name for reports."""
+    """Yield the configuration of a given cluster, or of an embedded one with these CRDs, and its name for reports."""
     if kubeconfig_path is not None:
         config = load_config(kubeconfig_path)
         yield config, config.cluster.server

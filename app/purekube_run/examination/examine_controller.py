@@ -17,7 +17,7 @@ from purekube_run.examination.verdicts import Check, Finding
 from purekube_run.process.command_line import USAGE, CommandError
 
 NAMES: Final = frozenset({"kubeconfig"})
-"""The names in braces that a command may have."""
+"""The placeholders in braces that a command may contain."""
 
 
 @attrs.frozen

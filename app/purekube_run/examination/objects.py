@@ -54,7 +54,7 @@ def is_owned_by(live: Manifest, uid: str) -> bool:
 
 
 def holds_form(conditions: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raise Broken unless each condition has the fields of KEP-1623, well formed."""
+    """Raise Broken unless each condition is well formed and has the fields that KEP-1623 requires."""
     for kind, entry in conditions.items():
         holds(entry.get("status") in ("True", "False", "Unknown"), f"{kind}: status {entry.get('status')!r}")
         holds(_REASON.fullmatch(str(entry.get("reason") or "")), f"{kind}: reason {entry.get('reason')!r}")
@@ -63,7 +63,7 @@ def holds_form(conditions: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def holds_times(writes: Sequence[Call]) -> None:
-    """Raise Broken if lastTransitionTime moved without the status of its condition, in what these writes left.
+    """Raise Broken if a write changed lastTransitionTime of a condition but not its status.
 
     Raises NotTried for fewer than two writes that left conditions.
     """

@@ -1,4 +1,4 @@
-"""The operator under examination: a process that a command of its owner starts, and the examiner ends at will."""
+"""The operator under examination: a process started by the owner's command, which the examiner can end at any time."""
 
 import os
 import shlex
@@ -18,7 +18,7 @@ _LAST_LINES: Final = 8
 
 @attrs.frozen
 class OperatorCommand:
-    """The command line of an operator, with names in braces for what the examiner fills in."""
+    """The command line of an operator, with placeholders in braces that the examiner fills in."""
 
     text: str
 
@@ -66,7 +66,7 @@ class OperatorProcess:
 
     @property
     def status(self) -> int | None:
-        """The exit status; None while it runs."""
+        """The exit status; None while the process runs."""
         return self._process.poll()
 
     @property
@@ -81,20 +81,20 @@ class OperatorProcess:
             os.killpg(self._process.pid, number)
 
     def kill(self) -> None:
-        """End it as a power failure would, at once, and wait for its end."""
+        """Kill the process at once, as a power failure would, and wait for its end."""
         self.send(signal.SIGKILL)
         self._process.wait()
 
     def pause(self) -> None:
-        """Stop it, as a suspended machine or a starved container does."""
+        """Stop the process as SIGSTOP does, like a suspended machine or a starved container."""
         self.send(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let a paused one continue."""
+        """Let a paused process continue."""
         self.send(signal.SIGCONT)
 
     async def end(self, seconds: float) -> int | None:
-        """Ask it to end; return its exit status, None if it still runs after `seconds`."""
+        """Ask the process to end; return its exit status, None if it still runs after `seconds`."""
         self.send(signal.SIGTERM)
         with anyio.move_on_after(seconds):
             while self.status is None:

@@ -1,4 +1,4 @@
-"""A proxy between operators and an API server: it records every request, and fails, delays or kills at some."""
+"""A proxy between operators and an API server: it records requests, delays or fails some, and can kill the sender."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -27,10 +27,11 @@ _REASONS: Final = {
 
 @attrs.define(eq=False)
 class Fault:
-    """A disturbance of requests that pass a test. `hits` has those that it met, which proves that it happened.
+    """A disturbance of the requests that pass a test. `hits` are the requests that it met.
 
-    With a `status` the request is answered so; with `after` the API server has carried it out before. `delay` is in
-    seconds. `kill` ends the process that sent it, before the request is forwarded, or `after`.
+    With a `status`, the request is answered with that status; with `after`, the API server has carried it out first.
+    `delay` is in seconds. `kill` ends the process that sent the request: before it is forwarded, or with `after`
+    afterwards.
     """
 
     name: str
@@ -106,7 +107,7 @@ class Proxy:
         return len(cut)
 
     def hang_up(self, process: int) -> None:
-        """End the watches of a process that is no more."""
+        """End the watches of a process that has ended."""
         for stream in [stream for stream in self._streams if stream.process == process]:
             stream.scope.cancel()
 
@@ -179,7 +180,7 @@ class Proxy:
     async def _relay(
         self, process: int, call: Call | None, fault: Fault | None, answer: ForwardedAnswer, send: Send
     ) -> None:
-        """Send an answer on as one piece, unless a fault takes it away after its effect."""
+        """Return an answer to the operator as one piece, unless a fault drops it after its effect."""
         try:
             content = await answer.body()
         except NoAnswer as error:

@@ -18,7 +18,7 @@ class Verdict(StrEnum):
 
 
 class Broken(Exception):
-    """Raised by a check: the operator breaks the clause. `evidence` are requests, objects and moments."""
+    """Raised by a check if the operator breaks the clause. `evidence` lists requests, objects and times."""
 
     def __init__(self, message: str, *evidence: object) -> None:
         super().__init__(message)
@@ -27,12 +27,12 @@ class Broken(Exception):
 
 
 class NotTried(Exception):
-    """Raised by a check whose stimulus cannot be given, or did not happen."""
+    """Raised by a check that could not be carried out, since its stimulus cannot be given or did not happen."""
 
 
 @attrs.frozen
 class Check(Generic[C]):
-    """A check of a clause, by a sentence that a correct operator makes true.
+    """A check of a clause. Its sentence is true for a correct operator.
 
     `needs` are names of what the examination must have. A check that is `alone` disturbs the process or the whole
     cluster, so no other runs at the same time.

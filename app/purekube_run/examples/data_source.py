@@ -52,7 +52,9 @@ class SimplestData:
 
 
 def apart(choose: DataSource) -> DataSource:
-    """Return a source whose seed is one choice of `choose`, for draws that would otherwise need hundreds of choices."""
+    """Return a source that is seeded by one choice of `choose`, for examples that would otherwise need hundreds of
+    choices.
+    """
     seed = choose.integer(0, _SEEDS)
     return Seeded(Random(seed)) if seed else SimplestData()
 

@@ -13,7 +13,7 @@ WORDS: Final = ("a", "web", "shop", "main", "blue", "db-1", "x7", "alpha", "core
 _MOST_REPEATS: Final = 3
 _TRIES: Final = 20
 _ENDLESS: Final = 1 << 20
-"""A length greater than that of any drawn text."""
+"""A length greater than that of every drawn text."""
 _PLAIN: Final = ((97, 122), (48, 57), (65, 90))
 _WIDE: Final = ("", " ", "ü", "0", "null", "-", "a" * 64, "A.b_c/d", "$(x)", "${x}", "\n", "☃")
 """Texts that people seldom write, and programs often mistake."""
@@ -109,7 +109,7 @@ def _length(node: syntax.Node) -> tuple[int, int]:
 
 
 class _Matching:
-    """Drawing from the tree of a pattern, within a length as far as the tree allows."""
+    """A drawing of texts from the parse tree of a pattern, within a length as far as the tree allows."""
 
     def __init__(self, choose: DataSource) -> None:
         self.choose = choose

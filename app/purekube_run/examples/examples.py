@@ -105,14 +105,14 @@ class Examples:
         return {**drawn, **deepcopy(dict(self.fixed))} if isinstance(drawn, dict) else drawn
 
     def _value(self, node: Schema, also: Sequence[Schema], depth: int) -> Any:
-        """Return a value that the node admits, and `also`, the branches of junctors that were chosen above it."""
+        """Return a value that the node admits, and the chosen branches of `anyOf` and `oneOf` above it (`also`)."""
         self._left -= 1
         if not (node.rules or also or _has_junctors(node)):
             return self._drawn(node, also, depth)
         return self._accepted(node, lambda: self._drawn(node, also, depth))
 
     def _accepted(self, node: Schema, draw: Callable[[], Any]) -> Any:
-        """Return the first drawing without a validation error at the node. Raises NoExample if every try has one."""
+        """Return the first drawn value without a validation error at the node. Raises NoExample if there is none."""
         choose, refused = self.choose, ""
         try:
             for number in range(_TRIES):
@@ -151,7 +151,7 @@ class Examples:
                 return one_of(self.choose, ({}, {"key": "value"}, {"list": [1, 2]}))
 
     def _branches(self, node: Schema) -> Iterator[Schema]:
-        """Yield what else restricts the value: all of `allOf`, and one branch each of `anyOf` and `oneOf`."""
+        """Yield further schemas that restrict the value: all of `allOf`, and one branch each of `anyOf` and `oneOf`."""
         checks = node.checks or _NONE
         chosen = (one_of(self.choose, branches) for branches in (checks.any_of, checks.one_of) if branches)
         for branch in (*checks.all_of, *chosen):
@@ -292,7 +292,7 @@ def _all_checks(node: Schema, also: Sequence[Schema]) -> list[ValueChecks]:
 
 
 def _least_of(node: Schema, also: Sequence[Schema], bound: str) -> Any:
-    """Return the tightest of an upper bound; None if there is none."""
+    """Return the smallest upper bound named `bound`; None if there is none."""
     return min(
         (most for checks in _all_checks(node, also) if (most := getattr(checks, bound)) is not None), default=None
     )
@@ -318,5 +318,5 @@ def _is_new(node: Schema, item: Any, drawn: Sequence[Any]) -> bool:
 
 
 def _type_meta(node: Schema) -> dict[str, Any]:
-    """Return the minimum of a whole object that is embedded in another."""
+    """Return the apiVersion, kind and name that an embedded object needs."""
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "embedded"}}

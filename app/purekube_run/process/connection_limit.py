@@ -1,9 +1,9 @@
-"""The connections of one port: which one gets a place, and which one loses its own (RUN-11).
+"""The limit of connections of one port: which one is accepted, and which one is closed (RUN-11).
 
-Pure: no sockets and no time. A connection's rank is its progress: least while its client does not read the answer,
-little until a whole request has come, low between two requests, higher while its request is answered. When places run
-short, the address with the most connections of the lowest rank loses one, and a newcomer whose address holds more than
-that one is refused: opening more gains nothing.
+Pure: no sockets and no time. A connection's rank is its progress, from the lowest: its client does not read the answer,
+the request is incomplete, it is idle between two requests, its request is being answered. When places run short, the
+address with the most connections of the lowest rank loses one. A newcomer whose address holds more connections than
+that address is refused, so that opening more gains nothing.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""HTTP for untrusted clients: probes, metrics and webhooks, of which no client can deprive others (RUN-11).
+"""HTTP for untrusted clients: no client can keep others from probes, metrics and webhooks (RUN-11).
 
 Every connection has a deadline for its TLS handshake, for the head of a request, for its body and for the whole. The
 number of open connections is limited; `places` decides which one is closed for a new one. So a flood of connections
@@ -64,10 +64,10 @@ class ConnectionLimits:
     """The time for the TLS handshake, and again from the first byte of a request to the end of its head."""
     body: float = 5.0
     whole: float = 30.0
-    """The time for a request and its answer, so that a slow reader cannot stay for ever either."""
+    """The time for a request and its answer, so that a slow reader cannot stay forever."""
     idle: float = 30.0
     streams: frozenset[str] = frozenset()
-    """Paths whose answers have no end: a client must read the pending part within `whole`, again and again."""
+    """The paths of endless answers. A client must read the pending part within `whole` each time."""
     probes: frozenset[str] = frozenset()
     """Paths of probes, whose places are never taken away."""
 
@@ -169,7 +169,7 @@ class _Port:
                 await anyio.sleep(0)  # an accept that need not wait does not yield to the event loop
 
     def _begin(self, connection: socket.socket, client: Client) -> None:
-        """Begin the conversation, if there is a place for it."""
+        """Begin to serve a connection, if there is a place for it."""
         self._leave(self._places.enter(client))
         if client not in self._places:
             return
@@ -198,14 +198,14 @@ class _Port:
             raise
 
     def _handshake_ended(self, task: "asyncio.Task[None]") -> None:
-        """Note that a conversation has begun or failed. Failures are not logged: port scans cause them."""
+        """Note that a TLS handshake succeeded or failed. Failures are not logged, since port scans cause them."""
         client, connection = self._handshakes.pop(task)
         if task.cancelled() or task.exception() is not None:
             connection.close()
             self.forget(client)
 
     def move(self, client: Client, stage: ConnectionStage) -> None:
-        """Note how far a client has come, and close the connection that has to make room for it."""
+        """Record a client's progress, and close the connection that must make room for it, if any."""
         self._leave(self._places.move(client, stage))
 
     def forget(self, client: Client) -> None:
@@ -217,7 +217,7 @@ class _Port:
             client.leave()
 
     async def close(self) -> None:
-        """Give running answers a moment to end; close everything else now."""
+        """Give running answers a moment to end, and close all other connections now."""
         for client in self._places:
             if client.stage in (ConnectionStage.UNREAD, ConnectionStage.UNHEARD, ConnectionStage.IDLE):
                 client.leave()
@@ -239,7 +239,7 @@ class _Tls(SSLProtocol):
 
 
 class _Interruptible:
-    """An ASGI application whose requests can be interrupted: the client is asked to come again."""
+    """An ASGI application whose requests can be interrupted: the client is then asked to retry."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
@@ -360,7 +360,7 @@ class _Connection(H11Protocol):
             timer.cancel()
 
     def _abort(self) -> None:
-        """Close the connection at once, and drop what the kernel still holds for a client that does not read."""
+        """Close the connection at once, and discard unsent data for a client that does not read."""
         connection = self.transport.get_extra_info("socket")
         if connection is not None and connection.fileno() >= 0:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)

@@ -22,7 +22,9 @@ from purekube_run.process.command_line import FORMATS, LEVELS
 from purekube_run.process.terminal import SecretMask
 
 _LONGEST: Final = 32_768
-"""Characters of a text in a line; the rest is cut off, and so not searched for secrets either (RUN-11)."""
+"""The maximum number of characters of a text in a log line. The rest is cut off before secrets are searched for
+(RUN-11).
+"""
 
 _FIRST: Final = ("timestamp", "level", "event", "controller", "namespace", "name", "reconcile_id")
 _KEYS: Final = {"timestamp": "ts", "event": "msg"}
@@ -31,7 +33,7 @@ _MANY_LINES: Final = "exception"
 _FLOOD_SECONDS: Final = 10.0
 """The seconds in which a repeated message of a library is logged once."""
 _QUIET: Final = ("httpx2", "httpcore2", "httpcore", "uvicorn", "asyncio", "lightkube")
-"""Libraries whose messages are not for our users; those of the HTTP client would even show headers."""
+"""Libraries whose messages do not concern users; those of the HTTP client would even show headers."""
 
 
 @attrs.define
@@ -42,11 +44,11 @@ class Logs:
 
     secrets: SecretMask = attrs.field(factory=SecretMask)
     once: bool = False
-    """The form for people: on a terminal there is one process, so the common fields are logged only once."""
+    """Whether the common fields are logged only once, as on a terminal, which shows a single process."""
     _fields: Mapping[str, str] = attrs.field(factory=dict)
 
     def always(self, **fields: str) -> None:
-        """Add these fields to every line from now on. On a terminal they are only logged once."""
+        """Add these fields to every line from now on; on a terminal, log them only once."""
         self._fields = {**self._fields, **fields}
         if self.once and fields:
             structlog.get_logger("process").info("about this process", **fields)
@@ -152,12 +154,14 @@ def _visible(character: str) -> str:
 
 
 def _plain_lines(text: Any) -> str:
-    """Keep the lines of a traceback, each marked as part of it."""
+    """Return the lines of a traceback, each marked as part of it."""
     return "\n".join(f"  | {_one_line(line)}" for line in str(text).split("\n"))
 
 
 class _NoFlood(logging.Filter):
-    """A filter that logs a library's repeated message once in ten seconds, with the number left out."""
+    """A filter that logs a repeated message of a library once in ten seconds; messages that differ only in numbers are
+    equal.
+    """
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         super().__init__()

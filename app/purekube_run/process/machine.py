@@ -24,7 +24,7 @@ def machine_seconds() -> float:
 
 
 class SystemClock:
-    """A `Clock` of the machine on which it runs."""
+    """The `Clock` of the machine on which this process runs."""
 
     def now(self) -> datetime:
         """Return the wall time in UTC."""
@@ -40,7 +40,7 @@ class SystemClock:
 
 
 class SystemEntropy:
-    """An `Entropy` of the machine on which it runs."""
+    """The `Entropy` of the machine on which this process runs."""
 
     def text(self, length: int, alphabet: str) -> str:
         """Return `length` random characters of `alphabet`."""

@@ -1,4 +1,4 @@
-"""The only way to print: control sequences are shown, not obeyed, and this process's secrets are masked (RUN-12)."""
+"""The only way to print: control sequences are escaped, and this process's secrets are masked (RUN-12)."""
 
 import base64
 import re
@@ -8,7 +8,7 @@ from typing import Any, Final
 from purekube.apimachinery.secret_material import REDACTED, visible
 
 _SHORTEST: Final = 6
-"""The minimum length of a secret: shorter texts are none, and masking them would damage ordinary words."""
+"""The minimum length of a masked secret: masking shorter texts would damage ordinary words."""
 
 
 class SecretMask:
@@ -45,7 +45,7 @@ class SecretMask:
 
 
 _OURS: Final = re.compile(r"(\x1b\[(?:[0-9;]{0,12}m|[0-9]{0,3}[ABCDGHJK]|\?25[lh])|\r)")
-"""The sequences for colours, and for redrawing a line or the screen."""
+"""The allowed sequences: for colours, and for redrawing a line or the screen."""
 
 
 class VisibleStream:

@@ -97,9 +97,9 @@ def read_values(path: str) -> Iterator[tuple[str, Any]]:
 
 
 def problem_in(error: yaml.MarkedYAMLError) -> str:
-    """Return what `error` says of a text, without its place.
+    """Return the message of `error` without its place.
 
-    The libyaml of PyYAML 6.0.4 has a limit of its own on nesting, which it meets as it reads ahead of our check.
+    The libyaml of PyYAML 6.0.4 limits nesting itself, and since it reads ahead, it may fail before our own check.
     """
     if error.problem == "exceeded maximum nesting depth":
         return TOO_DEEP
@@ -214,7 +214,7 @@ def _is_object(value: Any) -> bool:
 
 
 class _Dumper(yaml.SafeDumper):
-    """A dumper in block style, without aliases: its output is to be read and applied."""
+    """A dumper in block style without aliases, since its output is read by people and applied."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

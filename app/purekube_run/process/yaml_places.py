@@ -15,7 +15,7 @@ _ESCAPES: Final[Mapping[str, int]] = {"x": 4, "u": 6, "U": 10}
 
 @attrs.frozen
 class _Field:
-    """The place where a field is named, and its value."""
+    """One field: the place of its key, and its value."""
 
     mark: yaml.Mark
     value: yaml.Node

@@ -199,9 +199,9 @@ def _controllers(where: str, value: Any) -> Iterator[Any]:
 
 
 def _makes_one(function: Any) -> bool:
-    """Return whether a function makes a controller: it takes the API or nothing.
+    """Return whether a function makes a controller: it takes the API, or no argument.
 
-    One of object and children makes none.
+    A pure reconciler, which takes an object and children, makes none.
     """
     return bool(function.__code__.co_argcount <= 1)
 
@@ -214,7 +214,7 @@ def _wrong(value: Any) -> str:
 
 
 def _clashes(pure: Sequence[AnyPureReconciler], made: Sequence[AnyController]) -> Iterator[str]:
-    """Yield why some cannot run together: two of one name would have one finalizer."""
+    """Yield the reasons why controllers cannot run together: two with the same name would share one finalizer."""
     names: dict[str, str] = {}
     told = [(pure_reconciler.name, f"the function {pure_reconciler.function.__name__}") for pure_reconciler in pure]
     told += [(name_of(controller), type(controller).__name__) for controller in made]

@@ -111,7 +111,8 @@ def _writer(controller: AnyController) -> StatusManager:
 def bind(given: GivenController, api: KubeApi) -> AnyController:
     """Return the controller. If it requires an API, it is constructed with one that permits its declared verbs.
 
-    The verbs are known only after the construction, and are set then. Raises CommandError if it cannot be constructed.
+    The verbs are known only after the construction, so they are set afterwards. Raises CommandError if it cannot be
+    constructed.
     """
     verbs: dict[Kind, frozenset[str]] = {}
     rights = DeclaredRights("a controller", verbs)
@@ -149,5 +150,5 @@ def refuse_problems(controllers: Sequence[AnyController]) -> None:
 
 
 def _time_limit(controller: AnyController) -> float:
-    """Return the limit of a whole pass; a call has its own, and a call without one is not cancelled here either."""
+    """Return the time limit of a whole pass; none if the controller's calls have none."""
     return controller.timeout + _WRITING if Feature.LIMIT in features_of(controller) else float("inf")

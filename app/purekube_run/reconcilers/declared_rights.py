@@ -1,4 +1,4 @@
-"""The rights of a controller: those that it declared, and no more (RUN-7).
+"""A limit of a controller's rights to those that it declared (RUN-7).
 
 A role is printed from the declaration, so this layer refuses undeclared calls first: with the name of the missing class
 attribute, and in tests too, where no role applies.

@@ -70,7 +70,7 @@ _log = structlog.get_logger("operator")
 _MOST_STEPS: Final = 6
 """Steps of a pass: two finalizers, a read, a call, a finalizer, and one to see that nothing is left."""
 _MOST_TRIES: Final = 3
-"""The number of tries to write a status on a newer copy."""
+"""The maximum number of tries to write a status, each on a newer copy."""
 
 
 def rules_of(controller: AnyController) -> ProgressRules:
@@ -294,7 +294,7 @@ class ControllerPasses:
         return Returned(result)
 
     def _raised(self, error: BaseException) -> Raised | Ended:
-        """Return an exception as an outcome, and log its traceback, once for each place."""
+        """Return the outcome for an exception, and log its traceback, once for each place."""
         outcome = raised(error)
         if isinstance(outcome, Raised) and not isinstance(error, OperatorError):
             what = f"{type(error).__name__} {_place(error)}"
@@ -303,7 +303,9 @@ class ControllerPasses:
         return outcome
 
     async def _tell_vanished(self, key: ObjectRef, last: Manifest) -> ReconcileResult:
-        """Call for a deletion that no finalizer held, with the last state; then requeue for a successor."""
+        """Call the controller for a deletion that no finalizer held back, with the last known state; then requeue for a
+        successor.
+        """
         progress = self.pending_events.lives.get(key, ObjectProgress())
         call = vanished(progress, observed_facts_of(last))
         came = None

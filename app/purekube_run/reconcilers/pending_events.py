@@ -74,7 +74,7 @@ class PendingEvents:
         yield change.ref
 
     def of_owned(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the owners, before and after the change, of an object that the controller may own."""
+        """Yield the owners of an object that the controller may own, before and after the change."""
         before = () if change.old_raw is None else owners(change.old_raw, self._kind)
         for key in dict.fromkeys((*owners(change.raw, self._kind), *before)):
             yield from self._woken(key, change)

@@ -1,7 +1,7 @@
-"""Calls of user code: in a task of their own, within a time limit, with every exception contained.
+"""Calls of user code: each in its own task, within a time limit, with every exception contained.
 
-Code that cancels itself, or passes on the cancellation of something it awaited, would otherwise cancel the worker, and
-with it all others. A call has ended when its task has: no part of it runs on during the next one.
+Code that cancels itself, or that passes on a cancellation of something it awaited, would otherwise cancel the worker
+and with it all others. A call has ended only when its task has, so that no part of it overlaps the next call.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _log = structlog.get_logger("operator")
 _AGAIN: Final = 1.0
 """The seconds after which a task that does not end is cancelled again."""
 _LEFT_ALONE: Final = 10.0
-"""The seconds that the end of the process waits for such a task."""
+"""The seconds for which the end of the process waits for a task that does not end."""
 
 
 @attrs.frozen

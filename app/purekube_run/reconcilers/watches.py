@@ -34,7 +34,7 @@ from purekube_run.controller.informers import Informers, projected
 _log = structlog.get_logger("operator")
 
 _Choice: TypeAlias = tuple[Kind, str | None, str, str]
-"""The kind, namespace and selectors of one informer."""
+"""The kind, namespace and selectors that identify one informer."""
 
 
 def refers_index(controller: AnyController) -> str:
@@ -132,7 +132,7 @@ def _watches(runners: Mapping[_Choice, InformerRunner], controller: AnyControlle
 
 
 def _refers(controller: AnyController) -> Indexer:
-    """Return `refers_to` as an index. If it raises, only the controller's own wake-ups are lost."""
+    """Return `refers_to` as an index. If it raises, only this controller misses the change."""
     return partial(_referred, controller, Once())
 
 

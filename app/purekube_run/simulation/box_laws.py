@@ -25,7 +25,7 @@ _WITHIN: Final = 3600.0
 
 @attrs.frozen
 class Broken:
-    """A broken law: the object, and what happened. `number` and the seed reproduce it."""
+    """A broken law: the object, and the failure. `number` and the seed reproduce it."""
 
     law: str
     number: int

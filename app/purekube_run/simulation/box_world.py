@@ -1,4 +1,4 @@
-"""A world for one box: its controller runs as in `box run`, with simulated workloads, without latency."""
+"""A world for one box: its controller runs as in `box run`, with simulated workloads and without latency."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -29,7 +29,7 @@ from purekube_run.simulation.world import World
 
 OPERATOR: Final = "system:serviceaccount:vworkspace-system:vworkspace-box"
 _MOST_ROUNDS: Final = 5_000
-"""The rounds of the event loop without a change of time that count as a loop."""
+"""The maximum number of rounds of the event loop at one moment; more count as a hot loop."""
 _SERVER: Final = (
     *("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
     *("managedFields", "selfLink"),

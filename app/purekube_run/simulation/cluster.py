@@ -1,7 +1,7 @@
-"""A cluster in memory whose owner sets its time: API server, simulated workloads, and actions of users.
+"""A cluster in memory under a virtual clock: API server, simulated workloads, and actions of users.
 
-Nothing in it waits and nothing is random: the same actions give the same cluster. `box test`, `box plan` and the kit
-for users' tests are built on it.
+Nothing in it waits and nothing is random, so equal actions give equal clusters. `box test`, `box plan` and the kit for
+users' tests are built on it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ _CONVERSION: Final = {
     "strategy": "Webhook",
     "webhook": {"clientConfig": {"url": "https://memory.invalid/convert"}, "conversionReviewVersions": ["v1"]},
 }
-"""The conversion by a webhook that no server answers: the function `ask` answers instead."""
+"""The conversion through a webhook. No server exists at its URL; the function `ask` answers instead."""
 
 
 class MemoryCluster:
@@ -174,7 +174,7 @@ def condition_of(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:
 
 
 def ready_of(manifest: Manifest) -> str:
-    """Return the condition Ready in a line."""
+    """Return the condition Ready in one line."""
     ready = condition_of(manifest, "Ready")
     if not ready:
         return "no Ready"

@@ -1,7 +1,7 @@
-"""The connection of one replica to the API server, with latency and everything that fails, and its clock.
+"""The connection of one replica to the API server, with latency and injected faults, and its clock.
 
-A request takes a few milliseconds of virtual time. A trouble that is ordered for a connection (`Disturbance`) happens
-to its next request that matches. No request of a dead replica arrives.
+A request takes a few milliseconds of virtual time. A fault that is scheduled for a connection (`Disturbance`) affects
+its next request that matches. No request of a dead replica arrives.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _GIVES_UP: Final = 10.0
 
 
 class Trouble(StrEnum):
-    """The trouble of one request to the API server."""
+    """The faults of one request to the API server."""
 
     CRASH_BEFORE = "crash before the write"
     CRASH_AFTER = "crash after the write"
@@ -41,7 +41,7 @@ class Trouble(StrEnum):
 
 
 class WatchTrouble(StrEnum):
-    """The trouble of one watch."""
+    """The faults of one watch."""
 
     CUT = "cut"
     EXPIRED = "410"
@@ -55,11 +55,11 @@ _GUARDED: Final = (KubeVerb.APPLY, KubeVerb.PATCH, KubeVerb.UPDATE)
 
 
 class SlowAnswer(BaseException):
-    """The fault of an answer that arrives late: no error of the caller."""
+    """The fault that an answer arrives late; the caller sees no error."""
 
 
 def _fault_of(trouble: Trouble) -> Fault:
-    """Return the fault of a trouble, with an error of its own: one that was raised refers to its world."""
+    """Return the fault of a kind, with a new error each time: a raised error refers to its world."""
     match trouble:
         case Trouble.CRASH_BEFORE | Trouble.CRASH_AFTER:
             return Fault(Crash(trouble.value), after=trouble is Trouble.CRASH_AFTER)
@@ -81,7 +81,7 @@ def _fault_of(trouble: Trouble) -> Fault:
 
 @attrs.define
 class Disturbance:
-    """A trouble of the next request that it concerns, after `skip` others. `happened` is called when it occurs."""
+    """A fault of the next matching request, after `skip` others. `happened` is called when it occurs."""
 
     trouble: Trouble
     happened: Callable[[KubeRequest], None]
@@ -89,7 +89,7 @@ class Disturbance:
     only: Callable[[KubeRequest], bool] = lambda request: True
 
     def concerns(self, request: KubeRequest) -> bool:
-        """Return whether the trouble can happen to the request."""
+        """Return whether the fault can happen to the request."""
         if self.trouble is Trouble.STALE:
             return request.verb in _GUARDED
         return (request.writes or self.trouble not in _CRASHES) and self.only(request)
@@ -99,7 +99,7 @@ class Disturbance:
 class ObservedWrite:
     """A write that reached the API server: the replica that sent it, its time, and its answer or its error.
 
-    `version` is the store's version before it.
+    `version` is the store's version before the write.
     """
 
     at: float
@@ -112,7 +112,7 @@ class ObservedWrite:
 
 @attrs.define(eq=False)
 class _OpenWatch:
-    """An open watch of a replica, with its trouble."""
+    """An open watch of a replica, with its fault."""
 
     request: KubeRequest
     stream: WatchStream
@@ -122,7 +122,7 @@ class _OpenWatch:
 
 
 class Troubled(Protocol):
-    """A process whose requests and watches have faults."""
+    """A process whose requests and watches can have faults."""
 
     name: str
     disturbances: list[Disturbance]
@@ -136,9 +136,9 @@ class Troubled(Protocol):
 
 @attrs.define(eq=False)
 class Link:
-    """One life of a process and the state of its network, which all of its connections share.
+    """One life of a process, from start to end, and the state of the network that its connections share.
 
-    `latency` is the time in seconds of a request, at least and at most; None for none.
+    `latency` is the minimum and maximum time of a request in seconds; None for no latency.
     """
 
     process: Troubled
@@ -147,25 +147,25 @@ class Link:
     latency: tuple[float, float] | None
     dead: bool = False
     cut_until: float = 0.0
-    """The end of a partition from the API server."""
+    """The time at which a partition from the API server ends."""
     paused_until: float = 0.0
-    """The end of a pause of the process."""
+    """The time at which a pause of the process ends."""
     slow_until: float = 0.0
-    """The end of a time in which its requests take many times as long."""
+    """The time until which requests take many times as long."""
     watches: list[_OpenWatch] = attrs.field(factory=list)
 
     def must_live(self) -> None:
-        """Raise CancelledError in a dead process: no request of it arrives any more."""
+        """Raise CancelledError if the process is dead, so that none of its requests arrives."""
         if self.dead:
             raise asyncio.CancelledError
 
     async def crash(self, reason: str) -> None:
-        """End the process here."""
+        """End the process at this point."""
         self.process.kill(reason)
         await asyncio.Event().wait()
 
     async def travel(self, distance: tuple[float, float] | None) -> None:
-        """Let a request take its time."""
+        """Wait for the latency of a request."""
         self.must_live()
         if distance is not None:
             times = _SLOWNESS if self.now() < self.slow_until else 1.0
@@ -173,18 +173,18 @@ class Link:
             self.must_live()
 
     async def pass_pause(self) -> None:
-        """Wait until the process goes on, if it is paused."""
+        """Wait until the process is no longer paused."""
         while (left := self.paused_until - self.now()) > 0:
             await asyncio.sleep(left)
         self.must_live()
 
     def heal(self) -> None:
-        """End all troubles."""
+        """End all faults."""
         self.process.disturbances.clear()
         self.cut_until = self.paused_until = self.slow_until = 0.0
 
     async def suffer(self, fault: Fault) -> None:
-        """Let a fault happen. Raises its error, or ends the process."""
+        """Apply a fault: raise its error, or end the process."""
         match fault.error:
             case Crash() as crash:
                 await self.crash(str(crash) or "crash")
@@ -194,7 +194,7 @@ class Link:
                 raise error
 
     def opened(self, request: KubeRequest, stream: WatchStream) -> None:
-        """Note the stream of a watch that was opened."""
+        """Record the stream of a watch that was opened."""
         self.watches.append(_OpenWatch(request, stream))
 
     async def pass_partition(self) -> None:
@@ -219,13 +219,13 @@ class Link:
         return self.process.schedule(request)
 
     def partition(self, seconds: float) -> None:
-        """Cut the replica off the API server: requests get no answer, and watches fall silent."""
+        """Disconnect the replica from the API server: requests get no answer, and watches fall silent."""
         self.cut_until = self.now() + seconds
         for watch in self.watches:
             watch.silent = True
 
     def disturb_watch(self, trouble: WatchTrouble, choice: float, seconds: float) -> str:
-        """Give an open watch a trouble; return its kind, empty if no watch is open. `choice` is in [0, 1)."""
+        """Apply a fault to one open watch; return the watch's kind, empty if none is open. `choice` is in [0, 1)."""
         if not self.watches:
             return ""
         watch = self.watches[int(choice * len(self.watches))]
@@ -299,7 +299,7 @@ class KubeConnection(KubeApi):
     # --- watches -----------------------------------------------------------------------------------------------------
 
     async def _watch(self, request: KubeRequest, proceed: Watch) -> AsyncIterator[WatchEvent]:
-        """Yield one watch stream, as far as its troubles let events through."""
+        """Yield the events of one watch stream that its faults let through."""
         link = self._link
         await link.travel(link.latency)
         await link.pass_partition()
@@ -335,7 +335,7 @@ class ReplicaClock:
     loop: asyncio.AbstractEventLoop
     offset: timedelta = timedelta(0)
     slept: float = 0.0
-    """Seconds for which the machine was suspended."""
+    """The seconds for which the machine was suspended."""
 
     def now(self) -> datetime:
         """Return the wall time of the machine."""

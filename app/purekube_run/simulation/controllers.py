@@ -1,4 +1,4 @@
-"""The simulated controllers of a world, fed by watches that are polled: they cost nothing while nothing changes."""
+"""The simulated controllers of a world. They poll their watches, and cost nothing while nothing changes."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -18,11 +18,11 @@ from purekube.ports import WatchEventType
 
 _MOST_ROUNDS = 1_000
 _EPSILON = 1e-6
-"""The least seconds until a timer, so that time passes before the same work is due again."""
+"""The minimum seconds until a timer, so that time passes before the same work is due again."""
 
 
 class NoEnd(RuntimeError):
-    """Simulated controllers that work for ever without time passing: they undo each other's writes or their own."""
+    """The error that simulated controllers work forever at one moment: they undo each other's writes or their own."""
 
 
 @attrs.define(eq=False)
@@ -36,7 +36,7 @@ class _Feed:
 
 
 class SimulatedControllers:
-    """All simulated controllers on one API. `work` does what is due, and returns at once if nothing is."""
+    """All simulated controllers on one API. `work` does everything that is due."""
 
     def __init__(self, api: InProcessKube, simulators: Sequence[Simulator], now: Callable[[], datetime]) -> None:
         self._api = api
@@ -49,7 +49,7 @@ class SimulatedControllers:
         self._alarm: asyncio.TimerHandle | None = None
 
     def work(self) -> bool:
-        """Observe and do everything that is due, until nothing more follows; return whether there was anything."""
+        """Process changes and everything that is due until no work is left; return whether there was any."""
         worked = False
         for _ in range(_MOST_ROUNDS):
             if not self._has_work:
@@ -63,7 +63,7 @@ class SimulatedControllers:
 
     @property
     def _has_work(self) -> bool:
-        """Report whether a watch holds events, a kind may be served that was not, or a pass is due."""
+        """Report whether a watch has events, a missing kind may be served now, or a pass is due."""
         if self._ready or self._resources != self._api.server.registry.generation:
             return True
         due = self.next_wake_up()
@@ -74,16 +74,16 @@ class SimulatedControllers:
         return due is not None and due <= now and run_sync(simulator.work(now))
 
     def forget(self) -> None:
-        """List everything again, as controllers that were started again do."""
+        """List all objects again, as restarted controllers do."""
         for number, feed in enumerate(self._feeds):
             if feed.stream is not None:
                 feed.stream.end()
             self._ready[number] = feed
 
     def plan(self, loop: VirtualTimeLoop) -> bool:
-        """Set a timer of `loop` for the next time at which something is due, unless an earlier one is set already.
+        """Set a timer of `loop` for the next due time, unless an earlier one is set already.
 
-        Return whether one was set: then time may go on.
+        Return whether a timer was set, so that time may advance.
         """
         if (due := self.next_wake_up()) is None:
             return False
@@ -96,15 +96,15 @@ class SimulatedControllers:
         return True
 
     def next_wake_up(self) -> datetime | None:
-        """Return when something is due next, if nothing changes until then; None if nothing is."""
+        """Return the next time at which a simulated controller is due if nothing changes; None if none is."""
         return min((due for each in self.simulators if (due := each.next_wake_up()) is not None), default=None)
 
     def next_work(self) -> datetime | None:
-        """Return when something is due next, not counting regular intervals; None if nothing is."""
+        """Return the next time at which work is due, not counting regular intervals; None if none is."""
         return min((due for each in self.simulators if (due := each.next_work()) is not None), default=None)
 
     def _observe(self) -> bool:
-        """Pass what the watches hold to the simulators; return whether there was anything."""
+        """Pass the pending watch events to the simulators; return whether there were any."""
         if self._resources != self._api.server.registry.generation:
             self._resources = self._api.server.registry.generation
             self._ready |= {number: feed for number, feed in enumerate(self._feeds) if feed.stream is None}
@@ -124,7 +124,7 @@ class SimulatedControllers:
                 feed.simulator.observe(feed.kind, event.object, self._now())
 
     def _list(self, feed: _Feed) -> None:
-        """Read all objects, and watch from there; without effect if the kind is not served."""
+        """List all objects of a kind and watch from there; do nothing if the kind is not served."""
         feed.stream = None
         objects = run_sync(list_all(self._api, feed.kind, selector=feed.selector))
         present = {ref_of(manifest, feed.kind): manifest for manifest in objects}
@@ -146,4 +146,4 @@ class SimulatedControllers:
 
 
 def do_nothing() -> None:
-    """Do nothing: the callback of a timer that only lets virtual time jump to its moment."""
+    """Do nothing. Used as the callback of timers that only let virtual time advance."""

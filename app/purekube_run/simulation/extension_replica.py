@@ -1,4 +1,6 @@
-"""A replica of boxes, pure reconcilers and controllers in Python: what `box run` and `controllers run` run."""
+"""A replica that runs extensions (boxes, pure reconcilers and controllers in Python), as `box run` and `controllers
+run` do.
+"""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -25,7 +27,7 @@ from purekube_run.simulation.replica import Replica, Surroundings
 
 @attrs.frozen
 class Extending:
-    """The contents of a process of extensions. Without a `candidacy` it leads at once.
+    """The extensions that a simulated process runs. Without a `candidacy`, the process leads from its start.
 
     `concluded` gets the result of each pass; `field_manager` writes Events.
     """
@@ -37,11 +39,11 @@ class Extending:
     entropy: Entropy = attrs.field(factory=lambda: SeededEntropy(0))
     concluded: Callable[[ObjectRef, ReconcileResult], None] = log_pass
     applied: str = ""
-    """The namespace of the revisions of applied boxes; these run if it is given."""
+    """The namespace of applied boxes' revisions. Applied boxes are only run if it is given."""
 
 
 class ExtensionReplica(Replica):
-    """One process of extensions. `manager` is that of its present life, once it has one."""
+    """One process of extensions. `manager` belongs to its present life; None before the first."""
 
     def __init__(
         self,
@@ -58,16 +60,16 @@ class ExtensionReplica(Replica):
 
     @property
     def is_at_work(self) -> bool:
-        """Return whether it runs, and its caches have synced."""
+        """Return whether the process runs, and its caches have synced."""
         return self.is_running and self.manager is not None and self.manager.has_synced
 
     @property
     def is_at_rest(self) -> bool:
-        """Return whether it works, and has nothing left to do, not even later."""
+        """Return whether the process runs, and no key waits, even for a later time."""
         return self.is_running and self.manager is not None and self.manager.is_at_rest
 
     async def main(self, machine: Machine) -> None:
-        """Run everything, as soon as this process is elected."""
+        """Run all extensions once this process is elected."""
         self.manager = None
         async with self._election(machine) as election:
             await self._work(machine, election)

@@ -55,7 +55,7 @@ _OWN: Final = "controllers-system"
 _LEASE: Final = "controllers"
 _MANAGER: Final = "controllers"
 _CANDIDACY: Final = Candidacy(_OWN, _LEASE, _MANAGER, LeasePolicy(60.0, 40.0, 8.0))
-"""The candidacy of every replica, with a quarter of the usual renewals, which only repeat what is known."""
+"""The candidacy of every replica. It renews the Lease a quarter as often as usual, to save simulation steps."""
 _LATENCY: Final = (0.001, 0.008)
 _RESTARTS: Final = (1.0, 12.0)
 _TRIES: Final = 30
@@ -63,7 +63,7 @@ _SERVER: Final = ("status", "metadata")
 
 
 class Deed(StrEnum):
-    """The acts of users."""
+    """The actions of simulated users."""
 
     CREATE = "create"
     EDIT = "edit"
@@ -127,7 +127,7 @@ class ExtensionWorld(World):
         self.install({str(metadata(crd)["name"]): crd for crd in (*self.definitions.values(), *own)}.values())
 
     def subject(self, name: str) -> tuple[Runnable, ObjectRef]:
-        """Return the controller of an object of a script, and the object."""
+        """Return the controller and the reference of an object that a script names."""
         number = int(name.rpartition("-")[2])
         runnable = self.runnables[number % len(self.runnables)]
         kind = kind_of(runnable)
@@ -140,7 +140,7 @@ class ExtensionWorld(World):
                 yield runnable, live
 
     def children(self) -> Iterator[tuple[ObjectRef, Manifest, frozenset[str]]]:
-        """Yield every object of a kind of children that belongs to an object, with the uids of its owners."""
+        """Yield every object that belongs to a parent, of a kind of children, with the uids of its owners."""
         composites = [composite_of(each) for each in self.runnables if isinstance(each, Box | PureReconciler)]
         labels = {composite.marks.owner_uid for composite in composites}
         kinds = {kind_of(runnable).kind for runnable in self.runnables}
@@ -154,7 +154,7 @@ class ExtensionWorld(World):
 
 
 class ExtensionLaws(Laws):
-    """The laws of every world, and that objects become Ready or say why not, and go with everything of theirs."""
+    """The laws of every world, and: objects become Ready or give a reason, and are deleted with all their children."""
 
     settles = (
         ("REC-1", "every object becomes Ready or says why not"),
@@ -184,7 +184,9 @@ class ExtensionLaws(Laws):
         return self.world.controllers.next_work() is not None
 
     def breaks_silence(self, write: ObservedWrite) -> bool:
-        """Return whether a write at rest is one too many; refused ones are retried from time to time."""
+        """Return whether a write at rest breaks the law of silence. Refused writes are retried now and then, and do
+        not.
+        """
         return write.error is None and super().breaks_silence(write)
 
     def unsettled(self) -> Iterator[Unsettled]:
@@ -220,10 +222,10 @@ class ExtensionWorkload:
     done: int = 0
 
     def help_out(self) -> None:
-        """Do nothing: laws that hold for every controller leave nothing to people."""
+        """Do nothing: no law of these worlds depends on a user's help."""
 
     def counts(self) -> Mapping[str, int]:
-        """Return nothing: only acts are counted."""
+        """Return no counts: this workload counts only acts."""
         return {}
 
     def perform(self, act: Act) -> None:
@@ -238,7 +240,7 @@ class ExtensionWorkload:
             self.world.note("people", f"{act.do} {act.name}: {what}")
 
     def _perform(self, act: Act) -> str:
-        """Carry out an act; return what it concerned, empty if there was nothing."""
+        """Carry out an act; return what it affected, empty if nothing."""
         world, random = self.world, Random(f"{self.world.seed}/{act.name}/{act.number}")
         runnable, ref = world.subject(act.name)
         note = {"metadata": {"annotations": {NOTE: str(act.number)}}}
@@ -298,7 +300,7 @@ class ExtensionWorkload:
 
 
 def _lives(random: Random, objects: int, seconds: float) -> Iterator[Act]:
-    """Yield the acts on each object: it is made early, then changed about once in ten minutes."""
+    """Yield the acts on each object: an early creation, then a change about every ten minutes."""
     deeds, weights = zip(*_WEIGHTS.items(), strict=True)
     for number in range(objects):
         name, at, step = f"object-{number}", random.uniform(1.0, 0.3 * seconds), 0

@@ -1,4 +1,4 @@
-"""Faults of the API server, as a controller meets them: before or after a call's effect, or the end of the process."""
+"""Faults of the API server as a controller meets them: before or after a call's effect, or the end of the process."""
 
 from collections.abc import Callable
 from random import Random
@@ -34,18 +34,18 @@ def calm(request: KubeRequest) -> Fault | None:
 
 @attrs.define
 class WatchFaults:
-    """The faults of watches: `through` waits until an event may pass, and returns whether it does.
+    """The faults of watches: `through` waits until an event may be delivered, and returns whether it is.
 
     It raises Expired if events were lost meanwhile, so that the watcher has to list again.
     """
 
     async def through(self, kind: Kind, event: WatchEvent) -> bool:
-        """Let the event pass at once: return True."""
+        """Return True at once: every event is delivered."""
         return True
 
 
 def interruption(*, after: bool, crash: bool) -> Fault:
-    """Return the fault of a call without an answer, before or after its effect, or the end of the process there."""
+    """Return the fault of a call without an answer, or with `crash` ends the process, before or `after` its effect."""
     return Fault(Crash() if crash else Unavailable("no answer"), after)
 
 
@@ -70,5 +70,5 @@ def at_random(random: Random, often: float) -> Schedule:
 
 
 def away(request: KubeRequest) -> Fault | None:
-    """Return the fault of an API server that does not answer any request."""
+    """Return the fault of an API server that answers no request."""
     return Fault(Unavailable("the API server does not answer"))

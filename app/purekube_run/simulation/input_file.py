@@ -1,4 +1,4 @@
-"""Files that people give to `simulate`, read within limits; each problem is said in a line (SIM-3, RUN-11)."""
+"""Files that users pass to `simulate`, read within limits; each problem is reported in one line (SIM-3, RUN-11)."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -9,7 +9,7 @@ import msgspec
 from purekube.apimachinery.secret_material import visible
 
 DEEPEST: Final = 100
-"""The most levels of a file, or of one line of it."""
+"""The maximum nesting of a file, or of one line of it."""
 _LONGEST: Final = 300
 _BRACKETS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
@@ -23,7 +23,7 @@ class BadFile(Exception):
 
 @attrs.frozen
 class Bounds:
-    """The least and the greatest number that a field may have."""
+    """The minimum and the maximum of a numeric field."""
 
     least: float
     most: float
@@ -58,7 +58,7 @@ def decoded(path: Path, raw: bytes, place: str = "") -> Any:
 
 
 def converted(path: Path, value: Any, into: type, place: str = "") -> Any:
-    """Return JSON as a class of attrs. Raises BadFile with the path inside of the file."""
+    """Return JSON converted to an attrs class. Raises BadFile with the path inside the file."""
     try:
         return msgspec.convert(value, into)
     except msgspec.ValidationError as error:
@@ -74,7 +74,7 @@ def check_known(path: Path, value: Any, into: type, place: str) -> None:
 
 
 def check_bounds(path: Path, value: Any, bounds: dict[str, Bounds], place: str) -> None:
-    """Raise BadFile for a number out of its bounds; of an attrs object, by the names of its fields."""
+    """Raise BadFile for a number out of its bounds. For an attrs object, `bounds` are by field name."""
     for name, bound in bounds.items():
         number = getattr(value, name, bound.least)
         if not bound.least <= number <= bound.most:

@@ -21,20 +21,21 @@ from purekube_run.simulation.replica import Replica
 from purekube_run.simulation.world import World
 
 NOTE: Final = "example.com/note"
-"""An annotation that people write, and that stays."""
+"""An annotation that users write, and that must stay."""
 _AFTER_RESTORE: Final = 90.0
-"""Seconds after a restore of etcd in which two replicas may both believe to lead, since the Lease itself went back, and
-watches are silent."""
+"""The seconds after a restore of etcd in which two replicas may both believe that they lead, since the Lease was
+restored, too, and watches are silent.
+"""
 _MOST_WRITES: Final = 90
-"""The writes of one object within a minute that are no hot loop."""
+"""The maximum number of writes of one object within a minute; more are a hot loop."""
 
 Observe: TypeAlias = Callable[[ObjectRef, Record | None, Record | None], None]
-"""A function that gets each change of an object: its state before and after."""
+"""A function that is called with each change of an object: its state before and after."""
 
 
 @attrs.frozen
 class LawViolation:
-    """A broken law: clause, name, object, moment, and the write and the decision after which it was found broken."""
+    """A broken law: clause, name, object and time, and the write and decision after which the breach was detected."""
 
     clause: str
     law: str
@@ -53,7 +54,7 @@ class LawViolation:
 
 @attrs.frozen
 class Unsettled:
-    """A law that does not hold yet, the object, and why."""
+    """A law that does not hold yet, with the object and the reason."""
 
     clause: str
     law: str
@@ -62,7 +63,7 @@ class Unsettled:
 
 
 def clock(seconds: float) -> str:
-    """Return a moment as hours, minutes and seconds."""
+    """Return a time in seconds as hours, minutes and seconds."""
     minutes, rest = divmod(seconds, 60)
     return f"{int(minutes // 60)}:{int(minutes % 60):02}:{rest:06.3f}"
 
@@ -70,8 +71,8 @@ def clock(seconds: float) -> str:
 class Laws:
     """The laws of one world. `checks` counts by clause and law, `broken` has the first breach of each law.
 
-    `lease` is the Lease whose holder may write. `own` are the kinds that the processes write for themselves also at
-    rest. `settles` are the laws that hold some time after faults have stopped.
+    `lease` is the Lease whose holder may write. `own` are the kinds, such as Leases, that processes write even at rest.
+    `settles` are the laws that must hold some time after faults have ended.
     """
 
     own: Sequence[Kind] = (LEASE,)
@@ -92,7 +93,7 @@ class Laws:
         world.server.store.observe(self._changed)
 
     def check(self, clause: str, law: str, ref: object, holds: bool, told: str) -> None:
-        """Count a check of a law about an object; if it does not hold, note it as broken and halt the world."""
+        """Count a check of a law about an object. If the law does not hold, record the breach and halt the world."""
         self.checks[clause, law] += 1
         if holds or (clause, law) in self.broken:
             return
@@ -115,15 +116,15 @@ class Laws:
         self._observers[place_of(kind)].append((kind, observer))
 
     def keep_notes(self, kind: Kind, clause: str, law: str) -> None:
-        """Check that the annotation of people stays on the objects of a kind."""
+        """Check that the users' annotation stays on the objects of a kind."""
         self.observe(kind, partial(self._noted, clause, law))
 
     def keep_generations(self, kind: Kind) -> None:
-        """Check that the observed generation of the objects of a kind does not fall."""
+        """Check that the observed generation of the objects of a kind never decreases."""
         self.observe(kind, self._observed)
 
     def _decided(self, ref: str, line: str) -> None:
-        """Complete a broken law with the decision that is logged after its write."""
+        """Add the decision logged after a write to the broken law that the write caused."""
         for key, law in self.broken.items():
             if law.object == ref:
                 self.broken[key] = attrs.evolve(law, decision=line)
@@ -168,12 +169,12 @@ class Laws:
     # --- every change ------------------------------------------------------------------------------------------------
 
     def is_just_restored(self, at: float) -> bool:
-        """Return whether etcd was restored so recently that the Lease may have gone back with it."""
+        """Return whether etcd was restored so recently that the Lease may have been restored with it."""
         return at - self.world.restored_at < _AFTER_RESTORE
 
     @property
     def is_restored_now(self) -> bool:
-        """True while etcd is restored from a snapshot: what changes then is the past that comes back."""
+        """True while etcd is being restored from a snapshot, when changes are only returns to an earlier state."""
         return self.world.restored_at == self.world.seconds
 
     def _changed(self, where: GroupResource, change: StoredChange) -> None:
@@ -202,7 +203,7 @@ class Laws:
 
     @property
     def is_recovering(self) -> bool:
-        """True while no living process holds a Lease, or watches have yet to notice that etcd was restored."""
+        """True while no living process holds a Lease, or watches have not yet noticed a restore of etcd."""
         living = {replica.unique for replica in self.world.replicas if replica.is_running}
         leases = self.world.server.store.scan(place_of(LEASE))
         holders = (str(get_path(lease.shared(), "spec", "holderIdentity") or "") for lease in leases)
@@ -211,7 +212,7 @@ class Laws:
 
     @property
     def is_progressing(self) -> bool:
-        """Return whether the end is still to come though every law holds."""
+        """Return whether work is still in progress although every law holds."""
         return False
 
     def unsettled(self) -> Iterator[Unsettled]:
@@ -227,32 +228,32 @@ class Laws:
             self.check(clause, law, name, open_law is None, told)
 
     def breaks_silence(self, write: ObservedWrite) -> bool:
-        """Return whether a write at rest is one too many.
+        """Return whether a write at rest breaks the law of silence.
 
-        The count of a series is written minutes after its last Event (RUN-5). After a restore of etcd, which takes the
-        Event along, the same write creates it again.
+        The count of an Event series is written minutes after its last Event (RUN-5). If a restore of etcd removed the
+        Event, the same write creates it again.
         """
         is_late_count = write.request.kind == EVENT and self.world.restored_at > float("-inf")
         return write.request.kind not in self.own and not is_late_count
 
     def silent(self, writes: int, seconds: float) -> None:
-        """Check that the replicas wrote nothing in `seconds` of rest, in which they made so many `writes`."""
+        """Check that the replicas wrote nothing in `seconds` of rest; `writes` is the number of their writes."""
         last = "; ".join(sorted(self.last_writes.values(), key=lambda text: text.rpartition(" at ")[2])[-2:])
         told = f"{writes} writes in {seconds:g} s: {last}"
         self.check("REC-6", "nothing is written at rest", "the operator", writes == 0, told)
 
     def compare(self) -> None:
-        """Compare the end of a run in which every law held with another world."""
+        """Compare the final state with that of another world, if every law held."""
 
     def finish(self) -> None:
-        """Check what is checked once, at the end of a run."""
+        """Perform the checks that are made once, at the end of a run."""
 
     def hot(self, told: str) -> None:
-        """Note that work went on for ever without time passing."""
+        """Record a hot loop: work that goes on without time passing."""
         self.check("RUN-2", "time passes", "the world", False, told)
 
     def complete(self) -> Iterator[LawViolation]:
-        """Yield the broken laws; one that no decision followed gets the last decision about its object."""
+        """Yield the broken laws. A breach without a decision of its own gets the last decision about its object."""
         for law in self.broken.values():
             yield attrs.evolve(law, decision=law.decision or self.world.decisions.get(law.object, ""))
 

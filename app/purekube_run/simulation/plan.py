@@ -1,6 +1,6 @@
 """The plan of a box for one object: one pass, executed on an in-memory API server that holds the observed objects.
 
-So defaults, conflicts and immutable fields are the server's own answers, and no real cluster is touched.
+Defaults, conflicts and immutable fields are therefore the server's own answers, and no real cluster is touched.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -83,7 +83,7 @@ class BoxPlan:
 
 
 class _Shown:
-    """`Entropy` whose texts are placeholders: a plan prints the same everywhere."""
+    """An `Entropy` that returns placeholders, so that equal inputs give equal plans."""
 
     def text(self, length: int, alphabet: str) -> str:
         """Return the placeholder."""

@@ -1,4 +1,4 @@
-"""The plans of a box for every object of its kind in a cluster, without a write: reads, and the embedded API server."""
+"""The plans of a box for every object of its kind in a cluster. They read the cluster and never write to it."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -17,14 +17,16 @@ from purekube_run.simulation.plan import BoxPlan, plan_box
 
 @attrs.frozen
 class PlanAgainst:
-    """The plans for all objects, in order; `unfit` are those that the API server would not admit, with the reason."""
+    """The plans for all objects, in order; `unfit` are the objects that the API server would not admit, with the
+    reason.
+    """
 
     plans: tuple[BoxPlan, ...]
     unfit: tuple[tuple[str, str], ...] = ()
 
     @property
     def writes(self) -> dict[str, int]:
-        """The number of writes by verb, without those of statuses."""
+        """The number of writes by verb, not counting status writes."""
         counts: dict[str, int] = {}
         for verb, count in ((verb, count) for plan in self.plans for verb, count in plan.writes.items()):
             if verb != "status":
@@ -38,7 +40,7 @@ class PlanAgainst:
 
     @property
     def changed(self) -> tuple[BoxPlan, ...]:
-        """The plans for objects of which anything other than the status would be written, or refused."""
+        """The plans that would write anything other than the status, or in which a write would be refused."""
         return tuple(plan for plan in self.plans if plan.changes or plan.refused)
 
 

@@ -16,7 +16,7 @@ from purekube_run.simulation.faults import Schedule, WatchFaults, calm
 
 
 class Surroundings(Protocol):
-    """The part of a world that a replica meets."""
+    """The parts of a world that a replica uses."""
 
     seed: int
 
@@ -34,7 +34,7 @@ class Surroundings(Protocol):
         ...
 
     def version(self) -> int:
-        """Return the version of everything that is stored; 0 if it is not known."""
+        """Return the version of the API server's store; 0 if it is not known."""
         ...
 
     def note(self, actor: str, what: str) -> None:
@@ -42,15 +42,15 @@ class Surroundings(Protocol):
         ...
 
     def written(self, write: ObservedWrite) -> None:
-        """Note a write that reached the API server."""
+        """Record a write that reached the API server."""
         ...
 
     def reconciled(self, replica: str, controller: str, done: Reconciled) -> None:
-        """Note a reconcile of a replica."""
+        """Record a reconcile of a replica."""
         ...
 
     def replica_ended(self, replica: "Replica", error: BaseException | None) -> None:
-        """Note that a process ended: with an error, or killed, without one."""
+        """Record that a process ended, with its error; None if it was killed."""
         ...
 
 
@@ -68,9 +68,10 @@ class WorldObserver(LoggingObserver):
 
 
 class Replica(ABC):
-    """One process. `starts` counts its lives; each has its own random numbers. `user` makes its calls.
+    """One process that can be restarted. `starts` counts its starts; each has its own random numbers. Calls are made as
+    `user`.
 
-    `latency` is the time in seconds of a request, at least and at most; None for none.
+    `latency` is the minimum and maximum time of a request in seconds; None for no latency.
     """
 
     def __init__(
@@ -103,14 +104,14 @@ class Replica(ABC):
         return self.task is not None and not self.task.done() and not self.link.dead
 
     def start(self) -> None:
-        """Start a process, which knows what is durable."""
+        """Start a new process, which knows only what is stored in the cluster."""
         self.starts += 1
         self.link = self.new_link()
         self.task = self._world.loop.create_task(self.main(self._machine()), name=f"{self.name} {self.starts}")
         self.task.add_done_callback(self._over)
 
     def kill(self, reason: str) -> None:
-        """End the process as SIGKILL does: nothing of it runs on, and nothing it sent arrives."""
+        """End the process as SIGKILL does: none of its tasks continues, and none of its pending requests arrives."""
         if not self.link.dead:
             self.link.dead = True
             self._world.note(self.name, f"killed: {reason}")
@@ -127,7 +128,7 @@ class Replica(ABC):
         return WorldObserver(self.name, controller, self._world)
 
     def new_link(self) -> Link:
-        """Return the network of a life."""
+        """Return the network of a new life of the process."""
         random = Random(f"{self._world.seed}/{self.name}/{self.starts}/network")
         return Link(self, random, self._world.loop.time, self._latency)
 

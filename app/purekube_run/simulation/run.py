@@ -1,4 +1,4 @@
-"""One run of a script: acts and faults until its time is over, then rest, with the laws checked throughout (SIM-1)."""
+"""One run of a script: acts and faults for its duration, then rest, with the laws checked throughout (SIM-1)."""
 
 import gc
 import time
@@ -22,9 +22,9 @@ _CONVERGE: Final = 3600.0
 """The seconds after the last fault within which everything must converge."""
 _LOOK: Final = 60.0
 _TURNS: Final = 3
-"""The forms of a fault by which two neighbouring seeds differ."""
+"""The order of a fault's forms, chosen so that neighbouring seeds use different ones."""
 _QUIET: Final = 720.0
-"""The seconds of rest in which nothing may be written: longer than a resync."""
+"""The seconds of rest in which nothing may be written; longer than a resync interval."""
 
 
 class Workload(Protocol):
@@ -38,7 +38,7 @@ class Workload(Protocol):
         ...
 
     def help_out(self) -> None:
-        """Do what is left to people once faults are over."""
+        """Perform the actions that only users can, once faults are over."""
         ...
 
     def counts(self) -> Mapping[str, int]:
@@ -48,7 +48,7 @@ class Workload(Protocol):
 
 @attrs.frozen
 class Simulation(Generic[W, L]):
-    """A simulation: its worlds, their laws, their users' acts, and the faults that befall them.
+    """A simulation: its worlds, laws, acts of users, and faults.
 
     `lives` draws the acts on so many objects within so many seconds.
     """
@@ -71,7 +71,7 @@ class Simulation(Generic[W, L]):
         return SimulationScript(seed, replicas, seconds, tuple(acts), tuple(incidents), shards=shards)
 
     def _incidents(self, random: Random, seed: int, name: str, seconds: float, processes: int) -> Iterator[Incident]:
-        """Yield the incidents of a fault; one with several forms takes these in turn, over the seeds too."""
+        """Yield the incidents of a fault. A fault with several forms takes them in turn, across seeds, too."""
         fault = self.faults[name]
         mean = 3600.0 / fault.per_hour
         at, number = 0.0, 0
@@ -84,7 +84,7 @@ class Simulation(Generic[W, L]):
             number += 1
 
     def strike(self, world: W, incident: Incident) -> None:
-        """Let a fault strike."""
+        """Apply a fault to the world."""
         replica = min(incident.replica, len(world.replicas) - 1)
         fault = self.faults[incident.fault]
         fault.strike(Strike(world, incident.fault, replica, incident.seconds, incident.choice))
@@ -109,7 +109,9 @@ class Simulation(Generic[W, L]):
 
 @attrs.frozen
 class SimulationOutcome:
-    """The end of one run. `seconds` is virtual time, `cost` processor time, `counts` what a workload counts."""
+    """The result of one run. `seconds` is virtual time, `cost` processor time in seconds, `counts` the workload's
+    counters.
+    """
 
     script: SimulationScript
     broken: tuple[LawViolation, ...]
@@ -131,7 +133,9 @@ class SimulationOutcome:
 
 @attrs.define
 class _Run:
-    """A script being run. `writes` are those of replicas, without what they write for themselves."""
+    """A script being run. `writes` counts the replicas' writes, except of the kinds that processes write for
+    themselves.
+    """
 
     simulation: Simulation[Any, Any]
     script: SimulationScript
@@ -148,7 +152,7 @@ class _Run:
             self.points.add(f"{write.request.action} {write.request.kind.kind}")
 
     def course(self) -> None:
-        """Let everything happen, until a law breaks."""
+        """Run the script until its end, or until a law is broken."""
         try:
             self._steps()
             if not self.laws.broken:
@@ -188,7 +192,7 @@ class _Run:
             laws.compare()
 
     def outcome(self, cost: float) -> SimulationOutcome:
-        """Return what came of it."""
+        """Return the outcome of the run."""
         world = self.world
         return SimulationOutcome(
             self.script,
@@ -210,9 +214,10 @@ class _Run:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Keep the garbage collector from running: a quarter of the cost, and its moments differ between processes.
+    """Disable the garbage collector in the block: it takes a quarter of the time, and runs at times that differ between
+    processes.
 
-    Afterwards it collects what the block has left: a world refers to itself.
+    Afterwards it collects what the block left, since a world contains reference cycles.
     """
     was_enabled = gc.isenabled()
     gc.disable()

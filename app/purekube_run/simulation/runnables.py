@@ -1,4 +1,4 @@
-"""Things that a process of extensions runs: boxes, pure reconcilers, controllers in Python, and what each declares."""
+"""The extensions that a process can run (boxes, pure reconcilers, controllers in Python), and what each declares."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, cast
@@ -22,14 +22,14 @@ from purekube_run.simulation.cluster import plain_definition
 from purekube_run.simulation.extension_replica import Extending
 
 Runnable: TypeAlias = Box | PureReconciler[Any, Any] | GivenController
-"""A thing to run: a box, a reconciler of either level, a Watcher, or what makes one of these from the API alone."""
+"""An extension to run: a box, a reconciler, a Watcher, or a function of the API that returns one of these."""
 
 _NO_API: KubeApi = KubeApi(cast("KubeTransport", None))
-"""The API of controllers that are made to be looked at, and never run."""
+"""The API of controllers that are constructed only to be inspected, and never run."""
 
 
 class SameText:
-    """An `Entropy` with the same text in all clusters: it depends on the length only."""
+    """An `Entropy` whose text depends only on the length, so that all clusters get the same."""
 
     def text(self, length: int, alphabet: str) -> str:
         """Return text that looks random."""
@@ -37,7 +37,7 @@ class SameText:
 
 
 def extending_of(runnables: Sequence[Runnable], field_manager: str) -> Extending:
-    """Return the contents of a process of these. Raises CommandError for some that cannot run together."""
+    """Return the settings of a process that runs these extensions. Raises CommandError if they cannot run together."""
     composites = [composite_of(runnable) for runnable in runnables if isinstance(runnable, Box | PureReconciler)]
     controllers = [runnable for runnable in runnables if not isinstance(runnable, Box | PureReconciler)]
     made = (bind(controller, _NO_API) for controller in controllers)
@@ -51,7 +51,7 @@ def composite_of(runnable: Box | PureReconciler[Any, Any]) -> Composite:
 
 
 def _declared(runnable: Runnable) -> Box | PureReconciler[Any, Any] | AnyController:
-    """Return a thing that can be asked what it declares."""
+    """Return the value that has the declarations of an extension."""
     return runnable if isinstance(runnable, Box | PureReconciler) else bind(runnable, _NO_API)
 
 
@@ -77,7 +77,7 @@ def definition_of(runnable: Runnable) -> Manifest | None:
 
 
 def schema_of(runnable: Runnable, definitions: Mapping[str, Manifest]) -> Schema:
-    """Return the schema of that kind: its own, else that of a further definition; without any, of an empty object."""
+    """Return the schema of that kind: its own, else that of a further definition, else that of an empty object."""
     if (resource := resource_of(runnable)) is not None:
         return resource.schema
     crd = runnable.crd if isinstance(runnable, Box) else definitions.get(kind_of(runnable).crd_name)
@@ -100,7 +100,7 @@ def read_kinds_of(runnable: Runnable) -> tuple[Kind, ...]:
 
 
 def reports_ready(runnable: Runnable) -> bool:
-    """Return whether conditions are written for its objects."""
+    """Return whether the controller writes conditions on its objects."""
     if isinstance(runnable, Box | PureReconciler):
         return True
     return Feature.CONDITIONS in features_of(bind(runnable, _NO_API))

@@ -47,7 +47,7 @@ class Unexpected(Exception):
 def run_scenario(
     box: Box, definitions: Sequence[Manifest], scenario: Scenario, on_moment: OnMoment = lambda *moment: None
 ) -> Outcome:
-    """Play a scenario in a world of its own. Raises CommandError if it cannot be played."""
+    """Play a scenario in a new world. Raises CommandError if it cannot be played."""
     with BoxWorld(box, definitions) as world:
         play = _Play(world, scenario)
 

@@ -33,7 +33,9 @@ _OF_OBJECTS: Final = ("expect", "gone", "change", "create", "delete")
 
 @attrs.frozen
 class ScenarioStep:
-    """One step: its action, and its place in the file. `refused` is a part of the message with which it must fail."""
+    """One step: its action, and its place in the file. With `refused`, it must fail with a message that contains this
+    text.
+    """
 
     verb: str
     value: Any

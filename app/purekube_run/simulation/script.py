@@ -1,6 +1,6 @@
-"""A run as data: what users and misfortune do, each with its moment (`script_file` saves it).
+"""A run as data: the acts of users and the faults, each with its time (`script_file` saves it).
 
-A script is drawn from a seed at once, so that any part of it can be left out: so a failing run is shrunk.
+A script is drawn completely before it runs, so that parts can be left out to shrink a failing run.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ import attrs
 
 @attrs.frozen(order=True)
 class Act:
-    """One act on one object, at a moment in seconds. `number` makes versions and values differ."""
+    """One act on one object, at a time in seconds. `number` distinguishes versions and values."""
 
     at: float
     do: str
@@ -20,7 +20,7 @@ class Act:
 
 @attrs.frozen(order=True)
 class Incident:
-    """One fault: its moment, the replica that it befalls, and how long it lasts. `choice` is a number in [0, 1)."""
+    """One fault: its time, the affected replica, and its duration in seconds. `choice` is a number in [0, 1)."""
 
     at: float
     fault: str
@@ -33,8 +33,8 @@ class Incident:
 class SimulationScript:
     """A whole run. `seconds` is the time until faults stop; each of `shards` has that many replicas.
 
-    `boxes` are files and `controllers` names of a user, whose objects live in the run, with the files `crds`; without
-    any, it is the operator that is simulated.
+    `boxes` are files and `controllers` are names of a user's controllers to simulate, with CRDs in the files `crds`.
+    Without any, the operator itself is simulated.
     """
 
     seed: int

@@ -1,4 +1,4 @@
-"""A run as a file: JSON, one line for each act and fault; what a file holds is checked before anything runs (SIM-3)."""
+"""A run as a file: JSON, with one line for each act and fault. Its content is checked before anything runs (SIM-3)."""
 
 import json
 import re

@@ -1,6 +1,6 @@
 """A failing script made smaller: acts and faults are left out as long as the same law breaks (SIM-3).
 
-The method is Zeller's delta debugging. Each try is a whole run, so there is a limit of runs.
+The method is Zeller's delta debugging. Each try is a whole run, so the number of tries is limited.
 """
 
 from collections.abc import Callable, Iterable
@@ -52,7 +52,7 @@ def shrink(outcome: SimulationOutcome, perform: Perform, most_runs: int = MOST_R
 
 
 def _minimize(search: _Search) -> None:
-    """Leave out ever smaller parts of the steps."""
+    """Leave out ever smaller groups of steps."""
     parts = 2
     while search.left > 0 and len(search.best.script.steps) > 1:
         script = search.best.script

@@ -1,4 +1,4 @@
-"""Shapes, by which two worlds are compared: objects without uids, times, addresses and secrets."""
+"""The parts of objects by which two worlds are compared: without uids, times, addresses and secrets."""
 
 import re
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _STATUS_ASIDE: Final = ("apiVersion", "kind", "metadata", "spec", "status", "dat
 
 
 _ROLL: Final = re.compile(rb'(/roll-hash":")[0-9a-f]+')
-"""The annotation with a hash of Secret versions, which rolls pods and differs between worlds."""
+"""The annotation with a hash of Secret versions, which triggers rollouts and differs between worlds."""
 
 
 def stable_parts_of(live: Manifest) -> bytes:

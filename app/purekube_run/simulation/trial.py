@@ -74,13 +74,13 @@ _UNRECORDED: Final = (EVENT, CORE_EVENT, LEASE)
 _MOST_ROUNDS: Final = 5_000
 _STEP: Final = 15.0
 _QUIET: Final = 60.0
-"""The seconds without a write after which a controller is at rest."""
+"""The seconds without a write after which a controller counts as being at rest."""
 _STEADY: Final = 700.0
 _LONGEST_END: Final = 3600.0
 _OFTEN: Final = 0.15
 _TROUBLED: Final = 60.0
 _CHANGES: Final = 2
-"""The number of changes of a condition between creation and Ready that is allowed if every child becomes ready."""
+"""The maximum number of changes of a condition between creation and Ready, if every child becomes ready."""
 
 
 class BrokenLaw(Exception):
@@ -113,7 +113,7 @@ class TrialWorld(World):
 
     @property
     def replica(self) -> ExtensionReplica:
-        """The process."""
+        """The only process."""
         (replica,) = self.replicas
         assert isinstance(replica, ExtensionReplica)
         return replica
@@ -139,7 +139,7 @@ class TrialWorld(World):
 
 @attrs.define
 class _Tried:
-    """A world with the object in it, and the state outside before there was one."""
+    """A world with the object, and the outside state from before the object was created."""
 
     world: TrialWorld
     ref: ObjectRef
@@ -168,8 +168,9 @@ class Trial:
     """A trial of a controller on an object; `run` raises BrokenLaw.
 
     The object comes to rest within `within` seconds. `outside` returns the state of a service outside the cluster; it
-    is the same in all worlds, and after a deletion as before. `definitions` are CRDs of further kinds. After a deletion
-    kinds that the controller `keeps` may stay. With `by_hand` children are deleted and changed as users would.
+    must be equal in all worlds, and after the deletion equal to that before the creation. `definitions` are CRDs of
+    further kinds. Objects of the kinds in `keeps` may stay after a deletion. With `by_hand`, children are deleted and
+    changed as users would.
     """
 
     controller: Runnable
@@ -182,7 +183,7 @@ class Trial:
     within: float = 600.0
 
     def run(self) -> None:
-        """Try the laws."""
+        """Check all laws."""
         random = Random(self.seed)
         with self._world() as calm_one, self._world() as troubled, self._world() as early:
             straight, hurt, soon = (self._begun(world) for world in (calm_one, troubled, early))
@@ -202,7 +203,7 @@ class Trial:
         return TrialWorld(self.controller, self.definitions)
 
     def _begun(self, world: TrialWorld) -> _Tried:
-        """Create the object, and what a box refers to under the names in it."""
+        """Create the object and the objects that a box refers to."""
         world.run(0)
         before, ref = self._outside(world), world.ref(self.object)
         meta = {**metadata(self.object), **({"namespace": ref.namespace} if ref.namespace else {})}
@@ -232,7 +233,7 @@ class Trial:
         return world.seconds - (world.changes[-1].at if world.changes else 0.0) >= _QUIET
 
     def _alike(self, world: TrialWorld) -> None:
-        """Check that a pure function returned the same both times it was called."""
+        """Check that a pure function returned equal results for equal arguments."""
         function = getattr(world.controller, "function", None)
         if isinstance(function, AskedTwice) and function.different:
             raise BrokenLaw("answers alike", function.different, world)
@@ -258,7 +259,7 @@ class Trial:
                 raise BrokenLaw("does not flap", f"{kind} changed {changes} times: {said}", tried.world)
 
     def _steady(self, tried: _Tried) -> None:
-        """Check that nothing is written while nothing changes, nor because the process restarts."""
+        """Check that nothing is written at rest, nor because of a restart."""
         world = tried.world
         held = self._outside(world)
         for law in ("writes nothing in the steady state", "writes nothing after a restart"):
@@ -272,7 +273,7 @@ class Trial:
                 raise BrokenLaw(law, f"outside, {held!r} became {now!r}", world)
 
     def _same(self, straight: _Tried, hurt: _Tried) -> None:
-        """Check that after all faults have ended everything is as in the world without faults."""
+        """Check that the state after faults equals that of the world without faults."""
         one, other = self._shapes(straight), self._shapes(hurt)
         if one != other:
             missing, further = sorted(one.keys() - other.keys()), sorted(other.keys() - one.keys())
@@ -290,7 +291,7 @@ class Trial:
         return shapes | {str(ref): stable_parts_of(live) for ref, live in tried.made().items()}
 
     def _taken_down(self, tried: _Tried, random: Random) -> None:
-        """Check that a deleted object goes, with everything that belongs to it, through faults and restarts."""
+        """Check that a deleted object is removed with everything that belongs to it, despite faults and restarts."""
         world = tried.world
         world.say(f"somebody deletes {tried.ref}")
         world.delete(tried.ref)
@@ -315,7 +316,7 @@ class Trial:
         return ref.kind in self.keeps or get_path(live, "metadata", "labels", MARKS.node) in orphans
 
     def _early(self, tried: _Tried, random: Random) -> None:
-        """Check the deletion of an object while its children are still being made."""
+        """Check the deletion of an object whose children are still being created."""
         tried.world.replica.schedule = at_random(random, _OFTEN)
         tried.go_on(random.choice((0.0, 0.5, 2.0, 5.0)))
         self._taken_down(tried, random)
@@ -345,7 +346,7 @@ class Trial:
         tried.go_on(_STEP)
 
     def _disturb_watches(self, world: TrialWorld, random: Random) -> None:
-        """Let events be late for a quarter of the minute, or be lost, at times."""
+        """Delay watch events for a quarter of the minute, and sometimes lose some."""
         trouble = random.choice((None, None, WatchTrouble.LATE, WatchTrouble.EXPIRED))
         watches = len(world.replica.link.watches)
         if trouble is not None:
@@ -368,7 +369,9 @@ class Trial:
             return  # a controller has already deleted it
 
     def _is_kept_up(self, ref: ObjectRef, live: Manifest) -> bool:
-        """Report whether the controller has to make a deleted object again; objects made once stay deleted."""
+        """Report whether the controller must create a deleted object again. Objects that it creates only once stay
+        deleted.
+        """
         match self.controller:
             case Box() as box:
                 always = {node.id for node in box.nodes if node.apply is ApplyMode.ALWAYS}

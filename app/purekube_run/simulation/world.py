@@ -1,8 +1,8 @@
 """One world: a cluster with simulated controllers and the processes that work in it, under a virtual clock (SIM-1).
 
-Everything runs in one thread on one event loop whose time jumps to the next timer: nothing sleeps, and a run is a
-function of its seed and of what is done to the world (SIM-3). Simulated controllers work whenever no process has
-anything ready to do.
+Everything runs in one thread on one event loop whose time jumps to the next timer. Nothing sleeps, and a run depends
+only on its seed and on the actions in the world (SIM-3). Simulated controllers work whenever no process has anything
+ready to do.
 """
 
 import asyncio
@@ -35,13 +35,13 @@ from purekube_run.simulation.controllers import do_nothing
 from purekube_run.simulation.replica import Replica
 
 _MOST_ROUNDS: Final = 200_000
-"""The most rounds of the loop at one moment; more are a hot loop."""
+"""The maximum number of rounds of the loop at one moment; more are a hot loop."""
 _EPSILON: Final = 1e-6
 _AT_ONCE: Final = (0.0, 0.0)
 
 
 class WorldHotLoop(AssertionError):
-    """Work that goes on for ever without time passing: controllers undo each other's writes or their own."""
+    """The error that work goes on forever at one moment: controllers undo each other's writes or their own."""
 
 
 class World(MemoryCluster):
@@ -147,7 +147,7 @@ class World(MemoryCluster):
         replica.start()
 
     def remove(self, replica: Replica) -> None:
-        """Kill a process for good, and wait until nothing of it runs."""
+        """Kill a process for good, and wait until all its tasks have ended."""
         self.replicas.remove(replica)
         replica.kill("removed")
         if replica.task is not None and not replica.task.done():
@@ -168,7 +168,8 @@ class World(MemoryCluster):
         self.until(lambda: False, seconds)
 
     def until(self, holds: Callable[[], bool], within: float) -> bool:
-        """Let time pass until `holds`, looked at when all are at rest; return whether it did within so many seconds.
+        """Let time pass until `holds` is true when all processes are at rest; return whether it was within so many
+        seconds.
 
         Raises WorldHotLoop if work goes on for ever at one moment, and the error that ended a process.
         """
@@ -198,13 +199,13 @@ class World(MemoryCluster):
         return held
 
     def halt(self) -> None:
-        """Let no more time pass: a law is broken, and the moment is kept."""
+        """Stop time, since a law is broken and the moment is kept for inspection."""
         self._is_halted = True
         if self.loop.is_running():
             self.loop.stop()
 
     def _at_rest(self) -> bool:
-        """Let the simulated controllers work when no process has anything to do; return whether there is work again."""
+        """Let the simulated controllers work when no process has anything to do; return whether work is left."""
         if self.controllers.work():
             return True
         if self._goal is not None and self._goal():
@@ -221,7 +222,7 @@ class World(MemoryCluster):
             observe(actor, what)
 
     def digest(self) -> str:
-        """Return a hash of everything that happened and of everything that is stored."""
+        """Return a hash of the trace and of the stored objects."""
         digest = sha256("\n".join(self.trace).encode())
         for place, objects in sorted(self.server.store.snapshot().objects.items()):
             digest.update(repr(place).encode())
@@ -239,19 +240,19 @@ class World(MemoryCluster):
     # --- misfortune --------------------------------------------------------------------------------------------------
 
     def restore(self, snapshot: StoreSnapshot) -> None:
-        """Replace everything that is stored by an older snapshot, as a restore of etcd does."""
+        """Replace all stored objects by an older snapshot, as a restore of etcd does."""
         self.restored_at = self.seconds
         self.server.restore(snapshot)
 
     def set_behaviour(self, *, flux: FluxBehaviour | None = None, engines: DownstreamBehaviour | None = None) -> None:
-        """Let the simulated controllers behave like this from now on."""
+        """Change how the simulated controllers behave from now on."""
         if flux is not None and self.flux is not None:
             self.flux.behaviour = flux
         if engines is not None:
             self.workloads.behaviour = engines
 
     def calm_down(self) -> None:
-        """Let the simulated controllers behave as at the beginning."""
+        """Reset the simulated controllers to their initial behaviour."""
         engines, flux = self._behaviours
         self.set_behaviour(flux=flux, engines=engines)
 
@@ -268,7 +269,7 @@ class World(MemoryCluster):
     # --- what replicas report ----------------------------------------------------------------------------------------
 
     def written(self, write: ObservedWrite) -> None:
-        """Note a write of a replica that reached the API server."""
+        """Record a write of a replica that reached the API server."""
         outcome = f"{type(write.error).__name__}: {write.error.message}" if write.error else _version_of(write.answer)
         self.note(write.replica, f"{write.request} -> {outcome}")
         for observe in self.on_write:
@@ -280,7 +281,7 @@ class World(MemoryCluster):
         return InProcessKube(self.server, caller=caller, on_open=replica.link.opened)
 
     def version(self) -> int:
-        """Return the version of everything that is stored."""
+        """Return the version of the API server's store."""
         return self.server.store.version
 
     def reconciled(self, replica: str, controller: str, done: Reconciled) -> None:
@@ -289,7 +290,7 @@ class World(MemoryCluster):
             observe(replica, controller, done)
 
     def replica_ended(self, replica: Replica, error: BaseException | None) -> None:
-        """Start a replica again, some time after its process has ended."""
+        """Schedule a restart of a replica whose process has ended."""
         if self._closing or replica not in self.replicas:
             return
         if error is not None:

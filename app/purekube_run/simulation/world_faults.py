@@ -1,7 +1,7 @@
 """The faults of every world, each with its rate: of requests, watches, machines and servers (SIM-2, RUN-10).
 
-A fault strikes at a moment: at once, or at the next request of a replica that it concerns. `World.happened` counts the
-ones that did happen.
+A fault happens at its time, or with the next matching request of a replica. `World.happened` counts the faults that did
+happen.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ W_contra = TypeVar("W_contra", bound=World, contravariant=True)
 
 @attrs.frozen
 class Strike(Generic[W_co]):
-    """One fault as it strikes: the world, its replica, how long it lasts, and a number in [0, 1)."""
+    """One occurrence of a fault: the world, the replica, its duration, and a number in [0, 1)."""
 
     world: W_co
     name: str
@@ -37,13 +37,13 @@ class Strike(Generic[W_co]):
         self.world.note("fault", f"{self.name}: {what}")
 
     def later(self, act: Callable[[], None]) -> None:
-        """Do something when the fault is over."""
+        """Schedule an action for the end of the fault."""
         self.world.loop.call_later(self.seconds, act)
 
 
 @attrs.frozen
 class SimulatedFault(Generic[W_contra]):
-    """A kind of fault: how it strikes, how often in an hour, and how long it lasts in seconds.
+    """A kind of fault: its action, how often it occurs per hour, and how many seconds it lasts.
 
     A fault with `forms` takes them in turn; `choice` says which.
     """
@@ -55,7 +55,7 @@ class SimulatedFault(Generic[W_contra]):
 
 
 def _of_request(trouble: Trouble, per_hour: float) -> SimulatedFault[World]:
-    """Return a fault of the next request that it concerns, after up to twenty others."""
+    """Return a fault of the next matching request, after up to twenty others."""
 
     def strike(at: Strike[World]) -> None:
         ordered = Disturbance(trouble, at.happened, int(at.choice * 20))
@@ -80,7 +80,7 @@ def _kill(at: Strike[World]) -> None:
 
 
 def _pause(at: Strike[World]) -> None:
-    """Stop a process as SIGSTOP does, and let it go on."""
+    """Stop a process as SIGSTOP does, and let it continue later."""
     replica = at.world.replicas[at.replica]
     replica.link.paused_until = at.world.seconds + at.seconds
     at.happened(f"{replica.name} for {at.seconds:g} s")
@@ -116,7 +116,7 @@ def _restart_server(at: Strike[World]) -> None:
 
 
 def _restore_etcd(at: Strike[World]) -> None:
-    """Take a snapshot now, and go back to it at the end."""
+    """Take a snapshot of etcd now, and restore it at the end of the fault."""
     snapshot = at.world.server.store.snapshot()
 
     def restore() -> None:
@@ -134,7 +134,7 @@ def _engines_stall(at: Strike[World]) -> None:
 
 
 def _remove_right(at: Strike[World], *, reads: bool = False) -> None:
-    """Take away the right to write a resource, or to read it, from all replicas."""
+    """Remove the right to write a resource, or to read it, from all replicas."""
     world = at.world
     if not world.rights:
         return

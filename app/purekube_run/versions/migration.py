@@ -77,7 +77,7 @@ class Migration:
             raise NotMigrated(f"{name}: there is no such definition; `versions list` shows them") from error
 
     async def _objects(self, versions_in_use: VersionsInUse) -> AsyncIterator[ObjectRef]:
-        """Yield every object that exists now, page by page. Later ones are stored in the storage version anyway."""
+        """Yield every object that exists now, page by page. Later objects are stored in the storage version anyway."""
         seen: set[ObjectRef] = set()
         token, expired = "", 0
         while True:

@@ -104,7 +104,7 @@ def examples_of(crd: CrdVersions, version: str) -> Iterator[Manifest]:
 
 
 def _example(crd: CrdVersions, known: KnownKind, random: Random, number: int) -> Manifest | None:
-    """Return an object as it is stored, None if its rules refuse every drawing."""
+    """Return an example of a stored object; None if the schema's rules refuse every draw."""
     kind, meta = known.kind, _stored_metadata(number)
     metadata = {**meta, "namespace": "team"} if kind.namespaced else meta
     if known.schema is None:

@@ -128,7 +128,7 @@ def _optional_hook(union: Any, converter: Converter) -> Hook:
 
 
 def _list_hook(cls: Any, converter: Converter) -> Hook:
-    """Structure a list for a class that is mutable; a frozen class declares tuple[X, ...]."""
+    """Return the hook that reads a `list[X]`, the type of lists in mutable classes; frozen ones use tuple[X, ...]."""
     hook = _tuple_hook(cls, converter)
     return lambda value, _: list(hook(value, _))
 

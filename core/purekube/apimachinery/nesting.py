@@ -15,7 +15,7 @@ import msgspec
 T = TypeVar("T")
 
 LEVELS: Final = 150
-"""More than the core admits, so that the core names the path of a value nested too deeply."""
+"""The levels that are decoded: more than the core admits, so that the core can name the path of a refused value."""
 
 TOO_DEEP: Final = f"is nested too deeply to be read: at most {LEVELS} levels"
 """The message about a path that was cut out."""
@@ -36,9 +36,9 @@ _STEP: Final = [1 if byte in b"[{" else -1 if byte in b"]}" else 0 for byte in r
 
 _LARGE: Final = 64 * 1024
 _HEADROOM: Final = 100
-"""Frames of the interpreter's stack that are left to later readers of the object, whose stack is deeper."""
+"""Stack frames of the interpreter to reserve for later readers of the object, whose stack may be deeper."""
 _SHALLOW: Final = 4 * _HEADROOM
-"""The number of brackets, and so of levels, for which every reader has room in any case."""
+"""The number of brackets (and so at most of levels) for which every reader has enough stack."""
 
 
 def pruned(text: str, levels: int = LEVELS) -> str:
@@ -160,7 +160,7 @@ def _below(value: Any, name: str) -> Any:
 
 
 def _mark(manifest: dict[str, Any]) -> None:
-    """Remove the cuts from an object and name their paths, except `managedFields`, which are not read there."""
+    """Replace the cut values by null, and list their paths in `UNREADABLE`, except that of `managedFields`."""
     paths = []
     for name, value in manifest.items():
         below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()

@@ -131,7 +131,7 @@ def _item(arguments: tuple[Any, ...], path: str) -> Any:
 
 
 def _has_default(default: Any) -> bool:
-    """Report whether the API server can fill in a default; an empty text means no more than an absent one."""
+    """Report whether the schema should publish a default; an empty text means the same as an absent one."""
     return isinstance(default, str | int | float) and default != ""
 
 

@@ -131,10 +131,10 @@ SIGNS: Final = (
         "asia",
     ),
 )
-"""Parts of which every text that a rule matches contains one, in lower case.
+"""Lower-case substrings: every text that a rule matches contains at least one of them.
 
-Nearly all text shows no secret, and a search for these is cheaper than the rules.
+Nearly all text holds no secret, and a search for these is cheaper than the rules.
 """
 
 LOUD_KEY: Final = re.compile(rf"(?:{_WORDS}|{_WEAK}|authorization|cookie|(?<![a-z])auth)\Z", re.IGNORECASE)
-"""The end of a JSON key whose value is hidden whole."""
+"""The pattern for the end of a JSON key whose whole value is hidden."""

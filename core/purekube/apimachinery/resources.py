@@ -61,7 +61,7 @@ CONFIG_MAP: Final = Kind("", "v1", "ConfigMap", "configmaps")
 SECRET: Final = Kind("", "v1", "Secret", "secrets")
 EVENT: Final = Kind("events.k8s.io", "v1", "Event", "events")
 CORE_EVENT: Final = Kind("", "v1", "Event", "events")
-"""The same objects in the core group, which can select them by the object that they are about."""
+"""Events under the core group, where a field selector can choose those about one object."""
 
 POD: Final = Kind("", "v1", "Pod", "pods")
 LEASE: Final = Kind("coordination.k8s.io", "v1", "Lease", "leases")
@@ -109,7 +109,7 @@ ROLE_BINDING: Final = Kind(RBAC_GROUP, "v1", "RoleBinding", "rolebindings")
 CLUSTER_ROLE: Final = Kind(RBAC_GROUP, "v1", "ClusterRole", "clusterroles", namespaced=False)
 CLUSTER_ROLE_BINDING: Final = Kind(RBAC_GROUP, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False)
 RBAC_KINDS: Final = (CLUSTER_ROLE_BINDING, CLUSTER_ROLE, ROLE_BINDING, ROLE)
-"""Kinds of charts, and of our own installation: commands read them, decisions do not."""
+"""RBAC kinds in charts and in our own installation. Commands read them, decisions do not."""
 
 SERVICE_ACCOUNT_USERS: Final = "system:serviceaccount:"
 """The prefix of the user names of ServiceAccounts; namespace, colon and name follow."""

@@ -204,9 +204,7 @@ def redact(value: Any) -> Any:
 
 
 def _is_harmless(members: dict[Any, Any]) -> bool:
-    """Report whether nothing in flat members can be a secret. Asked of whole log lines, of which it is nearly always
-    true.
-    """
+    """Report whether no member of a flat object can be a secret, as in nearly every log line."""
     texts: list[str] = []
     for item in members.values():
         if type(item) is str:
@@ -244,7 +242,7 @@ def _is_loud(key: str) -> bool:
 
 _LONGEST_REMEMBERED_KEY: Final = 64
 _remembered_key = lru_cache(maxsize=1024)(_is_loud)
-"""Log lines and reports have the same few keys, and matching them took most of the time for a line."""
+"""`_is_loud` with a cache: log lines have the same few keys, and matching these took most of the time."""
 
 
 def _redact_text(text: str, secret: bool) -> str:
@@ -290,7 +288,7 @@ def _without(spans: list[tuple[int, int]], text: str) -> str:
 
 
 _LONGEST_REMEMBERED = 512
-"""Characters: Flux's failures may have 32 Ki, and thousands of those would fill the memory of the process."""
+"""The longest message, in characters, whose result is cached: thousands of Flux's longest would fill the memory."""
 
 
 def safe(message: str, longest: int = LONGEST_MESSAGE) -> str:

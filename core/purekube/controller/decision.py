@@ -14,10 +14,10 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, encoded_fi
 from purekube.ports import KubernetesEvent
 
 SLOW_SECONDS: Final = 60.0
-"""The delay before another try of what only outside help can cure, in case its watch event does not come."""
+"""The delay in seconds before a retry that waits for outside help, in case no watch event announces the help."""
 
 REFUSED_SECONDS: Final = 30.0
-"""No watch reports a new role, so this long may pass until it is noticed."""
+"""The delay in seconds before a retry after a missing right, since no watch reports a new role."""
 
 
 class RequeuePace(Enum):

@@ -66,7 +66,7 @@ class DriftBySchema:
 
 
 def _key_of(schema: Schema) -> Callable[[Any], tuple[str, ...]]:
-    """Return the function that gives the identity of an item in a keyed list; a key that is absent has its default."""
+    """Return the function that returns the key of an item in a keyed list. An absent field counts as its default."""
     defaults = {}
     for name in schema.list_keys:
         child = schema.items.child(name) if schema.items is not None else None
@@ -80,7 +80,7 @@ def _key_of(schema: Schema) -> Callable[[Any], tuple[str, ...]]:
 
 
 def _same_quantity(live: Any, desired: Any) -> bool:
-    """Report whether two texts are one quantity: the server rewrites what it reads (1000m as 1, 1024Mi as 1Gi)."""
+    """Report whether two texts are the same quantity: the server rewrites quantities (1000m as 1, 1024Mi as 1Gi)."""
     if isinstance(live, bool) or isinstance(desired, bool):
         return False
     first, second = parse_quantity(str(live)), parse_quantity(str(desired))

@@ -16,7 +16,7 @@ from purekube.apimachinery.timestamps import microtime
 from purekube.ports import KubernetesEvent
 
 LONGEST_NOTE: Final = 1024
-"""In bytes of UTF-8: the API server counts these, although its error message says characters."""
+"""The longest note in bytes of UTF-8, as the API server counts, although its error message says characters."""
 
 _LONGEST_WORD: Final = 128
 _CONTROLLER: Final = "vworkspace.io/operator"
@@ -162,7 +162,7 @@ class _Series:
 
 @attrs.define
 class _Bucket:
-    """The remaining writes about one object."""
+    """The token bucket that limits writes about one object."""
 
     since: datetime
     tokens: float = _BURST

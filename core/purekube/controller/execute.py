@@ -271,7 +271,7 @@ def _filled(create: Create, entropy: Entropy | None) -> Manifest:
 
 
 async def _read_live(work: ReconcilePass[S, V], ref: ObjectRef) -> Manifest | None:
-    """Return the live object with its managedFields, which caches drop: the remedy names an entry of them (REC-8)."""
+    """Return the live object with its managedFields, which caches drop: the advised command refers to them (REC-8)."""
     try:
         return await work.downstream.get(ref)
     except OperatorError:
@@ -280,7 +280,7 @@ async def _read_live(work: ReconcilePass[S, V], ref: ObjectRef) -> Manifest | No
 
 
 async def _delete(work: ReconcilePass[S, V], delete: Delete) -> None:
-    """Delete an object and record what is left: a finalizer of Flux usually keeps it, and the status has to say so."""
+    """Delete an object and record its remaining state, since a finalizer, usually of Flux, may keep it for a while."""
     try:
         left = await work.downstream.delete(delete.ref, uid=delete.uid, resource_version=delete.resource_version)
     except NotFound:

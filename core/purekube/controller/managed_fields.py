@@ -80,7 +80,7 @@ def is_held_by_others(manifest: Manifest, live: Manifest | None, manager: str) -
 
 
 def _overlaps(fields: Mapping[str, Any], desired: Any) -> bool:
-    """Report whether a field set names a leaf of `wanted`. Any item of a list counts as soon as we send the list."""
+    """Report whether a field set names a leaf of `desired`. If `desired` has the list, any item of it counts."""
     if not isinstance(desired, Mapping):
         return True
     for key, beneath in fields.items():

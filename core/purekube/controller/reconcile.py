@@ -134,7 +134,7 @@ async def run_pass(
 
 
 def _without_status(decision: Decision) -> Decision:
-    """Return the decision without its status, which the next pass writes, since that pass writes nothing downstream."""
+    """Return the decision without its status. The next pass writes the status, because it writes nothing downstream."""
     requeue = decision.requeue.no_later_than(decision.status_may_wait)
     return attrs.evolve(decision, status=None, events=(), transitions=(), requeue=requeue)
 
@@ -169,7 +169,7 @@ def _result(
 
 
 def _error_of(work: ReconcilePass[S, V], decision: Decision) -> OperatorError | None:
-    """Return why a finished pass is to be tried again; what only outside help can cure is no error of the pass."""
+    """Return the error for which a finished pass is retried; None if only outside help can resolve it."""
     match decision.requeue.pace:
         case RequeuePace.REFUSED:
             return first_refusal(failure.error for failure in work.observed.failures)

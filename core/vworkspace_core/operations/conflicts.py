@@ -45,7 +45,7 @@ def is_running(operation: Operation) -> bool:
 
 
 def conflict_order_of(operation: Operation) -> tuple[bool, bool]:
-    """Return whether an Operation runs, and whether it would run. With `order_of` this decides which one is next."""
+    """Return whether an Operation is running, and whether only others keep it from starting; used with `order_of`."""
     return is_running(operation), _contends(operation)
 
 

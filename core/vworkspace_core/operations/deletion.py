@@ -96,7 +96,9 @@ def _orphan(
     context: OperationContext,
     gone: Decision,
 ) -> Decision:
-    """Let what was started run on: remove the owner reference by which the garbage collector would delete it."""
+    """Return the decision that lets the engine object run on: remove its owner reference, so that garbage collection
+    spares it.
+    """
     if (
         engine_object is None
         or not _is_held(operation, engine_object[1])
@@ -118,7 +120,7 @@ def _orphan(
 
 
 def _is_held(operation: Operation, live: Manifest) -> bool:
-    """Report whether the object would be deleted with the Operation, or would stay locked for ever."""
+    """Report whether the engine object still has our owner reference or our finalizer."""
     owners = metadata(live).get("ownerReferences") or ()
     return is_locked(live) or any(owner["uid"] == operation.metadata.uid for owner in owners)
 
@@ -135,7 +137,7 @@ def _locked_for_good(
 
 
 def _namespace_is_terminating(operation: Operation, made: ObjectRef, observed: OperationObserved) -> bool:
-    """Report whether the namespace controller deletes the object: we do not delay the end of a namespace."""
+    """Report whether the namespace is being deleted, and the object with it, so that we need not delete it."""
     return namespace_is_terminating(observed.namespace) and made.namespace == operation.metadata.namespace
 
 
@@ -161,7 +163,7 @@ def _finish_without_object(
 def _waiting(
     decision: Decision, operation: Operation, what: str, observed: OperationObserved, context: OperationContext
 ) -> Decision:
-    """Report in the status what is waited for while the run counts as running; a recorded end stays as it is."""
+    """Add a status that names what the deletion waits for, unless the run has already ended."""
     if operation.status.phase is not Phase.RUNNING:
         return decision
     engine = context.engine_of(operation)

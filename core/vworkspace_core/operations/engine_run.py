@@ -122,7 +122,7 @@ class _Run:
         return attrs.evolve(status, message=f"{status.message}. {help_}") if help_ else status
 
     def _with_last_trouble(self, status: EngineStatus) -> EngineStatus:
-        """Add to a run that was stopped for its deadline the obstacle that it had before."""
+        """Add the last known obstacle to the message of a run that was stopped at its deadline."""
         before = self._last_seen()
         if before.reason not in self.engine.terminal_reasons:
             return status
@@ -164,7 +164,7 @@ class _Run:
         return self._ended_unseen(known, status)
 
     def _ended_unseen(self, known: EngineRef, status: EngineStatus) -> Decision:
-        """End the run by what is left of it, if anything; otherwise report that its result is unknown (OPS-8)."""
+        """End the run with the result that its Events or pods show, or else with an unknown result (OPS-8)."""
         final_status = self.engine.final_status(self.operation, self.observed.objects)
         if final_status is not None:
             phase = Phase.SUCCEEDED if final_status.phase is Progress.SUCCEEDED else Phase.FAILED

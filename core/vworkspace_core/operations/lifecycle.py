@@ -2,7 +2,7 @@
 
     Pending ──start──► Running ──► Succeeded | Failed | Cancelled
 
-`running` and `deletion` decide which of them apply.
+`engine_run` and `deletion` decide which of them apply.
 """
 
 from collections.abc import Mapping

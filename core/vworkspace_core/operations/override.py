@@ -53,7 +53,7 @@ def _is_overtaken(operation: Operation, target: ApplicationInstance) -> bool:
 
 
 def _override(operation: Operation) -> ReleaseOverride:
-    """Return the override that it requests itself; the target adds what it takes over from earlier ones."""
+    """Return the override that this Operation requests. The target adds values that it keeps from earlier ones."""
     parameters = parameters_of(operation)
     return ReleaseOverride(
         operation=operation.metadata.name,

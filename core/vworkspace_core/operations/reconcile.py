@@ -115,8 +115,8 @@ def reconcile_operation(operation: Operation, observed: OperationObserved, conte
 def _belongs_to_another_operator(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
     """Report whether another cluster's operator may own the Operation.
 
-    It does not if the run began here: the run ends where it began. The label of the engine object tells, and that of
-    the target where there is none, or no longer one.
+    It does not if the run began here: the run ends where it began. The cluster label of the engine object decides;
+    without an engine object, that of the target.
     """
     if not claimed_by_another_operator(operation, context.settings):
         return False
@@ -151,7 +151,7 @@ def _decide_start(operation: Operation, observed: OperationObserved, context: Op
 
 
 def _unrecorded(trouble: str) -> UnmetPrecondition:
-    """Return why it waits: no run starts before its approval is recorded as used, once and once only."""
+    """Return the obstacle that the approval is not yet recorded as used, without which no run starts."""
     message = (
         f"could not be written down as used: {trouble}; tried again" if trouble else "is being written down as used"
     )
@@ -159,7 +159,9 @@ def _unrecorded(trouble: str) -> UnmetPrecondition:
 
 
 def _pending(unmet: UnmetPrecondition) -> WantedStatus:
-    """Return the status: Blocked says what to wait for; Accepted=False what is wrong with the Operation itself."""
+    """Return the status of an Operation that cannot start: Blocked if waiting may help, Accepted=False if it is
+    invalid.
+    """
     true, false = ConditionStatus.TRUE, ConditionStatus.FALSE
     waiting = DesiredCondition(Type.RUNNING, false, Reason.ENGINE_NOT_STARTED)
     if unmet.accepted is False:

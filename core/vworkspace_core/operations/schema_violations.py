@@ -143,7 +143,7 @@ def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterat
 
 
 def _sized(keyword: str, bound: str) -> Callable[..., Iterator[ValidationError]]:
-    """Apply `keyword` only to values within `bound`; one that is too large is reported as that alone."""
+    """Apply `keyword` only to values within `bound`. A larger value is reported only as too large."""
     judge: Any = Draft202012Validator.VALIDATORS[keyword]
 
     def judged(validator: Any, rule: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
@@ -188,7 +188,7 @@ def schema_problems(schema: Any, path: str) -> tuple[Problem, ...]:
 
 
 def _reference_problems(schema: Any, part: Any, path: str) -> Iterator[Problem]:
-    """Yield references that lead nowhere inside the schema: found now, they cannot stop a decision later."""
+    """Yield the references that lead nowhere inside the schema, so they are refused before a decision needs them."""
     if isinstance(part, list):
         for position, item in enumerate(part):
             yield from _reference_problems(schema, item, index(path, position))

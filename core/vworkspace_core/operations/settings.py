@@ -77,4 +77,4 @@ class OperationSettings:
     timeout_seconds: Mapping[str, int] = attrs.field(factory=dict)
     admission: AdmissionSettings = attrs.field(factory=AdmissionSettings)
     installation: Installation = PRINTED
-    """The way in which the operator was installed, which decides what grants it a missing right."""
+    """The way in which the operator was installed, on which the advice for a missing right depends."""

@@ -1,7 +1,7 @@
 """The ledger of spent approvals: a claim is valid for one run (OPS-4).
 
 An approval has an id (`rid`). It is recorded with the uid of the Operation that it starts, before the run starts: the
-same claim in another object of that name, or in a copy of it, finds its id taken. An expired approval is invalid anyway
+same claim in another Operation is refused, because its id is already used. An expired approval is invalid anyway
 and is not kept. The ledger is one Secret in the operator's own namespace; it holds no secret, but there the operator
 may write nothing else.
 """
@@ -22,7 +22,7 @@ from vworkspace_core.api.labels import FIELD_MANAGER
 
 LEDGER_SECRET: Final = "vworkspace-spent-approvals"
 MOST_SPENT: Final = 5000
-"""The most unexpired approvals; a Secret has room for more, and a cluster that needs them has other problems."""
+"""The most unexpired approvals that the ledger holds. A Secret has room for more, but no healthy cluster needs them."""
 
 _KEPT: Final = timedelta(days=1)
 """The time that an entry is kept after expiry: differing clocks must not make an approval valid again."""

@@ -216,7 +216,7 @@ def _page(state: InformerState, page: PageRead, moment: InformerContext) -> Info
 
 
 def _finish_list(state: InformerState, page: PageRead, moment: InformerContext) -> InformerStep:
-    """Take the last page: the buffered objects become the store's content, even those older than what was seen.
+    """Take the last page: the buffered objects become the store's content, even objects older than the present ones.
 
     A list without a resourceVersion is the most recent state (W-01): an older one means restored storage.
     """
@@ -254,7 +254,7 @@ def _list_failed(state: InformerState, error: OperatorError, moment: InformerCon
 def _missing(state: InformerState, trouble: ReportWatchError, moment: InformerContext) -> InformerStep:
     """Handle a kind that is not served.
 
-    The first time the server may be starting, so a full store waits for a second.
+    The server may still be starting, so a filled store is emptied only after a second such answer.
     """
     misses = state.misses + 1
     missed = attrs.evolve(state, misses=misses, continue_token="", heard_at=moment.now)

@@ -35,7 +35,7 @@ class InformerPolicy:
     """The time limits and intervals of an informer, in seconds. Defaults are client-go's where it has them."""
 
     optional: bool = False
-    """Readers can do without what may not be listed: a missing right counts as synced, and the list is retried."""
+    """Readers can do without this kind: a missing right to list it counts as synced, and the list is retried."""
 
     backoff: Backoff = _AFTER_FAILURE
     missing_backoff: Backoff = _WHILE_MISSING

@@ -106,7 +106,7 @@ class _Entry:
 
 @attrs.frozen
 class _Difference:
-    """The change of one name by a replacement; its objects are unpacked one at a time, when changes are made of it."""
+    """The difference of one object between old and new content; its JSON is unpacked only to report the change."""
 
     name: Name
     before: _Entry | None
@@ -314,7 +314,7 @@ class ObjectStore:
         return (namespace, str(meta.get("name", ""))), entry
 
     def _leave_unpacked(self, name: Name, entry: _Entry) -> None:
-        """Leave an entry unpacked until enough newer ones arrived; it is never packed if it was replaced by then."""
+        """Leave an entry unpacked until enough newer ones have arrived. One replaced before that is never packed."""
         self._pack_if_held(name, *self._unpacked.pop(name, (None, 0)))
         self._unpacked[name] = (entry, len(entry.content))
         self._unpacked_bytes += len(entry.content)
@@ -335,7 +335,7 @@ class ObjectStore:
             self._unpacked_bytes -= self._unpacked.pop(name)[1]
 
     def _replace(self, name: Name, entry: _Entry) -> _Entry | None:
-        """Put an entry that arrived alone in place of the held one, which is returned."""
+        """Replace the held entry by one from the watch or a live read, and return the old one."""
         held = self._hold(name, entry)
         self._leave_unpacked(name, entry)
         return held
@@ -375,7 +375,7 @@ class ObjectStore:
 
 
 def _unreadable(manifest: Manifest) -> Manifest:
-    """Return the parts that every object has, with a mark for what was left out."""
+    """Return only kind, metadata and the list of unreadable paths of an object nested too deeply."""
     meta = metadata(manifest)
     identity = {name: meta[name] for name in _IDENTITY if isinstance(meta.get(name), str | int | dict | list)}
     status = manifest.get("status")

@@ -145,7 +145,7 @@ def _try_acquire(state: LeaseState, effects: tuple[LeaseEffect, ...], moment: Le
 
 
 def _other_sharding(state: LeaseState) -> tuple[LeaseEffect, ...]:
-    """Report if the holder of the lease works with another number of shards, so that this is no standby of it."""
+    """Report it if the lease's holder works with another number of shards, so this replica is no standby for it."""
     holder = holder_of(state.lease)
     shards = shard_count_of(holder)
     return () if shards == state.shard.count else (ShardsDisagree(Disagreement(state.name, holder, shards)),)
@@ -327,7 +327,7 @@ def _acquire(state: LeaseState, moment: LeaseContext) -> LeaseStep:
 def _observe(
     state: LeaseState, lease: Manifest | None, moment: LeaseContext
 ) -> tuple[LeaseState, tuple[LeaseEffect, ...]]:
-    """Take in the lease as read; the time of its last change is reset when its content has changed."""
+    """Record the lease as read. If its content differs from the last copy, the time of its last change is now."""
     if lease is None:
         # Keep the former holder and the time of the change, but nothing that an update could be based on.
         remains = {"spec": get_path(state.lease, "spec")} if state.lease is not None else None

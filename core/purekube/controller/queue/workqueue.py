@@ -7,7 +7,7 @@ Guarantees
     One worker per key: a key handed out is not handed out again before its `done`.
     Nothing is lost: a key added while it is being worked on is handed out once more afterwards.
     Earliest wins: of several adds the earliest time counts, and the highest priority.
-    What is begun is finished first: a key with a verdict goes before keys that are new, so that it waits for other
+    Started work is finished first: a key with a verdict goes before keys that are new, so that it waits for other
     verdicts, and not for the length of the queue.
     No starvation: groups (namespaces) of one priority take turns, and once a key of a lower priority has
     waited for `ageing` seconds its priority gets every fourth take.
@@ -108,7 +108,7 @@ class PriorityLevel(Generic[K]):
 
 
 _OVERTAKEN: Final = Backoff(base=0.05, cap=30.0)
-"""The backoff of a copy that is overtaken twice in a row or more: the cache may need a moment."""
+"""The backoff after two or more passes in a row on an outdated copy: the cache may need a moment."""
 
 
 class RateLimiter(Generic[K]):
@@ -376,7 +376,7 @@ class WorkQueue(Generic[K]):
                 self._place(other, self._pending[other], now)
 
     def _waits(self, key: K, ready_at: float) -> bool:
-        """Report whether a heap entry still says when its key is due."""
+        """Report whether a heap entry is still valid: its key is delayed until exactly `ready_at`."""
         desired = self._pending.get(key)
         return (
             desired is not None
@@ -386,7 +386,7 @@ class WorkQueue(Generic[K]):
         )
 
     def _forget_overtaken(self) -> None:
-        """Keep the heap within twice the number of waiting keys, however often they are added with an earlier time."""
+        """Remove invalid entries, so that the heap has at most twice as many entries as keys wait."""
         if len(self._delays) > 2 * len(self._pending) + 64:
             self._delays = [entry for entry in self._delays if self._waits(entry[2], entry[0])]
             heapq.heapify(self._delays)

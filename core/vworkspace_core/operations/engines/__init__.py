@@ -39,7 +39,7 @@ def _every(groups: Iterable[tuple[Kind, ...]]) -> tuple[Kind, ...]:
 LOOKED_UP_KINDS: Final = _every(engine.awaited for engine in ENGINES.values())
 """Kinds whose objects engines look up before they start."""
 KINDS_ELSEWHERE: Final = _every(engine.made_kinds for engine in ENGINES.values() if engine.namespace is not None)
-"""Kinds of which engines make objects in another namespace than the Operation's."""
+"""Kinds that engines create in a namespace other than the Operation's."""
 READINESS_RULES: Final[Mapping[tuple[str, str], ReadinessRule]] = {
     **RULES,
     **{(kind.group, kind.kind): rule for engine in ENGINES.values() for kind, rule in engine.readiness.items()},

@@ -44,7 +44,7 @@ _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.F
 
 
 def _shows(*conditions: tuple[str, str, str], **override: str) -> dict[str, Any]:
-    """Return a sample of a target that has taken the Operation up, with conditions as type, status and reason."""
+    """Return a sample status of a target that has applied the Operation, with conditions as type, status and reason."""
     moment = {"message": "", "lastTransitionTime": "2026-06-01T12:00:00Z", "observedGeneration": 1}
     given = [{"type": kind, "status": status, "reason": reason, **moment} for kind, status, reason in conditions]
     held = {"operation": "(name of the Operation)", "uid": OPERATION_UID, "specHash": "(hash of its spec)", **override}
@@ -151,7 +151,7 @@ def _releases_of(target: ApplicationInstance) -> tuple[ObjectRef, ...]:
 
 
 def _looks_up(_operation: Operation, target: ApplicationInstance, _: OperationSettings) -> tuple[ObjectRef, ...]:
-    """Return the HelmRelease: its history says what runs."""
+    """Return the reference of the target's HelmRelease, whose history names the deployed version."""
     return _releases_of(target)
 
 

@@ -219,7 +219,7 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
 
 
 def _pod(spec: Mapping[str, Any], context: EngineContext) -> dict[str, Any]:
-    """Return the chart's pod; without a named account it gets the runner's, without a token."""
+    """Return the chart's pod template. A pod without a service account gets the runner's, but no token."""
     pod = {key: value for key, value in spec.items() if key != "serviceAccount"}
     if pod.get("restartPolicy") not in ("Never", "OnFailure"):
         pod["restartPolicy"] = "Never"
@@ -232,7 +232,7 @@ def _pod(spec: Mapping[str, Any], context: EngineContext) -> dict[str, Any]:
 
 
 def _labels(template: Manifest) -> dict[str, str]:
-    """Return the labels without those that the Job controller sets for one Job: ours gets its own."""
+    """Return the labels without those that the Job controller sets on each Job's pods."""
     return {key: value for key, value in _texts(template, "labels") if key not in _CONTROLLER_LABELS}
 
 

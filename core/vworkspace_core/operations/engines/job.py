@@ -82,7 +82,9 @@ TABLE: Final = (
     *TROUBLES,
     Row("", _RUNNING, "JobPending", "no pod is active yet, or the next try has not begun"),
 )
-"""In this order; only the first two are final. Events and pods say what keeps pods from running."""
+"""The rows, in the order in which they are checked. Only the first two are final. The obstacles come from Events and
+pods.
+"""
 
 _ACTIVE, _PENDING = TABLE[5], TABLE[-1]
 _LOOK_AGAIN_SECONDS: Final = 15.0

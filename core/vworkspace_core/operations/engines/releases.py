@@ -1,4 +1,4 @@
-"""Helm's release Secrets: what they prove about hooks, and nothing else of them (OPS-8).
+"""Helm's release Secrets: reading and proving the hooks in them, and nothing else (OPS-8).
 
 Helm writes `data.release` as base64 of gzip of JSON, and Kubernetes puts its own base64 around that. Every account that
 may write Secrets can forge one, so it is believed only if it is the one that Flux recorded: `status.history[].digest`

@@ -49,7 +49,7 @@ _BOUND: Final = {"readyToUse": True, "boundVolumeSnapshotContentName": _CONTENT,
 
 
 def _content(uid: str) -> EngineObject:
-    """Return a content that points at the snapshot with that uid."""
+    """Return a sample VolumeSnapshotContent that points at the snapshot with that uid."""
     manifest = VOLUME_SNAPSHOT_CONTENT.manifest(_CONTENT)
     return EngineObject(VOLUME_SNAPSHOT_CONTENT, {**manifest, "spec": {"volumeSnapshotRef": {"uid": uid}}})
 

@@ -108,7 +108,7 @@ NOTHING_RESTORED: Final = Row(
     "nothing in the backup was restored: Degraded=True/PartialFailure",
     {"status": {"phase": "Completed", "progress": {}}},
 )
-"""Velero itself reports it as a success."""
+"""The row for a restore that restored nothing, which Velero itself reports as a success."""
 
 RESTORE: Final = _rows(
     "Restore",
@@ -271,7 +271,7 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
 
 
 def _backup_spec(given: Mapping[str, Any], target: ApplicationInstance) -> dict[str, Any]:
-    """Return the spec without our own kinds: a restored Operation would run again, an instance change its uid."""
+    """Return the spec of a Backup without our own kinds, since a restored Operation would run again."""
     excluded = [*given.get("excludedResources", ()), *_OURS]
     spec: dict[str, Any] = {
         "includedNamespaces": list(given.get("includeNamespaces") or [target.metadata.namespace]),

@@ -87,7 +87,7 @@ TABLE: Final = (
     ),
     Row("", _RUNNING, "VolSyncPending", "not yet seen by VolSync"),
 )
-"""In this order."""
+"""The rows, in the order in which they are checked."""
 
 
 _KINDS: Final = by_type(backup=REPLICATION_SOURCE, restore=REPLICATION_DESTINATION)
@@ -98,7 +98,7 @@ def _is_recurring(operation: Operation) -> bool:
 
 
 def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
-    """Return the object; a destination holds restored data, so no owner whose deletion would delete it."""
+    """Return the object to create. A destination has no owner, since its restored data must outlive the Operation."""
     parameters = parameters_of(operation)
     (kind,) = _KINDS(operation)
     manifest = engine_manifest(kind, operation, target, context, holds_data=not is_backup(operation))

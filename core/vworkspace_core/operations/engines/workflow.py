@@ -34,7 +34,7 @@ from vworkspace_core.operations.settings import RUNNER
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
 _TIMEOUT: Final = 4 * 3600
 _ENDS: Final = {"WorkflowSucceeded": True, "WorkflowFailed": False, "WorkflowTimedOut": False}
-"""Events that Argo posts at the end."""
+"""The reasons of the Events that Argo posts at the end, each with whether it is a success."""
 _MOST_OUTPUTS: Final = 32
 _LONGEST_OUTPUT: Final = 1024
 
