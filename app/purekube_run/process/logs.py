@@ -44,7 +44,7 @@ class Logs:
 
     secrets: SecretMask = attrs.field(factory=SecretMask)
     once: bool = False
-    """Whether the common fields are logged only once, as on a terminal, which shows a single process."""
+    """True if the common fields are logged only once, as on a terminal, which shows a single process."""
     _fields: Mapping[str, str] = attrs.field(factory=dict)
 
     def always(self, **fields: str) -> None:
