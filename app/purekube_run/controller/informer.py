@@ -139,7 +139,7 @@ class InformerRunner:
         return self._state.phase is InformerPhase.MISSING
 
     async def wait_for_sync(self) -> None:
-        """The number of seconds after which closing a stream is given up."""
+        """Wait until `has_synced`."""
         await self._synced.wait()
 
     def wake(self) -> None:

@@ -73,7 +73,7 @@ class ControllerManager:
             self.load(controller)
 
     def load(self, controller: ControllerDefinition) -> Runner:
-        """A lock for passes that hold large objects in full, to limit memory: only one of them runs at a time."""
+        """Add a controller, and return its runner for `unload`. It starts immediately if the manager is running."""
         runner = Runner(controller, self._api, self._clock, self._events, self._options)
         self.runners = (*self.runners, runner)
         self._pools[runner.name] = runner.pool

@@ -89,9 +89,7 @@ class LoggingObserver:
             (_log.warning if is_new else _log.debug)("reconcile failed", error=str(done.error), **fields)
 
     def _crashed(self, done: Reconciled, fields: dict[str, Any]) -> None:
-        """The part of leader election that a manager needs. By default there is no election, and every write is
-        permitted.
-        """
+        """Log a crash, with its traceback once for each object and place: a lasting defect does not flood the log."""
         what = f"{type(done.error).__name__} {_place(done.error)}"
         is_new = self._crashes.first(str(done.ref), what)
         self._failing.first(str(done.ref), what)
@@ -149,7 +147,7 @@ class ReconcileAttempt:
 
 
 class WorkerPoolCounters:
-    """Keep the tasks in `left` and cancel all others."""
+    """The counters of one worker pool, for metrics and logs."""
 
     def __init__(self, observer: ReconcileObserver, detector: HotLoopDetector[ObjectRef]) -> None:
         self._observer = observer

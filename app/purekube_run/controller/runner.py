@@ -87,7 +87,7 @@ class Runner:
 
     @property
     def informers(self) -> tuple[InformerRunner, ...]:
-        """Cancel every running task except those in `left`."""
+        """The informers that its controller needs."""
         return (*self.controller.caches, *self.controller.further)
 
     async def run(self, elected: Callable[[], Awaitable[None]]) -> None:
