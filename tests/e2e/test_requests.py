@@ -14,7 +14,7 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY
 
 FOREIGN_RELEASE = ["list secrets"]
-"""Whether Helm alone has installed a release of that name (decision 87)."""
+"""Whether Helm alone has installed a release of that name (decision 185)."""
 FIRST_WRITES = ["patch ocirepositories", "patch helmreleases"]
 TOLD = ["patch applicationinstances status", "create events"]
 LOOKED_AT_BY_THE_AGENT = ["get namespaces", "get applicationinstances"]
