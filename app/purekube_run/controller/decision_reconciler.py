@@ -36,8 +36,7 @@ class LiveRereads:
     _since: dict[ObjectRef, float] = attrs.field(factory=dict)
 
     async def reread_if_due(self, key: ObjectRef, refs: Callable[[], Iterable[ObjectRef]]) -> None:
-        """If a key has been in progress for long, read the objects that it depends on from the API server into the
-        caches.
+        """Read the objects on which a key depends live into the caches, if the key has been in progress for long.
 
         Never raises.
         """
