@@ -9,15 +9,19 @@ from typing import Final
 
 import attrs
 import msgspec
+import structlog
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
+from purekube.controller.event_series import Once
 from purekube.controller.informer.changes import CacheChange, ChangeType
 from purekube.controller.informer.outline import owners
 from purekube.controller.informer.store import ObjectStore
-from purekube.reconcilers.controllers import AnyController, Feature, features_of, kind_of
+from purekube.reconcilers.controllers import AnyController, Feature, features_of, kind_of, name_of, overrides_wakes
 from purekube.reconcilers.progress import NOTHING, ObjectProgress, PendingEvent, ProgressRules
 from purekube.reconcilers.watching import Filters
 from purekube_run.reconcilers.watches import refers_index, refers_key
+
+_log = structlog.get_logger("operator")
 
 _MOST: Final = 32
 """The number of changes kept per object: more than a pass writes, so that a change of others is among them."""
@@ -47,6 +51,7 @@ class PendingEvents:
         self._kept: dict[ObjectRef, PendingEvent] = {}
         self.vanished: dict[ObjectRef, Manifest] = {}
         self.lives: dict[ObjectRef, ObjectProgress] = {}
+        self._failing = Once()
 
     # --- incoming changes ------------------------------------------------------------------------------------------
 
@@ -80,9 +85,31 @@ class PendingEvents:
             yield from self._woken(key, change)
 
     def of_read(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the keys of all objects that refer to the changed one."""
-        for namespace, name in self._store.indexed_names(refers_index(self._controller), refers_key(change.ref)):
-            yield from self._woken(ObjectRef(self._kind, namespace or None, name), change)
+        """Yield the keys of all objects that refer to the changed one, and of those that it wakes."""
+        names = self._store.indexed_names(refers_index(self._controller), refers_key(change.ref))
+        referring = (ObjectRef(self._kind, namespace or None, name) for namespace, name in names)
+        for key in dict.fromkeys((*referring, *self._named_by(change))):
+            yield from self._woken(key, change)
+
+    def _named_by(self, change: CacheChange) -> Iterator[ObjectRef]:
+        """Yield whom `wakes` returns for an object before and after the change."""
+        if overrides_wakes(self._controller):
+            for state in (change.old_object, change.object):
+                yield from () if state is None else self._answer_of_wakes(state)
+
+    def _answer_of_wakes(self, state: Manifest) -> list[ObjectRef]:
+        """Return whom `wakes` returns for one state of an object. If it fails, that is logged once, for no caller can
+        mend it.
+        """
+        try:
+            named = list(self._controller.wakes(state))
+            if strange := {ref.kind.crd_name for ref in named if ref.kind != self._kind}:
+                raise TypeError(f"it returned objects of {', '.join(sorted(strange))}, not of {self._kind.crd_name}")
+        except Exception as error:
+            if self._failing.first(name_of(self._controller), type(error).__name__):
+                _log.warning("wakes failed; what it was asked about wakes no object", error=str(error))
+            return []
+        return named
 
     def _woken(self, key: ObjectRef, change: CacheChange) -> Iterator[ObjectRef]:
         if self._is_own(key, change):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, Generic
 
 from purekube.apimachinery import resources as known
 from purekube.apimachinery.errors import Right
-from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.resources import Access
 from purekube.composites.rights import role_applied
 from purekube.composites.status_writers import StatusWriter, shared_statuses
@@ -75,12 +75,23 @@ class Controller(ABC, Generic[O]):
     owns: ClassVar[Sequence[Kind | Watched]] = ()
     """Kinds whose objects it creates, with owner references. A change of one requeues its owner."""
     reads: ClassVar[Sequence[Kind | Watched]] = ()
-    """Kinds that it reads. A change of one requeues the objects whose `refers_to` names it."""
+    """Kinds that it reads. A change of one requeues the objects whose `refers_to` names it, and those that `wakes`
+    returns.
+    """
 
     def refers_to(self, object: O) -> Iterable[ObjectRef]:
         """Return the objects of the kinds in `reads` on which an object depends.
 
         The answer must follow from the object's spec, not from other objects.
+        """
+        return ()
+
+    def wakes(self, object: Manifest) -> Iterable[ObjectRef]:
+        """Return the objects of the controller's kind that depend on a changed object of the kinds in `reads`.
+
+        It is called with the object as it was and as it is, and with the last state of a deleted one; each holds the
+        fields that its `Watched` keeps, by default the metadata. The answer must follow from the object alone.
+        References to objects that do not exist are ignored. If it raises, the object wakes nobody.
         """
         return ()
 
@@ -164,6 +175,11 @@ def status_writer_of(controller: AnyController) -> StatusWriter | None:
     return StatusWriter(kind_of(controller), f"controller {name_of(controller)}") if writes else None
 
 
+def overrides_wakes(controller: AnyController) -> bool:
+    """Report whether the controller says itself which objects a changed one wakes."""
+    return type(controller).wakes is not Controller.wakes
+
+
 def manager_of(controller: AnyController) -> str:
     """Return the field manager under which the controller writes. Each controller has its own."""
     return f"vworkspace-controller.{name_of(controller)}"
@@ -204,9 +220,19 @@ def _problems(controller: AnyController) -> Iterator[str]:
         yield f"{where}: workers must be 1 or more, not {controller.workers!r}"
     if not isinstance(controller.plain, bool | None) and not set(controller.plain) <= ALL:
         yield f"{where}: plain names {', '.join(sorted(set(controller.plain) - ALL))}: give {', '.join(sorted(ALL))}"
-    if controller.reads and type(controller).refers_to is Controller.refers_to:
-        yield f"{where}: reads other kinds, and nothing says which object reads which: write `refers_to(self, object)`"
+    yield from _of_reads(where, controller)
     yield from _of_conditions(where, controller)
+
+
+def _of_reads(where: str, controller: AnyController) -> Iterator[str]:
+    refers, woken = type(controller).refers_to is not Controller.refers_to, overrides_wakes(controller)
+    if controller.reads and not (refers or woken):
+        yield (
+            f"{where}: reads other kinds, and nothing says which object reads which: write `refers_to(self, object)`,"
+            " or `wakes(self, object)`"
+        )
+    if woken and not controller.reads:
+        yield f"{where}: `wakes` is asked only about objects of `reads`, which names no kind"
 
 
 def _of_conditions(where: str, controller: AnyController) -> Iterator[str]:

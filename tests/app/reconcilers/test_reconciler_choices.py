@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from purekube.apimachinery.errors import Forbidden
-from purekube.apimachinery.manifest import Kind, ObjectRef, get_path, metadata
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
 from purekube.controller.ownership import owner_reference
 from purekube.ports import KubeApi
@@ -214,6 +214,62 @@ def test_what_is_owned_and_read_wakes_and_own_writes_do_not() -> None:
     assert woken == [(Cause.CREATED, []), (Cause.WOKEN, [CONFIG_MAP]), (Cause.WOKEN, [SECRET])]
 
 
+@attrs.define
+class Labelled(Shops):
+    """Shops that a ConfigMap of another owner names by its label, which no shop knows."""
+
+    reads = (CONFIG_MAP,)
+
+    def wakes(self, object: Manifest) -> Iterable[ObjectRef]:
+        shop = get_path(object, "metadata", "labels", "shop")
+        if shop == "nonsense":
+            raise ValueError(shop)
+        if shop == "foreign":
+            return (ObjectRef(SECRET, NS, "0"),)
+        return (ObjectRef(SHOP.kind, NS, shop),) if shop else ()
+
+
+def test_an_object_wakes_whom_its_labels_name_before_and_after_a_change() -> None:
+    labelled = Labelled()
+    names = [str(number) for number in range(3)]
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(labelled):
+            for name in names:
+                await site.until_ready(await site.create(name))
+            labelled.requests.clear()
+            note = await site.create(
+                "note", CONFIG_MAP, metadata={"name": "note", "namespace": NS, "labels": {"shop": "0"}}
+            )
+            await site.clock.sleep(5)
+            await site.edit(note, {"metadata": {"labels": {"shop": "1"}}})
+            await site.clock.sleep(5)
+            await site.admin.delete(note)
+            await site.clock.sleep(5)
+
+    play(story)
+    woken = [(request.object.metadata.name, request.cause, request.woken_by[0].name) for request in labelled.requests]
+    assert woken[0] == ("0", Cause.WOKEN, "note")
+    assert sorted(woken[1:3]) == [("0", Cause.WOKEN, "note"), ("1", Cause.WOKEN, "note")]
+    assert woken[3:] == [("1", Cause.WOKEN, "note")]
+
+
+def test_a_wakes_that_fails_or_names_nobody_holds_up_nothing() -> None:
+    labelled = Labelled()
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(labelled):
+            shop = await site.create("0")
+            await site.until_ready(shop)
+            for name in ("nonsense", "foreign", "nobody", "0"):
+                meta = {"name": name, "namespace": NS, "labels": {"shop": name}}
+                await site.create(name, CONFIG_MAP, metadata=meta)
+            await site.clock.sleep(5)
+
+    play(story)
+    assert [request.cause for request in labelled.requests] == [Cause.CREATED, Cause.WOKEN]
+
+
 def test_an_api_that_was_not_declared_is_refused_with_what_to_write() -> None:
     @attrs.define
     class Greedy(Reconciler[Shop, None]):
@@ -360,6 +416,7 @@ def test_a_kind_that_is_not_installed_holds_up_nobody_and_is_watched_as_soon_as_
         ({"workers": 0}, "workers must be 1 or more"),
         ({"plain": ("everything",)}, "plain names everything: give conditions, echo,"),
         ({"reads": (SECRET,)}, "write `refers_to"),
+        ({"wakes": lambda self, object: ()}, "`wakes` is asked only about objects of `reads`"),
         ({"conditions": ("Ready",)}, "none of Ready, Reconciling, Stalled"),
     ],
 )
