@@ -216,7 +216,7 @@ class ControllerPasses:
                 self.pending_events.give_back(work.key, wake)
         work.came = self._follow(work.key, progress, call, outcome)
         await self._write_status(work, work.came, outcome)
-        await self._tell_failure(work.key, work.manifest, outcome)
+        await self._emit_events(work.key, work.manifest, outcome)
 
     def _follow(
         self, key: ObjectRef, progress: ObjectProgress, call: CallController, outcome: CallOutcome
@@ -312,7 +312,7 @@ class ControllerPasses:
         if call is not None:
             outcome = await self._outcome(last, progress, call, PendingEvent())
             came = self._follow(key, progress, call, outcome)
-            await self._tell_failure(key, last, outcome)
+            await self._emit_events(key, last, outcome)
         if came is not None and not came.progress.cleaned and not came.progress.stalled and came.requeue != Requeue.NO:
             return ReconcileResult(error=came.error, requeue=came.requeue, is_reported=True)
         self.pending_events.vanished.pop(key, None)
@@ -346,7 +346,15 @@ class ControllerPasses:
                     await self.events.emit(event)
                 return
 
-    async def _tell_failure(self, key: ObjectRef, manifest: Manifest, outcome: CallOutcome) -> None:
+    async def _emit_events(self, key: ObjectRef, manifest: Manifest, outcome: CallOutcome) -> None:
+        """Emit the Events of a result, or one for a failure."""
+        uid = str(metadata(manifest).get("uid", ""))
+        for one in outcome.result.events if isinstance(outcome, Returned) else ():
+            severity = "Warning" if one.warning else "Normal"
+            await self.events.emit(KubernetesEvent(key, uid, severity, one.reason, "Reconcile", one.note))
+        await self._tell_failure(key, uid, outcome)
+
+    async def _tell_failure(self, key: ObjectRef, uid: str, outcome: CallOutcome) -> None:
         """Emit an Event for a failure, once for each text, if no condition reports it."""
         if Feature.CONDITIONS in self.rules.features:
             return
@@ -356,7 +364,6 @@ class ControllerPasses:
         elif self._failing.first(str(key), text):
             reason = outcome.reason if isinstance(outcome, Ended) else "CallFailed"
             note = f"{name_of(self.controller)}: {text}"
-            uid = str(metadata(manifest).get("uid", ""))
             await self.events.emit(KubernetesEvent(key, uid, "Warning", reason, "Reconcile", note))
 
 

@@ -18,7 +18,17 @@ from purekube.reconcilers.controllers import Controller, Feature, Reconciler, Wa
 from purekube.reconcilers.desired import Children, Desired, Node, Object, UnreadableObject
 from purekube.reconcilers.kind_versions import KindConversion, conversion, versioned
 from purekube.reconcilers.pure import PureReconciler, Read, pure_reconciler
-from purekube.reconcilers.request import EXPONENTIAL, Cause, Constant, Never, Request, Result, RetryPolicy, Terminal
+from purekube.reconcilers.request import (
+    EXPONENTIAL,
+    Cause,
+    Constant,
+    Event,
+    Never,
+    Request,
+    Result,
+    RetryPolicy,
+    Terminal,
+)
 from purekube.reconcilers.resource import Resource, resource, rule
 from purekube.reconcilers.watching import METADATA_ONLY, Filters, Watch, Watched
 
@@ -36,6 +46,7 @@ __all__ = [
     "Controller",
     "Desired",
     "DesiredCondition",
+    "Event",
     "Feature",
     "Fill",
     "Filters",

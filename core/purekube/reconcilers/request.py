@@ -16,6 +16,8 @@ O = TypeVar("O")  # noqa: E741
 S = TypeVar("S")
 
 _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]{0,1022}[A-Za-z0-9_])?")
+_LONGEST_REASON: Final = 128
+"""The number of characters of an Event's reason that an API server accepts."""
 
 
 class Cause(StrEnum):
@@ -55,11 +57,36 @@ class Request(Generic[O, S]):
     woken_by: tuple[ObjectRef, ...] = ()
 
 
+def _is_reason(_: Any, field: "attrs.Attribute[Any]", value: str) -> None:
+    if _REASON.fullmatch(value) is None or len(value) > _LONGEST_REASON:
+        raise ValueError(f"the {field.name} of an Event must be in CamelCase, such as Upgraded, not {value!r}")
+
+
+@attrs.frozen
+class Event:
+    """A Kubernetes Event about the reconciled object: a word for programs, and a note for people.
+
+    Equal ones become one series. The note is redacted, and cut at 1,024 bytes. `warning`: somebody should look.
+    Raises ValueError for a reason that an API server refuses.
+    """
+
+    reason: str = attrs.field(validator=_is_reason)
+    note: str
+    warning: bool = False
+
+
 def _is_delay(_: Any, field: "attrs.Attribute[Any]", value: float | None) -> None:
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
         raise ValueError(f"{field.name} must be seconds, 0 or more, not {value!r}")
+
+
+def _to_events(events: Iterable[Event]) -> tuple[Event, ...]:
+    given = tuple(events)
+    if strange := [one for one in given if not isinstance(one, Event)]:
+        raise TypeError(f"events must be Events, not {strange[0]!r}")
+    return given
 
 
 def _to_tuple(desired_conditions: Iterable[DesiredCondition]) -> tuple[DesiredCondition, ...]:
@@ -74,7 +101,7 @@ class Result(Generic[S]):
     `requeue_after`: reconcile again after at most that many seconds. `waiting` is a text about what is not done yet;
     with it the object is not Ready, and is reconciled again after a minute unless `requeue_after` is set. `state` is
     passed to the next call, in memory only. `conditions` are of the types that the reconciler declares, in addition to
-    Ready, Reconciling and Stalled.
+    Ready, Reconciling and Stalled. `events` are written after the status; one may be lost when the process ends.
     """
 
     status: Any = None
@@ -82,6 +109,7 @@ class Result(Generic[S]):
     state: S | None = None
     waiting: str = ""
     conditions: tuple[DesiredCondition, ...] = attrs.field(default=(), converter=_to_tuple)
+    events: tuple[Event, ...] = attrs.field(default=(), converter=_to_events)
 
     @property
     def is_complete(self) -> bool:

@@ -10,11 +10,12 @@ import pytest
 from purekube.apimachinery.errors import Forbidden
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.meta import ConditionStatus
-from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION
+from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, EVENT
 from purekube.reconcilers import (
     Cause,
     Constant,
     DesiredCondition,
+    Event,
     Feature,
     Filters,
     Never,
@@ -62,6 +63,36 @@ class Shops(Reconciler[Shop, str]):
 def without(*features: Feature) -> type[Shops]:
     """A reconciler to which all but these is promised."""
     return type("Shops", (Shops,), {"plain": features})
+
+
+def test_events_of_a_result_are_written_about_the_object_and_repeats_are_one_series() -> None:
+    told = Result[str](events=[Event("Bought", "two chairs"), Event("Late", "by a day", warning=True)])
+    shops = without(Feature.CONDITIONS)([told, told])
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            ref = await site.create()
+            await site.clock.sleep(2)
+            await site.edit(ref, {"metadata": {"labels": {"look": "again"}}})
+            await site.clock.sleep(600)
+            bought, late = sorted((await site.admin.list(EVENT)).items, key=lambda event: str(event["reason"]))
+        assert [bought["type"], late["type"]] == ["Normal", "Warning"]
+        assert (bought["note"], bought["regarding"]["name"]) == ("two chairs", "shop")
+        assert bought["series"]["count"] == 2
+
+    play(story)
+    assert len(shops.requests) == 2
+
+
+@pytest.mark.parametrize("reason", ["", "two words", "A" * 129])
+def test_an_event_that_an_api_server_would_refuse_cannot_be_made(reason: str) -> None:
+    with pytest.raises(ValueError, match="must be in CamelCase"):
+        Event(reason, "nothing")
+
+
+def test_a_result_takes_nothing_else_for_an_event() -> None:
+    with pytest.raises(TypeError, match="Bought"):
+        Result[str](events=["Bought"])  # type: ignore[list-item]
 
 
 def test_finalizer_before_the_first_reconcile_and_off_after_a_clean_deletion() -> None:
