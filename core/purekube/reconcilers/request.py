@@ -66,7 +66,7 @@ def _is_reason(_: Any, field: "attrs.Attribute[Any]", value: str) -> None:
 class Event:
     """A Kubernetes Event about the reconciled object: a word for programs, and a note for people.
 
-    Equal ones become one series. The note is redacted, and cut at 1,024 bytes. `warning`: somebody should look.
+    Equal ones become one series. The note is redacted, and cut at 1,024 bytes. `warning`: a person should look.
     Raises ValueError for a reason that an API server refuses.
     """
 
