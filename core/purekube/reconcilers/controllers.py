@@ -91,7 +91,7 @@ class Controller(ABC, Generic[O]):
 
         It is called with the object as it was and as it is, and with the last state of a deleted one; each holds the
         fields that its `Watched` keeps, by default the metadata. The answer must follow from the object alone.
-        References to objects that do not exist are ignored. If it raises, the object wakes nobody.
+        References to objects that do not exist are ignored. If it raises, the object wakes no other.
         """
         return ()
 
