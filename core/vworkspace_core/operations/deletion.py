@@ -74,18 +74,17 @@ def decide_deletion(operation: Operation, observed: OperationObserved, context: 
             return Decision(patches=patches, only_if_current=True, row="OPS-11 goes with its namespace")
         if not is_locked(engine_object[1]):
             return gone
-    finished = _has_finished(operation, observed, context) and not stopping
-    if finished and not is_locked(engine_object[1]):
-        return gone
+    if _has_finished(operation, observed, context) and not stopping:
+        # Without the Operation no controller would unlock the object, and its own deletion would hang.
+        return tidy(operation, observed, context) if is_locked(engine_object[1]) else gone
     decision = Decision(
         patches=patches,
-        deletes=() if finished else lifecycle.stop(operation, observed, unlocking=bool(patches)),
+        deletes=lifecycle.stop(operation, observed, unlocking=bool(patches)),
         only_if_current=True,
         requeue=lifecycle.pace_after(observed.failures),
-        row=f"OPS-11 {'unlock the object' if finished else 'stop the run'}",
+        row="OPS-11 stop the run",
     )
-    end = "be unlocked" if finished else f"go{_locked_for_good(operation, engine_object, observed)}"
-    waited = f"{engine_object[0]} to {end}"
+    waited = f"{engine_object[0]} to go{_locked_for_good(operation, engine_object, observed)}"
     return _waiting(decision, operation, waited, observed, context)
 
 

@@ -570,6 +570,9 @@ def test_the_object_is_locked_until_its_uid_is_recorded_OPS_1() -> None:
     assert decision.status is None
 
 
+NO_RIGHT = f'User "operator" cannot patch resource "jobs" in API group "batch" in the namespace "{NS}"'
+
+
 def test_the_operation_stays_until_the_object_of_its_finished_run_is_unlocked_OPS_11() -> None:
     """Without our finalizer on the Operation nobody would ever unlock the object: its deletion would hang."""
     one, created = started("runCommand.job")
@@ -582,11 +585,16 @@ def test_the_operation_stays_until_the_object_of_its_finished_run_is_unlocked_OP
 
     first = reconcile_operation(done, observed(objects={created.ref: live}), CONTEXT)
     later = reconcile_operation(done, observed(objects={created.ref: live}, failures=(refused,)), CONTEXT)
+    lacking = attrs.evolve(refused, error=Forbidden(NO_RIGHT))
+    forbidden = reconcile_operation(done, observed(objects={created.ref: live}, failures=(lacking,)), CONTEXT)
     unlocked = reconcile_operation(done, observed(objects={created.ref: as_created(created)}), CONTEXT)
 
     assert [patch.ref for patch in first.patches] == [created.ref]
     assert first.finalizer is later.finalizer is None
     assert later.requeue == Requeue.BACKOFF
+    assert forbidden.finalizer is None
+    assert forbidden.requeue == Requeue.REFUSED
+    assert conditions_of(forbidden)["Blocked"] == ("True", "Forbidden")
     assert unlocked.finalizer is Finalizer.REMOVE
 
 
