@@ -10,9 +10,11 @@ import anyio
 import attrs
 import pytest
 
+from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.errors import Forbidden
 from purekube.apimachinery.manifest import Kind, Manifest, ref_of
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, POD
+from purekube.boxes.applied_definition import applied_box_definition
 from purekube.controller.shard import Shard
 from purekube.ports import KubeApi, ListPage
 from purekube.reconcilers import Reconciler, Request, Result
@@ -296,6 +298,16 @@ def test_objects_of_a_reconciler_in_python_have_rows_and_graphs_SEE_3() -> None:
         assert list(rows(site.get("/?kind=Shop").text)) == [f"{SHOP.kind.crd_name}:{NS}:corner"]
         page = eventually(site, f"/object/{SHOP.kind.crd_name}/{NS}/corner", "ConfigMap")
         assert "canary" not in page
+
+
+def test_an_applied_box_has_a_row_and_a_page_SEE_3() -> None:
+    with page_site(works=True, applied_boxes=True, crds=[applied_box_definition()]) as site:
+        site.create(OPERATOR_BOX, {**OPERATOR_BOX.manifest("shops"), "spec": {"crd": {"name": "shops.example.com"}}})
+        eventually(site, "/?state=Stalled", "shops")
+        (row,) = rows(site.get("/?kind=OperatorBox").text)
+        assert row.startswith(f"{OPERATOR_BOX.crd_name}:")
+        eventually(site, f"/object/{OPERATOR_BOX.crd_name}/-/shops", "Invalid")
+        assert site.get(f"/object/{OPERATOR_BOX.crd_name}/-/another").status == 404
 
 
 def test_a_secret_is_in_no_page_and_in_no_event_SEE_3() -> None:

@@ -11,7 +11,6 @@ from urllib.parse import unquote
 
 import attrs
 
-from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.manifest import Kind, Manifest, metadata, ref_of
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, POD
 from purekube.apimachinery.secret_material import safe
@@ -220,16 +219,15 @@ async def _cached(components: Components, resource: str, namespace: str | None, 
     for kind in OWN_KINDS:
         if kind.crd_name == resource and components.informers.find(kind) is not None:
             return await of_own_kind(components.informers, kind, namespace, name)
-    for runner in components.further:
-        if runner.kind == OPERATOR_BOX and runner.kind.crd_name == resource:
-            manifest = runner.store.get(None, name)
-            return None if manifest is None else CachedObject(OPERATOR_BOX, manifest)
     for reconciler in components.composites:
         if reconciler.composite.kind.crd_name == resource:
             return of_composite(reconciler, namespace, name)
     for passes in components.controllers:
         if passes.watches.own.kind.crd_name == resource:
             return await of_controller(passes, namespace, name)
+    for runner in list_informers(components):
+        if runner.kind.crd_name == resource and (manifest := runner.store.get(namespace, name)) is not None:
+            return CachedObject(runner.kind, manifest)
     return None
 
 
