@@ -10,6 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+import kubelab
+from kubelab.flux import flux_crds
 from purekube_run.examination.operator_process import OperatorCommand
 from purekube_run.process.command_line import INTERRUPTED
 from tests.docs.spec_pages import clauses
@@ -17,8 +19,12 @@ from tests.support.commands import COMMAND, Ended, Running, run
 from tests.support.patience import until
 from vworkspace_app.examination.clauses import CODES, UNSEEN, Profile
 from vworkspace_app.examination.run import ExaminationRequest
+from vworkspace_core.api.crd import crd_manifests
 
 GITOPS = f"{COMMAND} run --kubeconfig {{kubeconfig}} --no-agent --cluster-id {{cluster_id}}"
+
+ENDING = ("OPS-8", "OPS-11", "OPS-12")
+"""The clauses with a check whose Job hangs."""
 
 
 def examined(*words: str | Path, operator: str = GITOPS) -> Ended:
@@ -98,3 +104,17 @@ def test_our_operator_passes_and_the_reports_say_so(tmp_path: Path) -> None:
     assert {check["verdict"] for check in report["checks"]} == {"pass"}
     suite = ElementTree.parse(files[1]).getroot()
     assert (suite.get("failures"), suite.get("tests")) == ("0", str(len(report["checks"])))
+
+
+@pytest.mark.slow
+def test_a_cluster_that_runs_the_jobs_is_no_fault_of_the_operator(tmp_path: Path) -> None:
+    """CONF-1: where a controller of the cluster ends the Job that should hang, its checks are not tried."""
+    report, words = tmp_path / "report.json", [word for code in ENDING for word in ("--clause", code)]
+    crds = (*crd_manifests(), *flux_crds())
+    with kubelab.serve(simulate="job", crds=crds) as server:
+        examined("--kubeconfig", server.kubeconfig, "--report", report, *words)
+
+    verdicts = {check["check"]: check["verdict"] for check in json.loads(report.read_text())["checks"]}
+    assert verdicts.keys() >= {"external_deletion", "cancel", "delete_running", "deadline"}
+    assert "FAIL" not in verdicts.values()
+    assert verdicts["deadline"] == "not tried"
