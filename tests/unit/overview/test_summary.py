@@ -8,6 +8,8 @@ import pytest
 from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import HELM_RELEASE
+from purekube.boxes.applied import ACCEPTED, PERMITTED, SERVING
+from purekube.boxes.rollout import RolloutPhase
 from purekube.graph import GraphReason
 from tests.support.builders import NAME, NAMESPACE, cluster_manifest, condition, instance_manifest, operation_manifest
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
@@ -39,10 +41,6 @@ READY = condition("Ready", "True", "HelmReleaseReady")
     [
         (OPERATOR_BOX, (condition("Accepted", "False", "Invalid"),), OverviewState.STALLED, "Invalid"),
         (OPERATOR_BOX, (condition("Serving", "False", "Starting"),), OverviewState.PROGRESSING, "Starting"),
-        (OPERATOR_BOX, (condition("RolledOut", "True", "Complete"),), OverviewState.READY, "Complete"),
-        (OPERATOR_BOX, (condition("RolledOut", "False", "Judging"),), OverviewState.PROGRESSING, "Judging"),
-        (OPERATOR_BOX, (condition("RolledOut", "False", "Refused"),), OverviewState.STALLED, "Refused"),
-        (OPERATOR_BOX, (condition("RolledOut", "False", "Paused"),), OverviewState.SUSPENDED, "Paused"),
         (OPERATOR_BOX, (condition("RolledOut", "False", "Undone"),), OverviewState.DEGRADED, "Undone"),
         (APPLICATION_INSTANCE, (), OverviewState.UNSEEN, ""),
         (APPLICATION_INSTANCE, (READY,), OverviewState.READY, "HelmReleaseReady"),
@@ -240,6 +238,26 @@ def test_a_child_stands_as_the_readiness_of_its_kind_says_PH_1() -> None:
     assert summary_of_child(HELM_RELEASE, release).state is OverviewState.PROGRESSING
     going = {**release, "metadata": {"name": "a", "namespace": "n", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
     assert summary_of_child(HELM_RELEASE, going).state is OverviewState.DELETING
+
+
+_OF_PHASES = {
+    RolloutPhase.COMPLETE: OverviewState.READY,
+    RolloutPhase.STOPPED: OverviewState.STALLED,
+    RolloutPhase.REFUSED: OverviewState.STALLED,
+    RolloutPhase.PAUSED: OverviewState.SUSPENDED,
+    RolloutPhase.GATED: OverviewState.WAITING,
+    RolloutPhase.JUDGING: OverviewState.PROGRESSING,
+    RolloutPhase.PROGRESSING: OverviewState.PROGRESSING,
+}
+
+
+@pytest.mark.parametrize("phase", RolloutPhase)
+def test_a_box_stands_as_its_roll_out_does_PH_10(phase: RolloutPhase) -> None:
+    """Words, since `status` does not import the room of boxes: each phase is here, so that none is forgotten there."""
+    rolled_out = condition("RolledOut", "True" if phase is RolloutPhase.COMPLETE else "False", phase.value)
+    accepted = [condition(type_, "True", "Valid") for type_ in (ACCEPTED, PERMITTED, SERVING)]
+    found = summary_of(OPERATOR_BOX, with_conditions(OPERATOR_BOX, *accepted, rolled_out))
+    assert (found.state, found.reason) == (_OF_PHASES[phase], phase.value)
 
 
 @pytest.mark.parametrize(
