@@ -349,9 +349,9 @@ class ControllerPasses:
     async def _emit_events(self, key: ObjectRef, manifest: Manifest, outcome: CallOutcome) -> None:
         """Emit the Events of a result, or one for a failure."""
         uid = str(metadata(manifest).get("uid", ""))
-        for one in outcome.result.events if isinstance(outcome, Returned) else ():
-            severity = "Warning" if one.warning else "Normal"
-            await self.events.emit(KubernetesEvent(key, uid, severity, one.reason, "Reconcile", one.note))
+        for event in outcome.result.events if isinstance(outcome, Returned) else ():
+            severity = "Warning" if event.warning else "Normal"
+            await self.events.emit(KubernetesEvent(key, uid, severity, event.reason, "Reconcile", event.note))
         await self._tell_failure(key, uid, outcome)
 
     async def _tell_failure(self, key: ObjectRef, uid: str, outcome: CallOutcome) -> None:

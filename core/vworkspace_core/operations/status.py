@@ -37,7 +37,7 @@ def small_outputs(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _small(value: Any) -> Any:
-    """Return a text cut to its limit, and no value of other types that could nest further."""
+    """Return the value with long texts cut, and a map without its nested maps and lists."""
     if isinstance(value, Mapping):
         return {name: _small(part) for name, part in _few(value) if not isinstance(part, Mapping | list)}
     return value[:LONGEST_OUTPUT] if isinstance(value, str) else value

@@ -185,7 +185,7 @@ _OF_ROLLOUTS: Final[Mapping[str, OverviewState]] = {
     "Paused": OverviewState.SUSPENDED,
     "Gated": OverviewState.WAITING,
 }
-"""The state that a reason of RolledOut=False means if it is not progress; `RolloutPhase` is too slow to import, too."""
+"""The state that a reason of RolledOut=False means if it is not progress: `RolloutPhase`, without its import."""
 
 _RULES: Final[Mapping[Kind, Sequence[Rule]]] = {
     OPERATION: _in_order(OPERATION),

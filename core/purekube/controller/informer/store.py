@@ -375,7 +375,7 @@ class ObjectStore:
 
 
 def _unreadable(manifest: Manifest) -> Manifest:
-    """Return only kind, metadata and the list of unreadable paths of an object nested too deeply."""
+    """Return kind, identity and, if possible, status of an object nested too deeply, with the unreadable paths."""
     meta = metadata(manifest)
     identity = {name: meta[name] for name in _IDENTITY if isinstance(meta.get(name), str | int | dict | list)}
     status = manifest.get("status")
