@@ -64,7 +64,7 @@ ACCEPTED, PERMITTED, SERVING, ROLLED_OUT = "Accepted", "Permitted", "Serving", "
 CONDITIONS: Final = (ACCEPTED, PERMITTED, SERVING, ROLLED_OUT)
 _STARTING_SECONDS: Final = 0.5
 _OBSTACLE_SECONDS: Final = 1.0
-"""The delay before a parent is judged again that could not be judged."""
+"""The delay before another attempt to judge a parent that could not be judged."""
 _AT_ONCE: Final = 50
 """The most objects that are released in one step of a removal."""
 
@@ -121,7 +121,7 @@ class BoxSnapshot(Snapshot):
 
 
 class BoxPhase(Enum):
-    """The state of an applied box, in the order in which it is examined."""
+    """The states of an applied box, in the order in which they are tested."""
 
     GOING = "it is being deleted"
     UNGUARDED = "it has no finalizer yet"
@@ -219,7 +219,7 @@ class BoxState:
 
     @cached_property
     def phase(self) -> BoxPhase:
-        """The row of the table below."""
+        """The state of the box, by which its decision is chosen."""
         applied, observed = self.applied, self.observed
         if applied.metadata.deletion_timestamp is not None:
             return BoxPhase.GOING
@@ -264,7 +264,7 @@ def decide_applied(state: BoxState) -> Decision:
 
 
 def _recorded(state: BoxState) -> Decision:
-    """Store the present definition as the newest revision; one that was stored before gets a new number."""
+    """Store the present definition as the newest revision. A definition that was stored before gets a new number."""
     number = state.history[-1].number + 1 if state.history else 1
     if state.present is not None:
         again = state.present.annotated(given_up=None)
@@ -328,7 +328,7 @@ def _moves(state: BoxState) -> Iterator[MergePatch]:
 
 
 def _learned(state: BoxState) -> Iterator[MergePatch]:
-    """Yield what is recorded about revisions: that a parent was Ready at one, or that one is given up."""
+    """Yield the patches that record on a revision that a parent was Ready at it, or that it is given up."""
     ready = {parent.revision for parent in state.parents if parent.health is Health.READY and not parent.is_going}
     for revision in state.history:
         if not revision.is_proven and revision.name in ready:
@@ -340,7 +340,7 @@ def _learned(state: BoxState) -> Iterator[MergePatch]:
 
 
 def _former(state: BoxState) -> bool:
-    """Report whether there is a revision to return to."""
+    """Report whether there is an earlier revision to which parents can return."""
     return any(not each.given_up and each.name != state.target for each in state.history)
 
 

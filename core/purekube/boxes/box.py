@@ -56,9 +56,9 @@ class BoxWhen:
     shown: str = ""
     """The gate as the file has it: `children.deployment.status.readyReplicas equals ${self.spec.replicas}`."""
     is_choice: bool = False
-    """True if it reads the parent only, or is declared optional: closed, it does not affect Ready (PH-4).
+    """True if the gate reads only the parent, or is declared optional: while closed, it does not affect Ready (PH-4).
 
-    A gate that opens with time is waited for.
+    A gate that opens at a certain time does affect Ready, unless it is declared optional.
     """
 
 
@@ -113,7 +113,7 @@ class ExternalNode:
     elsewhere: bool = False
     """True if it may be in another namespace than the parent."""
     must_agree: bool = False
-    """True for a Secret that a parent names: it has to name the kind (RUN-12)."""
+    """True for a Secret that a parent names: an annotation of the Secret has to allow the parent's kind (RUN-12)."""
     schema: Schema | None = None
     ready: tuple[BoxExpression, ...] = ()
     fields: tuple[tuple[str, ...], ...] = ()

@@ -30,7 +30,7 @@ _CONDITIONS: Final = (
     "reason: {type: string}, message: {type: string}, observedGeneration: {type: integer}, "
     "lastTransitionTime: {type: string, format: date-time}}}}"
 )
-"""The text to add to a status without conditions."""
+"""The schema that messages propose for a status without `conditions`."""
 
 
 @attrs.frozen(eq=False)

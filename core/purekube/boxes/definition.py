@@ -14,8 +14,8 @@ _RULES: Final = "x-kubernetes-validations"
 def crd_of(box: Box) -> Manifest:
     """Return the CRD of the box's kind with the rules and literal defaults that a CRD can express.
 
-    Every version of it has those that hold for an object in that version. By a label on it, the command `status`
-    recognizes the kind as a box's.
+    Each version has those that apply to objects in that version. A label marks the CRD as a box's for the command
+    `status`.
     """
     versions = [_with_rules(version, box) for version in _versions(box)]
     meta = box.crd["metadata"]
@@ -78,7 +78,7 @@ def _absent_rules(version: Mapping[str, Any], box: Box) -> Sequence[Mapping[str,
 
 
 def _defaults(version: Mapping[str, Any], box: Box) -> Iterator[CompiledMutation]:
-    """Yield the defaults of this version: in another one than the stored, those of fields that are declared alike."""
+    """Yield the defaults for a version: all for the stored one, for others those of fields that both declare alike."""
     stored = _schema_of(next((each for each in _versions(box) if each.get("storage")), {}))
     schema = _schema_of(version)
     for mutation in box.mutations:

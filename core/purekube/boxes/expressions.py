@@ -183,4 +183,4 @@ OBJECTS: Final = (
 )
 
 FUNCTIONS: Final[FunctionTable] = {**LANGUAGE, **table(OBJECTS)}
-"""The functions of CEL, and these."""
+"""All functions of expressions: CEL's, and those of this module."""

@@ -22,7 +22,7 @@ _CHANGING: Final = frozenset(("resourceVersion", "managedFields", "generation"))
 """Fields of metadata that change on every write: a name made of one would be a new object in each pass."""
 _OWN_DOMAIN: Final = "box.vworkspace.io/"
 _OPERAND: Final = re.compile(r"[A-Za-z_][\w.]*")
-"""A field, to which a `!` before it belongs as a whole."""
+"""The pattern of a plain field, all of which a `!` before it negates."""
 
 
 @attrs.frozen(eq=False)
@@ -128,7 +128,7 @@ class FormChecks:
     def check_twice(self, living: Iterable[Entry]) -> None:
         """Report two resources that write the same object, since they would overwrite each other.
 
-        They may if one includes what the other excludes.
+        Two resources of which one's `includeWhen` negates the other's are allowed, since only one exists.
         """
         seen: dict[tuple[str, ...], list[Entry]] = {}
         for entry in living:

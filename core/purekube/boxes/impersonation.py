@@ -32,7 +32,7 @@ _DATA: Final[Mapping[Kind, tuple[Steps, ...]]] = {
     SECRET: (("data",), ("stringData",)),
     HELM_RELEASE: (("spec", "values"),),
 }
-"""Places that hold only data: its reader has an account of its own."""
+"""Fields that hold only data, which gives no power: programs that read it run under their own accounts."""
 _HOST: Final = frozenset(
     (
         *("hostPath", "hostNetwork", "hostPID", "hostIPC", "hostPort", "hostUsers", "nodeName", "runtimeClassName"),

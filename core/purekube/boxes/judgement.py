@@ -16,11 +16,11 @@ AGAIN_SECONDS: Final = 60.0
 """The delay before an object that was refused is judged again, unless it changes earlier."""
 _MOST_NAMED: Final = 10
 _HOPELESS: Final = (GraphReason.EXPRESSION_FAILED, GraphReason.NAME_TAKEN)
-"""Reasons of Stalled that no refused write shows."""
+"""Reasons of Stalled that count as a refusal although the API server refuses no write."""
 
 
 class Foresight(Enum):
-    """The knowledge of what a revision does to the objects that have yet to move."""
+    """The result of judging a revision over all objects that have yet to move."""
 
     PENDING = "not all of them are judged yet"
     SOUND = "none of them is refused"
@@ -29,7 +29,7 @@ class Foresight(Enum):
 
 @attrs.frozen
 class Verdict:
-    """The writes that a revision means for one object, and why one of them would be refused; "" if none would."""
+    """The numbers of writes that a revision causes for one object, and why one would be refused; "" if none would."""
 
     ref: ObjectRef
     creates: int = 0

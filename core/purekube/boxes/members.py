@@ -63,7 +63,7 @@ def parent_of(manifest: Manifest, kind: Kind, assignments: Assignments, policy: 
 
 
 def _health(meta: ObjectMeta, conditions: Mapping[str, Condition], revision: str) -> Health:
-    """Return the health that the status shows, if it was decided by this revision and at this generation."""
+    """Return the health that the status shows, if this revision wrote it for the present generation."""
     ready, stalled = conditions.get(READY), conditions.get(STALLED)
     if not _is_judged_by(conditions, revision) or ready is None or ready.observed_generation != meta.generation:
         return Health.PROGRESSING
@@ -79,7 +79,7 @@ def _is_judged_by(conditions: Mapping[str, Condition], revision: str) -> bool:
 
 
 def _due(meta: ObjectMeta, conditions: Mapping[str, Condition], revision: str, policy: BoxRollout) -> datetime | None:
-    """Return when a parent that is on its way has failed; None if it may take any time.
+    """Return when a progressing parent counts as failed; None if it has no time limit.
 
     A parent whose spec was changed since its last status gets the time that its controller needs to see that.
     """
@@ -104,7 +104,7 @@ def members_of(
 
 
 def _wave(meta: ObjectMeta, policy: BoxRollout, namespace: Manifest | None) -> int:
-    """Return the number of the first wave that selects an object; of none, that after the last."""
+    """Return the number of the first wave that selects an object, or if none does, the number after the last."""
     labelled: dict[str, Any] = {"metadata": {"labels": dict(meta.labels)}}
     for number, wave in enumerate(policy.waves):
         if selects(wave.objects, labelled) and selects(wave.namespaces, namespace):

@@ -36,9 +36,9 @@ class PhaseOn(StrEnum):
 
     RECONCILE = "reconcile"
     CREATE = "create"
-    """Once, then never again, except for resources with `reconcile: true`."""
+    """The phase runs once, then never again, except for resources with `reconcile: true`."""
     DELETE = "delete"
-    """To its end, before anything is deleted."""
+    """The phase runs to its end before anything is deleted."""
 
 
 class ApplyMode(StrEnum):
@@ -104,17 +104,17 @@ class Power(StrEnum):
     """A power that expressions over a parent do not have, unless the box trusts the authors of parents with it."""
 
     NAMESPACES = "Namespaces"
-    """The namespace in which an object is, or to which it points."""
+    """The choice of the namespace in which an object is, or to which it points."""
     NAMES = "Names"
     """Names of objects outside of the parent's namespace."""
     ACCOUNTS = "Accounts"
-    """The account under which something runs."""
+    """The choice of the account under which pods or other work run."""
     ROLES = "Roles"
     """Subjects, references and rules of roles."""
     HOSTS = "Hosts"
     """Paths and privileges on nodes."""
     SECRETS = "Secrets"
-    """The Secret that is read or mounted."""
+    """The choice of the Secret that is read or mounted."""
 
 
 class KeptIn(StrEnum):
@@ -290,7 +290,7 @@ class GeneratedField:
     path: str
     length: int = 32
     alphabet: str = ""
-    """Empty: letters and digits."""
+    """The characters to draw from; letters and digits if empty."""
 
 
 @attrs.frozen

@@ -240,7 +240,7 @@ class _Touching:
 
     @classmethod
     def of(cls, node: BoxNode) -> "_Touching":
-        """Make it from the expressions of a resource."""
+        """Return the value for the expressions of a resource."""
         iteration = () if node.iteration is None else (node.iteration.items, node.iteration.key)
         expressions = (*node.template.expressions, *iteration)
         choosing = tuple(expression for expression in expressions if _chooses(expression.program.tree))

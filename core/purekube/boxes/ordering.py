@@ -97,7 +97,7 @@ def known_nodes(nodes: Sequence[BoxNode], known: set[str]) -> list[BoxNode]:
 
 
 def _stand_in(name: str, edges: Sequence[Edge], roll_on: Sequence[str]) -> GraphNode:
-    """Return a node for the order alone."""
+    """Return a graph node that serves only to compute the order."""
     kind = Kind("", "v1", "Order", "orders")
     return GraphNode(name, kind, lambda scope: Rendered(), tuple(edges), roll_on=tuple(roll_on))
 

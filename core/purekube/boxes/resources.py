@@ -326,7 +326,7 @@ class Resources:
                 self.findings.problem(path, f"reads {shown}, which is made of it: it would never settle")
 
     def _own_status(self, made: BoxExpression, own: Iterable[str]) -> Iterator[str]:
-        """Yield the status fields that an expression reads, of those that the box writes."""
+        """Yield the status fields that an expression reads and the box itself writes."""
         for path in paths_of(made, self.variables):
             if path[:3] == ("self", "metadata", "resourceVersion") or path in (("self",), ("self", "status")):
                 yield from own  # each write of the status changes it
@@ -359,7 +359,7 @@ def _as_template(schema: Schema, resource: BoxResource) -> Schema:
 
 
 def _list_place(items: BoxExpression, variables: Variables) -> VariablePath | None:
-    """Return the place that an expression names, None if it is anything else."""
+    """Return the path that an expression consists of; None for any other expression."""
     reads = list(paths_of(items, variables))
     tree = items.program.tree
     return reads[0] if len(reads) == 1 and not hasattr(tree, "arguments") and not hasattr(tree, "body") else None

@@ -1,6 +1,6 @@
 """A box with several revisions as one controller: each parent is decided by the revision that it has (PH-10).
 
-The controller watches what any of its revisions needs, so that a parent of an older one is kept up as before.
+The controller watches what any of its revisions needs, so that parents of older revisions are reconciled as before.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -96,7 +96,7 @@ class RevisedBox:
         return attrs.evolve(decision, annotations={**decision.annotations, BROUGHT_TO: record_of(name, now)})
 
     def _held(self, parent: Parent, name: str, now: datetime) -> Decision:
-        """Change nothing of a parent whose revision is not available: another one would bypass the rollout."""
+        """Report that a parent's revision is not available; change nothing, as another would bypass the rollout."""
         message = (
             f"revision {name} of the {self.composite.title} does not compile any more, or rights that it needs are "
             "missing: until it is served, nothing is made, changed or removed"
@@ -109,7 +109,7 @@ def retired_kinds(box: Box, former: Mapping[str, Box], parents: Iterable[Manifes
     """Return the kinds that a box no longer has while a parent may hold objects of them.
 
     A parent may hold those of its revision, whose box is in `former`, and those that are recorded on it. Parents whose
-    children are another account's are left out: that account needs the rights.
+    children another account writes are left out, since that account needs the rights.
     """
     present = composite_of(box)
     kinds = {name: composite_of(each).child_kinds for name, each in former.items()}

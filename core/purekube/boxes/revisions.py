@@ -19,7 +19,7 @@ from purekube.controller.decision import MergePatch
 CONTROLLER_REVISION: Final = Kind("apps", "v1", "ControllerRevision", "controllerrevisions")
 
 PIN: Final = f"{BOX_DOMAIN}/revision"
-"""Annotation of a parent by its owner: the revision that it keeps."""
+"""The annotation by which the user pins a parent to a revision."""
 BROUGHT_TO: Final = f"{BOX_DOMAIN}/brought-to"
 """Annotation of a parent: the revision that it was last brought to, and since when."""
 PROVEN: Final = f"{BOX_DOMAIN}/proven"

@@ -266,6 +266,6 @@ def origin_of(text: Any, *, literal: bool = False) -> Origin:
 
 
 def _origin(tree: Expression) -> Origin:
-    """Return who decides an expression that reads the parent alone; anything else that it reads is a choice."""
+    """Return who controls an expression that reads the parent alone; one that reads anything else counts as chosen."""
     others = {name: Taint(origin=Origin.CHOSEN) for name in names_in(tree) if name != "self"}
     return taint_of(tree, {**others, "self": PARENT}).whole.origin

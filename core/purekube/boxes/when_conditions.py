@@ -50,13 +50,13 @@ _TYPED: Final[Mapping[str, Callable[[str], str]]] = {
     "in": lambda value: f"v in {value}",
     "notIn": lambda value: f"v in {value}",
 }
-"""The comparisons without `dyn`, which in the test hides a comparison of types that are never equal."""
+"""The comparisons without `dyn`, for the type check: `dyn` would hide that two types are never equal."""
 
 OPERATORS: Final = (*_TESTS, "exists")
 """The tests of a gate, of which it has exactly one."""
 
 AFTER: Final = "after"
-"""The alternative to these tests: how long ago a time has to be."""
+"""The key of a test for time instead of these: how long ago a time has to be."""
 _CREATED: Final = "metadata.creationTimestamp"
 """The default field of `after`: the creation of the parent."""
 

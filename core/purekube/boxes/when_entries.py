@@ -101,9 +101,9 @@ class WhenEntries:
         return BoxWhen(place, self._together(asked, path, seen), times, phase, shown, choice)
 
     def _together(self, entries: Sequence[_Entry], path: str, seen: Variables) -> BoxExpression | None:
-        """Return all entries as one expression, in which one that fails decides nothing.
+        """Return one expression that is true if any entry is true, even if another entry fails.
 
-        Each was compiled before, for its messages.
+        Each entry was compiled alone before, so that messages name its place.
         """
         if len(entries) < 2:
             return entries[0].expression if entries else None

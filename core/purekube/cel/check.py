@@ -161,7 +161,7 @@ class _Checker:
     # --- places -------------------------------------------------------------------------------------------------------
 
     def _place(self, node: Identifier | Select | Index | HasMacro, scope: _Scope) -> CelType:
-        """Return the type of a place, and record it as one read with its whole path."""
+        """Return the type of a field or variable, and record its whole path as one read."""
         kind = self._type_at(node, scope)
         path = self._path(node, scope)
         if path is not None:
@@ -278,7 +278,7 @@ class _Checker:
         return joined([positive, negative])
 
     def _given(self, facts: list[HasMacro], node: Expression, scope: _Scope) -> CelType:
-        """Visit a node, with these fields known to be present."""
+        """Return the type of a node, while these fields are known to be present."""
         paths = (self._path(fact, scope) for fact in facts)
         before = self._present
         self._present = before.union(path for path in paths if path is not None)
@@ -425,7 +425,7 @@ def _facts(node: Expression, truth: bool) -> list[HasMacro]:
 
 
 def _is_for(signature: Signature, arguments: list[CelType]) -> bool:
-    """Report whether a signature applies; of several for lists, that for `list(dyn)` applies only to untyped items."""
+    """Report whether a signature may apply: one for `list(dyn)` only if the list's items are untyped, others always."""
     first = signature.parameters[0] if signature.parameters else DYN
     return first != list_of(DYN) or arguments[0].name != "list" or arguments[0].item.name == "dyn"
 
@@ -440,7 +440,7 @@ def _result(signature: Signature, arguments: list[CelType]) -> CelType | None:
 
 
 def _variables(names: tuple[str, ...], target: CelType, path: VariablePath | None) -> dict[str, _Variable]:
-    """Return a macro's variable: a list's item or a map's key; with two names index and item, or key and value."""
+    """Return a macro's variables: one name is a list's item or map's key, two are index and item, or key and value."""
     below = None if path is None else (*path, ITEM)
     item = target.item if target.name in ("list", "map") else DYN
     key = INT if target.name == "list" else target.key if target.name == "map" else DYN

@@ -26,11 +26,11 @@ class Uint(int):
 
 
 class SetList(list[Any]):
-    """A list of `x-kubernetes-list-type: set`, which equals another in any order."""
+    """A list of `x-kubernetes-list-type: set`. Equality ignores the order of its items."""
 
 
 class KeyedList(list[Any]):
-    """A list of `x-kubernetes-list-type: map`, which equals another in any order."""
+    """A list of `x-kubernetes-list-type: map`. Equality ignores the order of its items."""
 
 
 @attrs.frozen

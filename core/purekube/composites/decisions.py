@@ -1,7 +1,7 @@
 """The decisions about a parent: reconcile its children, tear them down, or orphan them (PH-1 to PH-3).
 
 Expected flow
-    in a namespace that is not selected → say so; being deleted → hooks, then wave by wave, then the finalizer;
+    in a namespace that is not selected → report it; being deleted → hooks, then wave by wave, then the finalizer;
     otherwise the finalizer, what the graph wants now, and the status that says how far it has come.
 Guarantees
     Pure. Carried out and decided again on the result, the decision is empty. Prune and teardown read labels and

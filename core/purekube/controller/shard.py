@@ -45,9 +45,7 @@ class Shard:
 
     @property
     def is_first(self) -> bool:
-        """True for the first shard, which also does the work needed once per cluster: job agent, Cluster status,
-        credential.
-        """
+        """True for the first shard, which also does work for the whole cluster: agent, Cluster status, credential."""
         return self.index == 0
 
     def owns(self, namespace: str | None) -> bool:

@@ -182,7 +182,7 @@ class _NodeJudgement:
         return f"it waits for {', '.join(names)}{more}"
 
     def _counts(self, unmet: tuple[tuple[Edge, Observation], ...]) -> bool:
-        """Report whether the node counts towards Ready: what waits only for nodes held by choice does not."""
+        """Report whether the node counts towards Ready. A node that waits only for nodes held by choice does not."""
         return any(one.counts for _, one in unmet)
 
     def _after(self) -> frozenset[ObjectRef]:
@@ -251,7 +251,7 @@ class _NodeJudgement:
         return attrs.evolve(held, counts=not self.node.is_choice)
 
     def _refused(self, item: WantedItem) -> Observation | None:
-        """Return what a refused write of this pass means; None if none was refused, or the refusal is outdated."""
+        """Return the state after a write refused in this pass; None if none was refused, or the refusal is outdated."""
         failure = self.work.failures.get(item.ref)
         if failure is None or (isinstance(failure.error, AlreadyExists) and item.live is not None):
             return None

@@ -126,7 +126,7 @@ def _ordered(edges: Mapping[str, tuple[Edge, ...]]) -> list[str]:
 
 
 def _cycle(edges: Mapping[str, tuple[Edge, ...]]) -> Cycle:
-    """Return one cycle among nodes each of which waits for another of them."""
+    """Return one cycle among nodes that each depend on another of them."""
     seen: dict[str, Edge] = {}
     node_id = next(iter(edges))
     while node_id not in seen:

@@ -76,7 +76,7 @@ def plan(
 
 
 def plan_without_prune(graph: Graph, owner: Owner, observed: Snapshot, scope: Scope) -> Plan:
-    """Return the same for a graph that covers only part of the owner's objects: nothing is pruned."""
+    """Return a plan like `plan`, but without prunes, for a graph that covers only part of the owner's objects."""
     whole, desired = evaluate(graph, owner, observed, scope, tuple(owner.held(observed)))
     work = NodeEvaluation(graph, owner, observed, whole)
     for node in desired.values():
@@ -126,5 +126,5 @@ def _prune_candidates(work: NodeEvaluation, unwanted: Held, desired: Mapping[str
 
 
 def _is_known(label: str, unknown: set[str]) -> bool:
-    """Report whether certainly no node wants an object with this label: without one it may be of any unknown node."""
+    """Report whether an object with this label is of no unknown node. An object without a label may be of any."""
     return label not in unknown and (bool(label) or not unknown)

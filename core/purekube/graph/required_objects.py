@@ -176,7 +176,7 @@ class _Evaluation:
         return ""
 
     def _roll_hash(self, node: GraphNode) -> str:
-        """Return the hash that rolls the pods when it changes: of rendered content, or of live content if not ours.
+        """Return the hash whose change replaces the pods: of rendered content, or of live content if it is not ours.
 
         Of a Secret only the uid and the resourceVersion are hashed.
         """
@@ -206,7 +206,7 @@ def _repeated_key(answer: Rendered) -> str | None:
 
 
 def _under(item: Item, record: CreateRecord) -> Item:
-    """Return the item under its recorded name: it is created once, whatever its name would be now.
+    """Return the item under its recorded name, since an object created once keeps the name of its creation.
 
     The record does not choose the namespace, since a tenant may be able to write the record.
     """

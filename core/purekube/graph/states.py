@@ -34,7 +34,7 @@ class NodeState(StrEnum):
     HELD = "Held"
     """The gate is closed: existing objects stay as they are."""
     LEFT = "Left"
-    """The object was created once, and is gone since."""
+    """The object was created once and no longer exists."""
     CONFLICT = "Conflict"
     """Another field manager holds one of its fields."""
     REFUSED = "Refused"

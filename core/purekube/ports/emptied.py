@@ -1,4 +1,4 @@
-"""Maps that a server-side apply empties: the API server stores null for them, or refuses null (S-42).
+"""Maps that a server-side apply empties: the API server stores null in their place, or refuses that null (S-42).
 
 The second apply of the same `{}` finds no member to remove, and is stored as it is.
 """
@@ -47,7 +47,7 @@ def _without(config: Mapping[str, Any], fields: Set[str], path: str) -> dict[str
 
 
 def following(config: Manifest, answer: Manifest) -> Manifest:
-    """Return `config` for an apply after the one that got `answer`: a resourceVersion in it is the new one."""
+    """Return `config` for the next apply: its resourceVersion, if it has one, is that of `answer`."""
     if "resourceVersion" not in config["metadata"]:
         return config
     version = answer["metadata"]["resourceVersion"]

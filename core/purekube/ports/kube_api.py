@@ -1,4 +1,4 @@
-"""The client of a Kubernetes API server: each call is a request to a transport, checked before and read after."""
+"""The client of a Kubernetes API server: each call checks its arguments, sends one request, and reads the answer."""
 
 import copy
 from collections.abc import AsyncIterator, Mapping

@@ -257,7 +257,7 @@ def _clashes(controllers: Sequence[AnyController]) -> Iterator[str]:
 
 
 def _twice(controller: AnyController, among: Sequence[AnyController]) -> bool:
-    """Report whether an earlier controller of the same class has its name; the first one is not reported."""
+    """Report whether an earlier controller of the same class has this controller's name."""
     alike = [one for one in among if type(one) is type(controller) and name_of(one) == name_of(controller)]
     return len(alike) > 1 and alike[0] is not controller
 

@@ -1,7 +1,7 @@
 """The decision for one object of a pure reconciler (PH-1 to PH-3, PH-7).
 
 Expected flow
-    in a namespace that is not selected → say so; being deleted → its drain, then wave by wave, then the finalizer;
+    in a namespace that is not selected → report it; being deleted → its drain, then wave by wave, then the finalizer;
     otherwise the function is called, and the engine reconciles its nodes.
 Guarantees
     Pure if the function is. If the function raises, returns an invalid answer, or the object cannot be read, nothing is
@@ -60,9 +60,9 @@ _MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 
 UNREADABLE: Final = "ObjectUnreadable"
 FAILED: Final = "ReconcileFailed"
-"""The function raised."""
+"""The reason when the user's function raised an error."""
 INVALID: Final = "DesiredInvalid"
-"""The function's answer is impossible."""
+"""The reason when the function's answer cannot be carried out."""
 
 
 class InvalidDesired(Exception):

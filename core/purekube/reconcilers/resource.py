@@ -307,7 +307,7 @@ def _nested(cls: type[Any]) -> Iterator[type[Any]]:
 
 
 def _check_defaults(cls: type[Any]) -> None:
-    """Refuse a field that may be None and has another default: None is written as absent, and read as None."""
+    """Refuse an optional field with a default other than None: None is written as absent and would be read as None."""
     for owner in _classes(cls):
         for field in attrs.fields(owner):
             if inner_type(field.type)[1] and field.default is not None:

@@ -107,7 +107,7 @@ def _live(controller: AnyController, manifest: Manifest, fields: Mapping[str, An
 def _fields_only(
     controller: AnyController, manifest: Manifest, before: Mapping[str, Any], fields: Mapping[str, Any]
 ) -> Decision | None:
-    """Write the fields alone, without an observed generation: with no conditions there is none to report."""
+    """Return a decision that writes only the fields; without conditions there is no observed generation to report."""
     if all(same_json(before.get(name), value) for name, value in fields.items()):
         return None
     ref = ref_of(manifest, kind_of(controller))

@@ -17,7 +17,7 @@ _EDGE: Final = ""
 """The stand-in for a character before the first and after the last one."""
 
 _Kernel = tuple[tuple[int, ...], bool, bool, bool]
-"""Places in the program; and whether the text's start, a line break, or a word character comes before."""
+"""Positions in the program, and whether the text's start, a line break, or a word character comes before."""
 
 
 class _State:

@@ -53,7 +53,7 @@ def _map_problems(node: Schema, path: str) -> Iterator[SchemaProblem]:
 
 
 def _branch_problems(branch: Schema, node: Schema, path: str) -> Iterator[SchemaProblem]:
-    """Yield a problem for each field that a junctor restricts and that is not declared outside of it."""
+    """Yield a problem for each undeclared field that a branch of `allOf`, `anyOf`, `oneOf` or `not` restricts."""
     for key, restricted in branch.properties.items():
         declared, where = node.child(key), f"{path}.properties[{key}]"
         if declared is not None:
@@ -147,7 +147,7 @@ class _Above:
 _TOP: Final = _Above()
 
 Compiled: TypeAlias = dict[tuple[int, _Above], tuple[Any, Schema]]
-"""Nodes by the identity of their source, which is kept so that its identity is not reused."""
+"""Compiled nodes by the `id()` of their source, which is kept alive so that its id is not reused."""
 
 
 @attrs.define
@@ -207,7 +207,7 @@ class _Compiler:
         return self._with_rules(node, raw, path, above, children)
 
     def restriction(self, raw: Any, path: str) -> Schema:
-        """Compile a node below a junctor: it restricts, and may say nothing about structure."""
+        """Compile a node below `allOf`, `anyOf`, `oneOf` or `not`, which may restrict values but not add structure."""
         if not isinstance(raw, Mapping):
             self.reading.problem(path, f"a schema is an object, not {type(raw).__name__}")
             return Schema()
@@ -278,6 +278,6 @@ class _Compiler:
 
 
 def _item(raw: Mapping[str, Any], above: _Above) -> _Above:
-    """Return what items inherit: only those of map lists can be correlated with their old value."""
+    """Return the properties that list items inherit: only items of map lists can be matched with old values."""
     keyed = raw.get("x-kubernetes-list-type") == "map"
     return above if keyed else attrs.evolve(above, correlatable=False)

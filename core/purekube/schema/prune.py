@@ -1,4 +1,4 @@
-"""The decoding of an object by its schema: unknown fields are dropped, floats mended, defaults filled in (S-62)."""
+"""The decoding of an object by its schema: unknown fields dropped, whole floats made integers, defaults set (S-62)."""
 
 from copy import deepcopy
 from typing import Any
@@ -50,7 +50,7 @@ _TYPE_META = frozenset(("apiVersion", "kind", "metadata"))
 _SETTLED = frozenset((str, int, bool, type(None)))
 """Types of values that pruning leaves unchanged in known fields."""
 _PLAIN = frozenset((str, int, bool, float))
-"""Types of values that neither are null nor can hold one."""
+"""Types of values that are not null and cannot contain a null."""
 
 
 def prune(schema: Schema, value: Any, old: Any = MISSING) -> tuple[Any, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""The compilation of `x-kubernetes-validations`: every rule, or every reason why not."""
+"""The compilation of `x-kubernetes-validations`, which returns the rules and a problem for each invalid one."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final

@@ -30,7 +30,7 @@ def equal(left: Any, right: Any) -> bool:
 
 
 def _same_shape(left: Any, right: Any) -> bool:
-    """Report, for values that Python calls equal, whether booleans equal only booleans."""
+    """Report whether two values that Python calls equal match booleans only with booleans."""
     if left is right:
         return True
     if isinstance(left, dict):

@@ -113,7 +113,7 @@ def put_back(value: Manifest, lost: Sequence[Loss]) -> dict[str, Any]:
 
 
 def _restore_loss(value: dict[str, Any], loss: Loss) -> None:
-    """Put one loss back, unless it does not fit any longer."""
+    """Restore one lost value, if its place still exists and is unchanged."""
     place: Any = value
     for step in loss.path[:-1]:
         place = _below(place, step)

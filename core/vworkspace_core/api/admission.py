@@ -180,7 +180,7 @@ def _judge_value(
 
 
 def _judge_parts(cls: type[Any], manifest: Manifest, settings: AdmissionSettings) -> Iterator[Problem]:
-    """Yield the remaining problems of an object whose shape is wrong, which is reported already."""
+    """Yield further problems of an object whose wrong shape is reported already."""
     spec, spec_class = manifest.get("spec"), attrs.fields_dict(cls)["spec"].type
     if isinstance(spec, Mapping) and spec_class is not None:
         yield from check_parts(spec_class, spec, "spec")

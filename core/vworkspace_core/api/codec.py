@@ -101,7 +101,7 @@ def unstructure(value: Any) -> dict[str, Any]:
 
 
 def _read(cls: type[T], manifest: Manifest) -> T:
-    """Do the same as `structure`, but refuse an object that was cut: a part that could not be read is not absent."""
+    """Do the same as `structure`, but refuse an object with parts left out as too deep, since these are not absent."""
     if cut := too_deep(manifest):
         raise ValidationProblems(tuple(Problem(path, TOO_DEEP) for path in cut))
     return structure(cls, manifest)

@@ -64,7 +64,7 @@ def cell(kind: Kind, column: Column, manifest: Manifest) -> str:
 
 
 CATEGORY: Final = "vworkspace"
-"""`kubectl get vworkspace` lists every kind of the project."""
+"""The category of all kinds of the project: `kubectl get vworkspace` lists their objects."""
 
 
 _SHORT_NAMES: Final[Mapping[type[Any], Sequence[str]]] = {

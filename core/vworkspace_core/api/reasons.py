@@ -169,7 +169,7 @@ DECISIVE: Final[Mapping[Kind, Sequence[tuple[str, str]]]] = {
         (OperationConditionType.ACCEPTED, "True"),
     ),
 }
-"""Type and status of conditions; the first that holds decides. A recurring Operation has succeeded and still runs."""
+"""Types and statuses of conditions; the first that holds decides: a recurring Operation that succeeded still runs."""
 
 
 BEFORE_RECONCILING: Final = frozenset({InstanceReason.WAITING_FOR_SECRET})

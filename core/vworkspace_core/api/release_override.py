@@ -136,7 +136,7 @@ def _repeated_override(before: ReplacedOverride) -> ReleaseOverride:
 
 
 def _remaining_override(override: ReleaseOverride | None, spec: ApplicationInstanceSpec) -> ReleaseOverride | None:
-    """Return the part of an override that new intent leaves; None if that is nothing."""
+    """Return the part of an override that a changed spec leaves in force; None if nothing is left."""
     if override is None:
         return None
     same_chart, same_values = _holds(override.spec_hash, spec)
@@ -161,7 +161,7 @@ def _on_top(asked: ReleaseOverride, standing: ReleaseOverride, spec: Application
 def _sum(
     first: Mapping[str, Any] | None, second: Mapping[str, Any] | None, spec: ApplicationInstanceSpec
 ) -> Mapping[str, Any] | None:
-    """Combine two patches against the values. Merged alone, a null of the first would hide what the second adds."""
+    """Combine two patches by applying both to the values: merged alone, a null of the first would hide additions."""
     if first is None or second is None:
         return second if first is None else first
     values = inline_values(spec)

@@ -33,7 +33,7 @@ APPLY: Final = "| kubectl apply --server-side -f -"
 INSTALL_CRDS: Final = f"vworkspace-operator manifests --crds-only {APPLY}"
 
 FLUX: Final = "Flux (https://fluxcd.io/flux/installation)"
-"""A project and where to get it: each is installed in its own way, which our commands cannot know."""
+"""Flux and where to get it. There is no command, since each project is installed in its own way."""
 
 
 # --- namespaces, objects -------------------------------------------------------------------------------------------

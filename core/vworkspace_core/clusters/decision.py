@@ -64,7 +64,7 @@ def _texts(value: object) -> tuple[str, ...]:
 HEARTBEAT_SECONDS: Final = 60.0
 """The shortest time between two writes of `lastHeartbeat` and of counts in messages."""
 MOST_NAMESPACES: Final = 1000
-"""More names than this would make the object too large for all its watchers."""
+"""The most namespaces listed in the status; more would make the object too large for all its watchers."""
 
 _SOONEST: Final = 0.1
 _OWN: Final[frozenset[str]] = frozenset(ClusterConditionType)
@@ -187,7 +187,7 @@ def _next_reconcile(inventory: ClusterInventory, seconds: float) -> float:
 
 
 def _is_news(change: Transition) -> bool:
-    """Report whether a transition deserves an Event; a condition that appears in its good state was never bad."""
+    """Report whether a transition deserves an Event. A condition that first appears in its good state does not."""
     if change.condition.reason == ClusterReason.NO_AGENT:
         return change.condition.type == ClusterConditionType.CONNECTED  # once is enough
     return change.previous is not None or not _is_good(change.condition) or change.condition.type == "Connected"

@@ -92,7 +92,7 @@ def _react(state: CredentialState, event: r.CredentialEvent, now: datetime) -> C
 
 
 def _onwards(state: CredentialState, now: datetime) -> CredentialStep:
-    """Return the pending reports and the next step of a machine without an effect under way."""
+    """Return the next step of a machine that has no effect under way, with the reports that are due."""
     if state.stage in AT_REST and (state.locked_out or not state.stored.token) and state.bootstrap.token:
         return register(state)
     if state.stage is not RotationStage.IDLE or not state.stored.token:

@@ -14,7 +14,7 @@ from vworkspace_core.credentials.secret import StoredCredential
 UNKNOWN_AGE_MARGIN: Final = timedelta(days=1)
 """The time before its end when a credential of unknown age is renewed."""
 _BACKOFF: Final = Backoff(0.5, LONGEST_RETRY)
-"""From a second, doubling to a minute."""
+"""The delay of retries: a second at first, doubling up to a minute."""
 SLOW: Final = timedelta(minutes=5)
 """The delay between two tries of a refused request."""
 
@@ -103,6 +103,6 @@ def retry(
 
 
 def with_requests_failed(state: CredentialState, message: str, now: datetime) -> CredentialStep:
-    """Fail the pending requests. A request of the Cluster object, or a renewal, is tried again later."""
+    """Return the step that fails pending requests. One of the Cluster object, or a renewal, is retried later."""
     failed = (r.RequestsFailed(state.requests, message),) if state.requests else ()
     return attrs.evolve(state, requests=(), not_before=shifted(now, SLOW)), failed

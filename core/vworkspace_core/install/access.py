@@ -118,9 +118,9 @@ VELERO: Final[tuple[Access, ...]] = tuple(
 """Rights in Velero's namespace, which is the only one that Velero watches (OPS-7)."""
 
 _LEASES: Final = Access(known.LEASE, ("get", "list", "create", "update"))
-"""The leases of all shards: no replica begins while others work with another number of shards (RUN-13)."""
+"""The right to the Leases of all shards, as no replica begins while others use another number of shards (RUN-13)."""
 _ACCOUNT: Final = Access(known.SERVICE_ACCOUNT, ("get",), name=FIELD_MANAGER)
-"""The operator's own account: its labels show which tool manages the roles, so that no advice conflicts with it."""
+"""The right to read the operator's own account, whose labels show which tool manages the roles."""
 
 OWN: Final[tuple[Access, ...]] = (
     # The records of jobs have names of their own, and RBAC ignores labels; only the credential is watched.

@@ -136,7 +136,7 @@ def _account(source: ApplicationInstance, settings: Settings) -> BlockingReason 
 
 
 def _demoted(source: ApplicationInstance, observed: InstanceObserved) -> BlockingReason | None:
-    """Refuse a placeholder that was managed and owns, or may own, a release (RES-1, REC-14)."""
+    """Return the obstacle for a placeholder that was managed before and owns, or may own, a release (RES-1, REC-14)."""
     if source.spec.mode is not Mode.PLACEHOLDER:
         return None
     uid = source.metadata.uid

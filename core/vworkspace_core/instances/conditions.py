@@ -23,7 +23,7 @@ _LONGEST_REFUSAL = 4096
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 _NOT_YET = (Reason.INSTALLING, Reason.RECONCILING, Reason.NOT_DEPLOYED)
 _OF_A_PASS = (Reason.FORBIDDEN, Reason.INTERNAL_ERROR)
-"""Reasons for which one pass was blocked; they go as soon as a pass succeeds."""
+"""Reasons of Blocked that concern one pass only, so that the next successful pass removes them."""
 _ORDER = (Type.READY, Type.RECONCILING, Type.STALLED, Type.DEGRADED, Type.SUSPENDED, Type.BLOCKED, Type.DELETING)
 
 Previous = Mapping[str, Condition]
@@ -120,7 +120,7 @@ def _stable(message: str) -> DesiredCondition:
 
 
 def _ready_while_suspended(release: ClassifiedRelease, previous: Previous) -> DesiredCondition:
-    """Keep Ready as it was; an instance that was suspended before its first release is not deployed."""
+    """Return Ready as it was, or Ready=False for an instance that was suspended before its first release."""
     before = previous.get(Type.READY)
     if before is not None and (release.released_before or before.reason not in _NOT_YET):
         return _keep(before)

@@ -24,7 +24,7 @@ from vworkspace_core.instances.ownership import is_ours, own_labels
 _ANY_VERSION: Final = "0"
 """The resourceVersion of a read of these records, which permits the API server's cache.
 
-Helm could change the records just after the read as well as just before it.
+A slightly old answer is enough, since Helm could also change the records just after the read.
 """
 
 _WHOSE: Final = ("name", "namespace", "labels", "ownerReferences")

@@ -153,7 +153,7 @@ def _blocked(
 
 
 def _present_fields(source: ApplicationInstance, observed: InstanceObserved) -> StatusFields:
-    """Return the present fields, updated with the deployed chart: Flux goes on although we are blocked."""
+    """Return the present fields with the deployed chart updated, since Flux continues while the instance is blocked."""
     fields, live = StatusFields.of(source.status), _live_release(source, observed)
     return fields if live is None else attrs.evolve(fields, deployed_chart=deployed_chart(live))
 
@@ -222,7 +222,7 @@ def _release_status(
 def _suspended_by_hand(
     release_status: ClassifiedRelease, desired: DesiredObjects, live_release: Manifest | None
 ) -> ClassifiedRelease:
-    """Add the command that resumes the object of Flux that was suspended: the instance itself is not."""
+    """Add the command that resumes a Flux object that was suspended by hand, unlike the instance itself."""
     by_release = get_path(live_release, "spec", "suspend") is True
     command = resume_command(desired.release if by_release else desired.source)
     return attrs.evolve(release_status, message=f"{release_status.message}. To fix: {command}")
@@ -251,7 +251,7 @@ def _spec_differs(apply: Apply, live: Manifest | None) -> bool:
 
 
 def _requested(release_status: ClassifiedRelease, source: ApplicationInstance) -> ClassifiedRelease:
-    """Return the state after the pending applies: Flux does not know this request yet."""
+    """Return the release state to report while applies are pending, since Flux does not know this request yet."""
     if release_status.state is ReleaseState.SUSPENDED or source.spec.suspend:
         state = ReleaseState.SUSPENDED
     elif release_status.state is ReleaseState.PENDING:

@@ -174,7 +174,7 @@ def _stalled(observed: ObservedRelease, ours: bool) -> ClassifiedRelease | None:
 
 
 def _why_stalled(released: Mapping[str, Any], stalled: Mapping[str, Any]) -> str:
-    """Return the failure, which Released has (Ready has the rollback's message), and why nothing undid it."""
+    """Return the message of Released, which has the failure (Ready has the rollback's), and why nothing undid it."""
     if stalled.get("reason") in _NEVER_ATTEMPTED:
         return message_of(stalled)  # Released speaks of the release before
     failure = message_of(released)

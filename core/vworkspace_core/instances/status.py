@@ -133,7 +133,7 @@ def _is_reported(
     request: str | None,
     why: Mapping[str, str],
 ) -> bool:
-    """Report whether the status has all of it already; checked first, since in the steady state it has."""
+    """Report whether the status has all of this already. This is checked first, as it is true in the steady state."""
     status, generation = source.status, source.metadata.generation
     if status.observed_generation != generation or status.observed_request != request:
         return False
@@ -148,7 +148,7 @@ def _is_reported(
 
 
 def _stories(changes: tuple[Transition, ...]) -> Iterator[Transition]:
-    """Yield each story once: a transition of Ready includes that of Reconciling (REC-1)."""
+    """Yield the transitions that get an Event: one of Ready includes the one of Reconciling (REC-1)."""
     of_ready = any(change.condition.type == Type.READY for change in changes)
     yield from (change for change in changes if not (of_ready and change.condition.type == Type.RECONCILING))
 

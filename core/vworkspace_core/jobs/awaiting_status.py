@@ -54,7 +54,7 @@ def _fresher(job: JobState, live: Manifest) -> Manifest:
 
 
 def _is_after(job: JobState, seen: Manifest) -> bool:
-    """Report whether an informer's copy is newer than the job's apply; a late older one has another verdict."""
+    """Report whether an informer's copy is newer than the job's apply, since an older one has an outdated verdict."""
     return isinstance(job.task, DeleteTask) or get_path(seen, "metadata", "annotations", IDEMPOTENCY_KEY) == job.key
 
 
@@ -104,7 +104,7 @@ def _is_undone(job: JobState, live: Manifest | None) -> bool:
 
 
 def _soon(job: JobState, at: JobStepContext) -> JobState:
-    """Read again soon: a manual edit of the status may just be taken back."""
+    """Schedule a read soon, since the controller may be about to revert a manual edit of the status."""
     soon = shifted(at.now, _SOON)
     return job if job.recheck_at is not None and job.recheck_at <= soon else attrs.evolve(job, recheck_at=soon)
 
@@ -154,7 +154,7 @@ def _consider(
 
 
 def _result(job: JobState, live: Manifest, at: JobStepContext, looked: bool) -> JobResult | None:
-    """Return how the job ends. The reason for its cancellation goes before the status of the cancelled Operation.
+    """Return how the job ends. A recorded reason for its cancellation counts more than the Operation's own status.
 
     `looked`: the object was read from the API server for this purpose; a cache lacks the names of field holders.
     """

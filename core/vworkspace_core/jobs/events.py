@@ -25,7 +25,7 @@ _A_DAY: Final = timedelta(days=1)
 RECENT: Final = timedelta(minutes=10)
 """The greatest age of a change that is reported when an object is seen first.
 
-The last process may have ended before it reported it; the key prevents a second report from counting (PULL-6).
+The previous process may have ended before it reported the change; the key keeps a repeat from counting (PULL-6).
 """
 
 ReportedConditions = Mapping[str, tuple[str, ...]]

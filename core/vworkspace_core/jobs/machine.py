@@ -157,7 +157,7 @@ def _unanswerable(state: AgentState, raw: Any, bad_job: BadJob) -> MachineStep:
 
 
 def _content_mark(raw: Any) -> str:
-    """Return a mark for a job that has no id; empty if its content cannot be encoded."""
+    """Return a hash that identifies a job without an id; empty if its content cannot be encoded."""
     try:
         return content_hash(raw)
     except (TypeError, ValueError, RecursionError):
@@ -225,7 +225,7 @@ def _closed(state: AgentState, job: JobState) -> AgentState:
 
 
 def _put_back(state: AgentState, before: JobState, taken: JobStep, now: datetime) -> MachineStep:
-    """Put the job back; if it just had its effect, supersede older jobs on the object."""
+    """Store the job's new state. If it has just had its effect, supersede older jobs on the object."""
     job, effects = taken
     state = _with(state, job)
     if before.had_effect or not job.had_effect or job.ref is None or _is_replay(job):
@@ -238,7 +238,7 @@ def _put_back(state: AgentState, before: JobState, taken: JobStep, now: datetime
 
 
 def _is_replay(job: JobState) -> bool:
-    """Report whether the effect was there before the job: then it supersedes no open job."""
+    """Report whether the effect existed before the job, which then supersedes no open job."""
     return job.result is not None and job.result.outcome is JobOutcome.NOOP
 
 

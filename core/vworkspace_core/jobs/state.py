@@ -145,7 +145,7 @@ def _bad(job: Job | BadJob, job_id: str, arrival: int) -> JobState | BadJob:
 
 
 def _known_good(raw: Mapping[str, Any], security: Security, _: str) -> Mapping[str, Any] | JobResult:
-    """Open a job from our own record, which was judged when it came, by the keys and rules of that time."""
+    """Decrypt a job from our own record without verifying it again: it was verified when it came."""
     return decrypted(raw, attrs.evolve(security, require_encrypted_secrets=False))
 
 

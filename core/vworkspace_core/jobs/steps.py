@@ -68,7 +68,7 @@ def _applied_ref(applied: AppliedRef) -> dict[str, Any]:
 
 
 _BACKOFF: Final = Backoff(0.25, LONGEST_RETRY)
-"""At first a quarter to half of a second, doubling up to a minute."""
+"""The delay of retries: at first a quarter to half of a second, doubling up to a minute."""
 
 
 @attrs.frozen

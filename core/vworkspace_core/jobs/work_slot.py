@@ -75,7 +75,7 @@ def _follow(job: JobState, chosen: Plan, seen: Inspection, at: JobStepContext) -
 
 
 def _with_live(job: JobState, seen: Inspection) -> JobState:
-    """Name the object of a noop in its result; this job leaves a tombstone if there is none for its key."""
+    """Return the job with the object that a noop's result names. It leaves a tombstone if its key has none yet."""
     if seen.live is None:
         return job
     live = ref(job, str(metadata(seen.live).get("uid", "")), generation(seen.live))

@@ -95,9 +95,7 @@ def _orphan(
     context: OperationContext,
     gone: Decision,
 ) -> Decision:
-    """Return the decision that lets the engine object run on: remove its owner reference, so that garbage collection
-    spares it.
-    """
+    """Return the decision that removes the engine object's owner reference, so that garbage collection spares it."""
     if (
         engine_object is None
         or not _is_held(operation, engine_object[1])
@@ -119,7 +117,7 @@ def _orphan(
 
 
 def _is_held(operation: Operation, live: Manifest) -> bool:
-    """Report whether the engine object still has our owner reference or our finalizer."""
+    """Report whether the engine object still has an owner reference to the Operation, or our finalizer."""
     owners = metadata(live).get("ownerReferences") or ()
     return is_locked(live) or any(owner["uid"] == operation.metadata.uid for owner in owners)
 

@@ -164,7 +164,7 @@ class _Run:
         return self._ended_unseen(known, status)
 
     def _ended_unseen(self, known: EngineRef, status: EngineStatus) -> Decision:
-        """End the run with the result that its Events or pods show, or else with an unknown result (OPS-8)."""
+        """End the run with the result that Events or other objects show, or else with an unknown result (OPS-8)."""
         final_status = self.engine.final_status(self.operation, self.observed.objects)
         if final_status is not None:
             phase = Phase.SUCCEEDED if final_status.phase is Progress.SUCCEEDED else Phase.FAILED

@@ -159,9 +159,7 @@ def _unrecorded(trouble: str) -> UnmetPrecondition:
 
 
 def _pending(unmet: UnmetPrecondition) -> WantedStatus:
-    """Return the status of an Operation that cannot start: Blocked if waiting may help, Accepted=False if it is
-    invalid.
-    """
+    """Return the status of an Operation that cannot start: Blocked if waiting may help, else Accepted=False."""
     true, false = ConditionStatus.TRUE, ConditionStatus.FALSE
     waiting = DesiredCondition(Type.RUNNING, false, Reason.ENGINE_NOT_STARTED)
     if unmet.accepted is False:

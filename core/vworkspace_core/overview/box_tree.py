@@ -45,7 +45,7 @@ _STATES: Final[Mapping[NodeState, OverviewState]] = {
 MARKS_OF_PARENTS: Final = (BOXES, CONTROLLERS)
 """The marks by which children are found: those of boxes, and those of pure reconcilers."""
 _PLAIN: Final = frozenset({NodeState.READY, NodeState.PROGRESSING, NodeState.FAILED})
-"""States that the overview's own word fully describes."""
+"""Node states for which the overview's state says everything, so that the node's own is not shown."""
 
 
 def tree_of_box(box: "Box", manifest: Manifest, observed: Snapshot, now: datetime) -> Branch:

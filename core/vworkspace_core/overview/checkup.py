@@ -43,7 +43,7 @@ class CheckResult(StrEnum):
 
     OK = "ok"
     WARNING = "warning"
-    """The check passed, except for what is named."""
+    """The check passed, except for the problem that the finding names."""
     FAILED = "failed"
     """The check failed, and must be repaired."""
     OPTIONAL = "optional"
@@ -69,7 +69,7 @@ _NEEDED: Final = (
     ((1, 28), "the webhooks need 1.28: install without them; the operator judges by the same rules"),
     ((1, 25), "rules of CRDs need 1.25: an object that breaks one is stored, and says ValidationFailed"),
 )
-"""Features that older API servers lack; the entry of the oldest version says most, and comes last."""
+"""The effect of features that older API servers lack, by version. The entry of the oldest version comes last."""
 
 
 def api_server(version: str) -> Finding:

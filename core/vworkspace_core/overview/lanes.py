@@ -75,7 +75,7 @@ class Lane:
     marks: tuple[Mark, ...] = ()
 
     def is_problem(self, begin: datetime) -> bool:
-        """Report whether it is in trouble now, or was after `begin`."""
+        """Report whether the object or job has a problem now, or had one after `begin`."""
         return any(_is_bad(bar) and bar.end > begin for bar in self.bars) or self.severity in _TROUBLE
 
     @property

@@ -1,7 +1,7 @@
-"""Notices of what wants a person: which transitions are worth one, and which of them wait to be delivered (SEE-6).
+"""Notices of objects that need a person: which transitions cause one, and which of them wait for delivery (SEE-6).
 
 `observed` takes a change of an object, `due` the time, `delivered`, `refused` and `failed` the end of a delivery;
-`next_step` says what to do now. All are pure. An object is noticed once when it has wanted a person for as long as its
+`next_step` says what to do now. All are pure. An object is noticed once when it has needed a person for as long as its
 state requires, and once when it no longer does.
 """
 
@@ -22,7 +22,7 @@ from vworkspace_core.overview.summary import OverviewState, Summary
 MOST_WAITING: Final = 256
 """The number of notices that wait for a receiver which is away; beyond it the oldest is lost, and counted."""
 RECENT: Final = timedelta(minutes=10)
-"""A new process announces again what a process before it may not have delivered; older needs it takes as announced."""
+"""The age up to which a new process announces a need again, since the process before may not have delivered it."""
 _BACKOFF: Final = Backoff(base=1.0, cap=300.0)
 _AT_ONCE: Final = timedelta(0)
 _PATIENT: Final = timedelta(minutes=5)
@@ -35,7 +35,7 @@ _PATIENCE: Final[Mapping[OverviewState, timedelta]] = MappingProxyType(
         OverviewState.NOT_READY: _PATIENT,
     }
 )
-"""The states that want a person, and how long each has to last: obstacles often leave automatically."""
+"""The states that need a person, each with how long it must last first, as obstacles often go away automatically."""
 
 
 class NoticeType(StrEnum):
@@ -201,7 +201,7 @@ def _queued(state: Attention, notice: Notice) -> Attention:
 
 
 def _from(summary: Summary, now: datetime) -> datetime:
-    """Return since when an object wants a person: not from the future, if a clock is wrong."""
+    """Return since when an object has needed a person; at most `now`, in case a clock is wrong."""
     return min(summary.since or now, now)
 
 

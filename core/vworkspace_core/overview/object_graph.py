@@ -25,9 +25,9 @@ from vworkspace_core.overview.tree import Branch, ObjectOrigin, origin_of
 MOST_NODES: Final = 200
 """The most nodes that are drawn; the others are counted."""
 _MOST_ITEMS: Final = 12
-"""The most items of one node, which may be a list, of which none is bad."""
+"""The most items drawn for one node with a list of objects, unless they are in a bad state."""
 _MOST_PODS: Final = 4
-"""The same of the pods of one owner."""
+"""The most pods drawn for one owner, unless they are in a bad state."""
 
 
 @attrs.frozen
@@ -230,7 +230,7 @@ def _laid_out(nodes: Sequence[ObjectGraphNode], edges: Iterable[ObjectGraphEdge]
 
 
 def _most_urgent(nodes: Sequence[ObjectGraphNode]) -> Sequence[ObjectGraphNode]:
-    """Return the nodes that are drawn, in their order: the first two, which all come from, then the most urgent."""
+    """Return the nodes to draw, in their order: the first two, to which all others belong, and the most urgent."""
     by_urgency = sorted(range(len(nodes)), key=lambda at: (at > 1, urgency(nodes[at].severity)))
     return [nodes[at] for at in sorted(by_urgency[:MOST_NODES])]
 

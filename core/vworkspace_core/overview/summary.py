@@ -235,7 +235,7 @@ def _with_cells(summary: Summary, manifest: Manifest) -> Summary:
 
 
 def _waits(kind: Kind, manifest: Manifest) -> bool:
-    """Report whether Flux only retries because values are missing, or whether a box waits for a gate."""
+    """Report whether the object waits: Flux retries because values are missing, or a box waits for a gate."""
     ready = _condition(manifest, _I.READY)
     reasons = BEFORE_RECONCILING if kind == APPLICATION_INSTANCE else (_WAITING_FOR_GATE,)
     return get_path(ready, "status") == "False" and str(get_path(ready, "reason")) in reasons

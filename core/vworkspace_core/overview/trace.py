@@ -98,6 +98,6 @@ def read(lines: Iterable[bytes]) -> Trace:
 
 
 def _as_kept(moment: Moment) -> Moment:
-    """Drop references, as a trace has no pages to link to, and times since, as virtual times are no real ones."""
+    """Return the moment without references, as a trace has no pages to link to, and without ages in virtual time."""
     nodes = tuple(attrs.evolve(node, ref=None, since=None) for node in moment.object_graph.nodes)
     return attrs.evolve(moment, object_graph=attrs.evolve(moment.object_graph, nodes=nodes))

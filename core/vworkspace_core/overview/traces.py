@@ -86,7 +86,7 @@ class _OpenSpan:
             yield Span(self.context, self.parent, self.name, min(self.began, now), now, known, shown(error))
 
     def below(self, name: str, began: datetime, number: int, **attributes: Attribute) -> "_OpenSpan":
-        """Return a span below this one; `number` tells it from others of its name."""
+        """Return a span below this one. `number` distinguishes it from others of the same name."""
         return _OpenSpan(self.context.child(name, number), self.context.span, name, began, attributes)
 
 
@@ -127,7 +127,7 @@ class TraceRecorder:
     """The newest generation and trace of each object, by uid."""
 
     def job_changed(self, before: JobState | None, after: JobState | None, now: datetime) -> Iterable[Span]:
-        """Take a step of a job; None is a job that is not open, before its offer or after its end."""
+        """Record a step of a job, and return the spans that ended. None is a job before its offer or after its end."""
         job = after or before
         opened = None if job is None else self._jobs.get(job.id)
         if job is None or (before is not None and opened is None):
@@ -153,7 +153,7 @@ class TraceRecorder:
         return _OpenJob(whole, whole.below(_name_of(job), now, 0))
 
     def object_changed(self, ref: ObjectRef, manifest: Manifest | None, now: datetime) -> Iterable[Span]:
-        """Take the present state of an object; None if it is gone."""
+        """Record the present state of an object, None if it is gone, and return the spans that ended."""
         if ref.kind in (APPLICATION_INSTANCE, OPERATION):
             return self._own_changed(ref, manifest, now)
         return () if manifest is None else self._child_changed(ref, manifest, now)
@@ -224,7 +224,7 @@ class TraceRecorder:
     def reconciled(
         self, ref: ObjectRef, seconds: float, result: str, writes: Iterable[str], error: str, now: datetime
     ) -> Iterable[Span]:
-        """Take a pass that ended, in which `writes` were made."""
+        """Record a pass that ended, in which `writes` were made, and return its spans."""
         run = self._runs.get(self._uids.get(ref, ""))
         if run is not None:
             span = run.below("reconcile", now - timedelta(seconds=seconds))

@@ -58,7 +58,7 @@ def _to_network(value: Any) -> Network:
 
 
 def _method(run: Callable[[Any], Any], *types: type) -> Callable[[Any], Any]:
-    """Return `run` as a function for values of `types`; any other value has no such method."""
+    """Return `run` as a method of `types`, which fails for values of other types."""
 
     def called(value: Any) -> Any:
         if not isinstance(value, types):

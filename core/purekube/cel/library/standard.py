@@ -31,7 +31,7 @@ _FALSE: Final = frozenset(("0", "f", "false", "FALSE", "False"))
 _INTEGER: Final = re.compile(r"[+-]?\d{1,20}", re.ASCII)
 _DOUBLE: Final = re.compile(r"[+-]?(?:\d{1,400}(?:\.\d{0,400})?|\.\d{1,400})(?:[eE][+-]?\d{1,5})?", re.ASCII)
 _EXPONENT_FROM: Final = 6
-"""The digits before the point from which Go's shortest notation uses an exponent."""
+"""The number of digits before the point above which Go's shortest notation uses an exponent."""
 _NAMED: Final = {"nan": math.nan, "inf": math.inf, "infinity": math.inf}
 
 

@@ -24,7 +24,7 @@ def _moment(value: Any, zone: Any = "UTC") -> datetime:
 
 
 def _part(of_moment: Callable[[datetime], int], nanos: int = 0) -> Callable[..., int]:
-    """Return a function for a part of a timestamp; with `nanos` also for a duration's number of such units."""
+    """Return a function for a part of a timestamp. With `nanos`, it also counts such units in a duration."""
 
     def run(value: Any, *zone: Any) -> int:
         if isinstance(value, Duration) and nanos and not zone:

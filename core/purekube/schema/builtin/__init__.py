@@ -45,7 +45,7 @@ BUILT_IN: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
     ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): ("basic_schemas", "CLUSTER_ROLE_BINDING"),
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): ("basic_schemas", "CUSTOM_RESOURCE_DEFINITION"),
 }
-"""The module and the name in it, by apiVersion and kind."""
+"""The module that defines a built-in kind and its name there, by apiVersion and kind."""
 
 _COMPILED: Final[Compiled] = {}
 """Compiled parts that several kinds share."""

@@ -31,7 +31,7 @@ INT32: Final[OpenApi] = {"type": "integer", "format": "int32"}
 INT64: Final[OpenApi] = {"type": "integer", "format": "int64"}
 TIME: Final[OpenApi] = {"type": "string", "format": "date-time"}
 MICRO_TIME: Final[OpenApi] = {"type": "string", "format": "micro-time"}
-"""The format of MicroTime; stricter than the schema that a server publishes for it, which is TIME."""
+"""The schema of MicroTime. A server checks this format, although the schema that it publishes is `TIME`."""
 INT_OR_STRING: Final[OpenApi] = {"x-kubernetes-int-or-string": True}
 QUANTITY: Final[OpenApi] = {"x-kubernetes-int-or-string": True}
 ANY: Final[OpenApi] = {"x-kubernetes-preserve-unknown-fields": True}

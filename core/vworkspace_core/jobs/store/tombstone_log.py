@@ -93,7 +93,7 @@ class TombstoneLog:
         raise Unavailable("the tombstones are being written by somebody else too: is a second operator at work?")
 
     async def _write(self, batch: list[TombstoneEntry]) -> bool:
-        """Try once. Return False if the log was not as expected; then it has been read again."""
+        """Try once to write a batch. Return False if the log was not as expected, after reading it again."""
         last = self._segments[-1] if self._segments else None
         if last is not None and last.version is None and not await self._reread(last):
             return False

@@ -82,8 +82,7 @@ TABLE: Final = (
     *TROUBLES,
     Row("", _RUNNING, "JobPending", "no pod is active yet, or the next try has not begun"),
 )
-"""The rows, in the order in which they are checked. Only the first two are final. The obstacles come from Events and
-pods.
+"""The rows, in the order in which they are checked. Only the first two are final. Events and pods give the obstacles.
 """
 
 _ACTIVE, _PENDING = TABLE[5], TABLE[-1]
