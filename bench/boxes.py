@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -518,12 +519,20 @@ class Applied:
         self.send("PATCH", f"{BOXES}/{name}", {"spec": {"resources": box["spec"]["resources"]}})
 
     def wait(self, count: int, objects: int) -> None:
-        """Wait until so many boxes are rolled out at their present generation, each to this many objects."""
-        until, done = time.perf_counter() + PATIENCE, 0
+        """Wait until so many boxes are rolled out at their present generation, each to this many objects.
+
+        A slow machine may take as long as it needs; what comes to a standstill may not.
+        """
+        since, ready, done = time.perf_counter(), 0, 0
         while done < count:
-            assert time.perf_counter() < until, f"{done} of {count} boxes are rolled out"
+            assert self.program.process.poll() is None, "the operator has ended"
             time.sleep(0.2)
-            done = sum(_is_rolled_out(box, objects) for box in self.send("GET", BOXES)["items"])
+            boxes = self.send("GET", BOXES)["items"]
+            done = sum(_is_rolled_out(box, objects) for box in boxes)
+            former, ready = ready, done + sum((box.get("status") or {}).get("ready", 0) for box in boxes)
+            since = time.perf_counter() if ready > former else since
+            told = f"{done} of {count} boxes are rolled out, and nothing moves: {_reasons(boxes)}"
+            assert time.perf_counter() - since < PATIENCE, told
 
     def written(self) -> list[str]:
         """Return the paths of the operator's writes so far, without Events, Leases and dry runs."""
@@ -537,6 +546,13 @@ class Applied:
 
 
 BOXES: Final = "/apis/box.vworkspace.io/v1alpha1/operatorboxes"
+
+
+def _reasons(boxes: Sequence[dict[str, Any]]) -> str:
+    """Return how many boxes have each reason of their conditions."""
+    conditions = (each for box in boxes for each in (box.get("status") or {}).get("conditions") or ())
+    reasons = Counter(f"{each['type']}={each['status']}/{each['reason']}" for each in conditions)
+    return ", ".join(f"{count} {reason}" for reason, count in reasons.items()) or "no status"
 
 
 def _is_rolled_out(box: dict[str, Any], objects: int) -> bool:

@@ -6,11 +6,12 @@ from typing import Any, Final
 import attrs
 import pytest
 
+from purekube.apimachinery.errors import Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
 from purekube.boxes.applied_definition import applied_box_definition
 from purekube.boxes.revisions import BROUGHT_TO, CONTROLLER_REVISION, PIN
-from purekube.ports import PatchType
+from purekube.ports import KubeRequest, KubeVerb, PatchType, Send
 from tests.e2e.test_box_rights import ROLES, grant_all
 from tests.support.box_site import FACES, NS, QUICK, BoxSite, in_process
 from tests.support.boxes import SPEC as SPEC_SCHEMA
@@ -91,6 +92,44 @@ def test_applied_box_is_served_changed_and_rolled_out_PH_10(face: str) -> None:
             assert (status["kind"], status["revision"]) == ("Shop", names[1])
 
     FACES[face](story, QUICK)
+
+
+def test_objects_whose_list_has_a_name_of_its_own_are_served_PH_10() -> None:
+    """`spec.names.listKind` is free."""
+    definition = crd(names={"plural": "shops", "singular": "shop", "kind": "Shop", "listKind": "Shopping"})
+
+    async def story(site: BoxSite) -> None:
+        await site.install(applied_box_definition())
+        async with site.serving():
+            box = await site.apply_box("shops", {**settings("one"), "crd": {"spec": definition["spec"]}})
+            await until_rolled_out(site, box)
+            await site.until_ready(await site.create(SHOP, "first", spec=SPEC))
+
+    FACES["http"](story, QUICK)
+
+
+def test_objects_that_cannot_be_listed_are_the_reason_why_a_box_is_not_served_PH_10() -> None:
+    is_broken = True
+
+    async def broken(request: KubeRequest, send: Send) -> Manifest:
+        if is_broken and request.verb is KubeVerb.LIST and request.kind == SHOP:
+            raise Unavailable(f"{request}: nobody answers")
+        return await send(request)
+
+    async def story(site: BoxSite) -> None:
+        nonlocal is_broken
+        site.api = site.api.through(broken)
+        await site.install(applied_box_definition())
+        async with site.serving():
+            box = await site.apply_box("shops", settings("one"))
+            assert "nobody answers" in await until_condition(site, box, "Serving", "False", "Retrying")
+            written = await site.get(box)
+            await site.clock.sleep(60)
+            assert await site.get(box) == written
+            is_broken = False
+            await until_rolled_out(site, box)
+
+    in_process(story, QUICK)
 
 
 # --- roll-out ---------------------------------------------------------------------------------------------------------

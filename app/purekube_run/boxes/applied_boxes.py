@@ -15,7 +15,7 @@ from purekube.apimachinery.problems import Place
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.apimachinery.structuring import read_meta
 from purekube.boxes.applied import CONDITIONS, FINALIZER, MANAGER, AppliedBox, BoxSnapshot, BoxState
-from purekube.boxes.applied_status import decide_with_status
+from purekube.boxes.applied_status import WORDS, decide_with_status
 from purekube.boxes.box import Box
 from purekube.boxes.decide import access_of
 from purekube.boxes.definition import not_enforced
@@ -187,7 +187,8 @@ class AppliedBoxes:
                 StatusOwner(MANAGER, {OPERATOR_BOX: frozenset(CONDITIONS)}),
                 self._installed.not_permitted,
                 self._installed.remedy,
-                title="boxes",
+                WORDS,
+                "boxes",
             ),
             watches=(
                 Watches((revisions,), lambda change: _keys(_box_of(change.object))),

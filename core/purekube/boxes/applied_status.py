@@ -10,12 +10,22 @@ from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.timestamps import format_time, time_or_none
-from purekube.boxes.applied import ACCEPTED, PERMITTED, ROLLED_OUT, SERVING, BoxPhase, BoxState, decide_applied
+from purekube.boxes.applied import (
+    ACCEPTED,
+    CONDITIONS,
+    PERMITTED,
+    ROLLED_OUT,
+    SERVING,
+    BoxPhase,
+    BoxState,
+    decide_applied,
+)
 from purekube.boxes.judgement import Foresight
 from purekube.boxes.revisions import PIN
 from purekube.boxes.rollout import Health, Member, RolloutPhase
 from purekube.boxes.rollout_policy import DeletionPolicy
 from purekube.controller.decision import Decision, Requeue
+from purekube.controller.reconcile_error import RETRYING, ReconcileError, ReconcileErrorWords
 from purekube.controller.status import LiveStatus, Minor, event_of, status_change
 
 _FIELDS: Final = ("kind", "objects", "ready", "revision", "rollout", "judgement", "problems")
@@ -24,6 +34,7 @@ _COUNT_SECONDS: Final = 5.0
 """The seconds after which counts that changed are written again."""
 _MOST_NAMED: Final = 3
 _MOST_PROBLEMS: Final = 50
+_STARTING: Final = "Starting"
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 
 
@@ -51,8 +62,31 @@ def decide_with_status(state: BoxState) -> Decision:
     return change.added_to(decision, events)
 
 
+def _stopped(before: Mapping[str, Condition], blocked: ReconcileError) -> Iterator[DesiredCondition]:
+    """Yield the condition that reports why a box was not examined. One that is served stays so."""
+    if SERVING not in before or before[SERVING].status is not _TRUE:
+        reason = RETRYING if blocked.is_transient else blocked.cause
+        yield DesiredCondition(SERVING, _FALSE, reason, blocked.message_over(before.get(SERVING)))
+
+
+def _is_starting(before: Mapping[str, Condition]) -> bool:
+    """Report whether Serving says nothing yet that a repeated error would replace."""
+    return SERVING in before and before[SERVING].reason in (_STARTING, RETRYING)
+
+
+WORDS: Final = ReconcileErrorWords(
+    OPERATOR_BOX,
+    CONDITIONS,
+    _stopped,
+    lambda wanted, at: {},
+    events={SERVING: True},
+    tells_retries=_is_starting,
+)
+"""The words for a pass over a box that an error stopped."""
+
+
 def _is_bad(condition: Condition) -> bool:
-    return condition.status is _FALSE and condition.reason not in ("Starting", "Progressing", "Judging", "NotAccepted")
+    return condition.status is _FALSE and condition.reason not in (_STARTING, "Progressing", "Judging", "NotAccepted")
 
 
 def _live(state: BoxState) -> LiveStatus:
@@ -134,7 +168,7 @@ def _serving(state: BoxState) -> DesiredCondition:
         return DesiredCondition(SERVING, _TRUE, "FormerRevisions", "earlier revisions; the present one is not served")
     if observed.problems or observed.lacking:
         return DesiredCondition(SERVING, _FALSE, "NotAccepted" if observed.problems else "NotPermitted")
-    return DesiredCondition(SERVING, _FALSE, "Starting", observed.unserved)
+    return DesiredCondition(SERVING, _FALSE, _STARTING, observed.unserved)
 
 
 def _going(state: BoxState) -> DesiredCondition:

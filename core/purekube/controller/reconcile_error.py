@@ -38,7 +38,7 @@ class ReconcileErrorCause(StrEnum):
     TOO_DEEP = "ValidationFailed"
     """The object is nested so deeply that it cannot be judged."""
     TRANSIENT = "Transient"
-    """A passing error, which is retried; reported only while the status does not cover this generation."""
+    """A passing error, which is retried; most kinds report it only while the status does not cover this generation."""
 
 
 @attrs.frozen
@@ -110,6 +110,8 @@ class ReconcileErrorWords:
     write_condition: Callable[[Condition], Mapping[str, Any]] = condition_json
     is_ours: Callable[[Manifest], bool] = lambda manifest: True
     """A function that decides whether the operator may write the object's status."""
+    tells_retries: Callable[[Mapping[str, Condition]], bool] = lambda before: False
+    """Given the present conditions, whether a passing error is reported although they cover this generation."""
 
 
 def standard_words(
@@ -162,7 +164,8 @@ def blocked_status(
         get_path(status, "observedGeneration"),
         tuple(conditions),
     )
-    if blocked.is_transient and live.conditions and live.observed_generation == live.generation:
+    is_covered = bool(live.conditions) and live.observed_generation == live.generation
+    if blocked.is_transient and is_covered and not words.tells_retries({each.type: each for each in conditions}):
         return Decision()
     desired = _desired_conditions(words, live.conditions, blocked)
     fields = {**words.defaults, **_fields_of(status), **words.fields(desired, now)}
