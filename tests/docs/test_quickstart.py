@@ -18,7 +18,8 @@ PAGE = ROOT / "docs" / "quickstart.md"
 def page(tmp_path: Path) -> Tutorial:
     """The page, followed in a folder of its own, with its files."""
     tutorial = Tutorial(PAGE, tmp_path)
-    (tmp_path / "podinfo.yaml").write_text(tutorial.block("yaml", "podinfo.yaml"), encoding="utf-8")
+    for name in ("podinfo.yaml", "flux.yaml"):
+        (tmp_path / name).write_text(tutorial.block("yaml", name), encoding="utf-8")
     return tutorial
 
 
@@ -54,6 +55,10 @@ def follow(page: Tutorial) -> None:
     for line in page.block("console", "first").splitlines():
         assert line in first
     assert "deployed: podinfo 6.8.0" in page.shell(typed(page, "upgrade"))
+    failure = page.shell(typed(page, "failure"))
+    for line in page.block("console", "failure").splitlines():
+        assert line in failure
+    page.shell(typed(page, "return"))
     assert "appinst/podinfo" not in page.shell(typed(page, "end")).splitlines()[-3:]
     installed = page.shell(f"{typed(page, 'real').rstrip()} || true")
     failed = [line.split(":")[0] for line in installed.splitlines() if line.startswith("failed ")]

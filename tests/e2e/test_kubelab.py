@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import ssl
 import stat
@@ -37,7 +38,7 @@ CRD: dict[str, Any] = {
     },
 }
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}
-JOB = {
+JOB: dict[str, Any] = {
     "apiVersion": "batch/v1",
     "kind": "Job",
     "metadata": {"name": "j"},
@@ -152,6 +153,49 @@ def test_simulated_controllers_work() -> None:
         done = until(lambda: ask(server, f"{jobs}/j")[1].get("status", {}).get("completionTime"))
 
     assert done
+
+
+def test_simulated_controllers_fail_where_their_behaviour_says_so(tmp_path: Path) -> None:
+    path = "/apis/batch/v1/namespaces/default/jobs"
+    fails = {"downstream": {"job": {"podSeconds": 0}, "rules": [{"name": "b*", "outcome": {"ending": "fail"}}]}}
+    file = tmp_path / "behaviour.yaml"
+    file.write_text(yaml.safe_dump(fails), encoding="utf-8")
+    with kubelab.serve(simulate="job", behaviour=file) as server:
+        for name in ("good", "bad"):
+            job = {**JOB, "metadata": {"name": name}, "spec": {**JOB["spec"], "backoffLimit": 0}}
+            assert ask(server, path, job)[0] == 201
+
+        def ended() -> set[tuple[str, str]]:
+            jobs = ask(server, path)[1]["items"]
+            found = ((job, each["type"]) for job in jobs for each in job.get("status", {}).get("conditions", ()))
+            return {(job["metadata"]["name"], end) for job, end in found if end in ("Complete", "Failed")}
+
+        assert until(lambda: len(found := ended()) == 2 and found) == {("good", "Complete"), ("bad", "Failed")}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("flux: {upgradSeconds: 2}", "flux.upgradSeconds: unknown field"),
+        (
+            "flux: {releaseRules: [{outcome: {kind: fails}}]}",
+            "flux.releaseRules[0].outcome.kind: must be one of succeed, fail, hang, render-error, values-error, not "
+            "'fails'",
+        ),
+        ("[]", "must be an object, not a list"),
+        ("{}\n---\n{}", "must hold one document, not 2"),
+        ("", "must hold one document, not 0"),
+        ("downstream: {", ":2: not valid YAML"),
+        (None, "cannot be read: No such file or directory"),
+        ("downstream: {}", "sets downstream, which is not simulated; add it with --simulate"),
+    ],
+)
+def test_a_behaviour_that_is_wrong_is_named(text: str | None, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "behaviour.yaml"
+    if text is not None:
+        file.write_text(text, encoding="utf-8")
+    with pytest.raises(KubelabError, match=re.escape(message)), kubelab.serve(simulate="flux", behaviour=file):
+        pass
 
 
 def test_tokens_and_roles_decide_over_tls() -> None:

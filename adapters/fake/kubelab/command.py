@@ -31,6 +31,7 @@ class ServeOptions:
     kubeconfig_out: Path | None = None
     crds: Sequence[Manifest] = ()
     simulate: str = ""
+    behaviour: Path | None = None
     tls: bool = False
     tokens: Mapping[str, Caller] = attrs.field(factory=dict, repr=False)
     rbac: bool = False
@@ -43,7 +44,7 @@ def serve_until_signal(options: ServeOptions) -> None:
     Raises KubelabError for options that do not work, OSError if the address cannot be bound.
     """
     access = access_for(options.host, tls=options.tls, tokens=options.tokens, rbac=options.rbac)
-    cluster = EmbeddedCluster.start(options.crds, options.simulate, rbac=options.rbac)
+    cluster = EmbeddedCluster.start(options.crds, options.simulate, rbac=options.rbac, behaviour=options.behaviour)
     with (
         stop_event() as stop,
         audited(cluster.server.audit, options.audit_log),
@@ -67,6 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 kubeconfig_out=options.kubeconfig_out,
                 crds=read_definitions(options.crds),
                 simulate=options.simulate,
+                behaviour=options.behaviour,
                 tls=options.tls,
                 tokens=callers(options.token, options.tokens),
                 rbac=options.rbac,
@@ -103,6 +105,7 @@ def _parser() -> argparse.ArgumentParser:
         "--crds", type=Path, action="append", default=[], metavar="PATH", help="YAML file or folder of CRDs; repeatable"
     )
     add("--simulate", default="", metavar="NAMES", help="simulated controllers, with commas between, or all")
+    add("--behaviour", type=Path, metavar="FILE", help="YAML file that says what fails in the simulated controllers")
     add("--tls", action="store_true", help="serve HTTPS with a new authority, which the kubeconfig carries")
     add("--token", default="", help="bearer token of the administrator; other callers get 401")
     add("--tokens", type=Path, metavar="FILE", help='CSV file of further callers: token,user,uid,"group,group"')

@@ -26,7 +26,10 @@ def kubelab(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     from kubelab.cluster.serving import serve
 
     options = _options(request.node)
-    options["crds"] = read_definitions(options.get("crds", ()), request.config.rootpath)
+    root = request.config.rootpath
+    options["crds"] = read_definitions(options.get("crds", ()), root)
+    if isinstance(options.get("behaviour"), str):
+        options["behaviour"] = root / options["behaviour"]
     with serve(**options) as server:
         monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig))
         yield server

@@ -47,6 +47,9 @@ def serve_cluster(
             " workloads; or all."
         ),
     ] = "",
+    behaviour: Annotated[
+        Path | None, Parameter(help="YAML file that says what fails in the simulated controllers.")
+    ] = None,
     tls: Annotated[
         bool, Parameter(help="Serve TLS with a new authority, which the kubeconfig carries.", negative="")
     ] = False,
@@ -81,6 +84,7 @@ def serve_cluster(
                 kubeconfig_out=kubeconfig_out,
                 crds=list(_definitions(crds or [], bare=bare)),
                 simulate=simulate,
+                behaviour=behaviour,
                 tls=tls,
                 tokens=callers(token, tokens),
                 rbac=rbac,

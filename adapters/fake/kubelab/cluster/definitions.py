@@ -82,22 +82,23 @@ def _read(definition: Definition, folder: Path) -> Iterator[Manifest]:
     if not files:
         raise KubelabError(f"{definition}: the folder holds no .yaml file", option="crds")
     for file in files:
-        for document in _documents(file):
+        for document in read_documents(file, "crds"):
             yield from (item for item in _items(document) if _is_definition(item))
 
 
-def _documents(file: Path) -> list[Any]:
+def read_documents(file: Path, option: str) -> list[Any]:
+    """Return the documents of a file of YAML. Raises KubelabError with the file, the line if known, and the option."""
     try:
         return list(yaml.load_all(file.read_text(encoding="utf-8-sig"), Loader=_Loader))
     except OSError as error:
-        raise KubelabError(f"{file}: cannot be read: {error.strerror}", option="crds") from error
+        raise KubelabError(f"{file}: cannot be read: {error.strerror}", option=option) from error
     except UnicodeDecodeError as error:
-        raise KubelabError(f"{file}: is not UTF-8 text: {error.reason}", option="crds") from error
+        raise KubelabError(f"{file}: is not UTF-8 text: {error.reason}", option=option) from error
     except yaml.YAMLError as error:
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
         line = "" if mark is None else f":{mark.line + 1}"
         why = f": {problem}" if problem else ""
-        raise KubelabError(f"{file}{line}: not valid YAML{why}", option="crds") from error
+        raise KubelabError(f"{file}{line}: not valid YAML{why}", option=option) from error
 
 
 def _items(document: Any) -> list[Any]:

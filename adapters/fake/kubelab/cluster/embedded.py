@@ -20,6 +20,7 @@ from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import Manifest
 
 if TYPE_CHECKING:
+    from kubelab.cluster.behaviours import Behaviour
     from kubelab.downstream import DownstreamSimulator
     from kubelab.flux import FluxSimulator
     from kubelab.simulation.simulator import Simulator
@@ -35,24 +36,33 @@ class EmbeddedCluster:
 
     @classmethod
     def start(
-        cls, crds: Sequence[Manifest], simulate: str | Iterable[str] = (), *, rbac: bool = False
+        cls,
+        crds: Sequence[Manifest],
+        simulate: str | Iterable[str] = (),
+        *,
+        rbac: bool = False,
+        behaviour: "Behaviour | None" = None,
     ) -> "EmbeddedCluster":
         """Return a cluster with these CRDs installed. CRDs of the simulated controllers are added if `crds` lacks them.
 
         `simulate` names the simulated controllers, in a list or in a text with commas. With `rbac`, its roles and
-        bindings are enforced. Raises KubelabError for a CRD that is refused, and for a simulator that does not exist.
+        bindings are enforced. `behaviour` says what fails in the simulated controllers, as a file or its content.
+
+        Raises KubelabError for a CRD that is refused, a simulator that does not exist, and a behaviour that is wrong.
         """
         server = ApiServer(now=lambda: datetime.now(UTC), rbac=rbac)
         parts = simulate.split(",") if isinstance(simulate, str) else simulate
         names = tuple(name.strip() for name in parts if name.strip())
-        if not names:
+        if not names and behaviour is None:
             install(server, crds)
             return cls(server)
+        from kubelab.cluster.behaviours import read_behaviour
         from kubelab.cluster.simulators import chosen_simulators, missing_crds, simulators
 
         chosen = chosen_simulators(names)
+        pair = simulators(server, chosen, read_behaviour(behaviour or {}))
         install(server, [*crds, *missing_crds(crds, chosen)])
-        return cls(server, *simulators(server, chosen))
+        return cls(server, *pair)
 
     async def run(
         self,

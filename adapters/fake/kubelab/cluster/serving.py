@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 from anyio import TASK_STATUS_IGNORED
@@ -22,6 +22,9 @@ from kubelab.http.webhook_calls import Services
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import unwrap_group
+
+if TYPE_CHECKING:
+    from kubelab.cluster.behaviours import Behaviour
 
 T = TypeVar("T")
 
@@ -68,6 +71,7 @@ def serve(
     *,
     crds: Definition | Iterable[Definition] = (),
     simulate: str | Iterable[str] = (),
+    behaviour: "Behaviour | None" = None,
     tls: bool = False,
     tokens: Mapping[str, Caller] | None = None,
     rbac: bool = False,
@@ -78,15 +82,16 @@ def serve(
     """Serve a new cluster until the block is left, from a thread with an event loop of its own.
 
     `crds` are manifests, files or folders of YAML; `simulate` names simulated controllers (`kubelab.SIMULATORS`, or
-    `all`), with commas between or as a list. `tls` serves HTTPS with a new authority, which the kubeconfig carries.
-    `tokens` are callers by bearer token, the first of the kubeconfig's current context; without them every caller is
-    the administrator. With `rbac`, roles and bindings decide what callers may do. Port 0 takes a free one. `services`
-    maps (namespace, name) of services to base URLs, for admission webhooks.
+    `all`), with commas between or as a list. `behaviour` is a file, or its content, that says what fails in them. `tls`
+    serves HTTPS with a new authority, which the kubeconfig carries. `tokens` are callers by bearer token, the first of
+    the kubeconfig's current context; without them every caller is the administrator. With `rbac`, roles and bindings
+    decide what callers may do. Port 0 takes a free one. `services` maps (namespace, name) of services to base URLs, for
+    admission webhooks.
 
     Raises KubelabError for options that do not work, OSError if the address cannot be bound.
     """
     access = access_for(host, tls=tls, tokens=tokens, rbac=rbac)
-    cluster = EmbeddedCluster.start(read_definitions(crds), simulate, rbac=rbac)
+    cluster = EmbeddedCluster.start(read_definitions(crds), simulate, rbac=rbac, behaviour=behaviour)
     with serve_cluster(cluster, host, port, access, services) as server:
         yield server
 

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import anyio
 import anyio.lowlevel
 
+from kubelab.cluster.behaviours import ClusterBehaviour
 from kubelab.cluster.definitions import KubelabError
 from kubelab.downstream import CONTROLLERS, DownstreamSimulator
 from kubelab.downstream.crds import downstream_crds
@@ -49,12 +50,26 @@ def missing_crds(crds: Sequence[Manifest], names: Sequence[str]) -> Iterator[Man
     yield from (crd for crd in ours if crd["metadata"]["name"] not in present)
 
 
-def simulators(server: ApiServer, names: Sequence[str]) -> tuple[FluxSimulator | None, DownstreamSimulator | None]:
-    """Return the simulators of these names. They do not run yet."""
+def simulators(
+    server: ApiServer, names: Sequence[str], behaviour: ClusterBehaviour
+) -> tuple[FluxSimulator | None, DownstreamSimulator | None]:
+    """Return the simulators of these names. They do not run yet.
+
+    Raises KubelabError for the behaviour of a simulator that is not among them.
+    """
     others = [name for name in names if name != _FLUX]
+    for part, value, is_simulated in (
+        (_FLUX, behaviour.flux, _FLUX in names),
+        ("downstream", behaviour.downstream, bool(others)),
+    ):
+        if value is not None and not is_simulated:
+            text = f"sets {part}, which is not simulated; add it with --simulate"
+            raise KubelabError(text, option="behaviour", is_misuse=True)
     return (
-        FluxSimulator(_api_for(server, FluxSimulator)) if _FLUX in names else None,
-        DownstreamSimulator(_api_for(server, DownstreamSimulator), names=others) if others else None,
+        FluxSimulator(_api_for(server, FluxSimulator), behaviour.flux) if _FLUX in names else None,
+        DownstreamSimulator(_api_for(server, DownstreamSimulator), behaviour.downstream, names=others)
+        if others
+        else None,
     )
 
 
