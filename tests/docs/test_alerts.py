@@ -13,6 +13,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.boxes.applied_status import BoxReason
+from purekube.boxes.rollout import RolloutPhase
 from purekube.controller.informer.changes import CacheChange, ChangeType
 from purekube.controller.reconcile_error import ReconcileErrorCause
 from purekube.graph.account import GraphReason
@@ -21,6 +23,7 @@ from tests.support.promql import Series, alerting
 from vworkspace_app.observability import LatestStats, Metrics, ProcessStats
 from vworkspace_app.observability.condition_counts import (
     ConditionCounts,
+    box_conditions,
     instance_conditions,
     operation_conditions,
     parent_conditions,
@@ -46,7 +49,8 @@ def exposed(which: str, *said: tuple[str, str, str, int]) -> list[Series]:
     counts = {
         "Application": instance_conditions,
         "Operation": operation_conditions,
-        "Box": parent_conditions,
+        "Object": parent_conditions,
+        "Box": box_conditions,
     }[which]()
     for number, one in enumerate(said):
         _count(counts, number, *one)
@@ -54,7 +58,8 @@ def exposed(which: str, *said: tuple[str, str, str, int]) -> list[Series]:
     told = {
         "Application": ProcessStats(0.0, instances=samples),
         "Operation": ProcessStats(0.0, operations=samples),
-        "Box": ProcessStats(0.0, parents=((WEBAPP, samples),)),
+        "Object": ProcessStats(0.0, parents=((WEBAPP, samples),)),
+        "Box": ProcessStats(0.0, boxes=samples),
     }[which]
     body, _ = Metrics(LatestStats(told), lambda: 0.0).exposition("")
     return [
@@ -101,9 +106,19 @@ DAY = 86_400
         ("Operation", ("Accepted", "False", "ValidationFailed", 400), "VWorkspaceOperationRefused"),
         ("Operation", ("Running", "True", "EngineStarted", DAY), ""),
         ("Operation", ("Failed", "True", "EngineFailed", DAY), ""),
-        ("Box", ("Ready", "False", "WaitingForGate", 1000), "VWorkspaceBoxObjectNotReady"),
-        ("Box", ("Ready", "False", "Deleting", DAY), ""),
-        ("Box", ("Stalled", "True", "FieldConflict", 400), "VWorkspaceBoxObjectStalled"),
+        ("Object", ("Ready", "False", "WaitingForGate", 1000), "VWorkspaceBoxObjectNotReady"),
+        ("Object", ("Ready", "False", "Deleting", DAY), ""),
+        ("Object", ("Stalled", "True", "FieldConflict", 400), "VWorkspaceBoxObjectStalled"),
+        ("Box", ("Accepted", "False", "Invalid", 1000), "VWorkspaceBoxNotServed"),
+        ("Box", ("Permitted", "False", "Forbidden", 1000), "VWorkspaceBoxNotServed"),
+        ("Box", ("Serving", "False", "Retrying", 1000), "VWorkspaceBoxNotServed"),
+        ("Box", ("Serving", "False", "NotPermitted", DAY), ""),
+        ("Box", ("Serving", "True", "Running", DAY), ""),
+        ("Box", ("RolledOut", "False", "Stopped", 400), "VWorkspaceBoxRolloutStopped"),
+        ("Box", ("RolledOut", "False", "Refused", 400), "VWorkspaceBoxRolloutStopped"),
+        ("Box", ("RolledOut", "False", "Undone", 200), ""),
+        ("Box", ("RolledOut", "False", "Progressing", DAY), ""),
+        ("Box", ("RolledOut", "False", "Paused", DAY), ""),
     ],
 )
 def test_an_object_in_trouble_for_long_fires_its_alert_and_no_other(
@@ -130,6 +145,7 @@ def test_what_is_mended_is_silent_again() -> None:
 def test_each_says_what_to_do_in_commands_and_reasons_that_there_are() -> None:
     known = {str(reason) for rows in TABLE.values() for row in rows for reason in row.reasons}
     known |= {str(reason) for reason in (*GraphReason, *ReconcileErrorCause)} | {"NamespaceNotSelected"}
+    known |= {str(reason) for reason in (*BoxReason, *RolloutPhase)}
     words = {"HelmRelease", "Operation", "Operations"}
     from vworkspace_app.commands.program import PROGRAM
 

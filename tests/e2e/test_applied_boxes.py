@@ -6,11 +6,12 @@ from typing import Any, Final
 import attrs
 import pytest
 
+from purekube.apimachinery.definitions import BROUGHT_TO, PIN
 from purekube.apimachinery.errors import Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
 from purekube.boxes.applied_definition import applied_box_definition
-from purekube.boxes.revisions import BROUGHT_TO, CONTROLLER_REVISION, PIN
+from purekube.boxes.revisions import CONTROLLER_REVISION
 from purekube.ports import KubeRequest, KubeVerb, PatchType, Send
 from tests.e2e.test_box_rights import ROLES, grant_all
 from tests.support.box_site import FACES, NS, QUICK, BoxSite, in_process

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Final
+from typing import Final
 
 import pytest
 import yaml
@@ -13,22 +13,14 @@ from purekube.apimachinery.resources import JOB, SECRET
 from purekube.boxes.applied_definition import applied_box_definition
 from purekube.boxes.box import Box
 from purekube.boxes.definition import crd_of
-from purekube_run.boxes.document import read_marked
 from purekube_run.boxes.load import load_text, runnable
 from tests.e2e.test_box_run import AGREES, HUB, INGRESS_OF_SHOP, SHOP, SVC, WEB
-from tests.support.box_site import EXAMPLES, NS, QUICK, BoxSite, example, in_process
-
-
-def document(name: str) -> dict[str, Any]:
-    """An example with its CRD in it, without the rules and defaults for which a webhook has to be served."""
-    given = read_marked(str(EXAMPLES / f"{name}.yaml"))[0].value
-    spec = {key: value for key, value in given["spec"].items() if key not in ("mutation", "validation", "versions")}
-    return {**given, "spec": {**spec, "crd": {"spec": example(name).crd["spec"]}}}
+from tests.support.box_site import NS, QUICK, BoxSite, applied_example, example, in_process
 
 
 @asynccontextmanager
 async def from_file(site: BoxSite, name: str) -> AsyncIterator[Box]:
-    (box,) = runnable([load_text(f"{name}.yaml", yaml.safe_dump(document(name)))])
+    (box,) = runnable([load_text(f"{name}.yaml", yaml.safe_dump(applied_example(name)))])
     await site.install(crd_of(box))
     async with site.running(box):
         yield box
@@ -38,7 +30,7 @@ async def from_file(site: BoxSite, name: str) -> AsyncIterator[Box]:
 async def from_object(site: BoxSite, name: str) -> AsyncIterator[Box]:
     await site.install(applied_box_definition())
     async with site.serving():
-        ref = await site.apply_box(name, document(name)["spec"])
+        ref = await site.apply_box(name, applied_example(name)["spec"])
         await site.until_reason(ref, "Complete", "RolledOut")
         yield example(name)
 

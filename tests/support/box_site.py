@@ -33,6 +33,7 @@ from purekube.ports import Clock, KubeApi, PatchType
 from purekube_http import KubeApiClient
 from purekube_kit.kube_apiserver import OPERATOR_USER, RealServer, started
 from purekube_run.boxes.applied_boxes import AppliedBoxes
+from purekube_run.boxes.document import read_marked
 from purekube_run.boxes.load import load_boxes, runnable
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.runner import ManagerOptions
@@ -64,6 +65,13 @@ def example(name: str) -> Box:
     """A box of the examples."""
     (box,) = runnable(load_boxes([str(EXAMPLES / f"{name}.yaml")]))
     return box
+
+
+def applied_example(name: str) -> dict[str, Any]:
+    """An example with its CRD in it, without the rules and defaults for which a webhook has to be served."""
+    given = read_marked(str(EXAMPLES / f"{name}.yaml"))[0].value
+    spec = {key: value for key, value in given["spec"].items() if key not in ("mutation", "validation", "versions")}
+    return {**given, "spec": {**spec, "crd": {"spec": example(name).crd["spec"]}}}
 
 
 @attrs.define

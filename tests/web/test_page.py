@@ -12,13 +12,13 @@ import pytest
 
 from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.errors import Forbidden
-from purekube.apimachinery.manifest import Kind, Manifest, ref_of
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, POD
 from purekube.boxes.applied_definition import applied_box_definition
 from purekube.controller.shard import Shard
 from purekube.ports import KubeApi, ListPage
 from purekube.reconcilers import Reconciler, Request, Result
-from tests.support.box_site import example
+from tests.support.box_site import applied_example, example
 from tests.support.builders import operation_manifest
 from tests.support.controller_site import SHOP
 from tests.support.page_site import (
@@ -308,6 +308,21 @@ def test_an_applied_box_has_a_row_and_a_page_SEE_3() -> None:
         assert row.startswith(f"{OPERATOR_BOX.crd_name}:")
         eventually(site, f"/object/{OPERATOR_BOX.crd_name}/-/shops", "Invalid")
         assert site.get(f"/object/{OPERATOR_BOX.crd_name}/-/another").status == 404
+
+
+def test_objects_of_an_applied_box_are_listed_while_it_is_served_SEE_3() -> None:
+    webapp = example("webapp")
+    box = {**OPERATOR_BOX.manifest("webapp"), "spec": applied_example("webapp")["spec"]}
+    with page_site(works=True, applied_boxes=True, crds=[applied_box_definition()]) as site:
+        eventually(site, "/", "Nothing is here yet")
+        site.create(OPERATOR_BOX, box)
+        eventually(site, "/?state=Ready", "webapp")
+        site.create(webapp.kind, {**webapp.kind.manifest("web", NS), "spec": {"image": "registry.example.com/shop:1"}})
+        eventually(site, "/?kind=WebApp", f"{webapp.kind.crd_name}:{NS}:web")
+        assert "Deployment" in eventually(site, f"/object/{webapp.kind.crd_name}/{NS}/web", "Deployment")
+        site.do(lambda api: api.delete(ObjectRef(webapp.kind, NS, "web")))
+        site.do(lambda api: api.delete(ObjectRef(OPERATOR_BOX, None, "webapp")))
+        eventually(site, "/", "Nothing is here yet")
 
 
 def test_a_secret_is_in_no_page_and_in_no_event_SEE_3() -> None:

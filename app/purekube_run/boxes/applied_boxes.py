@@ -1,8 +1,8 @@
 """The controller of applied boxes: it loads and unloads the controller of each box's parents while it runs (PH-10)."""
 
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import anyio
 import attrs
@@ -69,6 +69,10 @@ _COALESCED: Final = 0.5
 """The seconds within which changes of parents wake their box once."""
 
 _log = structlog.get_logger("operator")
+
+
+Follower: TypeAlias = Callable[[CompositeReconciler, bool], None]
+"""A function that is called with a reconciler of parents, and True when it is loaded, False when it is unloaded."""
 
 
 @attrs.define(eq=False)
@@ -145,10 +149,17 @@ class AppliedBoxes:
         self._api, self._clock, self._events, self._manager, self._options = api, clock, events, manager, options
         self._namespace, self._taken, self._installed = namespace, tuple(taken), installed
         self.served: dict[str, ServedBox] = {}
+        self._followers: list[Follower] = []
         self._definitions: dict[str, dict[str, LoadedDefinition]] = {}
         self._granted: set[tuple[str, CompositeAccess]] = set()
         self._work: Work | None = None
         self.caches = _Caches((self._informer(OPERATOR_BOX), self._informer(CONTROLLER_REVISION)), self.served)
+
+    def follow(self, follower: "Follower") -> None:
+        """Call `follower` with every reconciler of parents that is loaded, and again when it is unloaded."""
+        self._followers.append(follower)
+        for served in self.served.values():
+            follower(served.reconciler, True)
 
     def _informer(self, kind: Kind) -> InformerRunner:
         store = ObjectStore(kind, transform=without_managed_fields, indexers={_BY_BOX: _box_of, _BY_CRD: _crd_of})
@@ -375,6 +386,8 @@ class AppliedBoxes:
         self.served[name] = served
         for informer in reconciler.parents:
             informer.subscribe(partial(self._parent_changed, ObjectRef(OPERATOR_BOX, None, name)))
+        for follower in self._followers:
+            follower(reconciler, True)
         definition = reconciler.controller(self._events, workers=options.workers, entropy=options.entropy)
         served.runner = self._manager.load(definition)
         _log.info("box loaded", box=name, kind=composite.kind.crd_name, revisions=list(boxes))
@@ -388,6 +401,8 @@ class AppliedBoxes:
         served = self.served.pop(name, None)
         if served is not None and served.runner is not None:
             await self._manager.unload(served.runner)
+            for follower in self._followers:
+                follower(served.reconciler, False)
             _log.info("box unloaded", box=name)
 
     async def _absent(self, key: ObjectRef) -> ReconcileResult:

@@ -10,11 +10,12 @@ from typing import Final
 
 import attrs
 
+from purekube.apimachinery.definitions import BROUGHT_TO
 from purekube.apimachinery.errors import NotFound, OperatorError, Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef, merge_patch
 from purekube.boxes.judgement import AGAIN_SECONDS, Judgement, Verdict, interruption_of, refusal_of
 from purekube.boxes.members import BoxParent
-from purekube.boxes.revisions import BROUGHT_TO, record_of
+from purekube.boxes.revisions import record_of
 from purekube.composites.parent import Parent
 from purekube.controller.decision import Decision, Snapshot
 from purekube.controller.execute import PassRules

@@ -146,11 +146,14 @@ def run_extensions(
                 controllers=controllers,
                 namespaces=applied,
             )
+            boxes_applied = None
             if applied:
                 writers = tuple(map(status_writer, composites))
                 api, clock, place = process.api, process.machine.clock, settings.namespace
-                manager.load(AppliedBoxes(api, clock, events, manager, options, place, writers).controller())
-            process.telemetry.attach(components_of_extensions(manager, events, process.election.leases))
+                boxes_applied = AppliedBoxes(api, clock, events, manager, options, place, writers)
+                manager.load(boxes_applied.controller())
+            components = components_of_extensions(manager, events, process.election.leases, boxes_applied)
+            process.telemetry.attach(components)
             async with anyio.create_task_group() as group:
                 group.start_soon(events.run, name="events")
                 group.start_soon(Enforcement(process.api, boxes).run, process.machine.clock, name="enforcement")

@@ -120,6 +120,7 @@ class Manager:
         every = (*own, *self._extensions.controllers(self.events, options))
         self._controllers = ControllerManager(api, clock, every, self.events, self.informers, options)
         taken = (*writers, *map(status_writer, composites))
+        self._managers: tuple[ControllerManager, ...] = (self._controllers,)
         self._applied = self._applied_boxes(api, options, taken) if settings.runs_applied_boxes else None
         # Its handlers of changes come after those that enqueue keys.
         self._agent = None if agent is None else self._managed_agent(api, agent, random)
@@ -127,16 +128,18 @@ class Manager:
         self.credentials.subscribe(lambda _: self._approval_secret_changed())
         self.credentials.subscribe(lambda _: self._report_again())
 
-    def _applied_boxes(self, api: KubeApi, options: ManagerOptions, taken: Sequence[StatusWriter]) -> ControllerManager:
-        """Return the manager of applied boxes, which works in the namespaces of every shard."""
+    def _applied_boxes(self, api: KubeApi, options: ManagerOptions, taken: Sequence[StatusWriter]) -> AppliedBoxes:
+        """Return the applied boxes. Their manager, which is added here, works in the namespaces of every shard."""
         clock, whole = self._clock, attrs.evolve(options, shard=WHOLE)
         manager = ExtensionManager(api, clock, self.events, whole, namespaces=True)
         namespace = self._settings.namespace
         place = "" if namespace == PRINTED.namespace else f" --system-namespace {namespace}"
         command = f"vworkspace-operator manifests --applied-boxes --rbac-only{place}"
         installed = AppliedInstallation(f"--service-account {FIELD_MANAGER}{place}", command)
-        manager.load(AppliedBoxes(api, clock, self.events, manager, whole, namespace, taken, installed).controller())
-        return manager
+        applied = AppliedBoxes(api, clock, self.events, manager, whole, namespace, taken, installed)
+        manager.load(applied.controller())
+        self._managers = (*self._managers, manager)
+        return applied
 
     def _notifier_to(self, receiver: DocumentReceiver, random: Callable[[], float]) -> Notifier:
         settings = self._settings
@@ -212,15 +215,14 @@ class Manager:
         agent = None if self._agent is None else self._agent.agent
         return Components(
             self.informers,
-            self.worker_pools,
+            self._managers,
+            self._extensions,
             self.events,
             self.credentials,
             agent,
             self._election.leases,
             self._settings.shard,
-            tuple(informer for manager in self._managers for informer in manager.own_informers),
-            self._extensions.composites,
-            self._extensions.python,
+            self._applied,
             self._api,
         )
 
@@ -228,10 +230,6 @@ class Manager:
     def worker_pools(self) -> Mapping[str, WorkerPool]:
         """The worker pools by the name of their controller, as in metrics and logs."""
         return {name: pool for manager in self._managers for name, pool in manager.worker_pools.items()}
-
-    @property
-    def _managers(self) -> tuple[ControllerManager, ...]:
-        return (self._controllers, *([] if self._applied is None else [self._applied]))
 
     async def wait_ready(self) -> None:
         """Wait until every cache has synced."""

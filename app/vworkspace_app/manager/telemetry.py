@@ -7,14 +7,15 @@ import attrs
 
 from purekube.controller.shard import WHOLE, Shard
 from purekube.ports import KubeApi
+from purekube_run.boxes.applied_boxes import AppliedBoxes, Follower
 from purekube_run.composites.controller import CompositeReconciler
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.informers import Informers
+from purekube_run.controller.manager import ControllerManager
 from purekube_run.controller.observer import LoggingObserver, ReconcileObserver
 from purekube_run.controller.worker_pool import WorkerPool
-from purekube_run.reconcilers.extensions import ExtensionManager
-from purekube_run.reconcilers.passes import ControllerPasses
+from purekube_run.reconcilers.extensions import ExtensionManager, Extensions
 from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_core.credentials.secret import Credentials
@@ -24,37 +25,61 @@ from vworkspace_core.credentials.secret import Credentials
 class Components:
     """The parts of a process that telemetry observes. `agent` is None without one; `leases` is that of `Election`.
 
-    `further` are the informers of composites, each of which watches its own part of a kind. `composites` and
-    `controllers` (in Python) are the running ones, each with its caches. `api` is the operator's API server.
+    `managers` run the controllers, and `applied` are the boxes that are applied to the cluster, if this process runs
+    them: what is loaded changes while it runs. `api` is the operator's API server.
     """
 
     informers: Informers
-    worker_pools: Mapping[str, WorkerPool]
+    managers: tuple[ControllerManager, ...]
+    extensions: Extensions
     events: BackgroundEvents
     credentials: Live[Credentials]
     agent: Agent | None
     leases: Callable[[], tuple[tuple[str, bool], ...]]
     shard: Shard = WHOLE
-    further: tuple[InformerRunner, ...] = ()
-    composites: tuple[CompositeReconciler, ...] = ()
-    controllers: tuple[ControllerPasses, ...] = ()
+    applied: AppliedBoxes | None = None
     api: KubeApi | None = None
+
+    @property
+    def worker_pools(self) -> Mapping[str, WorkerPool]:
+        """The worker pools by the name of their controller, as in metrics and logs."""
+        return {name: pool for manager in self.managers for name, pool in manager.worker_pools.items()}
+
+    @property
+    def further(self) -> tuple[InformerRunner, ...]:
+        """The informers beyond `informers`, such as those of composites, each of which watches its part of a kind."""
+        every = (informer for manager in self.managers for informer in manager.informers)
+        return tuple(informer for informer in dict.fromkeys(every) if informer not in frozenset(self.informers))
+
+    @property
+    def loaded(self) -> tuple[InformerRunner, ...]:
+        """The informers among `further` that only applied boxes need."""
+        boxes = () if self.applied is None else self.applied.served.values()
+        return tuple(runner for box in boxes for runner in (*box.reconciler.informers, *box.reconciler.externals))
+
+    @property
+    def composites(self) -> tuple[CompositeReconciler, ...]:
+        """The composites that run, including applied boxes."""
+        boxes = () if self.applied is None else self.applied.served.values()
+        return (*self.extensions.composites, *(box.reconciler for box in boxes))
+
+    def follow_composites(self, follower: Follower) -> None:
+        """Call `follower` with every composite that runs or is loaded later, and again when it is unloaded."""
+        for composite in self.extensions.composites:
+            follower(composite, True)
+        if self.applied is not None:
+            self.applied.follow(follower)
 
 
 def components_of_extensions(
-    running: ExtensionManager, events: BackgroundEvents, leases: Callable[[], tuple[tuple[str, bool], ...]] = tuple
+    running: ExtensionManager,
+    events: BackgroundEvents,
+    leases: Callable[[], tuple[tuple[str, bool], ...]] = tuple,
+    applied: AppliedBoxes | None = None,
 ) -> Components:
     """Return the components of a process that runs only extensions."""
     return Components(
-        Informers(()),
-        running.worker_pools,
-        events,
-        Live(Credentials()),
-        None,
-        leases,
-        further=tuple(running.informers),
-        composites=running.extensions.composites,
-        controllers=running.extensions.python,
+        Informers(()), (running,), running.extensions, events, Live(Credentials()), None, leases, applied=applied
     )
 
 

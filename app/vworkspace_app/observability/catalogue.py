@@ -60,6 +60,12 @@ PANICS = Metric(
 TIMEOUTS = Metric(
     "controller_runtime_reconcile_timeouts_total", _C, _BY_CONTROLLER, "Reconciles cancelled at their time limit."
 )
+WRITES = Metric(
+    "vworkspace_operator_writes_total",
+    _C,
+    _BY_CONTROLLER,
+    "Writes to the API server by the reconciles of a controller, statuses included.",
+)
 RECONCILE_TIME = Metric(
     "controller_runtime_reconcile_time_seconds", _H, _BY_CONTROLLER, "Length of a reconcile.", _RECONCILE_BUCKETS
 )
@@ -143,6 +149,19 @@ PARENTS_OLDEST = Metric(
     _G,
     (*_BY_KIND, *_BY_CONDITION),
     "For how long the one that has had this status longest has had it.",
+)
+BOXES = Metric(
+    "vworkspace_operator_boxes", _G, _BY_CONDITION, "Applied boxes by what a condition of theirs says, likewise."
+)
+BOXES_OLDEST = Metric(
+    "vworkspace_operator_boxes_oldest_seconds", _G, _BY_CONDITION, "For how long the applied box has, likewise."
+)
+BOX_OBJECTS = Metric(
+    "vworkspace_operator_box_objects",
+    _G,
+    ("box", "state"),
+    "Objects of an applied box: total; moved to the revision of its rollout, waiting to be, pinned to another; and of "
+    "those moved, ready and failed.",
 )
 UNREADY = Metric(
     "vworkspace_operator_unready_seconds",

@@ -12,6 +12,9 @@ import attrs
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.timestamps import time_or_none
+from purekube.boxes.applied import CONDITIONS as BOX_CONDITIONS
+from purekube.boxes.applied_status import BoxReason
+from purekube.boxes.rollout import RolloutPhase
 from purekube.composites.decisions import NO_ACCOUNT, NOT_SELECTED
 from purekube.composites.parent import STANDARD
 from purekube.controller.informer.changes import CacheChange, ChangeType
@@ -42,12 +45,14 @@ _IN_THE_WAY: Final = frozenset(
             (kind, "True")
             for kind in ("Reconciling", "Stalled", "Degraded", "Suspended", "Blocked", "Deleting", "Running")
         ),
-        ("Accepted", "False"),
+        *((kind, "False") for kind in ("Accepted", *BOX_CONDITIONS)),
     ]
 )
 """Conditions whose end people wait for."""
 
 _PARENT_REASONS: Final = frozenset([*GraphReason, *ReconcileErrorCause, RETRYING, NOT_SELECTED, NO_ACCOUNT])
+
+_ROLLOUT_STATES: Final = ("total", "moved", "waiting", "pinned", "ready", "failed")
 
 _Entry: TypeAlias = tuple[float, str, str, ObjectRef]
 """The start time, then name and namespace, which break ties."""
@@ -134,6 +139,12 @@ class ConditionCounts:
         if now:
             self._by_object[change.ref] = tuple(now)
 
+    def forget(self) -> None:
+        """Count no object any more. The conditions that were counted stay, with the number 0."""
+        self._by_object.clear()
+        self._longest.clear()
+        self._counts = Counter(dict.fromkeys(self._counts, 0))
+
     def samples(self, now: float) -> tuple[ConditionSample, ...]:
         """Return the number of objects with each condition. `now` is in seconds since the epoch.
 
@@ -186,6 +197,28 @@ def instance_conditions() -> ConditionCounts:
 def operation_conditions() -> ConditionCounts:
     """Return the counter for the conditions of Operations."""
     return ConditionCounts(frozenset(OperationConditionType), frozenset(OperationReason))
+
+
+def box_conditions() -> ConditionCounts:
+    """Return the counter for the conditions of applied boxes."""
+    reasons = frozenset([*BoxReason, *RolloutPhase, *ReconcileErrorCause, RETRYING])
+    return ConditionCounts(frozenset(BOX_CONDITIONS), reasons, managed=False)
+
+
+@attrs.define
+class RolloutProgress:
+    """The numbers of objects that the status of each applied box has, by the name of the box and by state."""
+
+    counts: dict[str, Mapping[str, int]] = attrs.field(factory=dict)
+
+    def count(self, change: CacheChange) -> None:
+        """Read the status of a box that an informer reported."""
+        rollout = get_path(change.object, "status", "rollout")
+        if change.type is ChangeType.DELETED or not isinstance(rollout, Mapping):
+            self.counts.pop(change.ref.name, None)
+            return
+        found = ((state, rollout.get(state)) for state in _ROLLOUT_STATES)
+        self.counts[change.ref.name] = {state: count for state, count in found if isinstance(count, int)}
 
 
 def parent_conditions() -> ConditionCounts:

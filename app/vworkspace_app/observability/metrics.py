@@ -48,6 +48,7 @@ class Metrics:
         self._panics = self._counter(c.PANICS)
         self._timeouts = self._counter(c.TIMEOUTS)
         self._hot_loops = self._counter(c.HOT_LOOPS)
+        self._writes = self._counter(c.WRITES)
         self._reconcile_time = self._histogram(c.RECONCILE_TIME)
         self._queue_time = self._histogram(c.QUEUE_TIME)
         self._work_time = self._histogram(c.WORK_TIME)
@@ -70,7 +71,7 @@ class Metrics:
 
     def controller(self, name: str) -> "ControllerMetrics":
         """Return the metrics of a controller, which start at zero."""
-        counters = (self._errors, self._terminal, self._panics, self._timeouts, self._hot_loops)
+        counters = (self._errors, self._terminal, self._panics, self._timeouts, self._hot_loops, self._writes)
         for counter in counters:
             counter.labels(name)
         for result in _RESULTS.values():
@@ -154,6 +155,8 @@ class ControllerMetrics:
         ):
             if happened:
                 counter.labels(name).inc()
+        if done.executed:
+            metrics._writes.labels(name).inc(len(done.executed))
 
     def hot_loop_found(self, ref: ObjectRef, finding: HotLoopEvidence) -> None:
         """Count a hot loop. Only the log names the object."""

@@ -7,18 +7,22 @@ from typing import Final, NoReturn
 
 import attrs
 
+from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.manifest import Kind, get_path
 from purekube.apimachinery.resources import NAMESPACE
 from purekube.controller.health import Vitals
 from purekube.controller.informer.changes import CacheChange, ChangeType
 from purekube.controller.shard import WHOLE
 from purekube.ports import Clock
+from purekube_run.composites.controller import CompositeReconciler
 from purekube_run.controller.observer import LoggingObserver, Observers, ReconcileObserver
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_app.manager.telemetry import Components
 from vworkspace_app.observability.condition_counts import (
     ConditionCounts,
+    RolloutProgress,
     Unready,
+    box_conditions,
     instance_conditions,
     operation_conditions,
     parent_conditions,
@@ -45,6 +49,8 @@ class MetricsTelemetry:
     _gated: set[str] = attrs.field(factory=set, init=False)
     _instances: ConditionCounts = attrs.field(factory=instance_conditions, init=False)
     _operations: ConditionCounts = attrs.field(factory=operation_conditions, init=False)
+    _boxes: ConditionCounts = attrs.field(factory=box_conditions, init=False)
+    _rollouts: RolloutProgress = attrs.field(factory=RolloutProgress, init=False)
     _parents: dict[Kind, ConditionCounts] = attrs.field(factory=dict, init=False)
     _stopping: bool = attrs.field(default=False, init=False)
 
@@ -68,11 +74,23 @@ class MetricsTelemetry:
             runner = components.informers.find(kind)
             if runner is not None:
                 runner.subscribe(partial(self._count_own, handler))
-        for composite in components.composites:
-            for runner in composite.parents:
-                counts = self._parents.setdefault(runner.kind, parent_conditions())
-                runner.subscribe(partial(self._count_own, counts.count))
+        for runner in components.further:
+            if runner.kind == OPERATOR_BOX:
+                runner.subscribe(self._boxes.count)
+                runner.subscribe(self._rollouts.count)
+        components.follow_composites(self._follow)
         self.refresh()
+
+    def _follow(self, composite: CompositeReconciler, is_loaded: bool) -> None:
+        """Count the parents of a composite while it runs."""
+        counts = self._parents.setdefault(composite.composite.kind, parent_conditions())
+        if not is_loaded:
+            counts.forget()
+            return
+        # Applied boxes run in one shard, for the namespaces of all.
+        is_of_shard = self._components is not None and composite in self._components.extensions.composites
+        for runner in composite.parents:
+            runner.subscribe(partial(self._count_own, counts.count) if is_of_shard else counts.count)
 
     async def run(self) -> NoReturn:
         """Update the statistics each second until cancelled. This also shows that the event loop is alive."""
@@ -92,11 +110,12 @@ class MetricsTelemetry:
             self.latest.replace(ProcessStats(self.clock.monotonic(), Vitals(stopping=self._stopping)))
             return
         worker_pools, runners = components.worker_pools, (*components.informers, *components.further)
+        loaded = frozenset(components.loaded)  # one applied box must not make the process unready
         vitals = Vitals(
             started=True,
             shard="" if components.shard == WHOLE else str(components.shard),
             stopping=self._stopping,
-            informers=tuple(runner.vitals() for runner in runners),
+            informers=tuple(runner.vitals() for runner in runners if runner not in loaded),
             worker_pools=tuple(pool.vitals(name) for name, pool in worker_pools.items()),
         )
         now = self.clock.now().timestamp()
@@ -116,6 +135,8 @@ class MetricsTelemetry:
                 tuple((kind, counts.samples(now)) for kind, counts in self._parents.items()),
                 self._unready(now),
                 components.shard,
+                self._boxes.samples(now),
+                tuple(self._rollouts.counts.items()),
             )
         )
 

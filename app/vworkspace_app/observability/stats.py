@@ -1,7 +1,7 @@
 """Statistics of the process as one value, taken on the event loop each second, and the metrics read from it."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import TypeAlias
 
@@ -55,6 +55,9 @@ class ProcessStats:
     """The number of objects with each condition, and the oldest of them, by kind."""
     unready: tuple[Unready, ...] = ()
     shard: Shard = WHOLE
+    boxes: tuple[ConditionSample, ...] = ()
+    rollouts: tuple[tuple[str, Mapping[str, int]], ...] = ()
+    """The numbers of objects of each applied box, by the state of its rollout."""
 
 
 class LatestStats:
@@ -94,6 +97,8 @@ def stats_metrics(stats: ProcessStats, now: float) -> Iterator[MetricSamples]:
     yield from _conditions(c.OPERATION_STATES, c.OPERATIONS_OLDEST, [((), stats.operations)])
     kinds = [((kind.group, kind.kind), samples) for kind, samples in stats.parents]
     yield from _conditions(c.PARENTS, c.PARENTS_OLDEST, kinds)
+    yield from _conditions(c.BOXES, c.BOXES_OLDEST, [((), stats.boxes)])
+    yield c.BOX_OBJECTS, [((box, state), float(n)) for box, counts in stats.rollouts for state, n in counts.items()]
     yield c.UNREADY, [(_named(one), one.seconds) for one in stats.unready]
     yield from _agent(stats.agent)
     yield from _drivers(list(zip(stats.vitals.worker_pools, stats.worker_pools, strict=True)))

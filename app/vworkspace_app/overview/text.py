@@ -10,6 +10,7 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.timestamps import parse_time
 from vworkspace_app.overview.reading import ObjectContext, event_time
 from vworkspace_app.overview.screen import Screen
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.overview.remedy import parts_of, short, without_commands
 from vworkspace_core.overview.replicas import AtWork, Workers, is_alive
 from vworkspace_core.overview.summary import SETTLED, OverviewState, Summary
@@ -28,8 +29,8 @@ _COLOURS: Final = {
 """Colours that can be read on light and on dark; the word says the same without them."""
 
 _HEAD: Final = ("NAMESPACE", "OBJECT", "STATE", "WANTED", "DEPLOYED", "SINCE", "REASON")
-_OF_INSTANCES: Final = ("WANTED", "DEPLOYED")
-"""Columns that are empty if no instance is shown."""
+_VERSIONS: Final = ("WANTED", "DEPLOYED")
+"""Columns that are empty if neither an instance nor an applied box is shown."""
 _LINK_IN_NOTE: Final = re.compile(r" Page: \S+\Z")
 _CONDITION_IN_NOTE: Final = re.compile(r"\A\w+ is (?:True|False|Unknown)(?:: |\Z)")
 
@@ -39,7 +40,7 @@ def list_table(summaries: Sequence[Summary], now: datetime, screen: Screen) -> I
 
     Below an unhealthy one are the reason, the next check and the remedy.
     """
-    shown = [name for name in _HEAD if name not in _OF_INSTANCES or any(summary.wanted for summary in summaries)]
+    shown = [name for name in _HEAD if name not in _VERSIONS or any(summary.wanted for summary in summaries)]
     rows = [_cells(each, now) for each in summaries]
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in shown}
     yield _row({name: name for name in shown}, widths)
@@ -182,6 +183,8 @@ def _label(branch: Branch, now: datetime, screen: Screen) -> Iterator[str]:
         yield from _below(f"deployed: {branch.runs}", screen)
     if summary.wanted != summary.deployed:
         yield from _below(_versions(summary), screen)
+    elif summary.wanted and summary.ref.kind != APPLICATION_INSTANCE:  # the release below an instance has its version
+        yield from _below(f"revision: {summary.wanted}", screen)
     if summary.message and not _is_well(summary):
         yield from _below(without_commands(summary.message, summary.remedies), screen)
 

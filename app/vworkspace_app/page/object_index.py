@@ -4,13 +4,14 @@ An operator whose page is not open pays for one comparison per change. Runs on t
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Final
 
 import anyio
 import anyio.lowlevel
 
-from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube.controller.informer.changes import CacheChange
 from purekube_run.controller.informer import InformerRunner
 from vworkspace_core.overview.object_list import ListRow, row_of
@@ -29,22 +30,38 @@ class ListIndex:
     def __init__(
         self, informers: Iterable[InformerRunner], is_watched: Callable[[], bool], idle: float = IDLE_SECONDS
     ) -> None:
-        self._informers = {runner.kind: runner for runner in informers}
+        self._informers: defaultdict[Kind, list[InformerRunner]] = defaultdict(list)
         self._is_watched = is_watched
         self._idle = idle
         self._rows: dict[ObjectRef, ListRow] | None = None
         self._stale: dict[ObjectRef, None] = {}
         self._turn = anyio.Lock()
         self._sleep: asyncio.TimerHandle | None = None
-        for runner in self._informers.values():
+        self.add(informers)
+
+    def add(self, informers: Iterable[InformerRunner]) -> None:
+        """List the objects of further informers. Several of one kind each have the objects of a namespace."""
+        for runner in informers:
+            self._informers[runner.kind].append(runner)
             runner.subscribe(self._changed)
+            if self._rows is not None:
+                self._stale |= dict.fromkeys(_refs(runner))
+
+    def remove(self, informers: Iterable[InformerRunner]) -> None:
+        """List the objects of these informers no longer."""
+        for runner in informers:
+            self._informers[runner.kind].remove(runner)
+            runner.unsubscribe(self._changed)
+            if self._rows is not None:
+                self._stale |= dict.fromkeys(_refs(runner))
 
     async def rows(self) -> tuple[ListRow, ...]:
         """Return all rows, from the present content of the caches."""
         async with self._turn:
             if self._rows is None:
                 self._rows = {}
-                self._stale = {ref: None for runner in self._informers.values() for ref in _refs(runner)}
+                every = (runner for informers in self._informers.values() for runner in informers)
+                self._stale = {ref: None for runner in every for ref in _refs(runner)}
             rows = self._rows
             while self._stale:
                 for _ in range(min(_TOGETHER, len(self._stale))):
@@ -54,7 +71,8 @@ class ListIndex:
             return tuple(rows.values())
 
     def _take(self, rows: dict[ObjectRef, ListRow], ref: ObjectRef) -> None:
-        manifest = self._informers[ref.kind].store.get(ref.namespace, ref.name)
+        found = (runner.store.get(ref.namespace, ref.name) for runner in self._informers[ref.kind])
+        manifest = next((each for each in found if each is not None), None)
         if manifest is None:
             rows.pop(ref, None)
         else:

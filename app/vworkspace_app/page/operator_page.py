@@ -18,6 +18,7 @@ from purekube.controller.informer.changes import CacheChange
 from purekube.controller.informer.messages import InformerPhase
 from purekube.controller.shard import WHOLE
 from purekube.ports import Clock
+from purekube_run.composites.controller import CompositeReconciler
 from purekube_run.controller.informer_stats import InformerStats
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_app.manager.telemetry import Components
@@ -101,12 +102,24 @@ class OperatorPage:
 
     def attach(self, components: Components, clock: Clock) -> None:
         """Observe these components from now on. Call it once on their event loop, before anything runs."""
-        index = ListIndex(list_informers(components), is_watched=lambda: bool(self._heard))
+        followed = {informer for each in components.composites for informer in (*each.informers, *each.externals)}
+        listed = (runner for runner in list_informers(components) if runner not in followed)
+        index = ListIndex(listed, is_watched=lambda: bool(self._heard))
+        components.follow_composites(partial(self._follow, index))
         pods = None if components.api is None else PodReader(components.api, clock.monotonic)
         self._attached = _Attached(components, clock, OtherLoop(), index, pods)
         for runner in (*components.informers, *components.further):
-            if runner.kind != CUSTOM_RESOURCE_DEFINITION:
+            if runner.kind != CUSTOM_RESOURCE_DEFINITION and runner not in followed:
                 runner.subscribe(self._tell)
+
+    def _follow(self, index: ListIndex, composite: CompositeReconciler, is_loaded: bool) -> None:
+        """Show the objects of a composite while it runs."""
+        if not is_loaded:
+            index.remove(composite.parents)
+            return
+        index.add(composite.parents)
+        for runner in (*composite.informers, *composite.externals):
+            runner.subscribe(self._tell)
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:
         """Call `heard` when a cache changes, until the returned function is called."""
@@ -222,7 +235,7 @@ async def _cached(components: Components, resource: str, namespace: str | None, 
     for reconciler in components.composites:
         if reconciler.composite.kind.crd_name == resource:
             return of_composite(reconciler, namespace, name)
-    for passes in components.controllers:
+    for passes in components.extensions.python:
         if passes.watches.own.kind.crd_name == resource:
             return await of_controller(passes, namespace, name)
     for runner in list_informers(components):

@@ -151,10 +151,10 @@ def list_informers(components: Components) -> Iterator[InformerRunner]:
     """Return the informers of the kinds in the list: our own, applied boxes, and those whose status is written here."""
     found = [components.informers.find(kind) for kind in OWN_KINDS]
     found += [runner for runner in components.further if runner.kind == OPERATOR_BOX]
-    found += [composite.informers.find(composite.composite.kind) for composite in components.composites]
+    found += [runner for composite in components.composites for runner in composite.parents]
     found += [
         controller.watches.own
-        for controller in components.controllers
+        for controller in components.extensions.python
         if Feature.CONDITIONS in features_of(controller.controller)
     ]
     return (runner for runner in found if runner is not None)

@@ -1,12 +1,13 @@
 """The status of an applied box: its four conditions, its counts, and when they are written (PH-10)."""
 
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from typing import Any, Final, assert_never
 
 import attrs
 
 from purekube.apimachinery.conditions import DesiredCondition
-from purekube.apimachinery.definitions import OPERATOR_BOX
+from purekube.apimachinery.definitions import OPERATOR_BOX, PIN
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.timestamps import format_time, time_or_none
@@ -21,7 +22,6 @@ from purekube.boxes.applied import (
     decide_applied,
 )
 from purekube.boxes.judgement import Foresight
-from purekube.boxes.revisions import PIN
 from purekube.boxes.rollout import Health, Member, RolloutPhase
 from purekube.boxes.rollout_policy import DeletionPolicy
 from purekube.controller.decision import Decision, Requeue
@@ -34,7 +34,26 @@ _COUNT_SECONDS: Final = 5.0
 """The seconds after which counts that changed are written again."""
 _MOST_NAMED: Final = 3
 _MOST_PROBLEMS: Final = 50
-_STARTING: Final = "Starting"
+
+
+class BoxReason(StrEnum):
+    """The reasons of an applied box's conditions, next to those of a roll-out."""
+
+    VALID = "Valid"
+    INVALID = "Invalid"
+    NOT_ACCEPTED = "NotAccepted"
+    GRANTED = "Granted"
+    FORBIDDEN = "Forbidden"
+    NOT_PERMITTED = "NotPermitted"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    FORMER_REVISIONS = "FormerRevisions"
+    REFUSED = "Refused"
+    DELETING = "Deleting"
+    NOT_SERVED = "NotServed"
+    UNDONE = "Undone"
+
+
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 
 
@@ -71,7 +90,7 @@ def _stopped(before: Mapping[str, Condition], blocked: ReconcileError) -> Iterat
 
 def _is_starting(before: Mapping[str, Condition]) -> bool:
     """Report whether Serving says nothing yet that a repeated error would replace."""
-    return SERVING in before and before[SERVING].reason in (_STARTING, RETRYING)
+    return SERVING in before and before[SERVING].reason in (BoxReason.STARTING, RETRYING)
 
 
 WORDS: Final = ReconcileErrorWords(
@@ -86,7 +105,12 @@ WORDS: Final = ReconcileErrorWords(
 
 
 def _is_bad(condition: Condition) -> bool:
-    return condition.status is _FALSE and condition.reason not in (_STARTING, "Progressing", "Judging", "NotAccepted")
+    return condition.status is _FALSE and condition.reason not in (
+        BoxReason.STARTING,
+        RolloutPhase.PROGRESSING,
+        RolloutPhase.JUDGING,
+        BoxReason.NOT_ACCEPTED,
+    )
 
 
 def _live(state: BoxState) -> LiveStatus:
@@ -143,32 +167,38 @@ def _conditions(state: BoxState) -> Iterator[DesiredCondition]:
 def _accepted(state: BoxState) -> DesiredCondition:
     problems = state.observed.problems
     if not problems:
-        return DesiredCondition(ACCEPTED, _TRUE, "Valid")
+        return DesiredCondition(ACCEPTED, _TRUE, BoxReason.VALID)
     more = f" (and {len(problems) - 1} more in status.problems)" if len(problems) > 1 else ""
-    return DesiredCondition(ACCEPTED, _FALSE, "Invalid", f"{problems[0]}{more}")
+    return DesiredCondition(ACCEPTED, _FALSE, BoxReason.INVALID, f"{problems[0]}{more}")
 
 
 def _permitted(state: BoxState) -> DesiredCondition:
     if state.observed.problems:
-        return DesiredCondition(PERMITTED, _UNKNOWN, "NotAccepted")
+        return DesiredCondition(PERMITTED, _UNKNOWN, BoxReason.NOT_ACCEPTED)
     if state.observed.lacking:
-        return DesiredCondition(PERMITTED, _FALSE, "Forbidden", state.observed.lacking)
-    return DesiredCondition(PERMITTED, _TRUE, "Granted")
+        return DesiredCondition(PERMITTED, _FALSE, BoxReason.FORBIDDEN, state.observed.lacking)
+    return DesiredCondition(PERMITTED, _TRUE, BoxReason.GRANTED)
 
 
 def _serving(state: BoxState) -> DesiredCondition:
     observed = state.observed
     if failure := next(iter(observed.failures), None):
-        return DesiredCondition(SERVING, _FALSE, "Refused", f"{failure.verb} {failure.ref}: {failure.error.message}")
+        return DesiredCondition(
+            SERVING, _FALSE, BoxReason.REFUSED, f"{failure.verb} {failure.ref}: {failure.error.message}"
+        )
     if state.phase is BoxPhase.GOING:
         return _going(state)
     if state.target in observed.serving:
-        return DesiredCondition(SERVING, _TRUE, "Running")
+        return DesiredCondition(SERVING, _TRUE, BoxReason.RUNNING)
     if observed.serving:
-        return DesiredCondition(SERVING, _TRUE, "FormerRevisions", "earlier revisions; the present one is not served")
+        return DesiredCondition(
+            SERVING, _TRUE, BoxReason.FORMER_REVISIONS, "earlier revisions; the present one is not served"
+        )
     if observed.problems or observed.lacking:
-        return DesiredCondition(SERVING, _FALSE, "NotAccepted" if observed.problems else "NotPermitted")
-    return DesiredCondition(SERVING, _FALSE, _STARTING, observed.unserved)
+        return DesiredCondition(
+            SERVING, _FALSE, BoxReason.NOT_ACCEPTED if observed.problems else BoxReason.NOT_PERMITTED
+        )
+    return DesiredCondition(SERVING, _FALSE, BoxReason.STARTING, observed.unserved)
 
 
 def _going(state: BoxState) -> DesiredCondition:
@@ -185,7 +215,7 @@ def _going(state: BoxState) -> DesiredCondition:
             message = f"{_objects(count)} are being released"
         case policy:
             assert_never(policy)
-    return DesiredCondition(SERVING, _TRUE if state.observed.serving else _FALSE, "Deleting", message)
+    return DesiredCondition(SERVING, _TRUE if state.observed.serving else _FALSE, BoxReason.DELETING, message)
 
 
 def _objects(count: int) -> str:
@@ -194,7 +224,7 @@ def _objects(count: int) -> str:
 
 def _rolled_out(state: BoxState) -> DesiredCondition:
     if state.phase is not BoxPhase.SERVED:
-        return DesiredCondition(ROLLED_OUT, _UNKNOWN, "NotServed")
+        return DesiredCondition(ROLLED_OUT, _UNKNOWN, BoxReason.NOT_SERVED)
     step, counts = state.step, state.step.counts
     undone = state.present.given_up if state.present is not None else ""
     if undone and not step.moves:
@@ -202,7 +232,7 @@ def _rolled_out(state: BoxState) -> DesiredCondition:
             f"{state.applied.revision} was undone, since an object failed: {undone}. Objects are at {state.target}. "
             f"Change the box, or try again: {_rollout('resume', state)}"
         )
-        return DesiredCondition(ROLLED_OUT, _FALSE, "Undone", message)
+        return DesiredCondition(ROLLED_OUT, _FALSE, BoxReason.UNDONE, message)
     moved = f"{counts.moved} of {_objects(counts.total)} at {state.target}, {counts.ready} of them Ready"
     match step.phase:
         case RolloutPhase.COMPLETE:

@@ -6,12 +6,13 @@ from typing import Any
 
 import attrs
 
+from purekube.apimachinery.definitions import PIN
 from purekube.apimachinery.durations import seconds_of
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
 from purekube.apimachinery.meta import Condition, ConditionStatus, ObjectMeta
 from purekube.apimachinery.structuring import read_meta, read_own_conditions
 from purekube.apimachinery.timestamps import time_or_none
-from purekube.boxes.revisions import CONDITION, PIN, Assignments, BroughtTo
+from purekube.boxes.revisions import CONDITION, Assignments, BroughtTo
 from purekube.boxes.rollout import Health, Member
 from purekube.boxes.rollout_policy import BoxRollout
 from purekube.composites.decisions import NOT_SELECTED

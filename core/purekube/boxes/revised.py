@@ -12,11 +12,12 @@ from typing import Final, TypeVar
 import attrs
 
 from purekube.apimachinery.conditions import DesiredCondition
+from purekube.apimachinery.definitions import BROUGHT_TO
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.boxes.box import Box
 from purekube.boxes.decide import BoxContext, composite_of, decide, explanation_of
-from purekube.boxes.revisions import BROUGHT_TO, CONDITION, Assignments, record_of
+from purekube.boxes.revisions import CONDITION, Assignments, record_of
 from purekube.composites.composite import Composite, Explanation, External, SecretUse
 from purekube.composites.decisions import present_fields, unchanged
 from purekube.composites.parent import Parent

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery.definitions import BOX_DOMAIN, BOX_NAME, OPERATOR_BOX
+from purekube.apimachinery.definitions import BOX_DOMAIN, BOX_NAME, BROUGHT_TO, OPERATOR_BOX, PIN
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, metadata
 from purekube.apimachinery.meta import ObjectMeta
 from purekube.apimachinery.timestamps import format_time, time_or_none
@@ -18,10 +18,6 @@ from purekube.controller.decision import MergePatch
 
 CONTROLLER_REVISION: Final = Kind("apps", "v1", "ControllerRevision", "controllerrevisions")
 
-PIN: Final = f"{BOX_DOMAIN}/revision"
-"""The annotation by which the user pins a parent to a revision."""
-BROUGHT_TO: Final = f"{BOX_DOMAIN}/brought-to"
-"""Annotation of a parent: the revision that it was last brought to, and since when."""
 PROVEN: Final = f"{BOX_DOMAIN}/proven"
 """Annotation of a ControllerRevision at which a parent has once been Ready."""
 GIVEN_UP: Final = f"{BOX_DOMAIN}/given-up"

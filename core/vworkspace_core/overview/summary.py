@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from purekube.apimachinery.definitions import OPERATOR_BOX, text_at
+from purekube.apimachinery.definitions import BROUGHT_TO, OPERATOR_BOX, PIN, text_at
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.timestamps import time_or_none
 from purekube.readiness import State, readiness
@@ -75,7 +75,8 @@ class Summary:
     """The summary of one object. `since` is None if unknown.
 
     `remedies` are commands that would succeed now, of which one helps. `advice` says who else can help. `wanted` is the
-    spec's chart version and `deployed` the one that Helm runs; both are empty for kinds other than instances.
+    spec's chart version and `deployed` the one that Helm runs; of applied boxes and their objects they are revisions of
+    the box. Both are empty for other kinds.
     """
 
     ref: ObjectRef
@@ -228,10 +229,26 @@ def summary_of(kind: Kind, manifest: Manifest) -> Summary:
 def _with_cells(summary: Summary, manifest: Manifest) -> Summary:
     """Fill in the values that the columns of the kind show."""
     desired, deployed, suspended = (cell(summary.ref.kind, each, manifest) for each in (WANTED, DEPLOYED, SUSPENDED))
+    if not desired:
+        desired, deployed = _revisions(summary.ref.kind, manifest)
     override = text_at(manifest, ".status.releaseOverride.version") and text_at(
         manifest, ".status.releaseOverride.operation"
     )
     return attrs.evolve(summary, wanted=desired, deployed=deployed, is_suspended=suspended == "True", override=override)
+
+
+def _revisions(kind: Kind, manifest: Manifest) -> tuple[str, str]:
+    """Return the revision that an applied box or an object of one shall have, and the one that it has; "" if none.
+
+    Of a box whose objects have not all moved yet, the latter says how many have.
+    """
+    if kind != OPERATOR_BOX:
+        annotations = get_path(manifest, "metadata", "annotations") or {}
+        present = str(annotations.get(BROUGHT_TO) or "").partition(" ")[0]
+        return str(annotations.get(PIN) or present) if present else "", present
+    revision = str(get_path(manifest, "status", "revision") or "")
+    moved, total = (get_path(manifest, "status", "rollout", each) for each in ("moved", "total"))
+    return revision, revision if moved == total else f"{moved} of {total}"
 
 
 def _waits(kind: Kind, manifest: Manifest) -> bool:

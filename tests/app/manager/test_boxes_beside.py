@@ -22,7 +22,7 @@ from purekube.boxes.revisions import CONTROLLER_REVISION
 from purekube.controller.shard import WHOLE, Shard
 from purekube_run.simulation.cluster import condition_of
 from tests.app.manager.test_standby import CLUSTER, instance
-from tests.support.box_site import example
+from tests.support.box_site import applied_example, example
 from tests.support.virtual_time import run
 from vworkspace_app.commands.run import OPERATORS
 from vworkspace_app.install.everything import installation
@@ -136,9 +136,7 @@ def applied(box: Box) -> dict[str, Any]:
 
 def box_spec(box: Box) -> dict[str, Any]:
     """The spec of the example's file, with its CRD in it."""
-    from tests.e2e.test_box_forms import document
-
-    spec: dict[str, Any] = document(box.name)["spec"]
+    spec: dict[str, Any] = applied_example(box.name)["spec"]
     return spec
 
 
@@ -166,12 +164,24 @@ def test_the_operator_runs_applied_boxes_with_the_roles_that_are_printed_for_it_
 
         await grant(installation(InstallOptions(applied_boxes=True)))
         settings = OperatorSettings(Settings(cluster_id=CLUSTER), applied_boxes=True, shard=shard)
-        manager = Manager(api, clock, settings, random=lambda: 0.5, writers=OPERATORS)
+        latest = LatestStats(ProcessStats(clock.monotonic()))
+        telemetry = MetricsTelemetry(clock, latest, Metrics(latest, clock.monotonic))
+        manager = Manager(api, clock, settings, random=lambda: 0.5, writers=OPERATORS, telemetry=telemetry)
+
+        def scraped(metric: str, *labels: str) -> float:
+            """Return the sum of the samples of a metric that have these labels."""
+            telemetry.refresh()
+            lines = telemetry.metrics.exposition("")[0].decode().splitlines()
+            found = (line for line in lines if line.startswith((f"{metric}{{", f"{metric} ")))
+            return sum(float(line.rsplit(" ", 1)[1]) for line in found if all(label in line for label in labels))
+
         async with anyio.create_task_group() as group:
             group.start_soon(manager.run)
             await manager.wait_ready()
             await admin.create(applied(webapp), kind=OPERATOR_BOX, field_manager="kubectl")
             await anyio.sleep(10)
+            assert scraped("vworkspace_operator_boxes", 'condition="Permitted"', 'reason="Forbidden"') == 1
+            assert 5 < scraped("vworkspace_operator_boxes_oldest_seconds", 'condition="Permitted"') < 15
             lacking = (await condition("Permitted"))["message"]
             assert f"box rbac webapp.yaml --service-account {NAME} --no-leader-elect" in lacking
             await grant(box_rbac(webapp, RoleOptions(account=NAME, elects=False)))
@@ -184,10 +194,29 @@ def test_the_operator_runs_applied_boxes_with_the_roles_that_are_printed_for_it_
                 assert await admin.get(ObjectRef(DEPLOYMENT, namespace, "web"))
             assert len((await admin.list(CONTROLLER_REVISION, namespace=SYSTEM)).items) == 1
             assert {"operatorbox", "box-webapp", "applicationinstance"} <= set(manager.worker_pools)
+            assert scraped("vworkspace_operator_boxes", 'condition="Serving"', 'status="True"') == 1
+            assert scraped("vworkspace_operator_box_objects", 'box="webapp"', 'state="moved"') == 2
+            assert scraped("vworkspace_operator_parents", 'kind="WebApp"', 'condition="Ready"') == 2
+            assert scraped("vworkspace_operator_writes_total", 'controller="box-webapp"') > 4
+            assert scraped("vworkspace_operator_informer_objects", 'kind="WebApp"') == 2
+            probed = {informer.name for informer in latest.current.vitals.informers}
+            assert OPERATOR_BOX.kind in probed
+            assert webapp.kind.kind not in probed, "one box must not make the process unready"
             listed = {runner.kind: runner for runner in list_informers(manager.components)}
             raw = listed[OPERATOR_BOX].store.get(None, webapp.name)
             assert raw is not None
             assert row_of(OPERATOR_BOX, raw).state is OverviewState.PROGRESSING, "nothing runs the pods of its objects"
+            assert len(listed[webapp.kind].store.names()) == 2
+
+            for namespace in ("n", "m"):
+                await admin.delete(ObjectRef(webapp.kind, namespace, "web"))
+            await admin.delete(box)
+            await anyio.sleep(600)
+            assert not (await admin.list(OPERATOR_BOX)).items
+            assert scraped("vworkspace_operator_parents", 'kind="WebApp"') == 0
+            assert scraped("vworkspace_operator_box_objects") == 0
+            assert scraped("vworkspace_operator_boxes") == 0
+            assert webapp.kind not in {runner.kind for runner in list_informers(manager.components)}
             group.cancel_scope.cancel()
 
     run(main)

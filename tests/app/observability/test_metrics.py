@@ -119,6 +119,8 @@ def lived() -> Metrics:
                     (ConditionSample(("Blocked", "True", "AwaitingApproval"), 1, 3.0),),
                     ((CONFIG_MAP, (ConditionSample(("Ready", "False", "WaitingForGate"), 2, 5.0),)),),
                     (Unready(ObjectRef(APPLICATION_INSTANCE, "org-a", "shop"), "ChartUnreachable", 12.0),),
+                    boxes=(ConditionSample(("RolledOut", "False", "Stopped"), 1, 60.0),),
+                    rollouts=(("shops", {"moved": 3, "failed": 1}),),
                 )
             )
             group.cancel_scope.cancel()

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from purekube.apimachinery.definitions import OPERATOR_BOX
+from purekube.apimachinery.definitions import BROUGHT_TO, OPERATOR_BOX
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import CONFIG_MAP, SECRET
 from purekube.boxes.applied import AppliedBox
 from purekube.boxes.applied_definition import applied_box_definition
-from purekube.boxes.revisions import BROUGHT_TO, CONDITION
+from purekube.boxes.revisions import CONDITION
 from purekube_run.simulation.cluster import condition_of
 from purekube_run.simulation.connection import ObservedWrite
 from purekube_run.simulation.extension_replica import Extending, ExtensionReplica

@@ -3,8 +3,9 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from purekube.apimachinery.definitions import BROUGHT_TO
 from purekube.boxes.revised import RevisedBox
-from purekube.boxes.revisions import BROUGHT_TO, Assignments
+from purekube.boxes.revisions import Assignments
 from purekube.controller.decision import Decision, Snapshot
 from tests.support.boxes import box_of, config
 

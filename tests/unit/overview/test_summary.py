@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from purekube.apimachinery.definitions import OPERATOR_BOX
+from purekube.apimachinery.definitions import BROUGHT_TO, OPERATOR_BOX, PIN
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import HELM_RELEASE
+from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE
 from purekube.boxes.applied import ACCEPTED, PERMITTED, SERVING
 from purekube.boxes.rollout import RolloutPhase
 from purekube.graph import GraphReason
@@ -258,6 +258,39 @@ def test_a_box_stands_as_its_roll_out_does_PH_10(phase: RolloutPhase) -> None:
     accepted = [condition(type_, "True", "Valid") for type_ in (ACCEPTED, PERMITTED, SERVING)]
     found = summary_of(OPERATOR_BOX, with_conditions(OPERATOR_BOX, *accepted, rolled_out))
     assert (found.state, found.reason) == (_OF_PHASES[phase], phase.value)
+
+
+@pytest.mark.parametrize(
+    ("rollout", "versions"),
+    [
+        ({"moved": 5, "total": 5}, ("web-2", "web-2")),
+        ({"moved": 0, "total": 0}, ("web-2", "web-2")),
+        ({"moved": 2, "total": 5}, ("web-2", "2 of 5")),
+    ],
+)
+def test_a_box_shows_its_revision_and_how_many_objects_have_it_PH_10(
+    rollout: dict[str, int], versions: tuple[str, str]
+) -> None:
+    box = {**OPERATOR_BOX.manifest("web"), "status": {"revision": "web-2", "rollout": rollout}}
+    found = summary_of(OPERATOR_BOX, box)
+    assert (found.wanted, found.deployed) == versions
+
+
+@pytest.mark.parametrize(
+    ("annotations", "versions"),
+    [
+        ({}, ("", "")),
+        ({PIN: "web-1"}, ("", "")),
+        ({BROUGHT_TO: "web-2 2026-01-01T00:00:00Z"}, ("web-2", "web-2")),
+        ({BROUGHT_TO: "web-2 2026-01-01T00:00:00Z", PIN: "web-1"}, ("web-1", "web-2")),
+        (None, ("", "")),
+    ],
+)
+def test_an_object_of_an_applied_box_shows_its_revision_PH_10(annotations: Any, versions: tuple[str, str]) -> None:
+    manifest = CONFIG_MAP.manifest("a", "n")
+    manifest["metadata"]["annotations"] = annotations
+    found = summary_of(CONFIG_MAP, manifest)
+    assert (found.wanted, found.deployed) == versions
 
 
 @pytest.mark.parametrize(
