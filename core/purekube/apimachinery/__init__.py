@@ -1,1 +1,1 @@
-"""The ground: manifests, object metadata, conditions, errors, times. It imports nothing above it."""
+"""The base layer: manifests, object metadata, conditions, errors and times. It imports no other package of purekube."""

@@ -1,4 +1,4 @@
-"""AdmissionReview v1, read and answered (RUN-6). JSON in, JSON out, without HTTP."""
+"""Functions that read an AdmissionReview v1 and build its answer (RUN-6), on decoded JSON and without HTTP."""
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -26,15 +26,15 @@ class AdmissionOperation(StrEnum):
 
 
 class MalformedReview(ValueError):
-    """The error that a body is not an AdmissionReview v1 request. The message says why."""
+    """The error for a body that is not an AdmissionReview v1 with a valid request. The message says why."""
 
 
 @attrs.frozen
 class AdmissionRequest:
     """One write that the API server submits for admission.
 
-    `object` is None for a DELETE, `old_object` for a CREATE. `name` is empty if the server has still to generate one,
-    `subresource` for the object itself.
+    `object` is None for a DELETE, `old_object` for a CREATE. `name` is empty if the server has yet to generate it.
+    `subresource` is empty for a write to the object itself.
     """
 
     uid: str
@@ -48,7 +48,7 @@ class AdmissionRequest:
 
 
 def read_review(body: Any) -> AdmissionRequest:
-    """Return the request of a review. Raises MalformedReview if `body` is no AdmissionReview v1 with a request."""
+    """Return the request of the AdmissionReview in `body`. Raises MalformedReview if it is not a valid v1 request."""
     if not isinstance(body, Mapping):
         raise MalformedReview("the body is no JSON object")
     if (body.get("apiVersion"), body.get("kind")) != (_API_VERSION, _KIND):
@@ -95,12 +95,12 @@ def _manifest(request: Mapping[str, Any], name: str) -> Manifest | None:
 
 
 def allowed(request: AdmissionRequest) -> dict[str, Any]:
-    """Return the answer that admits the write unchanged."""
+    """Return the AdmissionReview that admits the write of `request` unchanged."""
     return _answer({"uid": request.uid, "allowed": True})
 
 
 def patched(request: AdmissionRequest, patch: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the answer that admits the write with a JSON patch (RFC 6902). An empty patch changes nothing."""
+    """Return the AdmissionReview that admits the write with a JSON patch (RFC 6902). An empty one changes nothing."""
     if not patch:
         return allowed(request)
     encoded = b64encode(canonical_json(list(patch))).decode()
@@ -108,10 +108,11 @@ def patched(request: AdmissionRequest, patch: Sequence[Mapping[str, Any]]) -> di
 
 
 def refused(request: AdmissionRequest, problems: Sequence[Problem]) -> dict[str, Any]:
-    """Return the answer that refuses the write and names every problem, as 422 Invalid.
+    """Return the AdmissionReview that refuses the write with status 422 Invalid and names its problems.
 
-    The API server itself refuses a schema violation in this form. The message is redacted (RES-7) and cut. The causes
-    are for programs, and there may be fewer causes than problems.
+    The API server itself refuses a schema violation in this form. The message is for people and the causes are for
+    programs. Both are redacted (RES-7) and name the first `MOST_PROBLEMS` problems at most; the message is cut if it is
+    long.
     """
     listed = [Problem(shown(problem.path), shown(problem.message)) for problem in problems[:MOST_PROBLEMS]]
     causes = [{"reason": "FieldValueInvalid", "message": problem.message, "field": problem.path} for problem in listed]

@@ -1,7 +1,8 @@
 """Changes of conditions, as Kubernetes Events and the control plane both report them (RES-4, REC-1).
 
 A transition is a change of status or reason. `merge_conditions` is the only place that sets times. No two transitions
-of a condition have the same time, whatever the clock does, since it distinguishes events (PULL-6).
+of a condition have the same time, whatever the clock does, since the time distinguishes the events about that condition
+(PULL-6).
 """
 
 from collections.abc import Container, Iterable, Sequence
@@ -29,7 +30,7 @@ class DesiredCondition:
 
 @attrs.frozen
 class Transition:
-    """A change of one condition's status or reason. `previous` is the condition before, None for a new condition."""
+    """A change of one condition's status or reason. `previous` is the condition before it; None for a new condition."""
 
     previous: Condition | None
     condition: Condition
@@ -40,10 +41,10 @@ def merge_conditions(
 ) -> tuple[Condition, ...]:
     """Return the desired conditions with timestamps.
 
-    `lastTransitionTime` is kept where the condition's status is unchanged, and becomes `now` where it changed.
+    `lastTransitionTime` is kept where the condition's status equals that in `previous`, and becomes `now` elsewhere.
 
-    The result has the order of `desired`. An item that is already a Condition is returned unchanged. Previous
-    conditions of other types are left out.
+    The result has the order of `desired`. An item that is already a Condition is returned unchanged. Conditions of
+    types that only `previous` has are left out.
     """
     before = {condition.type: condition for condition in previous}
     return tuple(
@@ -67,7 +68,7 @@ def _timed(old: Condition | None, want: DesiredCondition, generation: int, now: 
 
 
 def _reason_time(old: Condition | None, want: DesiredCondition, now: str) -> str | None:
-    """Return when the reason began, if `lastTransitionTime` does not show it."""
+    """Return when the status and reason of `want` began; None if `lastTransitionTime` shows it."""
     if old is None:
         return None
     if (old.status, old.reason) == (want.status, want.reason):
@@ -118,7 +119,7 @@ def _facts(conditions: Sequence[Condition], silent: Container[str]) -> dict[str,
 
 
 def transitions(before: Sequence[Condition], after: Sequence[Condition]) -> tuple[Transition, ...]:
-    """Return the changes from `before` to `after`, in the order of `after`. A removed condition is no transition."""
+    """Return the changes from `before` to `after`, in the order of `after`. A removed condition is not a transition."""
     old = {condition.type: condition for condition in before}
     return tuple(
         Transition(previous, condition)

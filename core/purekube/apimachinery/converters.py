@@ -26,11 +26,11 @@ Hook = Callable[[Any, Any], Any]
 T = TypeVar("T")
 
 _OPEN: Final = frozenset({ObjectMeta, OwnerReference})
-"""Classes that read only a part of what Kubernetes defines, so that `STRICT` permits further fields."""
+"""Classes that have only some of the fields that Kubernetes defines, so that `STRICT` permits further fields."""
 
 
 def type_name(value: Any) -> str:
-    """Return the JSON type of `value` with its article, for messages."""
+    """Return the JSON type of `value` for messages, such as `a string` or `null`."""
     match value:
         case None:
             return "null"
@@ -270,14 +270,14 @@ def _converter(*, detailed: bool, strict: bool = False) -> Converter:
 
 
 def _means_absent(field: "attrs.Attribute[Any]") -> bool:
-    """Report whether the default equals absence, so that the field can be left out: everything empty, but not False."""
+    """Report whether JSON omits a field that has its default: if the default is empty or 0, but not if it is False."""
     return isinstance(field.default, attrs.Factory) or (  # type: ignore[arg-type]
         field.default is not attrs.NOTHING and field.default is not False and not field.default
     )
 
 
 def _is_empty(field: "attrs.Attribute[Any]") -> bool:
-    """Do the same as `_means_absent`, except that a number 0 is written: a count of 0 is shown."""
+    """Report the same as `_means_absent`, except that a default of 0 is written, so that a count of 0 is shown."""
     return _means_absent(field) and field.default != 0
 
 
@@ -324,8 +324,8 @@ def strict_converter() -> Converter:
 def reporting_converter() -> Converter:
     """Return a new converter for the specs and statuses of users' classes.
 
-    It reads as `FAST` does, which stops at the first error. It writes a number that is 0 by default, which `FAST`
-    leaves out: a count of 0 is shown.
+    It reads as `FAST` does, which stops at the first error. Unlike `FAST`, it writes a number that is 0 by default, so
+    that a count of 0 is shown.
     """
     return _with_unstructuring(_converter(detailed=False), _is_empty)
 

@@ -10,16 +10,16 @@ from purekube.apimachinery.manifest import Kind, Manifest, get_path
 
 BOX_DOMAIN: Final = "box.vworkspace.io"
 BOX_NAME: Final = f"{BOX_DOMAIN}/name"
-"""Label of a CRD and of every child: the box that it belongs to."""
+"""The label that names, on a CRD and on every child object, the box to which it belongs."""
 OPERATOR_BOX: Final = Kind(BOX_DOMAIN, "v1alpha1", "OperatorBox", "operatorboxes", namespaced=False)
-"""The kind of a box, in a file or as an object of the cluster."""
+"""The kind of the document that declares a box, whether in a file or as an object in the cluster."""
 PIN: Final = f"{BOX_DOMAIN}/revision"
 """The annotation by which the user pins a parent to a revision of its box."""
 BROUGHT_TO: Final = f"{BOX_DOMAIN}/brought-to"
 """The annotation of a parent with the revision that it was last brought to, and since when."""
 CONTROLLER_DOMAIN: Final = "controller.vworkspace.io"
 CONTROLLER_NAME: Final = f"{CONTROLLER_DOMAIN}/name"
-"""Label of a CRD and of every child: the controller that it belongs to."""
+"""The label that names, on a CRD and on every child object, the controller to which it belongs."""
 
 
 @attrs.frozen
@@ -32,7 +32,7 @@ class Column:
     priority: int = 0
 
     def manifest(self) -> dict[str, Any]:
-        """Return the column as a CRD has it."""
+        """Return the column as an item of a CRD's `additionalPrinterColumns`."""
         column = {"name": self.name, "type": self.type, "jsonPath": self.json_path}
         return {**column, "priority": self.priority} if self.priority else column
 
@@ -56,7 +56,7 @@ def text_at(manifest: Manifest, json_path: str) -> str:
 
 
 def condition_path(condition_type: str, field: str) -> str:
-    """Return the JSON path of a field of one condition."""
+    """Return the JSON path of `field` in the status condition of type `condition_type`."""
     return f'.status.conditions[?(@.type=="{condition_type}")].{field}'
 
 
@@ -65,8 +65,10 @@ AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
 
 @attrs.frozen
 class Definition:
-    """The content of a CustomResourceDefinition with one served version. `rules` holds the `x-kubernetes-validations`
-    of whole objects, if any.
+    """The content of a CustomResourceDefinition with one version.
+
+    `spec` and `status` are OpenAPI schemas. `rules` is merged into the root schema: it holds the
+    `x-kubernetes-validations` of the whole object, if any.
     """
 
     kind: Kind
@@ -104,7 +106,7 @@ class Definition:
         return {**names, **{name: given for name, given in lists.items() if given}}
 
     def version(self) -> dict[str, Any]:
-        """Return the entry in `spec.versions`, which is the stored version."""
+        """Return the only entry of `spec.versions`, which is served and stored."""
         return {
             "name": self.kind.version,
             "served": True,
@@ -115,7 +117,7 @@ class Definition:
         }
 
     def schema(self) -> dict[str, Any]:
-        """Return the schema of whole objects."""
+        """Return the OpenAPI schema of the whole object: metadata, spec and status."""
         return {
             "type": "object",
             "description": self.description,

@@ -20,7 +20,7 @@ _UNITS: Final = {
 _LONGEST: Final = 2**63 - 1
 _DAYS: Final = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
 LONGEST_SECONDS: Final = 100 * 365 * 86_400
-"""A hundred years; Go's own durations overflow at 292."""
+"""The longest duration to accept, a hundred years: Go's own durations overflow at 292 years."""
 
 
 def is_duration(text: str) -> bool:

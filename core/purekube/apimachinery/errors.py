@@ -28,7 +28,7 @@ _REFUSED: Final = re.compile(
     r'User "(?P<user>[^"]*)" cannot (?P<verb>[a-z:-]+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)" '
     r'(?:in the namespace "(?P<namespace>[^"]+)"|at the cluster scope)'
 )
-"""Every authorizer's refusal has these words: the API server composes the text, not the authorizer."""
+"""The pattern of a 403's message about a missing right, which the API server composes alike for all authorizers."""
 
 
 @attrs.frozen(order=True)
@@ -54,7 +54,7 @@ class Right:
 def refused_right(message: str) -> Right | None:
     """Return the missing right that the message of a 403 names.
 
-    Return None for any other 403, such as a quota's or a webhook's.
+    Return None for any other 403, such as one by a quota or by a webhook.
     """
     match = _REFUSED.search(message)
     if match is None:
@@ -89,7 +89,7 @@ class StatusCause:
 class OperatorError(Exception):
     """The base of every error of a request to another system. `message` is safe to show: it has no secret in it.
 
-    `request_id` is the other side's id of the request, if it gave one, for a search in its log.
+    `request_id` is the id that the other system gave to the request, for a search in that system's log; empty if none.
     """
 
     request_id: str = ""
@@ -114,11 +114,11 @@ class NotFound(OperatorError):
 
 
 class KindMissing(NotFound):
-    """HTTP 404 on a whole resource: the API server does not serve this kind (REC-12)."""
+    """HTTP 404 for a whole resource type: the API server does not serve this kind (REC-12)."""
 
 
 class AlreadyExists(OperatorError):
-    """HTTP 409, reason AlreadyExists: a create met an object of that name."""
+    """HTTP 409, reason AlreadyExists: a create found an object of that name."""
 
 
 class Conflict(OperatorError):
@@ -161,12 +161,12 @@ class Unauthorized(Forbidden):
 
 
 def first_refusal(errors: Iterable[OperatorError]) -> Forbidden | None:
-    """Return the first of several errors that shows a missing right; None if none does."""
+    """Return the first error that is a 403 and names a missing right (`Forbidden.right`); None if there is none."""
     return next((error for error in errors if isinstance(error, Forbidden) and error.right is not None), None)
 
 
 class Expired(OperatorError):
-    """HTTP or in-stream 410: the resourceVersion or continue token is too old."""
+    """HTTP 410, or a watch event with code 410: the resourceVersion or continue token is too old."""
 
 
 class JobClosed(OperatorError):
@@ -212,10 +212,7 @@ def leaves_of(error: BaseException) -> Iterator[BaseException]:
 
 
 def unwrap_group(error: BaseException) -> BaseException:
-    """Return the error without the exception groups around it.
-
-    If a group holds more than one error, that group is returned.
-    """
+    """Return the error without the exception groups around it. A group of more than one error is returned as it is."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error

@@ -31,7 +31,7 @@ class CelRule:
 
     @property
     def is_transition(self) -> bool:
-        """True if the rule compares with the previous object."""
+        """True if the rule compares the value with its previous one (`oldSelf`)."""
         return "oldSelf" in self.rule
 
     def refusal(self, value: Any) -> str:
@@ -44,8 +44,9 @@ class CelRule:
 def formed(form: Form | str, *, example: str = "", of: str = "") -> CelRule:
     """Return the rule that a text must have a form, such as that of a DNS name.
 
-    The message describes the form in words instead of showing the pattern. `form` is a form, or the pattern of one of
-    `FORMS`. `of` names the field if the rule is on the whole object; the API server then does not repeat the value.
+    The message describes the form in words instead of showing the pattern. `form` is a Form, or the pattern of one in
+    `FORMS`; `example` replaces the form's own example. `of` names the field if the rule is on the whole object; the API
+    server then does not repeat the value.
     """
     known = form if isinstance(form, Form) else FORMS[form]
     known = attrs.evolve(known, example=example) if example else known

@@ -1,6 +1,7 @@
-r"""The forms that texts of a manifest have: for machines as patterns, for people in words (RES-6).
+r"""The forms of text fields in manifests: as patterns for programs, and in words for people (RES-6).
 
-Patterns are of RE2, so that the CRDs can publish them too: no lookaround, `\d` for ASCII only, `$` for the very end.
+Patterns have RE2's syntax and meaning, so that CRDs can publish them too: they have no lookaround, `\d` matches only
+ASCII digits, and `$` matches only at the very end.
 """
 
 import re
@@ -43,7 +44,7 @@ class Form:
 
 
 LONGEST_MATCHED: Final = 65_536
-"""The longest text in characters that may match: for some patterns the engine takes half a gigabyte for a megabyte."""
+"""The number of characters beyond which no text matches: for some patterns a megabyte of text takes half a gigabyte."""
 
 
 def matches(pattern: str, text: str) -> bool:
@@ -53,7 +54,7 @@ def matches(pattern: str, text: str) -> bool:
 
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
-    r"""Compile `pattern` as RE2 means it.
+    r"""Compile `pattern` so that it matches as it does in RE2.
 
     Python's own `$` also matches before a last newline, and its `\d` matches the digits of any alphabet.
     """
@@ -61,7 +62,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def quoted(text: str) -> str:
-    """Quote a text of unknown origin for a message: shortened, and without secrets."""
+    """Return a text of unknown origin in quotes for a message, shortened and without secrets."""
     clean = str(redact(text[: 4 * _LONGEST_QUOTED]))
     return repr(clean if len(clean) <= _LONGEST_QUOTED else clean[: _LONGEST_QUOTED - 1] + "…")
 
@@ -82,7 +83,7 @@ EXACT_SEMVER: Final = (
     r"(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?$"
 )
 LABEL_VALUE: Final = r"^[a-zA-Z0-9]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?$"
-"""The form of a label value that is not empty."""
+"""The pattern of a label value that is not empty."""
 OBJECT_KEY: Final = r"^[-._a-zA-Z0-9]+$"
 WEB_URL: Final = r"^https?://\S+$"
 IDENTIFIER: Final = r"^[a-z][a-zA-Z0-9_]*$"

@@ -1,6 +1,6 @@
-"""Kubernetes objects as plain JSON-like mappings, and the few pure functions that all rooms need on them.
+"""Kubernetes objects as plain JSON-like mappings, and the few pure functions that all packages need on them.
 
-Manifests of other projects' kinds are never turned into classes: they are mappings as they came from the wire, read
+Manifests of other projects' kinds are never turned into classes: they stay mappings as the API server sent them, read
 with `get_path` and compared by content.
 """
 
@@ -21,7 +21,7 @@ Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list of Json, dict of str to Json."""
 
 Manifest: TypeAlias = Mapping[str, Any]
-"""A whole Kubernetes object as on the wire. Treat it as read-only."""
+"""A full Kubernetes object as the API server sends it, in decoded JSON. Treat it as read-only."""
 
 _LEAVES: Final = frozenset((int, float, bool, type(None)))
 _NO_VERSION = "1"
@@ -53,7 +53,7 @@ class Kind:
         return f"{self.plural}.{self.group}"
 
     def manifest(self, name: str, namespace: str | None = None) -> dict[str, Any]:
-        """Return a new manifest with only the type and the name."""
+        """Return a new manifest with only `apiVersion`, `kind`, the name and, unless it is None, the namespace."""
         meta = {"name": name} if namespace is None else {"name": name, "namespace": namespace}
         return {"apiVersion": self.api_version, "kind": self.kind, "metadata": meta}
 
@@ -77,7 +77,7 @@ def canonical_json(value: Json) -> bytes:
 
 
 def encoded_fields(manifest: Manifest) -> dict[str, bytes]:
-    """Return the canonical JSON of each field whose value is an object or a list, except metadata."""
+    """Return the canonical JSON of each top-level field whose value is an object or a list, except metadata."""
     return {
         key: _encoder.encode(value)
         for key, value in manifest.items()
@@ -117,7 +117,7 @@ def metadata(manifest: Manifest) -> Mapping[str, Any]:
 
 
 def with_preconditions(manifest: Manifest, live: Manifest | None) -> dict[str, Any]:
-    """Return `manifest` with the uid and resourceVersion of `live`, so that an apply changes only that copy (RUN-4).
+    """Return `manifest` with the uid and resourceVersion of `live`, so that an apply changes only that state (RUN-4).
 
     The server refuses the apply as Stale if the object was replaced or has changed. Without `live` the apply can only
     create: it carries a resourceVersion that no object has, which the server ignores if the object is absent (S-10).
@@ -142,7 +142,7 @@ def merge_patch(target: object, patch: object) -> Any: ...
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """Apply a JSON merge patch (RFC 7396): null removes, mappings merge, everything else replaces."""
+    """Return `target` with a JSON merge patch (RFC 7396) applied: null removes, mappings merge, all else replaces."""
     if type(patch) is not dict and not isinstance(patch, Mapping):
         return patch
     patched = dict(target) if type(target) is dict or isinstance(target, Mapping) else {}
@@ -182,7 +182,7 @@ def _is_mapping(value: Json) -> bool:
 
 
 def _members(left: Json, right: Json) -> Iterator[tuple[Json, Json]] | None:
-    """Return pairs of members of two objects with the same keys, or of two lists of one length; None otherwise."""
+    """Return the members in pairs, if both are objects with the same keys or lists of the same length, else None."""
     if _is_mapping(left) and _is_mapping(right):
         return ((item, right[key]) for key, item in left.items()) if left.keys() == right.keys() else None
     if isinstance(left, list | tuple) and isinstance(right, list | tuple) and len(left) == len(right):

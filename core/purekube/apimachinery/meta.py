@@ -72,8 +72,9 @@ class Condition:
 
 
 def condition_json(condition: Condition) -> dict[str, Any]:
-    """Return the condition as JSON for an apply configuration. Every field is present, so equal statuses are equal
-    JSON.
+    """Return the condition as JSON for an apply configuration.
+
+    Even an empty field is present, except `reasonTransitionTime`, so that equal conditions are equal JSON.
     """
     body = {
         "type": str(condition.type),
@@ -121,11 +122,11 @@ APPLIED_HASH: Final = "vworkspace.io/applied-hash"
 
 
 def is_abandoned(meta: ObjectMeta) -> bool:
-    """Report whether an annotation requests that the finalizer is removed without an uninstall (RES-5)."""
+    """Report whether the annotation `ABANDON` requests to remove the finalizer without an uninstall (RES-5)."""
     return meta.annotations.get(ABANDON) == "true"
 
 
 def names_in(manifest: Manifest | None, annotation: str) -> frozenset[str]:
-    """Return the comma-separated names in an annotation, by which an object allows others to use it."""
+    """Return the comma-separated names in an annotation by which an object allows others to use it; none without it."""
     text = get_path(manifest, "metadata", "annotations", annotation)
     return frozenset(part.strip() for part in text.split(",") if part.strip()) if isinstance(text, str) else frozenset()

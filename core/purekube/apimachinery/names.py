@@ -11,7 +11,7 @@ LONGEST_LABEL: Final = 63
 
 
 LABEL_RULE: Final = f"at most {LONGEST_LABEL} letters, digits, -, _ and ., first and last a letter or digit"
-"""The rule for a label value, for people."""
+"""The rule for a label value, in words for messages."""
 
 
 _HASH_DIGITS: Final = 10
@@ -44,9 +44,9 @@ def bounded_name(name: str, limit: int = LONGEST_LABEL) -> str:
 
 
 def engine_object_name(operation_name: str, uid: str, limit: int = LONGEST_LABEL) -> str:
-    """Return `<operation name>-<8 hex of the uid>`; only the operation's name is shortened (OPS-1).
+    """Return `<operation name>-<first 8 hex digits of the uid>`; only the operation's name is shortened (OPS-1).
 
-    A uid that is no UUID contributes eight hex digits of its SHA-256 instead.
+    A uid that is not a UUID contributes eight hex digits of its SHA-256 instead.
     """
     head = _UID_HEAD.match(uid)
     tail = head.group() if head else _digest(uid, 8)
@@ -54,9 +54,9 @@ def engine_object_name(operation_name: str, uid: str, limit: int = LONGEST_LABEL
 
 
 def closed_name(name: str, tail: str, limit: int = LONGEST_LABEL) -> str:
-    """Return `<name>-<tail>`, with only `name` shortened to fit the limit.
+    """Return `<name>-<tail>`, with only `name` shortened to fit the limit; `tail` alone if nothing of `name` fits.
 
-    Raises ValueError if `limit` leaves it no room.
+    Raises ValueError if `limit` is too small for `tail`.
     """
     if len(name) + 1 + len(tail) <= limit:
         return f"{name}-{tail}"

@@ -1,7 +1,7 @@
-"""JSON that is nested deeper than the decoder can follow: values too deep are cut out, the rest is read (RUN-11).
+"""Decoding of JSON that is nested too deeply for the decoder: values too deep are cut out, the rest is read (RUN-11).
 
-Linear, and without recursion: the API server stores objects some 10,000 levels deep, in any namespace, and one of them
-must not keep its neighbours from being read.
+It takes linear time and no recursion. The API server stores objects some 10,000 levels deep, in any namespace, and one
+of them must not prevent the other objects of a list from being read.
 """
 
 import gc
@@ -15,13 +15,13 @@ import msgspec
 T = TypeVar("T")
 
 LEVELS: Final = 150
-"""The levels that are decoded: more than the core admits, so that the core can name the path of a refused value."""
+"""The number of levels to decode: more than the core accepts, so that it can name the path of a refused value."""
 
 TOO_DEEP: Final = f"is nested too deeply to be read: at most {LEVELS} levels"
-"""The message about a path that was cut out."""
+"""The message about a value that was cut out."""
 
 UNREADABLE: Final = "vworkspace.io/unreadable"
-"""A field next to `metadata` that no API server sends: the paths that were cut out of an object, as a list."""
+"""The field of a decoded object, next to `metadata`, that lists the paths that were cut out. No API server sends it."""
 
 _CUT: Final = "\x00cut: nested too deeply"
 _CUT_JSON: Final = msgspec.json.encode(_CUT)
@@ -30,19 +30,19 @@ _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
 # An unterminated string extends to the end of the text: it is not searched again from each of its quotes (RUN-11).
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _BRACKET: Final = re.compile(rb'(?:[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))*+(?:[\[\]{}]|\Z)', re.DOTALL)
-"""One bracket, with everything before it; at the end, the text after the last bracket."""
+"""The pattern of one bracket outside strings with all text before it, or of the text after the last bracket."""
 _NO_BRACKET: Final = bytes(byte for byte in range(256) if byte not in b"[]{}")
 _STEP: Final = [1 if byte in b"[{" else -1 if byte in b"]}" else 0 for byte in range(256)]
 
 _LARGE: Final = 64 * 1024
 _HEADROOM: Final = 100
-"""Stack frames of the interpreter to reserve for later readers of the object, whose stack may be deeper."""
+"""The number of extra stack frames below which to decode, so that later readers with a deeper stack succeed too."""
 _SHALLOW: Final = 4 * _HEADROOM
-"""The number of brackets (and so at most of levels) for which every reader has enough stack."""
+"""The number of opening brackets (and so at most of levels) up to which every reader has enough stack."""
 
 
 def pruned(text: str, levels: int = LEVELS) -> str:
-    """Return JSON text with null in place of every object or list nested deeper than `levels`. Linear, no recursion."""
+    """Return JSON text with null in place of every object or list nested deeper than `levels`, in linear time."""
     parts: list[str] = []
     depth, copied = 0, 0
     for token in _TOKEN.finditer(text):
@@ -60,9 +60,10 @@ def pruned(text: str, levels: int = LEVELS) -> str:
 def decode_answer(raw: bytes, *path: str | tuple[str, ...]) -> Any:
     """Decode an answer of the API server, even if it is nested too deeply for other decoders.
 
-    `path` leads to the object in the answer, or to a list of objects; empty means the whole answer. Its last step may
-    name several fields. From an object nested too deeply, the values that are too deep are left out, and the object's
-    field `UNREADABLE` lists their paths. Raises msgspec.DecodeError and UnicodeDecodeError for text that is not JSON.
+    `path` leads to the object in the answer, or to a list of objects; if empty, the answer itself is the object. Its
+    last step may name several fields. From an object nested too deeply, the values that are too deep are left out, and
+    the object's field `UNREADABLE` lists their paths. Raises msgspec.DecodeError and UnicodeDecodeError for text that
+    is not JSON.
     """
     return decode_with(msgspec.json.decode, raw, *path)
 
@@ -83,7 +84,7 @@ def decode_with(decode: Callable[[bytes], T], raw: bytes, *path: str | tuple[str
 
 
 def _calmly(decode: Callable[[bytes], T], raw: bytes) -> T:
-    """Decode without garbage collection, which takes three quarters of the time for half a million small lists."""
+    """Decode with garbage collection off if `raw` is large: it takes three quarters of the time of many small lists."""
     if len(raw) < _LARGE or not gc.isenabled():
         return _with_headroom(decode, raw)
     gc.disable()
@@ -94,7 +95,7 @@ def _calmly(decode: Callable[[bytes], T], raw: bytes) -> T:
 
 
 def _with_headroom(decode: Callable[[bytes], T], raw: bytes) -> T:
-    """Decode with a deeper stack where that matters, so that later readers with a deep stack succeed too."""
+    """Decode deeply nested text below extra stack frames, so that later readers with a deeper stack succeed too."""
     if raw.count(b"{") + raw.count(b"[") < _SHALLOW:
         return decode(raw)
     return _deeper(decode, raw, _HEADROOM)
@@ -111,7 +112,10 @@ def too_deep(manifest: Any) -> tuple[str, ...]:
 
 
 def _cut(raw: bytes, level: int) -> bytes:
-    """Return `raw` without the values two levels below objects at `level` that are nested more than `LEVELS` deep."""
+    """Return `raw` with a mark in place of each value nested more than `LEVELS` deep.
+
+    Such values are cut out two levels below the objects at `level`, such as `spec.template`.
+    """
     depths = list(accumulate(map(_STEP.__getitem__, _STRING.sub(b"", raw).translate(None, _NO_BRACKET))))
     parts, copied = [], 0
     brackets, at = _BRACKET.finditer(raw), -1
@@ -125,7 +129,7 @@ def _cut(raw: bytes, level: int) -> bytes:
 
 
 def _too_deep(depths: Sequence[int], level: int) -> Iterator[tuple[int, int]]:
-    """Yield the first and last bracket of each value that opens at `level` and is nested too deeply."""
+    """Yield the indexes in `depths` of the first and last bracket of each too deep value that opens at `level`."""
     deepest = level + LEVELS
     at = 0
     while (over := _index(depths, deepest, at)) is not None:
@@ -160,7 +164,7 @@ def _below(value: Any, name: str) -> Any:
 
 
 def _mark(manifest: dict[str, Any]) -> None:
-    """Replace the cut values by null, and list their paths in `UNREADABLE`, except that of `managedFields`."""
+    """Replace the marks of cut values by null, and list all paths but `metadata.managedFields` in `UNREADABLE`."""
     paths = []
     for name, value in manifest.items():
         below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()

@@ -26,7 +26,7 @@ _FITTING: Final = (
 
 
 class SchemaTypeError(TypeError):
-    """A class for which there is no schema; the message has the path of the field."""
+    """The error for a class that has no schema. The message names the path of the field."""
 
 
 def object_schema(cls: type[Any], *, every_default: bool = False) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Problems of an object: all at once, each with its path (RES-1, RES-6); places in a file that messages name."""
+"""Problems of an object, reported together and each with its path (RES-1, RES-6), and positions in a file."""
 
 from collections.abc import Iterable
 from heapq import nsmallest
@@ -25,7 +25,7 @@ class Places(Protocol):
     """A lookup of the positions at which a document's fields are written."""
 
     def at(self, path: str, offset: int | None = None) -> Place:
-        """Return the position of the field at `path`, or of the character at `offset` in its text."""
+        """Return the position of the field at `path`, or with `offset`, of the character at that index of its text."""
         ...
 
 
@@ -38,10 +38,10 @@ class NoPlaces:
 
 
 MOST_PROBLEMS: Final = 32
-"""The most problems that are reported; readers correct some of them before they see the next (RUN-11)."""
+"""The largest number of problems in one report; users correct these before they see the next (RUN-11)."""
 
 _LONGEST_STEP: Final = 64
-"""The most letters of a field's name in a path: a name may be any text."""
+"""The number of characters after which a path cuts a field's name, since a name may be any text."""
 
 
 @attrs.frozen(order=True)

@@ -12,7 +12,7 @@ import re
 from typing import Final
 
 PLACEHOLDER: Final = "<set via externalSecret>"
-"""The value in place of one that External Secrets will insert."""
+"""The value that a user writes in place of a secret that External Secrets will insert."""
 
 _WORDS: Final = (
     r"(?:password|passwd|passphrase|(?<!existing)(?<!existing[-_])secret|token"
@@ -25,7 +25,7 @@ _SEPARATOR: Final = r"(?:=>|:=|[:=])"
 _QUOTED: Final = r"(?P<open>\\*[\"']).*?(?P<close>(?<!\\)(?P=open)|\Z)"
 _QUOTED_ITEM: Final = r"(?P<item>\\*[\"']).*?(?:(?<!\\)(?P=item)|\Z)"
 _WORD: Final = r"(?:\S*[^\s,;)\]}]|[,;)\]}])"
-"""Text up to white space, without the punctuation after it."""
+"""The pattern of text up to white space, without the punctuation at its end."""
 _BLOCK: Final = r"[|>][-+]?[ \t]*(?:\n[ \t]+[^\n]*)+"
 _NEXT_LINE: Final = r"\n[ \t]+(?!-(?:\s|\Z)|[\[{]|\\*[\"']?[\w.-]+\\*[\"']?:(?:\s|\Z))\S[^\n]*"
 _ITEMS: Final = r"(?:\n[ \t]*-[ \t]+(?!\\*[\"']?[\w.-]+\\*[\"']?:(?:\s|\Z))[^\n]+)+"

@@ -1,4 +1,4 @@
-"""The kinds of Kubernetes and of proven controllers that operators use, each named once, and rights on kinds."""
+"""The kinds of Kubernetes and of controllers such as Flux and Velero that operators use, and rights on kinds."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -93,7 +93,7 @@ KNOWN_KINDS: Final = (
     LEASE,
     CUSTOM_RESOURCE_DEFINITION,
 )
-"""Every kind above."""
+"""The kinds above, for look-ups by apiVersion and kind."""
 
 DEPLOYMENT: Final = Kind("apps", "v1", "Deployment", "deployments")
 STATEFUL_SET: Final = Kind("apps", "v1", "StatefulSet", "statefulsets")
@@ -109,7 +109,7 @@ ROLE_BINDING: Final = Kind(RBAC_GROUP, "v1", "RoleBinding", "rolebindings")
 CLUSTER_ROLE: Final = Kind(RBAC_GROUP, "v1", "ClusterRole", "clusterroles", namespaced=False)
 CLUSTER_ROLE_BINDING: Final = Kind(RBAC_GROUP, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False)
 RBAC_KINDS: Final = (CLUSTER_ROLE_BINDING, CLUSTER_ROLE, ROLE_BINDING, ROLE)
-"""RBAC kinds in charts and in our own installation. Commands read them, decisions do not."""
+"""The RBAC kinds in charts and in our own installation. Commands read them, reconcilers do not."""
 
 SERVICE_ACCOUNT_USERS: Final = "system:serviceaccount:"
 """The prefix of the user names of ServiceAccounts; namespace, colon and name follow."""

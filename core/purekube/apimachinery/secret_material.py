@@ -24,7 +24,7 @@ _WHOLE: Final = frozenset(
     }
 )
 _LAST: Final = frozenset("dteynDTEYN_-")
-"""The last letters of all these words: nearly every key is judged by its last letter."""
+"""The last letters of the words in `_ENDINGS` and `_WHOLE`: nearly every key is judged by its last letter alone."""
 
 _NAMES_A_SECRET: Final = "existingsecret"
 _HARMLESS: Final = frozenset({int, float, bool, type(None)})
@@ -34,17 +34,17 @@ _DEEPEST: Final = 64
 """The nesting beyond which a value is hidden as a whole instead of being searched."""
 
 _LONGEST_KEY: Final = 512
-"""The most letters of a key that are examined, from its end, where the words are."""
+"""The number of characters at the end of a key that are searched for a secret's word."""
 
 LONGEST_SHOWN: Final = 4096
 """The longest text to show, in bytes, unless another limit applies."""
 
 _SHOWN_STEPS: Final = 16
-"""Steps of a path that are shown at either end."""
+"""The number of steps that a shortened path shows at each end."""
 
 
 class _Letters(dict[int, int | str]):
-    """A table for `str.translate`: the ASCII letter that a letter resembles. Results are not cached in it."""
+    """A table for `str.translate` from a letter to the ASCII letter that it resembles. It stores no computed entry."""
 
     def __missing__(self, code: int) -> int | str:
         first = unicodedata.normalize("NFKD", chr(code))[0]
@@ -57,14 +57,14 @@ _MEANT: Final = "abcdehijklmtnopqsuvvwxyABCEHIJKMOPSTXYaeikoptxABEHIKMNOPTYXig"
 _LOOKALIKES: Final = _Letters({**{code: code for code in range(128)}, **str.maketrans(_LIKE, _MEANT)})
 
 _Child = tuple[str | int, Any, bool]
-"""A step, its value, and whether a text there is a secret."""
+"""A member of a container: its key or index, its value, and whether a text there is a secret."""
 
 _Steps = tuple[Any, str | int] | None
-"""The path to a value: the path to its container, and the last step. Spelled out only for a message."""
+"""The path to a value: the path to its container and the last step; None for the root. Messages alone write it out."""
 
 
 LONGEST_MESSAGE = 1024
-"""Bytes of a foreign message that are kept (REC-5 row 4)."""
+"""The largest part of a message from another controller that is kept, in bytes (REC-5 row 4)."""
 
 
 def is_secret_key(key: str) -> bool:
@@ -80,16 +80,16 @@ def is_secret_key(key: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Return `text`, equally long, with every letter that looks like an ASCII one replaced by that one."""
+    """Return `text` with each letter that looks like an ASCII one replaced by that one; the length stays the same."""
     return text if text.isascii() else text.translate(_LOOKALIKES)
 
 
 def find_secret_material(values: Any, path: str = "") -> tuple[str, ...]:
     """Return the paths of the secrets in `values` (JSON) in document order, each prefixed with `path`.
 
-    Objects and lists are searched at any depth, until as many are found as are reported (RUN-11). Texts and numbers in
-    a list are judged by the key of the list, and `{name: DB_PASSWORD, value: …}` by that name. Empty texts and the
-    placeholder are no secrets. A PEM private key is a secret under any key.
+    Objects and lists are searched at any depth, until `MOST_PROBLEMS` are found (RUN-11). Texts and numbers in a list
+    are judged by the key of the list, and `{name: DB_PASSWORD, value: …}` by that name. Empty texts and the placeholder
+    are not secrets. A PEM private key is a secret under any key.
     """
     return tuple(islice(_find(values, path), MOST_PROBLEMS))
 
@@ -160,12 +160,12 @@ _USER: Final = re.compile(r"(?<=://)[^/?#\s]*@")
 
 
 def without_user(url: str) -> str:
-    """Return `url` without user and password; text that is no URL stays unchanged."""
+    """Return `url` without user and password; text that is not a URL stays unchanged."""
     return _USER.sub("", url)
 
 
 def shown(text: str, longest: int = LONGEST_SHOWN) -> str:
-    """Return `text` cut to at most `longest` bytes of UTF-8, and redacted (RUN-11).
+    """Return `text` redacted, with control characters escaped, and cut to at most `longest` bytes of UTF-8 (RUN-11).
 
     The text is cut before and after redaction. If the first cut splits a word that may be the start of a secret, that
     word is hidden.
@@ -183,11 +183,11 @@ def _cut(text: str, longest: int) -> str:
 
 
 _STEERING: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""C0 and C1 without tab and line break, and characters that change the direction of text or break a line invisibly."""
+"""The control characters except tab and line feed, and characters that change the direction of text or break a line."""
 
 
 def visible(text: str) -> str:
-    """Return `text` with control characters that affect a terminal written as JSON escapes."""
+    """Return `text` with JSON escapes in place of control characters that affect a terminal."""
     return _STEERING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
@@ -204,7 +204,7 @@ def redact(value: Any) -> Any:
 
 
 def _is_harmless(members: dict[Any, Any]) -> bool:
-    """Report whether no member of a flat object can be a secret, as in nearly every log line."""
+    """Report whether an object has no nested objects and certainly no secret, as nearly every log line."""
     texts: list[str] = []
     for item in members.values():
         if type(item) is str:
@@ -264,7 +264,7 @@ def _may_show(plain: str) -> bool:
 
 
 def _hidden(rule: re.Pattern[str], text: str, plain: str) -> tuple[str, str]:
-    """Return `text` and `plain`, of equal length, without what `rule` finds in `plain`."""
+    """Return `text` and `plain`, its form in ASCII letters, both with `***` in place of what `rule` matches in it."""
     spans = [_span(match) for match in rule.finditer(plain)]
     if not spans:
         return text, plain
@@ -288,7 +288,7 @@ def _without(spans: list[tuple[int, int]], text: str) -> str:
 
 
 _LONGEST_REMEMBERED = 512
-"""The longest message, in characters, whose result is cached: thousands of Flux's longest would fill the memory."""
+"""The longest message in characters whose result is cached: thousands of Flux's longest would fill the memory."""
 
 
 def safe(message: str, longest: int = LONGEST_MESSAGE) -> str:

@@ -1,7 +1,7 @@
-"""Reading of JSON as attrs values: one generated function on the usual path, every problem with its path on the other.
+"""Reading of JSON as attrs values: a generated function reads what fits; a slower one finds all problems of the rest.
 
-Every watch event passes it, so only an object that does not fit is read a second time, slowly, to name all its problems
-at once (RES-1 to RES-3).
+Every watch event is read here, so only an object that does not fit is read a second time, to name all its problems at
+once, each with its path (RES-1 to RES-3).
 """
 
 from collections.abc import Container, Iterator, Mapping
@@ -75,7 +75,7 @@ def _problems(error: BaseException, path: str) -> Iterator[Problem]:
 
 
 def read_meta(manifest: Manifest) -> ObjectMeta:
-    """Read the metadata of any object as far as possible; never raises.
+    """Read the metadata of any object, without the fields that cannot be read; never raises.
 
     Use it for work on an object whose spec cannot be read, such as removing its finalizer.
     """

@@ -6,7 +6,7 @@ from typing import Any, Final
 import attrs
 
 LARGEST_SKEW: Final = timedelta(minutes=10)
-"""The largest difference of clocks that is used; beyond it one is wrong or forged (PULL-12)."""
+"""The largest difference between two clocks that is believed; beyond it one clock is wrong or forged (PULL-12)."""
 
 
 def format_time(instant: datetime) -> str:
@@ -48,7 +48,7 @@ class Instant:
     seconds: float
 
     def since(self, earlier: "Instant") -> float:
-        """Return the seconds from `earlier` to this."""
+        """Return the seconds from `earlier` to this instant."""
         return self.seconds - earlier.seconds
 
 

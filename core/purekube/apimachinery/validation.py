@@ -19,12 +19,12 @@ from purekube.apimachinery.problems import MOST_PROBLEMS, Problem, ValidationPro
 from purekube.apimachinery.structuring import structure
 
 Test: TypeAlias = Callable[[Any], str | None]
-"""A check of one keyword: the message for a value that breaks it, else None."""
+"""A check of one schema keyword: it returns the message for a value that breaks it, else None."""
 
 
 @attrs.frozen
 class _Field:
-    """The checks of one field, prepared once per class, since every decision checks its instance."""
+    """The checks of one field, prepared once per class, since every reconcile validates an instance of it."""
 
     name: str
     json_name: str
@@ -35,9 +35,9 @@ class _Field:
 
 
 def check(value: Any, old: Any = None, path: str = "") -> Iterator[Problem]:
-    """Return the problems that an attrs `value` has under the schema of its class.
+    """Return the problems that an attrs `value` has under the schema of its class. Their paths begin with `path`.
 
-    Transition rules compare it with `old`, the previous value.
+    Transition rules compare it with `old`, the previous value; without `old` they are skipped.
     """
     problems: list[Problem] = []
     _check(value, old, path, problems)
@@ -55,7 +55,7 @@ def _check(value: Any, old: Any, path: str, problems: list[Problem]) -> None:
 
 
 def check_parts(cls: type[Any], body: Mapping[str, Any], path: str) -> Iterator[Problem]:
-    """Yield the problems of every readable part of `body` (JSON) that cannot be read as `cls` as a whole.
+    """Yield the problems of each readable part of `body` (JSON), for a `body` that cannot be read as `cls` as a whole.
 
     A wrong type in one field thus does not hide the problems of the others.
     """
@@ -92,7 +92,7 @@ def _check_item(item: Any, before: Any, field: _Field, path: str, problems: list
 
 
 def _check_members(members: tuple[Any, ...], field: _Field, path: str, problems: list[Problem]) -> None:
-    """Check the members of a list; stop at the largest number of problems that is reported."""
+    """Append the problems of a list's members to `problems`; stop when it has `MOST_PROBLEMS`."""
     seen: set[Any] = set()
     for position, member in enumerate(members):
         if len(problems) >= MOST_PROBLEMS:
@@ -121,7 +121,7 @@ def _broken(rules: Sequence[CelRule], value: Any, old: Any, path: str) -> Iterat
 
 @attrs.frozen
 class _Plan:
-    """The rules of a class itself, and its fields; both empty for any type that is not a class of ours."""
+    """The rules of an attrs class and the checks of its fields; both are empty for any other type."""
 
     is_class: bool
     rules: tuple[CelRule, ...] = ()
@@ -129,7 +129,7 @@ class _Plan:
 
 
 class _Plans(dict[type[Any], _Plan]):
-    """Plans by class, each made at its first use."""
+    """The plans by class. Each is made at its first use."""
 
     def __missing__(self, cls: type[Any]) -> _Plan:
         plan = _Plan(False)
@@ -144,7 +144,7 @@ _PLANS: Final = _Plans()
 
 
 def _may_fail(field: "attrs.Attribute[Any]") -> bool:
-    """Report whether there is anything to check: a keyword, a rule, or a class or list of them inside."""
+    """Report whether values of the field need checks: it has a keyword or a rule, or its type is not a plain scalar."""
     plain = isinstance(field.type, type) and (field.type in (str, bool, int) or issubclass(field.type, Enum))
     return not plain or bool(_tests(field.metadata.get("schema", {})) or field.metadata.get("rules"))
 
