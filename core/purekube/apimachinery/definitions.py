@@ -10,16 +10,16 @@ from purekube.apimachinery.manifest import Kind, Manifest, get_path
 
 BOX_DOMAIN: Final = "box.vworkspace.io"
 BOX_NAME: Final = f"{BOX_DOMAIN}/name"
-"""The label that names, on a CRD and on every child object, the box to which it belongs."""
+"""The label that names, on a CRD and on every child, the box to which the object belongs."""
 OPERATOR_BOX: Final = Kind(BOX_DOMAIN, "v1alpha1", "OperatorBox", "operatorboxes", namespaced=False)
 """The kind of the document that declares a box, whether in a file or as an object in the cluster."""
 PIN: Final = f"{BOX_DOMAIN}/revision"
 """The annotation by which the user pins a parent to a revision of its box."""
 BROUGHT_TO: Final = f"{BOX_DOMAIN}/brought-to"
-"""The annotation of a parent with the revision that it was last brought to, and since when."""
+"""The annotation of a parent that records its revision and the time at which it got that revision."""
 CONTROLLER_DOMAIN: Final = "controller.vworkspace.io"
 CONTROLLER_NAME: Final = f"{CONTROLLER_DOMAIN}/name"
-"""The label that names, on a CRD and on every child object, the controller to which it belongs."""
+"""The label that names, on a CRD and on every child, the controller to which the object belongs."""
 
 
 @attrs.frozen

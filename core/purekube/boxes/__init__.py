@@ -1,1 +1,1 @@
-"""Operators from a file: its classes, its reading, its gates, templates and functions (PH-4 to PH-6)."""
+"""Boxes, the operators that a YAML file describes: the file's classes, compilation and decisions (PH-4 to PH-6)."""

@@ -1,12 +1,13 @@
 """The decision about an applied box: its revision, its roll-out, its removal (PH-10).
 
 Expected flow
-    the finalizer; the definition as a ControllerRevision; the CRD; once the process serves the revision, its judgement
-    over the parents; the parents that move to it; what was learned of the revisions; the status.
+    A pass does what is due, in this order: add the finalizer; store the definition as a ControllerRevision; apply the
+    CRD; once the process serves the revision, judge it over the parents; move parents to it; record on revisions that
+    a parent was Ready at them, or that they are given up; write the status.
 Guarantees
     Pure. Nothing of a definition that is not accepted and permitted is written. A parent moves by one write, which
-    fails if the parent has changed since. All durable state is on the objects: a process that starts in the middle of a
-    roll-out goes on where the last one stopped.
+    fails if the parent has changed since it was read. All durable state is on the objects: a process that starts in the
+    middle of a roll-out goes on where the last one stopped.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -66,7 +67,7 @@ _STARTING_SECONDS: Final = 0.5
 _OBSTACLE_SECONDS: Final = 1.0
 """The delay before another attempt to judge a parent that could not be judged."""
 _AT_ONCE: Final = 50
-"""The most objects that are released in one step of a removal."""
+"""The largest number of parents from which one pass removes the box's finalizer."""
 
 
 @attrs.frozen
@@ -84,19 +85,19 @@ class AppliedBox:
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """The spec as it was applied."""
+        """The spec as it was applied, without validation; empty if it is not an object."""
         spec = self.manifest.get("spec")
         return spec if isinstance(spec, Mapping) else {}
 
     @property
     def deletion_policy(self) -> DeletionPolicy:
-        """The deletion policy. If it cannot be read, it is the one that keeps everything."""
+        """The deletion policy. If it is absent or cannot be read, it is `Refuse`, which keeps everything."""
         text = self.spec.get("deletionPolicy")
         return DeletionPolicy(text) if text in tuple(DeletionPolicy) else DeletionPolicy.REFUSE
 
     @cached_property
     def revision(self) -> str:
-        """The name of the revision that stores its present definition."""
+        """The name of the revision that stores the box's present definition."""
         return revision_name(self.metadata.name, definition_of(self.spec))
 
 
@@ -194,7 +195,7 @@ class BoxState:
 
     @cached_property
     def foresight(self) -> Foresight:
-        """The stored judgement of the target revision, without which nothing moves."""
+        """The stored result of judging the target revision. Unless it is SOUND, no parent moves to the target."""
         return foresight_of(self.applied.manifest, self.target)
 
     @property
@@ -274,7 +275,7 @@ def _recorded(state: BoxState) -> Decision:
 
 
 def _definition(state: BoxState) -> Iterator[Apply]:
-    """Yield the apply of the CRD that the box brings, if the live one was not made from it."""
+    """Yield the apply of the CRD that the box defines, unless the live CRD was made from the same definition."""
     box = state.observed.box
     if box is None or box.model.spec.crd.spec is None:
         return
@@ -310,7 +311,7 @@ def _rolled_out(state: BoxState) -> Decision:
 
 
 def _seconds_until_judged(state: BoxState) -> float | None:
-    """Return the seconds until more parents are judged, or until the stored judgement lets them move."""
+    """Return the seconds until parents are judged again; None if all are judged and none is refused."""
     judgement = state.observed.judgement
     if state.step.phase is RolloutPhase.JUDGING:
         return _OBSTACLE_SECONDS if judgement is not None and judgement.obstacle else 0.0
@@ -318,7 +319,10 @@ def _seconds_until_judged(state: BoxState) -> float | None:
 
 
 def _moves(state: BoxState) -> Iterator[MergePatch]:
-    """Yield the moves. Each comes after the one before it, so that those that moved are a prefix (PH-10)."""
+    """Yield the patches that move parents to the target.
+
+    Each waits for the one before it, so that the parents that have moved are always a prefix of the order (PH-10).
+    """
     by_ref = {parent.ref: parent for parent in state.parents}
     former: frozenset[ObjectRef] = frozenset()
     for ref in state.step.moves:
@@ -367,7 +371,7 @@ def _removal(state: BoxState) -> Decision:
 
 
 def _orphaned(state: BoxState) -> Decision:
-    """Remove the finalizer of the box from its parents, after its controller has stopped."""
+    """Remove the box's finalizer from its parents once no controller serves them, and from the box after that."""
     name = finalizer_named(state.applied.metadata.name)
     held = [parent for parent in state.parents if name in parent.metadata.finalizers]
     if state.observed.serving:

@@ -83,7 +83,7 @@ COLUMNS: Final = (
 
 
 def applied_box_definition() -> dict[str, Any]:
-    """Return the CRD of OperatorBox, which is structural: a field with several forms preserves any content."""
+    """Return the CRD of OperatorBox. Its schema is structural: a field with several forms accepts any content."""
     description = (OperatorBox.__doc__ or "").strip()
     spec, status = _structural(object_schema(BoxSpec)), object_schema(AppliedBoxStatus)
     return Definition(OPERATOR_BOX, description, spec, status, COLUMNS).manifest()

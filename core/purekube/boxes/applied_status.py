@@ -31,7 +31,7 @@ from purekube.controller.status import LiveStatus, Minor, event_of, status_chang
 _FIELDS: Final = ("kind", "objects", "ready", "revision", "rollout", "judgement", "problems")
 _COUNTS: Final = Minor(frozenset((ROLLED_OUT,)), frozenset(("objects", "ready", "rollout")))
 _COUNT_SECONDS: Final = 5.0
-"""The seconds after which counts that changed are written again."""
+"""The least number of seconds between two writes of the status in which only counts differ."""
 _MOST_NAMED: Final = 3
 _MOST_PROBLEMS: Final = 50
 
@@ -60,7 +60,7 @@ _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, Condition
 def decide_with_status(state: BoxState) -> Decision:
     """Return the decision about an OperatorBox, with the status that reports its present state.
 
-    After a refused write nothing else is written in the same pass.
+    After a refused write the same pass writes nothing else but the status.
     """
     decision = Decision(requeue=Requeue.BACKOFF) if state.observed.failures else decide_applied(state)
     if decision.finalizer is not None:
@@ -82,14 +82,14 @@ def decide_with_status(state: BoxState) -> Decision:
 
 
 def _stopped(before: Mapping[str, Condition], blocked: ReconcileError) -> Iterator[DesiredCondition]:
-    """Yield the condition that reports why a box was not examined. One that is served stays so."""
+    """Yield the condition Serving with the error that stopped the pass. A box that is served keeps its condition."""
     if SERVING not in before or before[SERVING].status is not _TRUE:
         reason = RETRYING if blocked.is_transient else blocked.cause
         yield DesiredCondition(SERVING, _FALSE, reason, blocked.message_over(before.get(SERVING)))
 
 
 def _is_starting(before: Mapping[str, Condition]) -> bool:
-    """Report whether Serving says nothing yet that a repeated error would replace."""
+    """Report whether Serving has only a provisional reason, which the message of a retried error may replace."""
     return SERVING in before and before[SERVING].reason in (BoxReason.STARTING, RETRYING)
 
 
@@ -101,7 +101,7 @@ WORDS: Final = ReconcileErrorWords(
     events={SERVING: True},
     tells_retries=_is_starting,
 )
-"""The words for a pass over a box that an error stopped."""
+"""The conditions and events by which a box reports the error that stopped its pass."""
 
 
 def _is_bad(condition: Condition) -> bool:
@@ -270,7 +270,7 @@ def _judging(state: BoxState) -> str:
 
 
 def _refused(state: BoxState) -> str:
-    """Return which objects would be refused, and that nothing moves until they are changed or keep their revision."""
+    """Return the message that names the objects for which the revision would be refused, and says how to go on."""
     judgement = _judgement(state) or {}
     refusals, count = judgement.get("refusals") or (), judgement.get("refused") or 0
     named = "; ".join(f"{each['object']} would fail: {each['message']}" for each in refusals[:_MOST_NAMED])

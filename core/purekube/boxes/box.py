@@ -1,8 +1,8 @@
 """A compiled box: the result of `compile`, which all other modules read (PH-6).
 
-Scopes hold `self`, the parent; every external and resource by its id, as far as it exists: an object, or for a resource
-with `forEach` the list of its objects; and for every `children.<kind>[*]` that is read a list under that name. A
-variable that is not in the scope is missing: its readers wait.
+The scope of an expression holds `self`, the parent; under its id each external and resource that exists, as an object,
+or as the list of its objects for a resource with `forEach`; and under each name `children.<kind>[*]` the list of all
+children of that kind. An expression that reads a variable which is not in the scope waits for it.
 """
 
 from collections.abc import Mapping
@@ -80,7 +80,7 @@ class BoxNode:
     place: Place
     template: Template
     asks_namespace: bool = False
-    """True if its namespace is computed: another than the parent's has to consent (RUN-12)."""
+    """True if an expression computes its namespace: one other than the parent's has to consent (RUN-12)."""
     phase: str = ""
     schema: Schema | None = None
     """The schema of its kind; None if it is unknown."""
@@ -117,7 +117,7 @@ class ExternalNode:
     schema: Schema | None = None
     ready: tuple[BoxExpression, ...] = ()
     fields: tuple[tuple[str, ...], ...] = ()
-    """The paths of it that expressions read; the empty path means all of it."""
+    """The paths in the object that expressions read; the empty path means the whole object."""
     selector: Mapping[str, Any] = attrs.field(factory=dict)
     watch: bool = True
 
@@ -160,7 +160,7 @@ class CompiledMutation:
 
 @attrs.frozen(eq=False)
 class CompiledVersion:
-    """A further version of the kind, with conversion templates by the path of the field that each computes.
+    """A version of the kind that the box declares, with conversion templates by the path of the field that each sets.
 
     Templates in `up` convert to the storage version and read `old`; those in `down` convert back and read `self`.
     """
@@ -183,7 +183,7 @@ class Box:
     kind: Kind
     model: OperatorBox
     crd: Manifest
-    """Empty if the kind is installed already and no file describes it."""
+    """The CRD of the kind; empty if the kind is installed already and no file describes it."""
     schema: Schema | None
     resync: float
     namespaces: Mapping[str, Any] | None
@@ -192,18 +192,18 @@ class Box:
     externals: tuple[ExternalNode, ...]
     strict_order: bool
     account: Template | None
-    """The template of the ServiceAccount's name as which children are read and written; None: the operator's own."""
+    """The template for the name of the ServiceAccount that reads and writes children; None for the operator's own."""
     status_fields: Mapping[str, Template]
-    """The templates of fields below `status`, by name; a failure of one does not affect the others."""
+    """The templates of fields below `status`, by name. An error in one does not affect the others."""
     conditions: tuple[StatusCondition, ...]
     lists: Mapping[str, tuple[str, ...]]
-    """The ids of the resources in each `children.<kind>[*]`, by its name in a scope."""
+    """The ids of all resources of a kind, by the name of their list in a scope (`children.<kind>[*]`)."""
     rules: tuple[BoxRule, ...] = ()
     mutations: tuple[CompiledMutation, ...] = ()
     versions: tuple[CompiledVersion, ...] = ()
 
     secrets: SecretUse = SecretUse.CONTENT
-    """The part of its Secrets that must be read, by an expression or to detect changes."""
+    """The part of the box's Secrets that must be read, for expressions or to detect changes."""
 
     @property
     def asks_namespaces(self) -> bool:

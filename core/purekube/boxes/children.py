@@ -1,7 +1,7 @@
 """The names `children.<kind>`, `children.<kind>.<id>` and `children.<kind>[*]`, resolved to resources (PH-5).
 
-They are replaced by ids in the tree of an expression when a box is read, so that all later steps know ids only. A kind
-that several resources have is ambiguous, which is an error, not a choice.
+They are replaced by ids in the tree of an expression when a box is read, so that all later steps know ids only.
+`children.<kind>` is an error if several resources have that kind.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ class ChildNames:
 
     @classmethod
     def of(cls, resources: Iterable[tuple[str, str]]) -> "ChildNames":
-        """Make the table from pairs of id and kind."""
+        """Return the table for pairs of a resource's id and its kind."""
         found: dict[str, tuple[str, ...]] = {}
         for identifier, kind in resources:
             found[kind.lower()] = (*found.get(kind.lower(), ()), identifier)
@@ -91,9 +91,9 @@ def list_name(kind: str) -> str:
 
 
 def readable(source: str) -> str:
-    """Replace `[*]` in an expression's text by an index that CEL accepts. The positions of other characters stay.
+    """Return the text of an expression with an index that CEL accepts in place of each `*` in `children.<kind>[*]`.
 
-    Raises CelSyntaxError if the text has something that is no token.
+    All other characters keep their positions. Raises CelSyntaxError if a part of the text is not a CEL token.
     """
     if "*" not in source or ROOT not in source:
         return source

@@ -1,4 +1,4 @@
-"""The compilation of a file's classes and the schemas of its kinds to a box, or to everything that is wrong (PH-6)."""
+"""The compiler from a box's file and the schemas of its kinds to a `Box`, or to all problems of the file (PH-6)."""
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, Final
@@ -22,7 +22,7 @@ from purekube.schema.celtypes import type_of_schema
 from purekube.schema.node import JsonType, Schema
 
 _RESERVED: Final = ("Ready", "Reconciling", "Stalled", "Deleting")
-"""Conditions that the engine writes itself."""
+"""The types of the conditions that every box's controller writes itself."""
 _CONDITION_FIELDS: Final = ("type", "status", "reason", "message", "lastTransitionTime", "observedGeneration")
 _CONDITIONS: Final = (
     "conditions: {type: array, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [type], items: {type: object, "
@@ -45,7 +45,7 @@ class OwnKind:
 
     @classmethod
     def of(cls, model: OperatorBox, crd: CrdVersions, resources: Resources) -> "OwnKind":
-        """Compile that part of a box."""
+        """Compile the part of `model` that concerns the box's own kind, whose CRD is `crd`."""
         reader = _Reader(model, crd, resources)
         reader.check_status()
         return cls(
@@ -86,7 +86,7 @@ class _Reader:
     # --- status -------------------------------------------------------------------------------------------------------
 
     def check_status(self) -> None:
-        """Check the status: the API server silently drops undeclared fields, and we would write them for ever."""
+        """Report what the CRD's status lacks: fields that the API server drops would be written again in each pass."""
         if not self.crd.has_status:
             message = f"{self._file}: the version {self.crd.storage} needs `subresources: {{status: {{}}}}`"
             self._findings.problem("spec.crd", message)
@@ -118,7 +118,7 @@ class _Reader:
         self._findings.problem("spec.crd", message)
 
     def fields(self) -> Mapping[str, Template]:
-        """Return the declared fields, each with a template of its own."""
+        """Return the templates of the status fields that the box declares, by name."""
         templates: dict[str, Template] = {}
         for name, raw in self.model.spec.status.fields.items():
             path = join("spec.status.fields", name)
@@ -134,7 +134,7 @@ class _Reader:
         return templates
 
     def conditions(self) -> tuple[StatusCondition, ...]:
-        """Return the declared conditions."""
+        """Return the status conditions that the box declares."""
         status_conditions: list[StatusCondition] = []
         seen: set[str] = set()
         for at, one in enumerate(self.model.spec.status.conditions):
@@ -157,9 +157,10 @@ class _Reader:
     # --- rules and filled fields --------------------------------------------------------------------------------------
 
     def rule(self, at: int, one: BoxValidation) -> BoxRule | None:
-        """Compile a rule. It goes into the CRD if a CRD can see everything that it reads.
+        """Compile the validation rule `one`, the item `at` in the file; None if it is invalid, which is reported.
 
-        Unless the CRD can check it in every served version, it goes to the webhook, which reads the storage version.
+        A rule goes into the CRD if it reads only fields that rules of a CRD see. Unless the CRD can check it in every
+        served version, it also goes to the webhook, which reads the storage version.
         """
         path = f"{index('spec.validation', at)}.rule"
         if one.field and self._schema is not None and _schema_at(self._schema, one.field.split(".")) is None:
@@ -182,7 +183,10 @@ class _Reader:
         return bool(self.model.spec.versions) or strategy == "Webhook"
 
     def mutation(self, at: int, one: BoxMutation) -> CompiledMutation | None:
-        """Compile a filled field: a literal becomes a default of the CRD, an expression is for the webhook."""
+        """Compile the default `one`, the item `at` in the file; None if it is invalid, which is reported.
+
+        A literal value becomes a default of the CRD, an expression is for the webhook.
+        """
         path = index("spec.mutation", at)
         steps = tuple(one.field.split("."))
         schema = None if self._schema is None else _schema_at(self._schema, steps)
@@ -244,7 +248,7 @@ def _compiles_in_crd(rule: str, kind: KnownKind) -> bool:
 
 
 def _error_of_rule(rule: str, type: CelType) -> CelSyntaxError | None:
-    """Return why a rule does not compile; None if it does. `type` is that of the objects, as far as the rule sees."""
+    """Return why a rule does not compile; None if it does. `type` is the type of `self` and `oldSelf` in the rule."""
     try:
         program = compile_expression(rule, Environment({"self": type, "oldSelf": type}))
     except CelSyntaxError as error:
@@ -280,7 +284,8 @@ def _texts(value: Any) -> Iterator[str]:
 class Examination:
     """The result of checking a box. `box` is set if there are no problems.
 
-    `unchecked` are places whose type no schema defines. `untyped` are kinds without a schema.
+    `unchecked` are paths that expressions read although no schema defines their type. `untyped` are kinds without a
+    schema. `expressions` is the number of compiled expressions.
     """
 
     box: Box | None
@@ -348,7 +353,7 @@ def examine(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, place
 
 
 def _islands(paths: Set[VariablePath]) -> tuple[str, ...]:
-    """Return the outermost places whose types are unknown, without the places below them."""
+    """Return the paths whose types are unknown, without those below another such path."""
     first = (path for path in paths if not any(path[:length] in paths for length in range(1, len(path))))
     return tuple(sorted(".".join(path).replace(f".{ITEM}", ITEM) for path in first))
 

@@ -99,7 +99,7 @@ def _anywhere(box: Box) -> Iterator[Kind]:
 
 
 def external_refs(box: Box, parent: Parent) -> Iterator[tuple[ExternalNode, ObjectRef]]:
-    """Yield the externals whose names can be computed already, each with the reference of its object."""
+    """Yield each external whose name can be computed already, with the reference to its object."""
     evaluation = Evaluation(box, parent.manifest)
     for external in box.externals:
         try:
@@ -119,7 +119,7 @@ def explanation_of(box: Box, parent: Parent, observed: Snapshot, now: datetime) 
 
 
 def decide(box: Box, parent: Parent, observed: Snapshot, context: BoxContext) -> Decision:
-    """Decide what to do for `parent`, given what exists and the time."""
+    """Return the decision for `parent`, given the observed objects and the time."""
     composite = composite_of(box)
     going = parent.metadata.deletion_timestamp is not None
     if going and composite.finalizer not in parent.metadata.finalizers:

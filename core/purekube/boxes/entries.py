@@ -1,4 +1,4 @@
-"""The entries of a box's file: resources and externals with their places, unique ids, known kinds (PH-4 to PH-6)."""
+"""The resources and externals of a box's file with their places, and the checks of ids and kinds (PH-4 to PH-6)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -25,9 +25,9 @@ from purekube.cel.syntax import RESERVED
 
 SECRET: Final = ("v1", "Secret")
 MOST_RESOURCES: Final = 1_000
-"""The most resources and externals of one box."""
+"""The largest number of resources and externals in one box."""
 TAKEN: Final = frozenset((*RESERVED, *TYPES, "self", "oldSelf", "old", "children", "true", "false", "null", "in"))
-"""Names that have a meaning of their own in expressions."""
+"""Names that have a meaning of their own in expressions, so that no resource or external may have them as its id."""
 
 
 @attrs.frozen(eq=False)
@@ -181,7 +181,7 @@ def variables_of(
     children: ChildNames,
     parent: KnownKind,
 ) -> Variables:
-    """Return all variables that the parent's status may read."""
+    """Return the variables that the parent's status may read: `self`, the resources in `living`, and the externals."""
     types: dict[str, CelType] = {"self": parent.type}
     for entry in living:
         kind = kinds[entry.id].type if entry.id in kinds else DYN
@@ -197,7 +197,7 @@ class Externals:
 
     said: Sequence[BoxExternal]
     kinds: Mapping[str, KnownKind]
-    """The known kinds by id."""
+    """The kinds of resources and externals by id, without unknown ones."""
     variables: Variables
     templates: TemplateCompiler
     deputies: ImpersonationRules
@@ -240,12 +240,12 @@ class Externals:
         )
 
     def _must_agree(self, external: BoxExternal, kind: Kind) -> bool:
-        """Report whether consent is needed: a parent names the Secret, and is not trusted with Secrets."""
+        """Report whether the Secret has to consent: authors of parents choose it, and are not trusted with Secrets."""
         chosen = origin_of(external.metadata.get("name")) is Origin.CHOSEN
         return is_secret(kind) and chosen and Power.SECRETS not in self.deputies.trusted
 
     def with_fields(self, at: int, external: ExternalNode, read: Iterable[VariablePath]) -> ExternalNode:
-        """Return the external with the paths of all its fields that expressions of the box read."""
+        """Return `external`, the item `at` of the file, with its paths among `read`, the paths of all expressions."""
         said = self.said[at]
         below = {_field_path(variable_path[1:]) for variable_path in read if variable_path[0] == external.id}
         self._check_fields(said, index("spec.externals", at), below)

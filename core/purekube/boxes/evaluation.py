@@ -1,4 +1,4 @@
-"""The evaluation of a box's expressions: variables, a common budget, an object's status, its gates (PH-4, PH-6)."""
+"""The evaluation of a box's expressions: variables, a common budget, gates, and the parent's status (PH-4, PH-6)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -20,7 +20,7 @@ from purekube.controller.decision import Snapshot
 from purekube.graph import Child, GraphReason, Hold, HoldCause, NodeKnowledge, Scope
 
 PASS_STEPS: Final = 1_000_000
-"""The most steps of all expressions of one decision together."""
+"""The limit of evaluation steps for all expressions of one decision together."""
 
 _EVALUATION: Final = "evaluation"
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -121,7 +121,7 @@ class Evaluation:
 
 
 def evaluation_of(scope: Scope) -> Evaluation:
-    """Return the evaluation for which a scope was made."""
+    """Return the evaluation whose method `scope` made this scope."""
     evaluation = scope.values[_EVALUATION]
     assert isinstance(evaluation, Evaluation)
     return evaluation
@@ -162,7 +162,7 @@ def report(box: Box, evaluation: Evaluation, scope: Scope) -> Reported:
 
 
 def _rendered(evaluation: Evaluation, scope: Scope, template: Template, faults: list[str]) -> Any:
-    """Return the value; `ABSENT` if there is none. A fault is recorded."""
+    """Return the value of `template`; `ABSENT` if it fails. Failures other than missing values go to `faults`."""
     try:
         return evaluation.render(template, evaluation.variables(scope, variables(template.expressions)))
     except ExpressionFailure as failure:
@@ -250,7 +250,10 @@ def when_test(gates: Sequence[BoxWhen]) -> Callable[[Scope], bool | Hold]:
 
 
 def _elapsed(gate: BoxWhen, answer: bool | Hold, scope: Scope) -> bool | Hold:
-    """Judge the times of a gate whose expression does not hold, and schedule the next look for the first of them."""
+    """Return True if one of the gate's times has passed, or else a Hold; record when the next of them will have passed.
+
+    `answer` is the result of the gate's expression: False, or a Hold.
+    """
     if isinstance(answer, Hold) and answer.cause is HoldCause.MISSING:
         answer = False
     evaluation = evaluation_of(scope)

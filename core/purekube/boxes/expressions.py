@@ -23,7 +23,7 @@ _HIDDEN: Final = "it cannot be evaluated, and what it reads is secret"
 
 
 class ExpressionFailure(Exception):
-    """The failure of an expression, with its place in the file.
+    """The error for an expression that could not be evaluated, with its place in the file.
 
     `is_missing` says that the expression reads a value that does not exist yet, so that waiting may help.
     """
@@ -104,7 +104,7 @@ def _get(value: Any, *path: Any) -> Any:
 
 
 def _default(value: Any, other: Any) -> Any:
-    """Return `other` if an optional value is absent, or a value is null or empty text."""
+    """Return `value`, without its optional, or `other` if `value` is null, empty text or an absent optional."""
     if isinstance(value, OptionalValue):
         return value.value if value.present else other
     return other if value is None or value == "" else value

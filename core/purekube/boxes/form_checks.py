@@ -19,10 +19,10 @@ from purekube.boxes.templates import Template
 _SERVERS: Final = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "deletionTimestamp")
 """Fields of metadata that only the API server writes."""
 _CHANGING: Final = frozenset(("resourceVersion", "managedFields", "generation"))
-"""Fields of metadata that change on every write: a name made of one would be a new object in each pass."""
+"""Fields of metadata that change on every write: a name that contains one would give a new object in each pass."""
 _OWN_DOMAIN: Final = "box.vworkspace.io/"
 _OPERAND: Final = re.compile(r"[A-Za-z_][\w.]*")
-"""The pattern of a plain field, all of which a `!` before it negates."""
+"""The pattern of an expression that is only the path of a field, so that `!` before it negates the whole expression."""
 
 
 @attrs.frozen(eq=False)
@@ -37,7 +37,7 @@ class FormChecks:
     names: frozenset[str]
 
     def check_form(self, entry: Entry, kind: Kind) -> None:
-        """Check a resource's template and settings."""
+        """Report what is wrong with a resource's metadata, status, owner and settings."""
         resource, path, raw = entry.resource, entry.template_path, entry.resource.template
         metadata = raw.get("metadata")
         if not isinstance(metadata, Mapping):
@@ -146,7 +146,7 @@ class FormChecks:
 
 
 def _are_exclusive(one: BoxResource, other: BoxResource) -> bool:
-    """Report whether an expression of one's `includeWhen` is the negation of one of the other's."""
+    """Report whether the resources never exist together: an `includeWhen` of one negates one of the other."""
     texts, others = ({_plain(text) for text in each.include_when} for each in (one, other))
     return any(_negated(text) in others for text in texts)
 
@@ -157,7 +157,7 @@ def _plain(text: str) -> str:
 
 
 def _negated(text: str) -> str:
-    """Return the negation of an expression as an author writes it; "" for one whose `!` may belong to a part of it."""
+    """Return `!x` for the path of a field `x`, and `x` for `!x`; "" for any other expression."""
     if _OPERAND.fullmatch(text):
         return f"!{text}"
     return text[1:] if text.startswith("!") and _OPERAND.fullmatch(text[1:]) else ""

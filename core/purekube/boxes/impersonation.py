@@ -1,4 +1,4 @@
-"""The check that a box lends tenants none of its rights: which fields give power, and who decides them (RUN-12)."""
+"""The check that a box lends tenants none of its rights: which fields give power, and who controls them (RUN-12)."""
 
 import re
 from ast import literal_eval
@@ -21,7 +21,7 @@ from purekube.cel.syntax import Bind, Call, Conditional, Expression, ListLiteral
 from purekube.schema.node import JsonType, Schema
 
 Steps = tuple[str, ...]
-"""The keys on the way to a field, without the indices of lists."""
+"""The path to a field as a tuple of keys, without the indices of lists."""
 
 _RBAC: Final = "rbac.authorization.k8s.io"
 _ROLES: Final = frozenset(("subjects", "roleRef", "rules", "aggregationRule"))
@@ -45,7 +45,7 @@ _HARMLESS: Final = frozenset(("fsGroup", "fsGroupChangePolicy", "supplementalGro
 _SECRETS: Final = ("secretref", "secretkeyref", "secretname", "secretrefs", "imagepullsecrets", "valuesfrom")
 _SCALARS: Final = frozenset(("string", "int", "uint", "double", "bool", "bytes", "timestamp", "duration", "null_type"))
 _DEEPEST: Final = 24
-"""The most levels of a schema that are examined; schemas may be recursive."""
+"""The depth to which a schema is examined, since schemas may be recursive."""
 
 
 def power_at(kind: Kind, steps: Steps, *, elsewhere: bool = False) -> Power | None:
@@ -67,7 +67,7 @@ def power_at(kind: Kind, steps: Steps, *, elsewhere: bool = False) -> Power | No
 
 
 def _power_of(step: str, rest: Steps) -> Power | None:
-    """Return the power of a field, given the fields below it."""
+    """Return the power of the field `step`, if any. `rest` are the keys below it on the way to the value."""
     name = step.lower()
     if step in _HOST or (step == _CONTEXT and not (rest and rest[0] in _HARMLESS)):
         return Power.HOSTS
@@ -212,7 +212,8 @@ class ImpersonatedTemplate:
     ) -> None:
         """Report each power that the expression at `path` gives to the authors of parents without permission.
 
-        `schema` is the schema of the field, if known.
+        `at` is the expression's position in the text, `schema` the schema of the field, if known. `in_text` says that
+        the expression is only a part of the text.
         """
         for power in sorted(self._refused(program, _steps(path.removeprefix(self.root)), variables, schema, in_text)):
             if power not in self.deputies.trusted:
@@ -239,7 +240,7 @@ class ImpersonatedTemplate:
 
 
 def _steps(path: str) -> Steps:
-    """Return the keys of a path below a template."""
+    """Return the keys of a path, without the indices of lists."""
     return tuple(match[2] or str(literal_eval(match[1])) for match in _STEP.finditer(path))
 
 
@@ -253,7 +254,10 @@ def _below(schema: Schema | None, steps: Sequence[str]) -> Schema | None:
 
 @attrs.frozen
 class _Outcomes:
-    """The values that an expression may have: each with the keys below which it is written, its taint and its type."""
+    """A search for the values that an expression may have, each with its taint, its type and the keys above it.
+
+    `decided` is the combined taint of the conditions that decide whether the node is evaluated.
+    """
 
     text: str
     types: Mapping[str, CelType]

@@ -1,4 +1,4 @@
-"""The judgement of a revision over every object that would move to it, before one of them moves (PH-10)."""
+"""The judgement of a revision, by dry runs, over every parent that would move to it, before any parent does (PH-10)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
@@ -42,7 +42,7 @@ class Verdict:
 class Judgement:
     """The verdicts on the objects that would move to `revision`.
 
-    `left` is the number of objects that are not judged yet, `obstacle` what is in the way of judging the next one.
+    `left` is the number of objects that are not judged yet, `obstacle` the reason why the next one cannot be judged.
     """
 
     revision: str
@@ -52,7 +52,7 @@ class Judgement:
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """The judgement as the status holds it."""
+        """The judgement in the form of the field `status.judgement`."""
         refused = [verdict for verdict in self.verdicts if verdict.refused]
         return {
             "revision": self.revision,
@@ -66,7 +66,7 @@ class Judgement:
 
 
 def foresight_of(stored: Manifest, revision: str) -> Foresight:
-    """Return what the stored status of a box says of a revision. Never raises."""
+    """Return the foresight of a revision in the status of the box `stored`; PENDING if it has none. Never raises."""
     judged = get_path(stored, "status", "judgement")
     if not isinstance(judged, Mapping) or judged.get("revision") != revision:
         return Foresight.PENDING
@@ -74,7 +74,7 @@ def foresight_of(stored: Manifest, revision: str) -> Foresight:
 
 
 def refusal_of(decision: Decision, failures: Sequence[Failure]) -> str:
-    """Return why the last decision of a tried pass cannot be carried out; "" if it can, as far as can be seen."""
+    """Return why a dry run would be refused, from its last decision and its failed writes; "" if it would not."""
     refused = next((failure for failure in failures if _is_final(failure.error)), None)
     stalled = _stalled(decision.status)
     if refused is None:

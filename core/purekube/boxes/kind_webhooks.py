@@ -22,7 +22,7 @@ from purekube.versions import Conversion, Convert, Converter
 Patch = list[dict[str, Any]]
 
 _WHOLE: Final = "object"
-"""The subject of a rule that belongs to no single field."""
+"""The path in the problem of a rule that belongs to no single field."""
 
 
 @attrs.frozen(eq=False)
@@ -44,7 +44,7 @@ class BoxAdmission:
     rules: tuple[AdmissionRule, ...]
     mutations: tuple[CompiledMutation, ...]
     schema: Schema | None = None
-    """The schema of the storage version, whose defaults an object that was converted to it lacks."""
+    """The schema of the storage version: its defaults are filled in before a check, as conversion does not do it."""
 
     @classmethod
     def of(cls, box: Box) -> "BoxAdmission":
@@ -103,7 +103,10 @@ def _is_going(manifest: Manifest) -> bool:
 
 
 def _added(manifest: Manifest, made: dict[str, Any], path: Sequence[str], value: Any) -> Patch:
-    """Return the operations that add a value at a path; none if a value on the way is no object."""
+    """Return the operations of a JSON patch that add `value` at `path`; none if a value on the path is not an object.
+
+    `made` holds the pointers of the objects that earlier operations of the patch added, and is updated.
+    """
     there: Any = manifest
     patch: Patch = []
     for depth, step in enumerate(path[:-1], 1):
@@ -167,9 +170,9 @@ def _conversion(version: CompiledVersion) -> Conversion:
 
 
 def _filling(variable: str, fields: Mapping[tuple[str, ...], Template]) -> Convert:
-    """Return a function that sets fields of an object; the other version's schema then prunes it.
+    """Return a function that sets fields of an object to the values of templates, which read the object as `variable`.
 
-    The function raises ExpressionFailure if an expression of a field fails.
+    The other version's schema then prunes the object. The function raises ExpressionFailure if an expression fails.
     """
 
     def convert(manifest: Manifest) -> dict[str, Any]:
@@ -183,7 +186,7 @@ def _filling(variable: str, fields: Mapping[tuple[str, ...], Template]) -> Conve
 
 
 def _put(target: dict[str, Any], steps: Sequence[str], value: Any) -> None:
-    """Set a field, or remove it if it has no value."""
+    """Set the field at the path `steps` of `target`, or remove it if `value` is `ABSENT`."""
     for step in steps[:-1]:
         below = target.get(step)
         if not isinstance(below, dict):

@@ -13,7 +13,7 @@ from purekube.cel.signatures import built, function, list_cost, text_cost
 
 _SIGNS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _DEEPEST: Final = 64
-"""The most levels of JSON that an expression takes apart."""
+"""The deepest nesting of JSON that `json.unmarshal` accepts."""
 _OFFSET: Final = 0xCBF29CE484222325
 _PRIME: Final = 0x100000001B3
 
@@ -43,7 +43,7 @@ def _digest(name: str) -> Callable[[Any], bytes]:
 
 
 def _seeded_string(budget: Budget, length: Any, seed: Any) -> str:
-    """Return text that follows from the seed; as in kro, it repeats after eight characters."""
+    """Return text of a given length that the seed determines; as in kro, it repeats after eight characters."""
     if _int(length) <= 0:
         raise EvaluationError("the length must be positive")
     budget.build_text(_int(length))
@@ -53,7 +53,7 @@ def _seeded_string(budget: Budget, length: Any, seed: Any) -> str:
 
 
 def _seeded_int(least: Any, end: Any, seed: Any) -> int:
-    """Return a number from `least` up to, and without, `end`, which follows from the seed."""
+    """Return a number that the seed determines, at least `least` and less than `end`."""
     if _int(least) >= _int(end):
         raise EvaluationError("the first number must be less than the second")
     drawn = int.from_bytes(hashlib.sha256(_text(seed)).digest()[:8], "big")
@@ -134,4 +134,4 @@ KRO: Final = (
     function("lists.insertAtIndex(list($A), int, $A) -> list($A)", _inserted, cost=list_cost, with_budget=True),
     function("lists.removeAtIndex(list($A), int) -> list($A)", _without_item, cost=list_cost, with_budget=True),
 )
-"""The functions, each with its overloads."""
+"""The functions of kro, each declared with its CEL signature."""

@@ -1,4 +1,4 @@
-"""Labels, annotations and finalizers of boxes, the only way in which objects are found again (PH-3)."""
+"""Labels, annotations and finalizers of boxes. Labels are the only way in which children are found again (PH-3)."""
 
 from collections.abc import Mapping
 from functools import lru_cache

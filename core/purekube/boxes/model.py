@@ -21,7 +21,7 @@ API_VERSION: Final = OPERATOR_BOX.api_version
 KIND: Final = OPERATOR_BOX.kind
 
 _LONGEST_NAME: Final = 40
-"""The most characters of a box's name: it is a part of label values and of the field manager."""
+"""The largest length of a box's name, which is a part of label values and of the field manager."""
 
 _Schema: TypeAlias = Mapping[str, Any]
 
@@ -47,7 +47,7 @@ class ApplyMode(StrEnum):
     ALWAYS = "Always"
     IF_ABSENT = "IfAbsent"
     ONCE = "Once"
-    """Created once in the life of its parent; never again, even if it is deleted."""
+    """The resource is created once in the life of its parent; never again, even if it is deleted."""
 
 
 class DependencyUntil(StrEnum):
@@ -94,7 +94,7 @@ class OwnerMode(StrEnum):
 
 
 class DeletionOrder(StrEnum):
-    """The order of a deletion. `Strict` omits owner references, so that it also holds in a foreground deletion."""
+    """The deletion order. `Strict` omits owner references, so that the order also holds in a foreground deletion."""
 
     WAVES = "Waves"
     STRICT = "Strict"
@@ -106,13 +106,13 @@ class Power(StrEnum):
     NAMESPACES = "Namespaces"
     """The choice of the namespace in which an object is, or to which it points."""
     NAMES = "Names"
-    """Names of objects outside of the parent's namespace."""
+    """The choice of names of objects outside of the parent's namespace."""
     ACCOUNTS = "Accounts"
     """The choice of the account under which pods or other work run."""
     ROLES = "Roles"
-    """Subjects, references and rules of roles."""
+    """The choice of the subjects, role references and rules of RBAC objects."""
     HOSTS = "Hosts"
-    """Paths and privileges on nodes."""
+    """The choice of host paths and privileges on nodes."""
     SECRETS = "Secrets"
     """The choice of the Secret that is read or mounted."""
 
@@ -530,4 +530,4 @@ SEVERAL_FORMS: Final[Mapping[type[Any], Callable[[Any], Any]]] = {
     ForEach: ForEach.of,
     GeneratedFields: GeneratedFields.of,
 }
-"""Classes that are read by their own functions: a text or a mapping, or keys of the author's choice."""
+"""The functions that read classes with several JSON forms: a text or a mapping, or keys of the author's choice."""

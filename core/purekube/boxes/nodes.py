@@ -77,7 +77,7 @@ def _created_namespaces(evaluation: Evaluation, scope: Scope) -> set[str]:
 
 
 def _annotate(ref: ObjectRef, live: Manifest | None, annotation: str, name: str) -> str:
-    """Return the command that gives consent, keeping the consent that it has given already."""
+    """Return the kubectl command that adds `name` to the annotation of `ref`; names that `live` has in it are kept."""
     names = ",".join(sorted({*names_in(live, annotation), name}))
     return f"kubectl annotate --overwrite {_quoted(ref)} {shlex.quote(f'{annotation}={names}')}"
 
@@ -87,7 +87,7 @@ def _quoted(ref: ObjectRef) -> str:
 
 
 MOST_ITEMS: Final = 100
-"""The most objects of one resource."""
+"""The largest number of objects that `forEach` may make of one resource."""
 
 _POLICIES: Final = {
     ApplyMode.ALWAYS: ApplyPolicy.ALWAYS,
@@ -122,7 +122,7 @@ def drains_of(box: Box) -> Graph:
 
 
 def _within(node: GraphNode, phase: Sequence[GraphNode]) -> Iterator[Edge]:
-    """Yield a drain's edges to other drains of its phase: it reads the graph's objects without waiting for them."""
+    """Yield the edges of a drain to drains of its own phase; it waits for the phase before as a whole."""
     ids = {other.id for other in phase}
     return (edge for edge in node.edges if edge.to in ids)
 
@@ -228,7 +228,7 @@ def _ready(node: BoxNode) -> Callable[[Scope, Item, Manifest], bool | Hold]:
 
 @attrs.frozen
 class _Touching:
-    """The edges that a rendering needed: a branch of a condition that was not taken is no dependency.
+    """A filter for the edges that a rendering needed: a branch of a condition that was not taken causes no dependency.
 
     Without conditional expressions every inferred edge counts.
     """
@@ -236,7 +236,7 @@ class _Touching:
     edges: tuple[Edge, ...]
     choosing: tuple[BoxExpression, ...]
     plain: frozenset[str]
-    """Variables of the unconditional expressions."""
+    """The variables that unconditional expressions read."""
 
     @classmethod
     def of(cls, node: BoxNode) -> "_Touching":
@@ -255,9 +255,7 @@ class _Touching:
         return {edge for edge in self.edges if edge.to in self.plain or self._needs(evaluation, edge.to, values)}
 
     def _needs(self, evaluation: Evaluation, name: str, values: Sequence[Mapping[str, Any]]) -> bool:
-        """Report whether a conditional expression fails in some scope without the variable `name`, so that it needs
-        it.
-        """
+        """Report whether a conditional expression needs the variable `name`: it fails without it for some item."""
         for scope in values:
             without = {key: value for key, value in scope.items() if key != name}
             for expression in self.choosing:
@@ -320,7 +318,10 @@ class _Unusable(Exception):
 def _bindings(
     evaluation: Evaluation, iteration: Iteration | None, scope: Scope
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield key and variables of each item. Raises ExpressionFailure, and _Unusable for invalid or repeated keys."""
+    """Yield the key and the variables of each item; without `forEach`, one empty key without variables.
+
+    Raises ExpressionFailure, and _Unusable for invalid or repeated keys.
+    """
     if iteration is None:
         yield "", {}
         return

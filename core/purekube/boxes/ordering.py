@@ -1,4 +1,4 @@
-"""The order in which a box's resources are made, from the paths that templates read, and its cycles (PH-1, PH-6)."""
+"""The order in which a box's resources are created, inferred from the paths that templates read (PH-1, PH-6)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -30,7 +30,10 @@ class Target:
 
 
 def wait_condition(target: Target, rest: VariablePath, *, soft: bool) -> Until:
-    """Return the state that a target must reach before another resource may read its field at the path `rest`."""
+    """Return the state that a target must reach before another resource may read its field at the path `rest`.
+
+    `soft` says that the reader tolerates the absence of the field.
+    """
     if soft:
         return Until.NOTHING
     if target.is_list:
@@ -52,7 +55,11 @@ def inferred(
     lists: Mapping[str, tuple[str, ...]],
     place: Place,
 ) -> Iterator[Edge]:
-    """Yield the dependencies that follow from the paths that an expression reads."""
+    """Yield the dependencies that follow from `reads`: paths that an expression reads, and whether it tolerates
+    absence.
+
+    `lists` are the ids of resources by the name of their list, such as `children.deployment[*]`.
+    """
     for path, soft in reads:
         root, rest = path[0], path[1:]
         for identifier in lists.get(root, (root,)):
@@ -67,7 +74,7 @@ def inferred(
 
 
 _LONGEST_CIRCLE: Final = 12
-"""The most ids of a cycle that a message names."""
+"""The largest number of ids of a cycle that a message names."""
 
 
 def ordered(nodes: Sequence[BoxNode], externals: Sequence[str], findings: Findings) -> tuple[BoxNode, ...]:

@@ -18,7 +18,7 @@ from purekube.boxes.model import API_VERSION, KIND, SEVERAL_FORMS, OperatorBox
 from purekube.cel import CelSyntaxError
 
 MOST: Final = 200
-"""The most problems that are kept: an author fixes some of them first."""
+"""The largest number of problems to keep, since authors fix some of them before they see the rest."""
 
 
 @attrs.frozen(order=True)

@@ -49,7 +49,7 @@ class Resources:
     findings: Findings
     entries: tuple[Entry, ...]
     kinds: Mapping[str, KnownKind]
-    """The known kinds by id."""
+    """The kinds of resources and externals by id, without unknown ones."""
     parent: KnownKind
     children: ChildNames
     variables: Variables
@@ -59,7 +59,7 @@ class Resources:
     forms: FormChecks
     deputies: ImpersonationRules
     targets: Mapping[str, Target]
-    """The possible dependencies by id."""
+    """The resources and externals on which a resource may depend, by id."""
     reads: dict[str, list[VariablePath]] = attrs.field(factory=dict)
     """The paths that each template reads, by id."""
 
@@ -350,7 +350,7 @@ def _schemas(kinds: Mapping[str, KnownKind], parent: KnownKind) -> Mapping[str, 
 
 
 def _as_template(schema: Schema, resource: BoxResource) -> Schema:
-    """Return the schema for a template: drawn fields are not required, and the status is no part of it."""
+    """Return the schema for a template, in which generated fields, metadata and status are not required."""
     drawn = {field.path.partition(".")[0] for field in resource.generate.fields}
     required = tuple(
         name for name in schema.required if name not in (*drawn, "metadata", "apiVersion", "kind", "status")

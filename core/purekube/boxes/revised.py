@@ -63,7 +63,7 @@ class RevisedBox:
         )
 
     def _kinds(self, parent: Parent) -> tuple[Kind, ...]:
-        """Return the kinds of the parent's revision: its account may lack rights that only another one needs."""
+        """Return the kinds of children of the parent's own revision: its account may lack rights on the others."""
         box = self._box(parent)
         return () if box is None else composite_of(box).child_kinds
 

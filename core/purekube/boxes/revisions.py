@@ -19,14 +19,14 @@ from purekube.controller.decision import MergePatch
 CONTROLLER_REVISION: Final = Kind("apps", "v1", "ControllerRevision", "controllerrevisions")
 
 PROVEN: Final = f"{BOX_DOMAIN}/proven"
-"""Annotation of a ControllerRevision at which a parent has once been Ready."""
+"""The annotation of a ControllerRevision at which a parent has once been Ready."""
 GIVEN_UP: Final = f"{BOX_DOMAIN}/given-up"
-"""Annotation of a ControllerRevision that was undone, with the parent that failed at it."""
+"""The annotation of a ControllerRevision that was undone, with the parent that failed at it."""
 CONDITION: Final = "Revision"
 """The condition of a parent whose message begins with the revision that its status was decided by."""
 
 MOST_KEPT: Final = 10
-"""The revisions that are kept in addition to those in use."""
+"""The number of revisions that are kept in addition to those in use."""
 _POLICY: Final = ("rollout", "deletionPolicy")
 
 
@@ -42,9 +42,9 @@ def crd_name_of(definition: Mapping[str, Any]) -> str:
 
 
 def owner_of_kind(revisions: Iterable[Manifest], boxes: Container[str]) -> str:
-    """Return the box, of those that exist, whose definition of a kind was accepted first; "" if there is none.
+    """Return the name of the box whose definition of a kind was accepted first; "" if there is none.
 
-    `revisions` are all ControllerRevisions whose definitions have that kind.
+    `boxes` are the names of existing boxes. `revisions` are all ControllerRevisions whose definitions have that kind.
     """
     accepted = (
         (str(metadata(each).get("creationTimestamp")), str(get_path(each, "metadata", "labels", BOX_NAME)))
@@ -79,7 +79,7 @@ class Revision:
 
 
 def read_revisions(manifests: Iterable[Manifest]) -> tuple[Revision, ...]:
-    """Return the revisions among these objects, oldest first. Objects that are no revision of a box are left out."""
+    """Return the revisions among these objects, oldest first. Objects that are not a box's revision are left out."""
     revisions = (_read(manifest) for manifest in manifests)
     return tuple(sorted(filter(None, revisions), key=lambda revision: (revision.number, revision.name)))
 

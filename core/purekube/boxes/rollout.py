@@ -83,7 +83,7 @@ class RolloutStep:
 
 
 Gate = Callable[[RolloutCounts], bool]
-"""A function that reports whether the expressions in `when` hold."""
+"""A function that reports whether the expressions of `rollout.when` are all true for these counts."""
 
 
 def next_step(

@@ -96,7 +96,7 @@ class BoxRollout:
         return max(1, total * int(text[:-1]) // 100) if text.endswith("%") else int(text)
 
     def room_in_batch(self, moved: int, *, all_ready: bool) -> int | None:
-        """Return how many objects the present batch still takes after `moved`; None for no limit.
+        """Return how many objects the present batch still takes once `moved` objects have moved; None for no limit.
 
         A batch begins once everything that has moved is Ready.
         """

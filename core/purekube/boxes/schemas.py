@@ -26,7 +26,7 @@ _UNKNOWN: Final = with_type_meta(Schema(type=JsonType.OBJECT, preserve_unknown=T
 
 @attrs.frozen(eq=False)
 class KnownKind:
-    """A kind with the schema of its whole objects, if known."""
+    """A kind with the OpenAPI schema of the whole object, if it is known."""
 
     kind: Kind
     schema: Schema | None = None
@@ -38,7 +38,7 @@ class KnownKind:
 
 
 class CrdProblem(ValueError):
-    """The error that a document is not a usable CRD."""
+    """The error for a document that is not a usable CRD."""
 
 
 @attrs.frozen(eq=False)
@@ -83,7 +83,7 @@ class CrdVersions:
 
     @property
     def served_others(self) -> tuple[KnownKind, ...]:
-        """The other versions in which objects are written."""
+        """The served versions other than the storage version."""
         served = (each["name"] for each in self.manifest["spec"]["versions"] if each.get("served") is not False)
         return tuple(self.kinds[name] for name in served if name != self.storage)
 

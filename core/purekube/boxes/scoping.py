@@ -1,4 +1,4 @@
-"""The variables that an expression may read at its place, and who decides the names of objects (PH-6, RUN-12)."""
+"""The variables that an expression may read at its place, and who controls the names of objects (PH-6, RUN-12)."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -42,7 +42,7 @@ class Variables:
     present: frozenset[VariablePath] = frozenset()
     """Fields that exist whenever the expression is evaluated, as `includeWhen` guarantees."""
     itself: str = ""
-    """The id of the resource that the expression makes, which it therefore cannot read."""
+    """The id of the resource to which the expression belongs, and which it therefore cannot read."""
 
     def only(self, *names: str) -> "Variables":
         """Return a copy that has only the variables with these names."""
@@ -83,7 +83,7 @@ class ExpressionCompiler:
     findings: Findings
     children: ChildNames
     lists: Mapping[str, CelType]
-    """Types of the lists of all children of a kind."""
+    """The types of the variables `children.<kind>[*]`, by name."""
     where: Callable[..., str]
     """A function that returns the line of the CRD that declares a field of the parent."""
     unchecked: set[VariablePath] = attrs.field(factory=set)
@@ -148,7 +148,7 @@ class ExpressionCompiler:
         return known if known.keys() >= names - TYPES.keys() else {**variables.types, **lists}
 
     def _lists(self, variables: Variables) -> Mapping[str, CelType]:
-        """Return the lists of all children of a kind, for places that see every one of them."""
+        """Return the types of `children.<kind>[*]` for kinds whose resources are all among `variables`."""
         known = variables.types.keys()
         return {name: kind for name, kind in self.lists.items() if known >= set(self.children.lists[name])}
 

@@ -71,7 +71,7 @@ _SERVER: Final[Mapping[tuple[str, ...], Origin]] = {
 _META: Final = ("metadata",)
 _NAME: Final = ("metadata", "name")
 PUBLIC: Final = frozenset((*_SERVER, _NAME, ("metadata", "labels"), ("type",)))
-"""Fields of a Secret that reveal nothing of its data: an annotation may hold all of it, as kubectl's does."""
+"""Fields of a Secret that reveal nothing of its data. Annotations may: kubectl's last-applied-configuration does."""
 
 _DATA: Final = ("data", "stringData")
 """Fields of a Secret whose mere presence reveals nothing of their values."""
@@ -110,7 +110,7 @@ class Taint:
         return attrs.evolve(self, data=self.data or other.data, origin=max(self.origin, other.origin), owned=owned)
 
     def field(self, name: str) -> "Taint":
-        """Return the taint of a field."""
+        """Return the taint of the field `name` of this value."""
         if self.source is None or self.listed:
             return self.whole
         path = (*self.path, name)
@@ -206,7 +206,7 @@ class _Tracer:
         return _Tracer({**self.variables, **names})
 
     def _index(self, operand: Taint, key: Expression) -> Taint:
-        """Return an item of a list, or the field that a literal names; any other key may name the data."""
+        """Return the taint of a list's item, or of a field that a literal key names; any other key may name data."""
         if not operand.listed and isinstance(key, Literal) and isinstance(key.value, str):
             return operand.field(key.value)
         return operand.item.under(self.visit(key).whole)
@@ -242,5 +242,5 @@ class _Tracer:
 
 
 def _mixed(taints: Iterable[Taint]) -> Taint:
-    """Return the result of an operator or a function: a whole object as an operand contributes all its taint."""
+    """Return the taint of the result of an operator or a function, to which each operand contributes as a whole."""
     return reduce(Taint.under, (taint.whole for taint in taints), TRUSTED)

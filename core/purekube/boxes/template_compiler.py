@@ -162,7 +162,7 @@ def leaf_schemas(raw: Any, schema: Schema, path: str = "") -> Iterator[tuple[str
 
 
 Judge: TypeAlias = Callable[[Program, str, int, Variables, Schema | None, bool], None]
-"""A function that reports what an expression at a place may not decide.
+"""A function that reports a problem if an expression gives power to the authors of parents.
 
 Its arguments: program, path, position in its text, variables, schema, and whether it is a part of a text.
 """
@@ -190,7 +190,7 @@ class TemplateCompiler:
         return self.expressions.piece(piece, path, variables, wanted=cel_type)
 
     def conditions(self, texts: Sequence[str], path: str, variables: Variables) -> tuple[BoxExpression, ...]:
-        """Compile expressions that return true or false."""
+        """Compile expressions that return true or false; invalid ones are reported and left out."""
         made = [self.whole(text, index(path, at), variables, BOOL) for at, text in enumerate(texts)]
         return tuple(expression for expression in made if expression is not None)
 
@@ -239,7 +239,7 @@ class TemplateCompiler:
 
 
 def _text_at(raw: Any, path: str, root: str) -> str:
-    """Return the text of a template at a path, as far as it can be found again."""
+    """Return the text at `path`, in a template that is itself at the path `root`; "" if there is none."""
     below = path.removeprefix(root)
     for step in re.findall(r"\[(\d+)\]|\['([^']*)'\]|\.([^.\[]+)", below):
         number, quoted, plain = step

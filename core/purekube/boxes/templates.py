@@ -1,8 +1,8 @@
 """Templates: values with expressions in them, compiled to functions of a scope (PH-6).
 
-A text that is one whole `${…}` takes the value with its type; text around expressions takes texts. An optional value
-that is absent removes its field, or its item of a list. `$${` writes `${`. The end of an expression is found by the
-lexer of CEL, so that braces and quotes inside it do not matter.
+A text that consists of one `${…}` becomes the value of the expression, of any type; an expression within a longer text
+must return text. An optional value that is absent removes its field, or its item of a list. `$${` writes `${`. The end
+of an expression is found by the lexer of CEL, so that braces and quotes inside it do not matter.
 """
 
 import base64
@@ -33,7 +33,7 @@ class TextPart:
 
 
 def text_parts(text: str) -> list[TextPart]:
-    """Return the parts of a text.
+    """Return the literal and the expression parts of a text, in order.
 
     Raises CelSyntaxError for an expression without an end, with its place in the whole text.
     """
@@ -82,7 +82,10 @@ Render: TypeAlias = Callable[[dict[Any, Any]], Any]
 """A function from a prepared scope to the rendered value, or `ABSENT`. It raises ExpressionFailure if that fails."""
 
 Compile: TypeAlias = Callable[[str, TextPart, bool], BoxExpression | None]
-"""A function that compiles a piece at a path, given whether it is a part of its text; None if it has a problem."""
+"""A function that compiles the part of a text at a path. The flag says that the text has other parts, too.
+
+It returns None if the part has a problem.
+"""
 
 
 @attrs.frozen(eq=False)
@@ -260,13 +263,13 @@ def _list(items: list[Render]) -> Render:
 
 
 _EXACT: Final = 2.0**53
-"""Below it a double holds every integer."""
+"""The number below which a double holds every integer exactly."""
 
 
 def as_json(value: Any) -> Any:
     """Return a CEL value as JSON: times, durations and bytes become texts, a whole double becomes an integer.
 
-    Raises EvaluationError for a value that JSON cannot express, such as nan, a type or a key that is no text.
+    Raises EvaluationError for a value that JSON cannot express, such as nan, a type or a key that is not a text.
     """
     match value:
         case None | bool() | str():

@@ -53,10 +53,10 @@ _TYPED: Final[Mapping[str, Callable[[str], str]]] = {
 """The comparisons without `dyn`, for the type check: `dyn` would hide that two types are never equal."""
 
 OPERATORS: Final = (*_TESTS, "exists")
-"""The tests of a gate, of which it has exactly one."""
+"""The keys of a gate's test. A gate has exactly one of them, or `after`."""
 
 AFTER: Final = "after"
-"""The key of a test for time instead of these: how long ago a time has to be."""
+"""The key of a test for time, which a gate may have instead: how long ago the time in the field has to be."""
 _CREATED: Final = "metadata.creationTimestamp"
 """The default field of `after`: the creation of the parent."""
 
@@ -118,7 +118,7 @@ def _field_problems(field: Any, path: str, is_time: bool) -> list[Problem]:
 
 
 def _steps(field: str) -> list[str | int]:
-    """Return the keys and indices of a path; [] if it is no path."""
+    """Return the keys and indices of a path; [] if the text is not a path."""
     out: list[str | int] = []
     at = 0
     while at < len(field):
@@ -182,7 +182,7 @@ def _quoted(value: str) -> str:
 
 
 def _literal(value: Any) -> str:
-    """Return a value as CEL writes it; a text `${…}` is an expression."""
+    """Return a value of the file as CEL text; a text `${…}` becomes its expression in parentheses."""
     match value:
         case str() if whole := _WHOLE.fullmatch(value.strip()):
             return f"({whole[1]})"

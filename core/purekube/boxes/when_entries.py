@@ -29,9 +29,10 @@ _OMITTED: Final = frozenset(
 
 @attrs.frozen(eq=False)
 class _EntryText:
-    """One entry with its path and the text of its expression; `begin` is the text's position in the field.
+    """One entry of a gate: the CEL text of its expression, its path, and its words for people (`shown`).
 
-    `after`: the expression gives a time, and the entry holds so many seconds after it.
+    `begin` is the position of the expression in the field's text, None for a gate as mapping. If `after` is set, the
+    expression gives a time, and the entry holds from so many seconds after that time on.
     """
 
     text: str
@@ -43,14 +44,14 @@ class _EntryText:
 
 @attrs.frozen(eq=False)
 class _Entry:
-    """One entry, compiled."""
+    """One entry of a gate with its compiled expression."""
 
     asked: _EntryText
     expression: BoxExpression
 
     @property
     def is_choice(self) -> bool:
-        """Report whether only a change of the parent opens it, not time."""
+        """Report whether the entry reads only the parent and no time, so that only a change of the parent opens it."""
         return self.asked.after is None and _looks_at_parent(self.expression)
 
 
@@ -83,7 +84,7 @@ class WhenEntries:
     def _any(
         self, entries: Sequence[WhenEntry], path: str, seen: Variables, phase: str, optional: bool | None
     ) -> Iterator[BoxWhen]:
-        """Yield one gate of several entries, of which one has to hold."""
+        """Yield one gate that opens if any of the entries holds; none if an entry is invalid."""
         made = [one for at, entry in enumerate(entries) if (one := self._entry(entry, index(path, at), seen))]
         if made and len(made) == len(entries):
             yield self._gate(made, path, seen, phase, optional)
