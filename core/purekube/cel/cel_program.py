@@ -1,4 +1,4 @@
-"""The entry to the language: compile a text to a program, evaluate a program to a value."""
+"""The entry points of the language: the compilation of a text to a program, and the evaluation of a program."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -66,7 +66,7 @@ def prepared(variables: Mapping[str, Any], budget: Budget) -> dict[Any, Any]:
 
 
 def compile_expression(text: str, environment: Environment, *, checked: bool = True) -> Program:
-    """Compile a program. Raises CelSyntaxError with line and column."""
+    """Compile an expression; without `checked`, types are not checked. Raises CelSyntaxError with line and column."""
     tree = parse(text, environment.limits)
     names = frozenset(environment.variables)
     if environment.container or any("." in name for name in names):

@@ -278,7 +278,7 @@ class _Checker:
         return joined([positive, negative])
 
     def _given(self, facts: list[HasMacro], node: Expression, scope: _Scope) -> CelType:
-        """Return the type of a node, while these fields are known to be present."""
+        """Return the type of a node that is evaluated only if the fields in `facts` are present."""
         paths = (self._path(fact, scope) for fact in facts)
         before = self._present
         self._present = before.union(path for path in paths if path is not None)
@@ -320,7 +320,7 @@ class _Checker:
         return joined([inner, other])
 
     def _check_pattern(self, node: Call) -> None:
-        """Check a regular expression that is a literal at compile time."""
+        """Raise CelSyntaxError if a regular expression among the arguments is a literal and invalid."""
         last = node.arguments[-1] if node.arguments else None
         if node.name == "findAll" and len(node.arguments) == 2:
             last = node.arguments[0]
@@ -410,7 +410,7 @@ def _names_of(node: Expression) -> VariablePath:
 
 
 def _facts(node: Expression, truth: bool) -> list[HasMacro]:
-    """Return which `has(…)` hold when a condition is true, or false."""
+    """Return the `has(…)` that are certainly true if a condition has the value `truth`."""
     match node:
         case HasMacro() if truth:
             return [node]
@@ -511,7 +511,7 @@ def _arithmetic(operator: str, left: CelType, right: CelType) -> CelType | None:
 
 
 def _with_dyn(operator: str, other: CelType) -> CelType | None:
-    """Return the result type of arithmetic when one operand's type is known only at run time."""
+    """Return the result type of arithmetic on a `dyn` operand and one of type `other`; None if it always fails."""
     if other.name in ("timestamp", "duration", "dyn"):
         return DYN if other.name == "dyn" or operator in "+-" else None
     if other.name in ("string", "bytes", "list"):

@@ -65,14 +65,14 @@ TYPES: Final[Mapping[str, TypeValue]] = {
         "kubernetes.Semver",
     )
 }
-"""Names of types, as values."""
+"""The values of the names that denote types, such as `int`."""
 
 _FAILURES: Final = (TypeError, AttributeError, ValueError, ArithmeticError, LookupError)
 """Python's errors when a function is given values that it does not take."""
 
 
 def build(node: Expression, functions: FunctionTable, known: frozenset[str] = frozenset()) -> Evaluator:
-    """Compile a syntax tree to a function.
+    """Compile a syntax tree to a function from a scope to a value.
 
     `known` are the names of variables, which hide types and functions of the same name.
     """
@@ -162,7 +162,7 @@ class _Builder:
         return _called(function, arguments)
 
     def function(self, node: Call) -> Function | None:
-        """Return the function of a call; a name before it may be that of a library."""
+        """Return the function of a call, a library's (`math.abs(x)`) or a method; None if there is none."""
         count = len(node.arguments)
         if node.target is None:
             return named(self._functions, node.name, False, count)

@@ -50,7 +50,7 @@ class Limits:
     text: int = 4096
     depth: int = 64
     chain: int = 200
-    """The most operators of one level in a row: `a + b + c`."""
+    """The largest number of operators of one precedence, or of members, in a row: `a + b + c`, `a.b.c`."""
     steps: int = 100_000
     built_text: int = 1_000_000
     built_items: int = 10_000
@@ -70,23 +70,23 @@ class Budget:
 
     @classmethod
     def of(cls, limits: Limits) -> "Budget":
-        """Return a full budget."""
+        """Return a new budget with all that `limits` allow."""
         return cls(limits.steps, limits.built_text, limits.built_items)
 
     def spend(self, steps: int) -> None:
-        """Subtract steps. Raises LimitExceeded if none are left."""
+        """Subtract steps. Raises LimitExceeded if too few are left."""
         self.steps -= steps
         if self.steps < 0:
             raise LimitExceeded("the expression takes too many steps")
 
     def build_text(self, characters: int) -> None:
-        """Subtract the characters of a created text. Raises LimitExceeded if none are left."""
+        """Subtract the characters of a created text. Raises LimitExceeded if too few are left."""
         self.text -= characters
         if self.text < 0:
             raise LimitExceeded("the expression builds too much text")
 
     def build_items(self, count: int) -> None:
-        """Subtract the items of a created list or map. Raises LimitExceeded if none are left."""
+        """Subtract the items of a created list or map. Raises LimitExceeded if too few are left."""
         self.items -= count
         if self.items < 0:
             raise LimitExceeded("the expression builds too many items")

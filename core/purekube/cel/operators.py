@@ -23,7 +23,7 @@ Scope: TypeAlias = dict[Any, Any]
 """The variables by name, and the budget under None."""
 
 Evaluator: TypeAlias = Callable[[Scope], Any]
-"""A compiled expression."""
+"""A compiled expression: a function from a scope to the expression's value."""
 
 _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "<": plain.lt,

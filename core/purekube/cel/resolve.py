@@ -27,7 +27,7 @@ from purekube.cel.syntax import (
 
 
 def resolved(node: Expression, variables: frozenset[str], container: str = "") -> Expression:
-    """Return the tree with each variable whose name contains dots turned into a single node."""
+    """Return the tree with one Identifier for each variable whose name contains dots, instead of a chain of Selects."""
     return _Resolver(variables, container, frozenset()).visit(node)
 
 

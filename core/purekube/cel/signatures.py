@@ -47,7 +47,7 @@ _METHODS: Final = frozenset(
 _STATIC: Final = frozenset(
     ("ip.isCanonical", "optional.of", "optional.ofNonZeroValue", "optional.none", "optional.unwrap")
 )
-"""Functions of libraries whose prefix is also a type."""
+"""Functions of libraries that are not methods, although their prefix is also the name of a type."""
 
 
 @attrs.frozen
@@ -99,7 +99,10 @@ def function(
 
 
 def table(*libraries: Iterable[Function]) -> dict[FunctionKey, Function]:
-    """Return all functions by key. If lists and texts share a method's name, the target's type selects at run time."""
+    """Return all functions by key.
+
+    If a method of lists and a method of texts have the same key, the target's type selects one of them at run time.
+    """
     out: dict[FunctionKey, Function] = {}
     for library in libraries:
         for entry in library:
@@ -149,7 +152,7 @@ def square_cost(*arguments: Any) -> int:
 
 
 def built(budget: Budget, value: Any) -> Any:
-    """Subtract a value that an expression created from the budget, and return the value."""
+    """Subtract the size of a value that an expression created from the budget, and return the value."""
     if isinstance(value, (str, bytes)):
         budget.build_text(len(value))
     elif isinstance(value, (list, Mapping)):

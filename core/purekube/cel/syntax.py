@@ -274,7 +274,7 @@ def escape(name: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def unescape(name: str) -> str:
-    """Return the field's name for such an identifier: `x__dash__y` is `x-y`, `__namespace__` is `namespace`."""
+    """Return the field to which an identifier in a CRD rule refers: `x__dash__y` is `x-y`, `__in__` is `in`."""
     if name.startswith("__") and name.endswith("__") and name[2:-2] in _WORDS:
         return name[2:-2]
     return _ANY.sub(lambda match: _TEXT[match.group()], name)

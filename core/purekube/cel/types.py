@@ -74,7 +74,7 @@ def optional_of(item: CelType) -> CelType:
 
 
 def unify(cel_type: CelType, actual: CelType, bound: dict[str, CelType]) -> bool:
-    """Report whether `actual` fits `cel_type`. A type parameter is bound to the first type that it meets."""
+    """Report whether `actual` fits `cel_type`. Type parameters such as `$A` are added to `bound` with their types."""
     if cel_type.name.startswith("$"):
         known = bound.get(cel_type.name)
         if known is None or (known.name == "dyn" and actual.name != "dyn"):
@@ -95,7 +95,7 @@ def unify(cel_type: CelType, actual: CelType, bound: dict[str, CelType]) -> bool
 
 
 def substituted(cel_type: CelType, bound: Mapping[str, CelType]) -> CelType:
-    """Return a type with the parameters of its signature filled in; unbound ones become `dyn`."""
+    """Return a type with the types in `bound` in place of type parameters; unbound ones become `dyn`."""
     if cel_type.name.startswith("$"):
         return bound.get(cel_type.name, DYN)
     if not cel_type.parameters:
@@ -104,7 +104,7 @@ def substituted(cel_type: CelType, bound: Mapping[str, CelType]) -> CelType:
 
 
 def joined(types: list[CelType]) -> CelType:
-    """Return the common type of several: their type if they all agree, otherwise `dyn`."""
+    """Return the common type of several: equal to all of them, with `dyn` wherever they differ."""
     if not types:
         return DYN
     first = types[0]

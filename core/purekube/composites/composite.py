@@ -20,7 +20,10 @@ from purekube.graph import Graph, Marks, Owner, Plan
 from purekube.ports import Entropy
 
 MOST_ROUNDS: Final = 16
-"""The most rounds of a pass. It needs one for each wave, since a wave that is ready at once lets the next begin."""
+"""The largest number of rounds (decide, then write) in one pass.
+
+A pass needs a round for each wave, since a wave that is ready at once lets the next begin.
+"""
 
 
 def peers_annotation(marks: Marks) -> str:
@@ -36,15 +39,15 @@ class SecretUse(StrEnum):
 
     METADATA = "metadata"
     TYPE = "type"
-    """Metadata and type. No form of a list omits only the data, so it is dropped on arrival."""
+    """Metadata and type. A list request cannot omit the data alone, so the data is dropped on arrival."""
     CONTENT = "content"
 
 
 class External(Protocol):
-    """An object of another owner that the controller reads. `fields` are the paths that are read; the empty path means
-    all.
+    """An object of another owner that the controller reads.
 
-    `elsewhere`: it may be in another namespace than the parent that reads it.
+    `fields` are the paths that are read; the empty path means the whole object. `elsewhere` says that the object may be
+    in another namespace than the parent that reads it.
     """
 
     @property
@@ -79,8 +82,7 @@ class Explanation:
 
 @attrs.frozen(eq=False)
 class Composite:
-    """A kind whose objects (parents) have children, as its controller needs it. Boxes and pure reconcilers are made
-    into one.
+    """The description of a kind whose objects (parents) have children. Boxes and pure reconcilers are converted to it.
 
     `word` is the noun for people (`box`). `controller` is the controller's name in metrics and logs. `role_command` is
     the command that prints its roles. `labels` are put on every child in addition to the marks; `selector` finds the
@@ -88,9 +90,8 @@ class Composite:
     kinds in `anywhere` may be in any namespace. Parents are reconciled in the namespaces that the selector `namespaces`
     chooses. With `asks_namespaces` the namespaces of children are computed, and each must consent (RUN-12). `secrets`
     says how much is read of children that are Secrets. `kinds_of` returns the kinds of a parent's children, where
-    parents differ. Without `references` no child has an owner reference. `account`
-    returns the ServiceAccount that acts for a parent, None if the parent names none. `explain`, if given, reports the
-    state of every node of a parent.
+    parents differ. Without `references` no child has an owner reference. `account` returns the ServiceAccount that acts
+    for a parent, None if the parent names none. `explain`, if given, reports the state of every node of a parent.
     """
 
     name: str
@@ -185,16 +186,17 @@ class Composite:
         return read_parent(self.status_owner.without_foreign_conditions(manifest), self.condition_types)
 
     def as_cached(self, manifest: Manifest) -> Manifest:
-        """Return a parent as caches keep it, with only the managedFields that `read` and `record` need. Not a deep
-        copy.
+        """Return a parent as caches keep it: with only the managedFields that `read` and `record` need.
+
+        The result shares values with `manifest`.
         """
         records = (self.kinds_annotation, self.created_annotation)
         return with_written_annotations(self.status_owner.with_holders(manifest), manifest, records, self.manager)
 
     def record(self, parent: Parent, annotation: str) -> str:
-        """Return the text of an annotation in which we keep a record on the parent.
+        """Return the text of the parent's annotation in which this controller keeps a record.
 
-        The text is empty unless managedFields show that we wrote it (RUN-12).
+        The text is empty unless managedFields show that this controller wrote it (RUN-12).
         """
         return written_annotation(parent.manifest, annotation, self.manager) or ""
 
@@ -209,7 +211,7 @@ class Composite:
         return tuple(dict.fromkeys((*self.present_kinds(parent), *self.recorded_kinds(parent))))
 
     def present_kinds(self, parent: Parent) -> tuple[Kind, ...]:
-        """Return the kinds that the parent's present definition gives it."""
+        """Return the kinds of children in the parent's present definition."""
         return self.child_kinds if self.kinds_of is None else tuple(self.kinds_of(parent))
 
     def namespace_of_children(self, parent: Parent, kind: Kind) -> str | None:
@@ -228,7 +230,7 @@ class Composite:
         return self.kind.namespaced and external.kind.namespaced and not external.elsewhere
 
     def owner_of(self, parent: Parent) -> Owner:
-        """Return the owner under which child objects are created."""
+        """Return the Owner of the parent's children, as the graph engine needs it."""
         records = created_records(self.record(parent, self.created_annotation))
         return Owner(self.kind, parent.metadata, self.manager, self.marks, self.labels, records, self.references)
 

@@ -4,8 +4,8 @@ Expected flow
     in a namespace that is not selected → report it; being deleted → hooks, then wave by wave, then the finalizer;
     otherwise the finalizer, what the graph wants now, and the status that says how far it has come.
 Guarantees
-    Pure. Carried out and decided again on the result, the decision is empty. Prune and teardown read labels and
-    annotations only. The kinds of the children are recorded on the parent before a child is made.
+    Pure. Once a decision is carried out, the next one, on the resulting objects, is empty. Prune and teardown read
+    labels and annotations only. The kinds of the children are recorded on the parent before a child is created.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ _BAD_WHEN_TRUE: Final = (STALLED,)
 _TOLD: Final = (READY, STALLED, DELETING)
 """Conditions whose changes are reported by an Event; mere progress is only in the status."""
 _COMMENTARY_SECONDS: Final = 10.0
-"""The seconds after a transition during which details of an obstacle may wait."""
+"""The seconds after a transition in which status changes wait that only give details of the same obstacle."""
 
 
 def is_in_scope(composite: Composite, observed: Snapshot) -> bool:
@@ -122,7 +122,7 @@ def missing_account(composite: Composite, parent: Parent, text: str, now: dateti
 def unchanged(
     composite: Composite, parent: Parent, reason: str, message: str, fields: Mapping[str, Any], now: datetime
 ) -> Decision:
-    """Report in the status why nothing of the parent is made, changed or removed."""
+    """Return a decision that only reports in the status why nothing of the parent is made, changed or removed."""
     desired = (
         DesiredCondition(READY, ConditionStatus.FALSE, reason, message),
         DesiredCondition(RECONCILING, ConditionStatus.FALSE, reason),
@@ -144,8 +144,8 @@ def tear_down(
 ) -> Decision:
     """Return the next step of deleting a parent and its children.
 
-    `hooks` are nodes that run before anything is deleted. `due` is called after them and returns in how many seconds
-    one of them may continue, or None.
+    `hooks` are nodes that run before anything is deleted. `due` is called after their evaluation and returns the
+    seconds until one of them may continue, or None.
     """
     step = teardown(composite.owner_of(parent), observed, hooks)
     if step.is_done and not observed.hidden_kinds:
@@ -168,9 +168,10 @@ def orphans_children(parent: Parent) -> bool:
 
 
 def orphan_children(composite: Composite, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
-    """Orphan all children.
+    """Return the decision that orphans all children.
 
-    Their owner references are removed before the garbage collector acts on them.
+    Their owner references are removed before the parent's finalizer, so that the garbage collector does not delete
+    them.
     """
     owner = composite.owner_of(parent)
     owned = tuple(owner.held(observed))
@@ -223,7 +224,7 @@ def with_status(
 
 
 def _row(wanted: Iterable[DesiredCondition]) -> str:
-    """Return what was decided about Ready, for people."""
+    """Return the wanted condition Ready in words: `Ready=False/ResourceNotReady`; "" if it is not wanted."""
     return next((f"Ready={each.status}/{each.reason}" for each in wanted if each.type == "Ready"), "")
 
 
@@ -236,7 +237,7 @@ def _minor(composite: Composite, live: LiveStatus, desired: Sequence[DesiredCond
 
 
 def _obstacle(conditions: Iterable[Condition | DesiredCondition]) -> str:
-    """Return the name of the obstacle; "" if there is none."""
+    """Return what keeps the parent from being Ready, the start of the condition's message; "" if it is Ready."""
     ready = _ready_of(conditions)
     return "" if ready is None or ready.status is ConditionStatus.TRUE else ready.message.partition(": ")[0]
 

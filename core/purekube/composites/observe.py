@@ -1,4 +1,4 @@
-"""The observed state for a composite's decision: a parent's children, and the externals that it selects, live."""
+"""The state that a composite's decision needs, read from the API server: children, externals and the namespace."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -41,7 +41,7 @@ def _holds(asked: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
 
 
 async def add_children(reading: LiveReads, composite: Composite, parent: Parent, kind: Kind) -> None:
-    """Read the children of a kind from the API server. Raises the errors of `KubeApi.list`.
+    """Read a parent's children of one kind from the API server into `reading`. Raises the errors of `KubeApi.list`.
 
     If the kind belongs only to an earlier definition, a missing right is recorded instead of raised: it only delays the
     pruning of that kind.

@@ -23,7 +23,8 @@ MARKS: Final = Marks(DOMAIN)
 def as_stored(secret: dict[str, Any]) -> dict[str, Any]:
     """Return a Secret with `stringData` moved into `data`, as the API server stores it.
 
-    It never returns `stringData`, so a comparison with it would always find a difference.
+    The API server never returns `stringData`, so a comparison with it would always find a difference. `secret` itself
+    is modified.
     """
     plain = secret.pop("stringData", None)
     if isinstance(plain, Mapping):
@@ -40,7 +41,7 @@ STANDARD: Final = (READY, RECONCILING, STALLED, DELETING)
 """Condition types that every parent has, in addition to those that its box declares."""
 
 MOST_KINDS: Final = 256
-"""The most kinds that are read from a parent's record."""
+"""The largest number of kinds that are read from a parent's record."""
 _KIND: Final = re.compile(
     r"([A-Za-z][A-Za-z0-9]{0,62})/([a-z0-9][a-z0-9-]{0,62})\.([a-z0-9]{1,63})((?:\.[a-z0-9-]{1,63}){0,20})(/?)"
 )

@@ -16,7 +16,7 @@ from purekube.composites.composite import Composite
 from purekube.composites.parent import STALLED, Parent, kinds_annotation
 
 FOLLOWED: Final = ("list", "watch")
-"""The verbs of an informer."""
+"""The verbs that an informer needs."""
 LEASE: Final = (Access(known.LEASE, ("get", "create", "update")),)
 FORMER: Final = ("list", "patch", "delete")
 """The verbs to prune a kind that the definition no longer names; `patch` orphans the objects that are kept."""
@@ -127,7 +127,7 @@ def role_applied(command: str, right: Right, default_account: str = "") -> str:
 
 
 def _account(user: str, default: str) -> str:
-    """Return the options that name the refused service account; none if the command assumes it."""
+    """Return the options that name the refused ServiceAccount; "" if the command assumes this account."""
     namespace, _, name = user.removeprefix(SERVICE_ACCOUNT_USERS).partition(":")
     if not user.startswith(SERVICE_ACCOUNT_USERS) or not default:
         return ""

@@ -99,7 +99,7 @@ def _shift_left(value: Any, by: Any) -> int:
 
 
 def _right(value: Any, by: Any) -> int:
-    """Shift right, moving the sign like any other bit."""
+    """Shift right logically: the sign bit moves like any other bit, and zeros are shifted in."""
     moved = (_integer(value) & UINT_MAX) >> _distance(by)
     if isinstance(value, Uint):
         return Uint(moved)

@@ -43,7 +43,7 @@ def text_of(value: Any) -> str:
 
 
 def pattern_of(text: Any) -> Any:
-    """Compile a regular expression. Raises EvaluationError if `text` is no string or no valid expression."""
+    """Compile a regular expression. Raises EvaluationError if `text` is not a string or not a valid expression."""
     try:
         return compile_pattern(text_of(text))
     except PatternError as error:
