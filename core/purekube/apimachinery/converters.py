@@ -1,8 +1,8 @@
-"""The cattrs converters of the border: which JSON value becomes which attribute, and what is refused.
+"""The cattrs converters from JSON to attrs classes: which JSON value becomes which attribute, and what is refused.
 
-Nothing is coerced: `"5"` is no integer and `1` no boolean. Three converters share one set of hooks:
+Nothing is coerced: `"5"` is not an integer and `1` not a boolean. Three converters share one set of hooks:
 
-* `FAST` generates functions without bookkeeping; it fails at the first thing that does not fit,
+* `FAST` stops at the first value that does not fit, and does not say where it is,
 * `TOLERANT` treats null as absent, skips unknown fields and collects every failure,
 * `STRICT` is `TOLERANT` that also collects unknown fields.
 """

@@ -3,14 +3,14 @@
     OperatorError
     ├── NotFound                 the object, its namespace, or (KindMissing) its kind is not there
     │   └── KindMissing          the API server does not serve this kind: a CRD is not installed
-    ├── AlreadyExists            a create met an object of that name
+    ├── AlreadyExists            a create found an object of that name
     ├── Conflict                 server-side apply: other managers hold fields we want to change
     ├── Stale                    a resourceVersion or uid precondition no longer holds: look again at once
     ├── Invalid                  the server refuses the content; only another content can succeed
     ├── Forbidden                the caller may not do this
     │   └── Unauthorized         the credential itself is not accepted
     ├── Expired                  a list or watch position is too old: list again
-    ├── JobClosed                the control plane has closed the job: nothing of it is wanted any more
+    ├── JobClosed                the control plane has closed the job, and wants nothing more of it
     ├── Unavailable              nothing is wrong with the request: try it again later
     └── Permanent                any other error: a retry will not help
 

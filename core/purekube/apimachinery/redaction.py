@@ -2,10 +2,10 @@
 
 Guarantees
     Every rule takes time linear in the text, whatever the text is (RUN-11), since charts and tenants write it. So no
-    rule searches from every letter for the end of a match, and a run of letters belongs to one start only.
+    rule searches for the end of a match from every letter: within a run of letters, a match can begin at one only.
 Shape
-    A rule is a pattern for lower and upper case alike. A match is hidden from the end of its groups `head` and `open`
-    to the start of its group `close`, if it has them. Rules apply in turn, each to the result of those before.
+    A rule is a pattern that ignores case. A match is hidden from the end of its groups `head` and `open` to the start
+    of its group `close`, where it has these groups. Rules apply in turn, each to the result of those before.
 """
 
 import re

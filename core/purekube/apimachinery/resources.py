@@ -61,7 +61,7 @@ CONFIG_MAP: Final = Kind("", "v1", "ConfigMap", "configmaps")
 SECRET: Final = Kind("", "v1", "Secret", "secrets")
 EVENT: Final = Kind("events.k8s.io", "v1", "Event", "events")
 CORE_EVENT: Final = Kind("", "v1", "Event", "events")
-"""Events under the core group, where a field selector can choose those about one object."""
+"""The kind Event of the core group, for which a field selector can choose the events about one object."""
 
 POD: Final = Kind("", "v1", "Pod", "pods")
 LEASE: Final = Kind("coordination.k8s.io", "v1", "Lease", "leases")

@@ -265,7 +265,10 @@ def decide_applied(state: BoxState) -> Decision:
 
 
 def _recorded(state: BoxState) -> Decision:
-    """Store the present definition as the newest revision. A definition that was stored before gets a new number."""
+    """Return the decision that stores the present definition as the newest revision.
+
+    If an older revision has this definition, it gets a new number instead.
+    """
     number = state.history[-1].number + 1 if state.history else 1
     if state.present is not None:
         again = state.present.annotated(given_up=None)

@@ -99,7 +99,7 @@ def _anywhere(box: Box) -> Iterator[Kind]:
 
 
 def external_refs(box: Box, parent: Parent) -> Iterator[tuple[ExternalNode, ObjectRef]]:
-    """Yield each external whose name can be computed already, with the reference to its object."""
+    """Yield each external (an object that the box only reads) whose name is known already, with its reference."""
     evaluation = Evaluation(box, parent.manifest)
     for external in box.externals:
         try:

@@ -25,7 +25,7 @@ from purekube.cel.syntax import RESERVED
 
 SECRET: Final = ("v1", "Secret")
 MOST_RESOURCES: Final = 1_000
-"""The largest number of resources and externals in one box."""
+"""The largest number of resources and externals (objects that are only read) in one box."""
 TAKEN: Final = frozenset((*RESERVED, *TYPES, "self", "oldSelf", "old", "children", "true", "false", "null", "in"))
 """Names that have a meaning of their own in expressions, so that no resource or external may have them as its id."""
 
@@ -115,7 +115,7 @@ def _take(name: str, path: str, seen: dict[str, str], findings: Findings) -> boo
 
 
 def targets_of(entries: Iterable[Entry], model: OperatorBox) -> Mapping[str, Target]:
-    """Return everything that resources may depend on, by id."""
+    """Return the resources in `entries` and the externals, by id: everything on which resources may depend."""
     found = {
         entry.id: Target(entry.resource.template, is_list=entry.resource.for_each is not None) for entry in entries
     }
@@ -193,7 +193,7 @@ def variables_of(
 
 @attrs.frozen(eq=False)
 class Externals:
-    """A compiler for the externals in a file."""
+    """A compiler for the externals in a file: objects that the box only reads."""
 
     said: Sequence[BoxExternal]
     kinds: Mapping[str, KnownKind]
@@ -207,7 +207,7 @@ class Externals:
         return self.templates.findings
 
     def compiled(self) -> tuple[ExternalNode | None, ...]:
-        """Return the externals in the order of the file; None for one whose kind is unknown."""
+        """Return the compiled externals in the order of the file; None for one whose kind is unknown."""
         return tuple(self._external(at, external) for at, external in enumerate(self.said))
 
     def _external(self, at: int, external: BoxExternal) -> ExternalNode | None:
@@ -245,7 +245,10 @@ class Externals:
         return is_secret(kind) and chosen and Power.SECRETS not in self.deputies.trusted
 
     def with_fields(self, at: int, external: ExternalNode, read: Iterable[VariablePath]) -> ExternalNode:
-        """Return `external`, the item `at` of the file, with its paths among `read`, the paths of all expressions."""
+        """Return `external` with the paths of its fields that expressions read.
+
+        `at` is its index in the file. `read` has the paths that all expressions of the box read.
+        """
         said = self.said[at]
         below = {_field_path(variable_path[1:]) for variable_path in read if variable_path[0] == external.id}
         self._check_fields(said, index("spec.externals", at), below)

@@ -98,7 +98,7 @@ _POLICIES: Final = {
 
 @lru_cache(maxsize=256)
 def graph_of(box: Box) -> Graph:
-    """Return the dependency graph of a box: its externals, then its resources.
+    """Return the dependency graph of a box: the externals (objects that it only reads), then its resources.
 
     Raises GraphError for an id that is used twice, an unknown dependency, or a cycle.
     """
@@ -131,7 +131,7 @@ def _within(node: GraphNode, phase: Sequence[GraphNode]) -> Iterator[Edge]:
 
 
 def external_name(evaluation: Evaluation, external: ExternalNode) -> tuple[str | None, str] | None:
-    """Return the namespace and name of an external's object; None if the name cannot be computed yet.
+    """Return namespace and name of an external, an object that is only read; None if the name is not known yet.
 
     Raises ExpressionFailure if an expression in the name or namespace fails.
     """
@@ -240,7 +240,7 @@ class _Touching:
 
     @classmethod
     def of(cls, node: BoxNode) -> "_Touching":
-        """Return the value for the expressions of a resource."""
+        """Return the filter for a resource: its edges, its conditional expressions, and the variables of the others."""
         iteration = () if node.iteration is None else (node.iteration.items, node.iteration.key)
         expressions = (*node.template.expressions, *iteration)
         choosing = tuple(expression for expression in expressions if _chooses(expression.program.tree))

@@ -23,7 +23,7 @@ UNTIL: Final[Mapping[DependencyUntil, Until]] = {
 
 @attrs.frozen(eq=False)
 class Target:
-    """A resource or external on which resources may depend. An external has no template."""
+    """A resource on which others may depend, or an external (an object that is only read), which has no template."""
 
     raw: Any = None
     is_list: bool = False

@@ -49,11 +49,11 @@ class Findings:
         self._warnings: dict[BoxProblem, None] = {}
 
     def problem(self, path: str, message: str, offset: int | None = None) -> None:
-        """Add a problem that keeps the box from running."""
+        """Add a problem that keeps the box from running. `path` and `offset` are those of `place`."""
         _add(self._problems, BoxProblem(self._places.at(path, offset), message))
 
     def warning(self, path: str, message: str, offset: int | None = None) -> None:
-        """Add a warning of something that is rarely intended."""
+        """Add a warning of something that is rarely intended. `path` and `offset` are those of `place`."""
         _add(self._warnings, BoxProblem(self._places.at(path, offset), message))
 
     def place(self, path: str, offset: int | None = None) -> Place:

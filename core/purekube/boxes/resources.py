@@ -53,7 +53,7 @@ class Resources:
     parent: KnownKind
     children: ChildNames
     variables: Variables
-    """Everything that a status field may read."""
+    """The variables that the parent's status may read."""
     templates: TemplateCompiler
     gating: WhenEntries
     forms: FormChecks
@@ -121,7 +121,7 @@ class Resources:
         return tuple(ordered(known_nodes(nodes, known), (), self.findings) for _, nodes in sorted(phases.items()))
 
     def observed(self) -> tuple[ExternalNode, ...]:
-        """Return the externals with the paths that expressions read.
+        """Return the externals (objects that the box only reads) with their paths that expressions read.
 
         Call it after all other parts, because only then are all expressions known.
         """

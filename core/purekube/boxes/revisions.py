@@ -70,7 +70,7 @@ class Revision:
     resource_version: str
     is_proven: bool = False
     given_up: str = ""
-    """The parent that failed at it, if it was undone."""
+    """The parent that failed at this revision, and why, if the revision was undone; empty otherwise."""
 
     def annotated(self, **changed: str | None) -> Manifest:
         """Return a patch that sets annotations of the revision, given by their names without our domain."""

@@ -33,7 +33,7 @@ class KnownKind:
 
     @property
     def type(self) -> CelType:
-        """The CEL type that expressions give to stored objects of the kind."""
+        """The CEL type of the kind's objects as the API server stores them."""
         return type_of_schema(stored(_UNKNOWN if self.schema is None else self.schema, self.kind), plain=True)
 
 

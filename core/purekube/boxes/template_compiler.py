@@ -147,7 +147,7 @@ def _expected(actual: CelType, schema: Schema, path: str) -> Problem:
 
 
 def leaf_schemas(raw: Any, schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
-    """Yield path and schema of every text that contains an expression. Keys that are expressions are left out."""
+    """Yield the path and the schema of every text in a template that contains an expression, except keys."""
     match raw:
         case Mapping():
             for key, value in raw.items():
@@ -207,8 +207,8 @@ class TemplateCompiler:
     ) -> Template:
         """Compile a template, checking each expression against the schema.
 
-        `secret_below` are paths that may hold secrets. `judge` is called for each expression, with the schema of its
-        field if known.
+        `secret_below` are paths below which values may reveal data of Secrets. `judge` is called for each expression,
+        with the schema of its field if known.
         """
         leaves = dict(leaf_schemas(raw, schema, path)) if schema is not None else {}
 

@@ -223,7 +223,7 @@ def _text_of(parts: list[str | BoxExpression]) -> Render:
 
 
 def _mapping(entries: list[tuple[_Part, _Part]]) -> Render:
-    """Return a function that makes a new object each time. Only values with expressions are computed again."""
+    """Return a function that renders a new object in each call. Values without expressions are computed only once."""
     named = [(key.value, item) for key, item in entries if isinstance(key, _Scalar)]
     if len(named) < len(entries):
         return _mapping_of_any_keys([(_as_render(key), _as_render(item)) for key, item in entries])

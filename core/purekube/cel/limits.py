@@ -32,7 +32,7 @@ class Missing(CelError):
 
 
 class LimitExceeded(CelError):
-    """The error that an evaluation exceeded its limits. Unlike other errors, `||` and `&&` do not absorb it."""
+    """The error for an evaluation that exceeded its limits. Unlike other errors, `||` and `&&` do not absorb it."""
 
 
 def no_overload() -> EvaluationError:

@@ -18,7 +18,7 @@ INT_MAX: Final = 2**63 - 1
 UINT_MAX: Final = 2**64 - 1
 
 Address: TypeAlias = IPv4Address | IPv6Address
-"""The value of the Kubernetes library `ip()`."""
+"""An IP address, the value of the function `ip()` in Kubernetes' library."""
 
 
 class Uint(int):
@@ -82,7 +82,7 @@ class Network:
 
 @attrs.frozen
 class Url:
-    """The value of the Kubernetes library `url()`."""
+    """A URL, the value of the function `url()` in Kubernetes' library."""
 
     scheme: str
     host: str

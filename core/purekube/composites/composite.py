@@ -63,7 +63,7 @@ class External(Protocol):
 
 
 def wants_metadata(external: External) -> bool:
-    """Report whether the external is a Secret of which only the metadata is read."""
+    """Report whether the external (an object that is only read) is a Secret of which only metadata is read."""
     return external.kind == SECRET and all(path[:1] == ("metadata",) for path in external.fields)
 
 

@@ -256,7 +256,7 @@ def _seconds_until_due(live: LiveStatus, now: datetime) -> float:
 
 
 def _seconds_of_grace(parent: Parent, live: LiveStatus, desired: Iterable[DesiredCondition], now: datetime) -> float:
-    """Return how many seconds a parent that has just become ready stays so while a child is not ready for a moment.
+    """Return for how many seconds a parent that has just become Ready keeps that status while a child is not ready.
 
     Otherwise a child that flaps would cause a status write, and an Event, each time.
     """

@@ -38,7 +38,7 @@ class CompositeAccess:
 
 
 def parent_rights(composite: Composite, *, near: bool) -> Iterator[Access]:
-    """Yield the rights on the kind itself and on externals, to be granted by roles of one scope.
+    """Yield the rights on parents, and those of `child_rights` unless ServiceAccounts of the parents have these.
 
     With `near` these are the rights in the parents' namespaces, otherwise those elsewhere. Finalizers and statuses of
     parents are patched where the parents are.
@@ -51,7 +51,10 @@ def parent_rights(composite: Composite, *, near: bool) -> Iterator[Access]:
 
 
 def child_rights(composite: Composite, *, near: bool) -> Iterator[Access]:
-    """Yield the rights to watch or read children and externals, for the controller or the parent's ServiceAccount."""
+    """Yield the rights to watch or read children and externals, for the controller or the parent's ServiceAccount.
+
+    With `near` these are the rights in the parents' namespaces, otherwise those elsewhere.
+    """
     for kind in composite.child_kinds:
         if composite.is_near(kind) is near:
             yield Access(kind, FOLLOWED)

@@ -1,4 +1,4 @@
-"""The library of times: parts of timestamps and durations."""
+"""The library of times: functions for parts of timestamps and durations."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
