@@ -1,7 +1,8 @@
-"""The framework, pure: decisions about objects of any kind, and the pass that carries one out through a `KubeApi`.
+"""The pure framework: decisions about objects of any kind, and the pass that executes a decision through a `KubeApi`.
 
-The doors of its rooms: `ports` (what it asks of the world, and the errors), `graph` (objects that depend on others),
-`composites`, `boxes` and `reconcilers` (three ways to write an operator), `cel`, `regex`, `schema`, `readiness`.
+Its public packages: `ports` (interfaces to the API server, clock and so on, and the errors), `graph` (objects that
+depend on others), `composites`, `boxes` and `reconcilers` (three ways to write an operator), `cel`, `regex`, `schema`,
+`readiness`.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The door of a package: public names whose modules are imported on first use, since most programs need few of them."""
+"""Lazy exports of a package: a public name's module is imported on first use, since most programs need few names."""
 
 import ast
 import inspect
@@ -10,9 +10,9 @@ from typing import Any
 
 
 def lazy_door(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` for `package`, which import each public name on first use (PEP 562).
+    """Return `__getattr__` and `__dir__` for the module `package`; the former imports a name on first use (PEP 562).
 
-    The module of a name is that of the package's own import under `if TYPE_CHECKING`.
+    The public names and their modules are those of the imports under `if TYPE_CHECKING` in the package's source.
     """
 
     @cache
@@ -23,7 +23,7 @@ def lazy_door(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str
         return {alias.name: str(node.module) for node in imports for alias in node.names}
 
     def load(name: str) -> Any:
-        # Python asks for `__path__` and the like of every package: those are not worth reading it.
+        # Python looks up `__path__` and similar names on every package: the source is not parsed for those.
         if name.startswith("__") or (module := modules().get(name)) is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(module), name)

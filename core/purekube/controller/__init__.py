@@ -1,1 +1,1 @@
-"""The kernel: decision, reconcile pass, work queue, informer and lease machines. It knows no kind (RUN-1 to RUN-4)."""
+"""The kernel: decisions, reconcile pass, work queue, informer and leader election, for any kind (RUN-1 to RUN-4)."""

@@ -1,4 +1,4 @@
-"""Retries, time and log notes as the machines of jobs and credentials share them; jitter is an argument."""
+"""Backoff with jitter as an argument, and the retry, tick and log note types that state machines share."""
 
 import hashlib
 from datetime import datetime, timedelta
@@ -12,11 +12,11 @@ from purekube.apimachinery.timestamps import shifted
 
 @attrs.frozen
 class Backoff:
-    """Delays between `base` and `cap` seconds, doubling with every attempt.
+    """An exponential backoff: delays between `base` and `cap` seconds that double with every attempt.
 
-    Attempt n waits between half of `base * 2**n` and all of it, kept inside the two bounds. `jitter` in [0, 1) chooses
-    the point in that range; 1 gives its end. The first attempt thus waits between `base` and twice `base`, and even at
-    the cap, clients that failed together come back at different times.
+    The delay after attempt n is from half of `base * 2**n` to all of it, clamped to the two bounds. `jitter` selects
+    the point in that range, from 0 for its start to 1 for its end. The first delay thus is between `base` and twice
+    `base`, and even at the cap, clients that failed together come back at different times.
     """
 
     base: float = 1.0
@@ -29,10 +29,10 @@ class Backoff:
         return floor + jitter * (ceiling - floor)
 
     def full_jitter(self, attempt: int, jitter: float) -> float:
-        """Return a delay after the failure numbered `attempt`, below `base * 2**(attempt - 1)` and within the bounds.
+        """Return the fraction `jitter` of `base * 2**(attempt - 1)` in seconds, clamped to `base` and `cap`.
 
-        The range keeps doubling beyond `cap`, up to a thousand times `base`; only the result is cut at `cap`. Clients
-        that have failed for long thus spread out evenly. If the range stopped at `cap`, they would bunch at its start.
+        `attempt` counts failures from 1. The product keeps doubling beyond `cap`, up to 1024 times `base`; only the
+        result is cut at `cap`, so that clients that have failed for long mostly wait for `cap` seconds.
         """
         return min(self.cap, max(self.base, self.base * 2.0 ** min(attempt - 1, 10) * jitter))
 
@@ -49,11 +49,11 @@ LONGEST_RETRY: Final = 60.0
 
 @attrs.frozen
 class Tick:
-    """An event that says only that time has passed."""
+    """An event without data: time has passed."""
 
 
 class LogLevel(StrEnum):
-    """The urgency of a note."""
+    """The severity of a `LogNote`."""
 
     INFO = "info"
     WARNING = "warning"
@@ -61,7 +61,7 @@ class LogLevel(StrEnum):
 
     @property
     def number(self) -> int:
-        """The level's number in `logging`."""
+        """The corresponding level of Python's `logging`."""
         return {LogLevel.INFO: 20, LogLevel.WARNING: 30, LogLevel.ERROR: 40}[self]
 
 

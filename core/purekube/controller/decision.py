@@ -1,4 +1,4 @@
-"""Input and output of a reconcile: plain data on both sides (REC-2), with the time of the next one (REC-6)."""
+"""Input and output of a reconcile decision as plain data (REC-2), with the time of the next reconcile (REC-6)."""
 
 import string
 from collections.abc import Iterable, Mapping
@@ -14,10 +14,10 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, encoded_fi
 from purekube.ports import KubernetesEvent
 
 SLOW_SECONDS: Final = 60.0
-"""The delay in seconds before a retry that waits for outside help, in case no watch event announces the help."""
+"""The delay in seconds of a retry that only an outside change can make succeed, unless a watch event comes earlier."""
 
 REFUSED_SECONDS: Final = 30.0
-"""The delay in seconds before a retry after a missing right, since no watch reports a new role."""
+"""The longest backoff in seconds after a missing right, since no watch event reports a newly granted role."""
 
 
 class RequeuePace(Enum):
@@ -36,9 +36,9 @@ class RequeuePace(Enum):
 class Requeue:
     """The time of an object's next reconcile, if no watch event triggers one earlier.
 
-    `after` is an upper limit in seconds that applies whatever the backoff is (OPS-12), or None for no limit. It is
-    ignored if the write was refused because the object had changed. `not_before` is a number of seconds in which the
-    server demanded no request.
+    `after` is an upper limit in seconds that applies whatever the backoff is (OPS-12), or None for no limit. With the
+    pace IMMEDIATE (the write was refused because the object had changed) it is ignored. `not_before` is the server's
+    `Retry-After`: the number of seconds in which it wants no request.
     """
 
     pace: RequeuePace = RequeuePace.NONE
@@ -57,8 +57,8 @@ class Requeue:
         return cls.NO if seconds is None else cls(after=seconds)
 
     def no_later_than(self, seconds: float | None) -> "Requeue":
-        """Return the same requeue with `seconds` as an upper limit, unless its limit is earlier. None
-        changes nothing.
+        """Return this requeue with `after` lowered to `seconds`. None, or a limit that is lower already, changes
+        nothing.
         """
         if seconds is None or (self.after is not None and self.after <= seconds):
             return self
@@ -91,7 +91,7 @@ def requeue_for(error: OperatorError | None) -> Requeue:
 
 
 ALPHANUMERIC: Final = string.ascii_letters + string.digits
-"""The default alphabet of random text."""
+"""The default alphabet of the random text of a `Fill`."""
 
 
 @attrs.frozen
@@ -114,9 +114,10 @@ class Snapshot:
 
     `objects` holds the existing downstream objects: every object whose name the source requires, and every object of a
     downstream kind that carries the source's uid. Their order has no meaning. `failures` are refused writes of an
-    earlier decision in the same pass. `hidden_kinds` maps each kind of an earlier definition that may not be listed to
-    the missing right; objects of these kinds are unknown. `peers` are other namespaces that admit objects from the
-    source's namespace.
+    earlier decision in the same pass. `missing_kinds` are kinds that the API server does not serve. `hidden_kinds` maps
+    each kind that only an earlier version of the definition used, and that the operator may not list, to the missing
+    right; objects of these kinds are unknown. `namespace` is the source's Namespace object, if the decision needs it.
+    `peers` are names of other namespaces that admit objects made for a source in this namespace.
     """
 
     namespace: Manifest | None = None
@@ -128,9 +129,7 @@ class Snapshot:
 
 
 class Finalizer(Enum):
-    """A change of our finalizer on the reconciled object. It is added before all other writes and removed
-    after them.
-    """
+    """A change of our finalizer on the reconciled object. It is added before all other writes, removed after them."""
 
     ADD = "add"
     REMOVE = "remove"
@@ -138,9 +137,10 @@ class Finalizer(Enum):
 
 @attrs.frozen
 class Apply:
-    """One server-side apply of a whole downstream manifest. `force` may only override our own older entry (REC-6).
+    """One server-side apply of a whole downstream manifest.
 
-    `after` lists objects that the manifest refers to. If the apply of one of them is refused, this apply is skipped.
+    `force` is True only to take fields over from an older managedFields entry of our own (REC-6). `after` lists objects
+    that must be written first: if the write of one of them is refused, this apply is skipped.
     """
 
     kind: Kind
@@ -152,7 +152,7 @@ class Apply:
 
     @cached_property
     def encoded(self) -> Mapping[str, bytes]:
-        """The fields except metadata as canonical JSON, cached to compare them with the live object in each pass."""
+        """The top-level objects and lists, except metadata, as canonical JSON; cached for the search for drift."""
         return encoded_fields(self.manifest)
 
     @ref.default
@@ -161,7 +161,7 @@ class Apply:
 
 
 def chained(applies: Iterable[Apply]) -> tuple[Apply, ...]:
-    """Chain the applies by `after`, so that each is skipped if the one before it was refused."""
+    """Return the applies, each with all earlier ones in `after`, so that it is skipped if one of them is refused."""
     before: frozenset[ObjectRef] = frozenset()
     chain = []
     for apply in applies:
@@ -212,7 +212,7 @@ class Create:
 
 @attrs.frozen
 class MergePatch:
-    """A merge patch, guarded by the resourceVersion in it. It is skipped if one of the objects `after` is refused."""
+    """A merge patch, guarded by the resourceVersion in it. It is skipped if the write of an object in `after` fails."""
 
     ref: ObjectRef
     patch: Manifest
@@ -221,7 +221,7 @@ class MergePatch:
 
 @attrs.frozen
 class Delete:
-    """A background delete of the object with this uid; with `resource_version`, only of exactly that version."""
+    """A background delete of the object if it has this uid and, unless None, this resourceVersion."""
 
     ref: ObjectRef
     uid: str

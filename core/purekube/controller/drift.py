@@ -18,15 +18,14 @@ from purekube.schema.node import MISSING, ListType, Schema
 class DriftBySchema:
     """A comparison of desired with live objects that allows for what the API server changes when it stores an object.
 
-    The schema says which lists are keyed, and whether the server drops empty fields.
+    The schema says which lists are keyed, and which values are quantities. `drops_empty` says that the server drops
+    empty fields, as it does for built-in kinds.
     """
 
     drops_empty: bool
 
     def covers_field(self, live: Manifest, key: str, desired: Any, schema: Schema | None) -> bool:
-        """Report whether the desired value of the field `key` is already in `live`, in the form that the
-        server stores.
-        """
+        """Report whether the field `key` of `live` already contains `desired`, in the form that the server stores."""
         if key not in live:
             # A null requests nothing. An empty value requests nothing if the server drops empty fields.
             return desired is None or (self.drops_empty and not desired)
@@ -39,7 +38,7 @@ class DriftBySchema:
         return self.covers(there, desired, schema)
 
     def covers(self, live: Any, desired: Any, schema: Schema | None) -> bool:
-        """Report whether a desired value is already in the `live` value, in the form that the server stores."""
+        """Report whether the value `live` already contains `desired`, in the form that the server stores."""
         if isinstance(desired, dict):
             return isinstance(live, dict) and self._covers_fields(live, desired, schema)
         if isinstance(desired, list):
@@ -66,7 +65,7 @@ class DriftBySchema:
 
 
 def _key_of(schema: Schema) -> Callable[[Any], tuple[str, ...]]:
-    """Return the function that returns the key of an item in a keyed list. An absent field counts as its default."""
+    """Return a function that returns the key of an item in a keyed list. An absent key field counts as its default."""
     defaults = {}
     for name in schema.list_keys:
         child = schema.items.child(name) if schema.items is not None else None
@@ -88,7 +87,7 @@ def _same_quantity(live: Any, desired: Any) -> bool:
 
 
 def stamp(manifest: dict[str, Any], annotation: str) -> dict[str, Any]:
-    """Add the hash of the manifest's content to it as `annotation`. The argument is changed and returned."""
+    """Set `annotation` on the manifest to the hash of its content. The manifest is modified in place and returned."""
     digest = content_hash(manifest)
     manifest["metadata"].setdefault("annotations", {})[annotation] = digest
     return manifest
@@ -109,8 +108,8 @@ def needs_apply(
 
     `schema` describes the whole object: which texts are quantities, and which lists are keyed, so that other managers'
     items in them are ignored. With `drops_empty` an absent field equals an empty one (false, 0, empty), because the
-    server leaves these out of built-in kinds. `encoded` holds fields of `desired` as canonical JSON, as far as the
-    caller has them.
+    server leaves these out of built-in kinds. `encoded` holds those top-level fields of `desired` whose canonical JSON
+    the caller already has.
     """
     if live is None:
         return True

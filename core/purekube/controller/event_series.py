@@ -1,4 +1,4 @@
-"""The choice of Kubernetes Events to write: repeats grow a series, and no object floods its namespace (RUN-5)."""
+"""The choice of Kubernetes Events to write: repeats are merged into series, writes limited per object (RUN-5)."""
 
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from purekube.apimachinery.timestamps import microtime
 from purekube.ports import KubernetesEvent
 
 LONGEST_NOTE: Final = 1024
-"""The longest note in bytes of UTF-8, as the API server counts, although its error message says characters."""
+"""The longest note of an Event, in bytes of UTF-8; the API server counts bytes, although its error says characters."""
 
 _LONGEST_WORD: Final = 128
 _CONTROLLER: Final = "vworkspace.io/operator"
@@ -24,7 +24,10 @@ _MOST: Final = 2**31 - 1
 
 
 def event_ref(event: KubernetesEvent, instance: str, first: datetime) -> ObjectRef:
-    """Return a unique reference for the Event, in its object's namespace, or in `default` for cluster-scoped ones."""
+    """Return a unique reference for an Event that first occurred at `first` in the process `instance`.
+
+    It is in the namespace of the object that the Event is about, or in `default` if that object is cluster-scoped.
+    """
     ref = event.regarding
     unique = content_hash(
         [instance, microtime(first), event.regarding_uid, event.type, event.reason, event.action, event.note]
@@ -57,12 +60,12 @@ def event_manifest(event: KubernetesEvent, ref: ObjectRef, *, instance: str, fir
 
 
 def series_of(count: int, last: datetime) -> dict[str, Any]:
-    """Return the `series` of a repeated Event: how often it occurred, at least twice, and when last."""
+    """Return the field `series` of an Event that occurred `count` times (at least twice), the last time at `last`."""
     return {"count": min(count, _MOST), "lastObservedTime": microtime(last)}
 
 
 def note_with_link(text: str, link: str) -> str:
-    """Return a note that ends with a link, which is never cut off; without the link if that is too long."""
+    """Return `text`, cut if necessary, followed by all of `link`; or just `text`, uncut, if the link is too long."""
     end = f" Page: {link}"
     room = LONGEST_NOTE - len(end.encode())
     return text if room < LONGEST_NOTE // 2 else note_of(text, room) + end
@@ -77,8 +80,9 @@ def note_of(text: str, longest: int = LONGEST_NOTE) -> str:
 
 
 class Once:
-    """A memory of the last message about each subject, so that each message is logged once. It holds `most`
-    subjects.
+    """A memory of each subject's last message, so that a message is logged only when it changes.
+
+    It holds at most `most` subjects; the one that was used longest ago is forgotten first.
     """
 
     def __init__(self, most: int = 4096) -> None:
@@ -86,7 +90,7 @@ class Once:
         self._said: OrderedDict[str, str] = OrderedDict()
 
     def first(self, subject: str, said: str) -> bool:
-        """Report whether the message differs from the subject's last one, and remember it."""
+        """Report whether the message `said` differs from the subject's last one, and remember `said`."""
         before = self._said.get(subject)
         self._said[subject] = said
         self._said.move_to_end(subject)
@@ -109,7 +113,7 @@ _AGAIN: Final = timedelta(seconds=30)
 
 
 class Observed(StrEnum):
-    """The result of observing an event."""
+    """The result for an observed event: it starts a series, repeats in one, or is not written at all."""
 
     NEW = "created"
     REPEATED = "repeated"
@@ -118,7 +122,7 @@ class Observed(StrEnum):
 
 @attrs.frozen
 class CreateEvent:
-    """A POST of this Event."""
+    """A request to create (POST) an Event."""
 
     event: KubernetesEvent
     manifest: dict[str, Any]
@@ -126,7 +130,7 @@ class CreateEvent:
 
 @attrs.frozen
 class UpdateSeries:
-    """A merge patch of this Event."""
+    """A request to merge-patch the `series` of an existing Event."""
 
     event: KubernetesEvent
     ref: ObjectRef
@@ -146,7 +150,7 @@ class _Series:
     count: int = 1
     written: int = 0
     asked: int = 0
-    """The count in the write under way; 0 for none."""
+    """The `count` that the write under way sends; 0 if no write is under way."""
     not_before: datetime | None = None
     """The earliest time of the next write after a failed one."""
 
@@ -156,13 +160,13 @@ class _Series:
 
     @property
     def price(self) -> float:
-        """The number of tokens that the next write needs; a repeat must leave the reserve for new Events."""
+        """The number of tokens that must be left before the next write; a repeat leaves a reserve for new Events."""
         return 1.0 + _FOR_NEWS if self.written else 1.0
 
 
 @attrs.define
 class _Bucket:
-    """The token bucket that limits writes about one object."""
+    """The token bucket that limits the writes of Events about one object."""
 
     since: datetime
     tokens: float = _BURST
@@ -179,7 +183,8 @@ _Object: TypeAlias = tuple[ObjectRef, str]
 class EventSeries:
     """A buffer of Kubernetes Events that merges repeats into series and chooses the next write.
 
-    `instance` names the process in each Event. At most `waiting` Events may wait to be written.
+    `instance` names the process in each Event. At most `most` series are kept, and at most `waiting` Events may wait to
+    be written; new Events beyond these limits are dropped.
     """
 
     def __init__(self, instance: str, *, most: int = 4096, waiting: int = 1000) -> None:
@@ -200,9 +205,9 @@ class EventSeries:
         return len(self._buckets)
 
     def observe(self, event: KubernetesEvent, now: datetime) -> Observed:
-        """Count an event towards its series, or start a new series; return what became of it.
+        """Count an event towards its series (REPEATED), or start a new series (NEW).
 
-        DROPPED means that the event will not be written.
+        Return DROPPED if the event will not be written, because its object has no tokens left or the buffer is full.
         """
         self._forget(now)
         event = attrs.evolve(event, note=note_of(event.note))
@@ -254,10 +259,10 @@ class EventSeries:
             self._due[write.event] = series.last
 
     def failed(self, write: Write, now: datetime, *, gone: bool = False) -> Observed:
-        """Record that the server refused the write.
+        """Record that the server refused the write, and return the result for its event.
 
-        `gone` means that the Event no longer exists, so its next repeat becomes a new Event. DROPPED means that an
-        Event could not be created and is given up; its next repeat also becomes a new Event.
+        A refused create is given up (DROPPED), so that the next repeat becomes a new Event. A refused update is tried
+        again later (REPEATED), or with `gone`, because the Event no longer exists, observed again as a new Event.
         """
         series = self._ended(write)
         series.asked = 0

@@ -1,7 +1,7 @@
-"""The interpreter of one pass's effects: each is one call of the `KubeApi` port, and updates the pass's snapshot.
+"""The executor of a decision's effects: each effect is one call of the `KubeApi` port, and updates the snapshot.
 
-Refused writes downstream become `Failure`s of the pass. Errors that stop the source's own writes are raised: Stale,
-NotFound, and any other of the port's errors.
+A refused write of a downstream object becomes a `Failure` in the snapshot. The errors of writes to the source itself
+are raised: Stale, NotFound, and any other of the port's errors.
 """
 
 import binascii
@@ -20,11 +20,11 @@ STATUS: Final = "status"
 """The verb recorded for a write of the source's status."""
 
 OnWrite: TypeAlias = Callable[[tuple[ObjectRef, str]], None]
-"""A function to call with each written object and the resourceVersion that the server answered."""
+"""A function that is called with each written object and the resourceVersion that the server returned."""
 
 
 class StructuredObject(Protocol):
-    """An object of the reconciled kind as an attrs value, with its metadata."""
+    """A reconciled object in the typed form (an attrs class) that `PassRules.read` returns."""
 
     @property
     def metadata(self) -> ObjectMeta: ...
@@ -39,10 +39,10 @@ class PassRules(Generic[S, V]):
     """The rules of a reconcile pass for one kind: how to read its objects, decide, and write.
 
     `manager` is the field manager of all writes. `finalizer` is the one that a `Finalizer` effect adds or removes.
-    `idempotent` promises that a decision on everything it has just written is empty (REC-6). `rounds` limits the
-    decisions in one pass. With `looks_up`, an object that already exists when it is to be created is read and decided
-    on; this serves caches that hold only labelled objects. `entropy` is needed by kinds whose creates contain random
-    text.
+    `idempotent` promises that the next decision is empty once everything was written (REC-6). `rounds` limits the
+    decisions in one pass. With `looks_up`, an object that the snapshot lacks is read live if its apply is refused, and
+    the next decision sees it; this is for caches that hold only labelled objects. `entropy` is needed if objects are
+    created with random text.
     """
 
     kind: Kind
@@ -76,7 +76,7 @@ class ReconcilePass(Generic[S, V]):
         return self.api
 
     def record(self, verb: str, ref: ObjectRef, manifest: Manifest) -> None:
-        """Remember a write and the object that the server returned."""
+        """Remember a write of `ref`; `manifest` is the object that the server returned."""
         self.executed.append((verb, ref))
         written = (ref, str(metadata(manifest).get("resourceVersion", "")))
         self.written.append(written)
@@ -85,7 +85,7 @@ class ReconcilePass(Generic[S, V]):
             self.observe(ref, manifest)
 
     def observe(self, ref: ObjectRef, manifest: Manifest) -> None:
-        """Record the present state of an object in the snapshot."""
+        """Put the object's present state, `manifest`, into the snapshot."""
         self.observed = attrs.evolve(self.observed, objects={**self.observed.objects, ref: manifest})
 
     def record_failure(
@@ -96,19 +96,22 @@ class ReconcilePass(Generic[S, V]):
         live: Manifest | None = None,
         manifest: Manifest | None = None,
     ) -> None:
-        """Add a refused write to the snapshot, so that the next decision can interpret it."""
+        """Add a refused write to the snapshot for the next decision, in place of an earlier one of the same object."""
         earlier = tuple(failure for failure in self.observed.failures if failure.ref != ref)
         failures = (*earlier, Failure(ref, verb, error, live, manifest))
         self.observed = attrs.evolve(self.observed, failures=failures)
 
     def forget_failure(self, ref: ObjectRef) -> None:
-        """Remove a failure from the snapshot after a second, forced write of the object succeeded."""
+        """Remove the object's failure, if any, from the snapshot, since a write of the object has succeeded."""
         left = tuple(failure for failure in self.observed.failures if failure.ref != ref)
         self.observed = attrs.evolve(self.observed, failures=left)
 
 
 async def write_downstream(work: ReconcilePass[S, V], decision: Decision) -> bool:
-    """Execute every effect except the status. Return True if the pass must end, because the source may be gone."""
+    """Execute all writes of `decision` except the status and its Events.
+
+    Return True if the pass must end because the finalizer was removed: the source may be gone.
+    """
     work.downstream = work.api if decision.account is None else work.api.impersonating(decision.account)
     if decision.only_if_current:
         await _confirm_current(work)
@@ -136,7 +139,7 @@ async def write_downstream(work: ReconcilePass[S, V], decision: Decision) -> boo
 
 
 async def _make(work: ReconcilePass[S, V], decision: Decision) -> set[ObjectRef]:
-    """Perform patches, applies, then creates; skip each that depends, directly or not, on a refused one.
+    """Perform the patches, applies, then creates; skip each that depends, directly or not, on a refused one.
 
     Return the objects whose write was refused or skipped.
     """
@@ -167,7 +170,10 @@ async def _confirm_current(work: ReconcilePass[S, V]) -> None:
 
 
 async def _patch_source(work: ReconcilePass[S, V], changed: Mapping[str, Any], what: str) -> None:
-    """Merge-patch the source's metadata: whole lists, guarded by the resourceVersion, never by apply (REC-6)."""
+    """Merge-patch `changed` into the source's metadata, guarded by its resourceVersion; never apply it (REC-6).
+
+    Lists in `changed` replace the present ones. `what` is the verb under which the write is recorded.
+    """
     meta = work.source.metadata
     ref = ObjectRef(work.reconciler.kind, meta.namespace or None, meta.name)
     patch = {"metadata": {"resourceVersion": meta.resource_version, **changed}}
@@ -177,7 +183,7 @@ async def _patch_source(work: ReconcilePass[S, V], changed: Mapping[str, Any], w
 
 
 async def _patch(work: ReconcilePass[S, V], patch: MergePatch) -> bool:
-    """Perform one merge patch, and return True unless it was refused."""
+    """Send one merge patch, and return True unless it was refused; an object that is gone counts as patched."""
     try:
         answer = await work.downstream.patch(
             patch.ref, patch.patch, patch_type=PatchType.MERGE, field_manager=work.reconciler.manager
@@ -235,7 +241,10 @@ def _refresh_live(work: ReconcilePass[S, V], ref: ObjectRef, live: Manifest | No
 
 
 async def _create(work: ReconcilePass[S, V], create: Create) -> bool:
-    """POST once. If an object of that name exists, put it into the snapshot, so that the decision finds its owner."""
+    """POST the object, and report whether it was created.
+
+    If an object of that name exists, put it into the snapshot, so that the next decision sees who owns it.
+    """
     manifest = _filled(create, work.reconciler.entropy)
     try:
         answer = await work.downstream.create(manifest, kind=create.kind, field_manager=work.reconciler.manager)
@@ -256,7 +265,7 @@ async def _create(work: ReconcilePass[S, V], create: Create) -> bool:
 
 
 def _filled(create: Create, entropy: Entropy | None) -> Manifest:
-    """Return the manifest with its random texts, drawn again for each try, since a refused try left nothing."""
+    """Return the manifest with newly drawn random texts; a refused create has stored none that must be kept."""
     manifest = create.manifest
     for fill in create.fill:
         if entropy is None:
@@ -271,7 +280,10 @@ def _filled(create: Create, entropy: Entropy | None) -> Manifest:
 
 
 async def _read_live(work: ReconcilePass[S, V], ref: ObjectRef) -> Manifest | None:
-    """Return the live object with its managedFields, which caches drop: the advised command refers to them (REC-8)."""
+    """Return the live object, or None if it cannot be read.
+
+    It has the managedFields, which caches drop, and to which the command in a conflict's message refers (REC-8).
+    """
     try:
         return await work.downstream.get(ref)
     except OperatorError:
@@ -304,15 +316,15 @@ def _gone(work: ReconcilePass[S, V], ref: ObjectRef) -> None:
 
 
 async def write_own_status(work: ReconcilePass[S, V], status: Manifest) -> None:
-    """Write the source's whole status."""
+    """Write the source's whole status, and record the write."""
     kind, meta = work.reconciler.kind, work.source.metadata
     answer = await write_status(work.api, kind, status, work.reconciler.manager)
     work.record(STATUS, ObjectRef(kind, meta.namespace or None, meta.name), answer)
 
 
 async def write_status(api: KubeApi, kind: Kind, status: Manifest, manager: str) -> Manifest:
-    """Write a whole status in one apply, with the resourceVersion that it was decided on (REC-6); return the answer.
+    """Apply a whole status, guarded by the resourceVersion in it (REC-6); return the object that the server returned.
 
-    Every status that the operator writes, of whatever kind, is written here.
+    The statuses of all kinds are written here.
     """
     return await api.apply_status(status, kind=kind, field_manager=manager)

@@ -1,8 +1,8 @@
 """Health and readiness of the process, judged from a snapshot of its activity (RUN-5).
 
 `healthy` fails for faults that a restart can fix: a blocked event loop, an informer or worker pool that makes no
-progress, an API server that only this process may have lost. `ready` fails while the caches are not complete and
-recent. Times are in seconds.
+progress, a connection to the API server that only this process may have lost. `ready` fails while the caches are not
+complete and recent. Times are in seconds.
 """
 
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ class Vitals:
     informers: tuple[InformerVitals, ...] = ()
     worker_pools: tuple[WorkerPoolVitals, ...] = ()
     shard: str = ""
-    """The name of this shard, empty if there is one only. Its check never fails; it shows which process answers."""
+    """The name of this process's shard; empty if there is only one. Its line in the report never shows a failure."""
 
 
 @attrs.frozen
@@ -69,13 +69,13 @@ class HealthBounds:
     """The largest healthy value of each age, in seconds."""
 
     loop: float = 10.0
-    """Silence of the event loop: a kubelet probes every ten seconds, and a garbage collection takes less."""
+    """The longest silence of the event loop: a kubelet probes every ten seconds, and garbage collection takes less."""
     slack: float = 30.0
-    """Time added to the limit of an informer or a reconcile: cancelling and cleaning up take a moment."""
+    """The tolerance beyond the time limit of an informer or a reconcile: cancelling and cleaning up take a moment."""
     idle: float = 60.0
     """The longest time for which keys may wait while a worker is free."""
     stale: float = 900.0
-    """Silence of the API server; above the longest watch without an event (620 s)."""
+    """The longest silence of the API server; longer than the longest watch without an event (620 s)."""
 
 
 DEFAULT_BOUNDS: Final = HealthBounds()

@@ -1,4 +1,4 @@
-"""Live reads through the `KubeApi` port, collected for one snapshot; missing kinds are remembered."""
+"""Objects read live through the `KubeApi` port for one snapshot, with the kinds that are not served."""
 
 import attrs
 
@@ -24,7 +24,7 @@ class LiveReads:
     lenient: bool = False
 
     async def get(self, ref: ObjectRef, *, resource_version: str = "", metadata_only: bool = False) -> Manifest | None:
-        """Return the object; None if it does not exist, or if no object can have that name.
+        """Return the object; None if it does not exist, its kind is not served, or no object can have that name.
 
         Raises the other errors of `KubeApi.get`.
         """
@@ -52,7 +52,7 @@ class LiveReads:
             await self.add(ref)
 
     async def add_labelled(self, kind: Kind, namespace: str, selector: str) -> None:
-        """Read all objects of a kind that carry the labels. Of a large object only an outline is kept.
+        """Read all objects of a kind that match the label `selector`. Of a large object only an outline is kept.
 
         Raises the errors of `KubeApi.list`.
         """
@@ -75,7 +75,7 @@ class LiveReads:
     async def add_selected(
         self, kind: Kind, namespace: str, *, label_selector: str = "", field_selector: str = "", limit: int = 0
     ) -> None:
-        """Read the objects that the selectors choose. Add none if the kind is not served or may not be read.
+        """Read up to `limit` objects (0: all) that match both selectors; none if the kind is missing or forbidden.
 
         This is for objects that are helpful but not required, such as Events. Raises the other errors of
         `KubeApi.list`.

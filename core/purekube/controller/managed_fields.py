@@ -1,4 +1,4 @@
-"""Holders of an object's fields, read from its managedFields, and writes that they refuse (REC-3, REC-8, RES-4)."""
+"""Field managers that hold an object's fields, and the writes that conflict with them (REC-3, REC-8, RES-4)."""
 
 import json
 import shlex
@@ -19,13 +19,13 @@ Path: TypeAlias = tuple[str, ...]
 
 
 def entries(live: Manifest | None) -> Iterator[tuple[int, Any]]:
-    """Yield the entries of managedFields, each with its position."""
+    """Yield the entries of the object's managedFields, each with its index."""
     managed_fields = get_path(live, "metadata", _HELD)
     yield from enumerate(managed_fields) if isinstance(managed_fields, list | tuple) else ()
 
 
 def kubectl_patch(ref: ObjectRef, steps: list[dict[str, Any]]) -> str:
-    """Return the command that applies a JSON patch to the object."""
+    """Return the kubectl command that applies the JSON patch `steps` to the object."""
     patch = shlex.quote(canonical_json(steps).decode())
     return f"kubectl patch {kubectl_name(ref)} --type=json -p {patch}"
 
@@ -40,7 +40,7 @@ def kubectl_name(ref: ObjectRef) -> str:
 
 
 def without_managed_fields(manifest: Manifest) -> Manifest:
-    """Return `manifest` without managedFields, for caches of kinds that only we write. Not a deep copy."""
+    """Return `manifest` without managedFields, for caches of kinds that only we write. It is not a deep copy."""
     meta = metadata(manifest)
     if _HELD not in meta:
         return manifest
@@ -48,9 +48,9 @@ def without_managed_fields(manifest: Manifest) -> Manifest:
 
 
 def with_foreign_holders(manifest: Manifest, manager: str) -> Manifest:
-    """Return `manifest` with managedFields reduced to those fields that another manager holds and an apply may write.
+    """Return `manifest` with managedFields reduced to fields that an apply may write and that others hold.
 
-    Usually there are none. Not a deep copy.
+    Others are all field managers except `manager`; usually they hold no such field. The result is not a deep copy.
     """
     held = list(_foreign(metadata(manifest).get(_HELD), manager))
     plain = without_managed_fields(manifest)
@@ -71,16 +71,19 @@ def _foreign(managed_fields: Any, manager: str) -> Iterable[Mapping[str, Any]]:
 
 
 def is_held_by_others(manifest: Manifest, live: Manifest | None, manager: str) -> bool:
-    """Report whether another manager holds a field that `manifest` sets.
+    """Report whether another manager than `manager` holds a field of the `live` object that `manifest` sets.
 
-    Whether an apply would conflict, only the server knows.
+    If so, an apply may conflict; only the server knows whether it does.
     """
     held = get_path(live, "metadata", _HELD)
     return any(_overlaps(entry["fieldsV1"], manifest) for entry in _foreign(held, manager))
 
 
 def _overlaps(fields: Mapping[str, Any], desired: Any) -> bool:
-    """Report whether a field set names a leaf of `desired`. If `desired` has the list, any item of it counts."""
+    """Report whether the field set `fields` (FieldsV1) names a field that `desired` sets.
+
+    A list that `desired` sets counts as a whole, whichever items `fields` names.
+    """
     if not isinstance(desired, Mapping):
         return True
     for key, beneath in fields.items():
@@ -108,9 +111,10 @@ def written_annotation(live: Manifest | None, annotation: str, manager: str) -> 
 
 
 def with_written_annotations(manifest: Manifest, live: Manifest, annotations: Iterable[str], manager: str) -> Manifest:
-    """Return `manifest` with the managedFields that prove that `manager` wrote these annotations.
+    """Return `manifest` with a managedFields entry that shows which of the `annotations` `manager` wrote.
 
-    `manifest` is a trimmed copy of `live`, from which the proof is taken; see `written_annotation`. Not a deep copy.
+    `manifest` is a trimmed copy of `live`, whose managedFields decide (`written_annotation`). The result is not a deep
+    copy.
     """
     ours: dict[str, Any] = {
         f"f:{name}": {} for name in annotations if written_annotation(live, name, manager) is not None
@@ -140,15 +144,15 @@ class StatusHolder:
 
 @attrs.frozen
 class StatusOwner:
-    """The field manager that writes the statuses of some kinds, with the condition types that it owns."""
+    """Our field manager for the statuses of some kinds, with the condition types that it owns in each kind."""
 
     manager: str
     types: Mapping[Kind, frozenset[str]]
 
     def with_holders(self, manifest: Manifest) -> Manifest:
-        """Return `manifest` as caches keep it: with managedFields only of status fields that another manager holds.
+        """Return `manifest` as caches keep it: without managedFields, unless another manager holds part of the status.
 
-        Not a deep copy.
+        In that case the entries of the status stay. The result is not a deep copy.
         """
         plain = without_managed_fields(manifest)
         of_status = [entry for _, entry in entries(manifest) if get_path(entry, "subresource") == _STATUS]
@@ -157,8 +161,9 @@ class StatusOwner:
         return {**plain, "metadata": {**metadata(plain), _HELD: of_status}}
 
     def without_foreign_conditions(self, manifest: Manifest) -> Manifest:
-        """Return `manifest` without those of our conditions that another manager has partly written. Not a
-        deep copy.
+        """Return `manifest` without those of our conditions that another manager has partly written.
+
+        The result is not a deep copy.
         """
         held = self.held_conditions(manifest)
         if not held:
@@ -178,7 +183,7 @@ class StatusOwner:
         return (manager for manager, path in self._held(live) if path[1] == "conditions")
 
     def hand_over(self, live: Manifest) -> str:
-        """Return the command that takes our conditions back from another manager; empty if no manager holds any."""
+        """Return the kubectl command that takes our conditions back from another manager; "" if no other holds any."""
         manager = next(self.condition_holders(live), "")
         return self._hand_back(live, manager) if manager else ""
 
@@ -187,7 +192,7 @@ class StatusOwner:
         return frozenset(path[1] for _, path in self._held(live) if path[1] != "conditions")
 
     def holder(self, live: Manifest) -> StatusHolder | None:
-        """Return the manager whose fields prevent us from writing this status, if there is one."""
+        """Return another manager that holds a field of this status and so prevents us from writing it; else None."""
         held = next(self._held(live), None)
         if held is None:
             return None
@@ -216,7 +221,10 @@ class StatusOwner:
         return next((kind for kind in self.types if kind.kind == live.get("kind")), None)
 
     def _hand_back(self, live: Manifest, manager: str) -> str:
-        """Return the command whose JSON patch removes the manager's status entry, guarded by the manager's name."""
+        """Return the kubectl command that removes the manager's status entry from managedFields; "" if it has none.
+
+        Its JSON patch fails if the entry at that index has become another manager's.
+        """
         kind = self._kind(live)
         for index, entry in entries(live):
             if kind is not None and (get_path(entry, "manager"), get_path(entry, "subresource")) == (manager, _STATUS):
@@ -229,7 +237,7 @@ class StatusOwner:
 
 
 def _paths(entry: Any) -> Iterator[Path]:
-    """Yield the paths of leaves below `status`; an item of a list is named by its type."""
+    """Yield the path of each leaf below `status` in a managedFields entry; a condition is named by its type."""
     fields = get_path(entry, "fieldsV1", "f:status")
     pending: list[tuple[Path, Any]] = [((_STATUS,), fields)] if isinstance(fields, Mapping) else []
     while pending:
@@ -262,7 +270,7 @@ _MOST_FIELDS: Final = 8
 
 
 def is_own_history(failure: Failure, manager: str) -> bool:
-    """Report whether a conflict names only our own older Update entry (S-32).
+    """Report whether the write failed by a conflict with nothing but an older entry of our own `manager` (S-32).
 
     This is the only case in which an apply may be forced (REC-6).
     """
@@ -290,13 +298,16 @@ def conflict_message(failure: Failure, error: Conflict, manager: str) -> str:
 
 
 def _first_paths(fields: Sequence[str]) -> str:
-    """List the first paths; not all, since the command after them is the more important part of the message."""
+    """Return the first paths as text; not all, since the command after them is a more important part of the message."""
     named = ", ".join(fields[:_MOST_FIELDS])
     return named if len(fields) <= _MOST_FIELDS else f"{named} and {len(fields) - _MOST_FIELDS} more"
 
 
 def _hand_back(failure: Failure, managers: Container[str]) -> str:
-    """Return a command whose JSON patch removes the blocking managedFields entries, guarded by their managers."""
+    """Return the kubectl command that removes the managedFields entries of `managers`; "" if there are none.
+
+    Its JSON patch fails if an entry at one of the indexes has become another manager's.
+    """
     steps: list[dict[str, Any]] = []
     for index, entry in _object_entries(failure.live):
         manager, operation = str(get_path(entry, "manager")), str(get_path(entry, "operation"))
@@ -319,9 +330,10 @@ def other_holders(live: Manifest | None, manager: str, *path: str) -> set[str]:
 
 
 def _object_entries(live: Manifest | None) -> Iterator[tuple[int, Any]]:
-    """Yield entries about the object itself, last first, so that a removal does not move the positions still to use.
+    """Yield the managedFields entries that are not of the status, with their indexes, last first.
 
-    `kubectl scale` writes the spec through a subresource; entries of the status hold no field that is applied.
+    In this order the removal of one entry does not move the indexes of those that follow. Entries of other subresources
+    count, since `kubectl scale` writes the spec through one.
     """
     found = reversed(list(entries(live)))
     return ((index, entry) for index, entry in found if get_path(entry, "subresource") != "status")

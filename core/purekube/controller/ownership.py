@@ -31,7 +31,7 @@ def is_controlled_by(manifest: Manifest, uid: str) -> bool:
 
 
 def belongs_to(manifest: Manifest, uid: str, marks: Callable[[], Iterable[Mapping[str, str | None]]]) -> bool:
-    """Report whether the owner with `uid` may apply over this object.
+    """Report whether the owner with `uid` may apply over the object `manifest`.
 
     It may if it controls the object. It also may if the object has no controller and carries one of the `marks`. A mark
     maps labels to values, with None for a label that must be absent. Labels are not needed next to an owner reference,
@@ -60,7 +60,7 @@ def owner_reference(kind: Kind, meta: ObjectMeta) -> dict[str, Any]:
 
 
 def adoption(ref: ObjectRef, manifest: Manifest, owner: Mapping[str, Any], labels: Mapping[str, str]) -> MergePatch:
-    """Return the patch that gives an object without controller an owner reference and `labels`.
+    """Return the patch that adds the owner reference `owner` and `labels` to an object without controller.
 
     From then on the object is deleted or pruned with its owner.
     """
@@ -92,7 +92,7 @@ def controlled(
 
 
 def locked(manifest: Manifest) -> dict[str, Any]:
-    """Return the manifest with a finalizer that keeps the object until its uid has been recorded."""
+    """Return the manifest with the finalizer `UNRECORDED`, which keeps the object until its uid has been recorded."""
     meta = metadata(manifest)
     return {**manifest, "metadata": {**meta, "finalizers": [*(meta.get("finalizers") or ()), UNRECORDED]}}
 

@@ -2,14 +2,14 @@
 
 Expected flow
     decide → finalizer → patches → applies → creates → deletes → decide again on the result → … → status → events.
-    A second round finds nothing more to write downstream (REC-6); its status is the one that is written, so that
-    the status always speaks of the world after the writes.
+    The second round finds nothing more to write downstream (REC-6); its status is the one that is written, so that
+    the status always describes the cluster after the writes.
 Guarantees
-    The finalizer is on before the first downstream write. The status goes out in one apply with the
-    resourceVersion it was decided on (REC-7). An apply holds the uid and resourceVersion that it was decided on: one
-    that arrives late, from a process that does not lead any more, changes nothing (RUN-4). Events follow a written
-    status only. A decision that may be made from the newest copy of its source only (`only_if_current`) writes
-    nothing downstream from an older one.
+    The finalizer is set before the first downstream write. The status is sent in one apply with the
+    resourceVersion it was decided on (REC-7). An apply carries the uid and resourceVersion that it was decided on: one
+    that arrives late, from a process that does not lead any more, changes nothing (RUN-4). Events are emitted only
+    after the status is written. A decision that must be made from the newest copy of its source (`only_if_current`)
+    writes nothing downstream if its copy is older.
 Errors
     None of the port's errors leaves `run_pass`: refused writes downstream come back to the decision as `Failure`s,
     and what stops the source's own writes is in `ReconcileResult.error`.
@@ -42,10 +42,10 @@ class ResultLabel(StrEnum):
     SUCCESS = "success"
     REQUEUE_AFTER = "requeue_after"
     REQUEUE = "requeue"
-    """The copy was overtaken by a newer version; reconciled again at once."""
+    """The pass worked on an outdated copy of the object, which is reconciled again at once."""
     ERROR = "error"
     TERMINAL = "terminal"
-    """Not retried: only another spec, or a person, can help."""
+    """The error is not retried: only another spec, or a person, can help."""
 
 
 @attrs.frozen
@@ -53,9 +53,9 @@ class ReconcileResult:
     """The outcome of a reconcile pass, and the time of the next one.
 
     `written` holds each written object with the resourceVersion that the server returned; the key is not reconciled
-    again from a cache that has not seen these versions. `executed` holds verb and object of each write, and `STATUS`
-    for the reconciled object's own status. `error` is for the log and the metrics; by default `requeue` is derived from
-    it.
+    again from a cache that has not seen these versions. `executed` holds verb and object of each write; the verb is
+    `STATUS` for the reconciled object's own status. `error` is for the log and the metrics; by default `requeue` is
+    derived from it.
     """
 
     decision: Decision = attrs.field(factory=Decision)
@@ -134,7 +134,7 @@ async def run_pass(
 
 
 def _without_status(decision: Decision) -> Decision:
-    """Return the decision without its status. The next pass writes the status, because it writes nothing downstream."""
+    """Return the decision without status and Events, requeued within `status_may_wait` seconds to write them then."""
     requeue = decision.requeue.no_later_than(decision.status_may_wait)
     return attrs.evolve(decision, status=None, events=(), transitions=(), requeue=requeue)
 
@@ -180,7 +180,10 @@ def _error_of(work: ReconcilePass[S, V], decision: Decision) -> OperatorError | 
 
 
 def _requeue_of_stopped(decision: Decision, error: OperatorError) -> Requeue:
-    """Return when to retry after an error that stopped the source's own writes: at the latest after a minute."""
+    """Return the requeue after an error that stopped the source's own writes.
+
+    After an outage or a missing right it is that of `requeue_for`; after any other error it is within a minute.
+    """
     requeue = requeue_for(error).no_later_than(decision.requeue.after)
     match error:
         case Unavailable():
@@ -192,7 +195,7 @@ def _requeue_of_stopped(decision: Decision, error: OperatorError) -> Requeue:
 
 
 def _message_of(decision: Decision) -> str:
-    """Return the message of the failure in the decision's status, for the log line."""
+    """Return, for the log line, the message of the first condition that is True in the decision's status."""
     conditions = get_path(decision.status, "status", "conditions") or ()
     messages = (get_path(condition, "message") for condition in conditions if get_path(condition, "status") == "True")
     return next((message for message in messages if message), "it is tried again; the status says why")

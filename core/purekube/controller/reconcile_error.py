@@ -22,7 +22,7 @@ from purekube.controller.status import LiveStatus, event_of, status_change
 from purekube.ports import KubernetesEvent
 
 RETRYING: Final = "Retrying"
-"""The reason of the conditions of a pass that is tried again, where a kind has no reason of its own."""
+"""The condition reason for a pass that is tried again, for kinds that have no reason of their own for it."""
 _READY: Final = "Ready"
 _RECONCILING: Final = "Reconciling"
 _STALLED: Final = "Stalled"
@@ -38,12 +38,12 @@ class ReconcileErrorCause(StrEnum):
     TOO_DEEP = "ValidationFailed"
     """The object is nested so deeply that it cannot be judged."""
     TRANSIENT = "Transient"
-    """A passing error, which is retried; most kinds report it only while the status does not cover this generation."""
+    """A transient error, which is retried; most kinds report it only until the status covers the present generation."""
 
 
 @attrs.frozen
 class ReconcileError:
-    """The cause that stopped a pass, as a message for people. `log_id` identifies the log line with details."""
+    """The cause that stopped a pass, with a message for people. `log_id` identifies the log line with details."""
 
     cause: ReconcileErrorCause
     message: str
@@ -62,7 +62,7 @@ class ReconcileError:
         return self.cause is ReconcileErrorCause.TRANSIENT
 
     def message_over(self, before: Condition | None = None) -> str:
-        """Return the message for a condition, or that of `before` if only the id of the log line differs.
+        """Return the message for a condition, or that of the present condition `before` if only the log id differs.
 
         Without this rule each retry would write the status.
         """
@@ -75,7 +75,7 @@ class ReconcileError:
 def reconcile_error_of(
     error: Exception, not_permitted: Callable[[Right], str], log_id: str = "", *, transient: bool = False
 ) -> ReconcileError:
-    """Return the cause that the object's status reports for an error that ended a pass.
+    """Return what the object's status reports about an error that ended a pass.
 
     `not_permitted` returns the message for a missing right, with the command that grants it. `transient` is True for an
     error of the network or a time limit.
@@ -111,7 +111,7 @@ class ReconcileErrorWords:
     is_ours: Callable[[Manifest], bool] = lambda manifest: True
     """A function that decides whether the operator may write the object's status."""
     tells_retries: Callable[[Mapping[str, Condition]], bool] = lambda before: False
-    """Given the present conditions, whether a passing error is reported although they cover this generation."""
+    """Given the present conditions, return whether to report a transient error although they cover this generation."""
 
 
 def standard_words(
@@ -176,7 +176,7 @@ def blocked_status(
 
 
 def _fields_of(status: object) -> Mapping[str, Any]:
-    """Return the status fields to keep; the writer adds the generation and the conditions again."""
+    """Return the status fields to keep: all except `observedGeneration` and `conditions`, which are added later."""
     if not isinstance(status, Mapping):
         return {}
     return {name: value for name, value in status.items() if name not in ("observedGeneration", "conditions")}

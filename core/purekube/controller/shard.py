@@ -13,7 +13,7 @@ _TEXT: Final = re.compile(r"(0|[1-9][0-9]{0,3})/([1-9][0-9]{0,3})")
 
 @lru_cache(maxsize=65536)
 def shard_of(namespace: str, count: int) -> int:
-    """Return the shard of a namespace among `count` shards. It is the same in every process, release and language.
+    """Return the index of a namespace's shard among `count` shards. It is the same in every process and release.
 
     The shard is the first eight bytes of the name's SHA-256, as a big-endian number, modulo `count`.
     """
@@ -22,7 +22,7 @@ def shard_of(namespace: str, count: int) -> int:
 
 @attrs.frozen
 class Shard:
-    """The shard with number `index` (from 0) of `count`. The default is the only shard."""
+    """The shard with number `index` (from 0) among `count` shards. The default is a single shard for everything."""
 
     index: int = 0
     count: int = 1

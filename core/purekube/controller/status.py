@@ -1,7 +1,7 @@
 """The one writer of statuses, and of the Events about them (REC-1, REC-6 c, REC-7, RES-4).
 
-Each kind chooses the conditions and other fields of its status. This module decides for all of them whether that
-differs from the live status, and what is written then: two statuses are equal when they differ only in times.
+Each kind chooses the conditions and other fields of its status. This module decides for all kinds whether these differ
+from the live status, and what is written then. Statuses that differ only in times are equal.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -43,7 +43,7 @@ class LiveStatus:
 
 @attrs.frozen
 class Minor:
-    """Differences of a status that may be written later, so that progress messages do not cause a stream of writes."""
+    """The parts of a status that may be written later, so that progress messages do not cause a stream of writes."""
 
     messages_of: frozenset[str] = frozenset()
     """Types of conditions whose message may differ."""
@@ -63,7 +63,7 @@ class StatusChange:
     manifest: Manifest
     transitions: tuple[Transition, ...]
     is_minor: bool
-    """True if only differences that may wait remain."""
+    """True if the new status differs from the live one only in parts that may be written later (`Minor`)."""
 
     def added_to(self, decision: Decision, events: Iterable[KubernetesEvent]) -> Decision:
         """Return `decision` with this status, and with `events` after the decision's own."""
@@ -85,6 +85,7 @@ def status_change(
     """Return the change that gives the status the conditions `wanted` and the `fields`; None if it has them already.
 
     `not_compared` holds fields that are written with a change but cause none, such as the time of the last write.
+    `minor` names the parts whose change may be written later (`StatusChange.is_minor`).
     """
     wanted = tuple(wanted)
     if _is_current(live, wanted, fields):
@@ -103,7 +104,7 @@ def status_change(
 
 
 def _is_current(live: LiveStatus, desired: Iterable[DesiredCondition | Condition], fields: Mapping[str, Any]) -> bool:
-    """Report whether the status is as wanted. Checked before anything is built: in the steady state it is."""
+    """Report whether the live status is already as desired. This is checked first, as it is so in the steady state."""
     return (
         live.observed_generation == live.generation
         and conditions_equal(desired, live.conditions, generation=live.generation)
@@ -126,7 +127,7 @@ def _without(fields: Mapping[str, Any], names: frozenset[str]) -> Mapping[str, A
 def event_of(
     change: Transition, regarding: ObjectRef, uid: str, *, warning: bool, reason: str = "", action: str = "Reconcile"
 ) -> KubernetesEvent:
-    """Return the Kubernetes Event for a transition, under the condition's reason or another one (REC-1)."""
+    """Return the Kubernetes Event for a transition (REC-1). `reason`, if given, replaces the condition's reason."""
     condition = change.condition
     return KubernetesEvent(
         regarding=regarding,

@@ -1,1 +1,1 @@
-"""The informer: a machine that lists and watches, and the store that it fills."""
+"""The informer: a state machine that lists and watches one kind, and the store that it fills."""

@@ -1,4 +1,4 @@
-"""Changes that a store reports to its readers, and the secondary indexes that follow them."""
+"""Changes that an informer's store reports to its readers, and the store's secondary indexes."""
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
@@ -55,7 +55,7 @@ IndexKey: TypeAlias = tuple[str, str]
 """The name of an index and a value in it."""
 
 Indexer: TypeAlias = Callable[[Manifest], Iterable[str]]
-"""The values under which an object is found."""
+"""A function that returns the values under which one index finds an object."""
 
 
 def owner_uids(manifest: Manifest) -> Iterable[str]:
@@ -70,7 +70,7 @@ def keys_of(manifest: Manifest, indexers: Mapping[str, Indexer]) -> tuple[IndexK
 
 
 class SecondaryIndex:
-    """An index that maps keys to object names, in order of arrival."""
+    """An index that maps each key (index name and value) to the names of its objects, in order of arrival."""
 
     def __init__(self) -> None:
         self._names: dict[IndexKey, dict[Name, None]] = {}

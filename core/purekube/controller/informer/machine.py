@@ -1,4 +1,4 @@
-"""The informer as a machine without I/O: list in pages, then watch, for as long as the process runs (RUN-1).
+"""The informer as a state machine without I/O: list in pages, then watch, as long as the process runs (RUN-1).
 
 `step` takes an event and returns the new state with its effects. Time and jitter are arguments.
 
@@ -9,11 +9,11 @@ Guarantees
     The store is replaced in one step, never emptied while a list is under way.
     No hot loop: two commands to the server are at least 0.8 s apart, except pages of one list, the watch
     after its list, the first relist after a quiet time, and a watch after one that lasted.
-    A position is never skipped. The storage may be restored from a snapshot at any time, and a server accepts a watch
-    from a version of its future and sends nothing (W-15). So after a stream that fell silent, or a gap longer than
-    `resume_within`, however many attempts were made in it, everything is listed again; a watch that ended before its
-    time or broke is resumed where it stopped only if a list of one object shows that the server is not older than that
-    position.
+    No change after the present position (a resourceVersion) is skipped, even if the server's storage is restored from a
+    snapshot: a server accepts a watch from a resourceVersion that it has not reached yet, and sends nothing (W-15). So
+    everything is listed again after a stream that fell silent, and after a gap longer than `resume_within`, however
+    many attempts were made in it. A watch that broke or ended early is resumed only if a list of one object shows that
+    the server is not older than the position where the watch stopped.
 Assumption
     resourceVersions of one kind are numbers that grow while a server serves; those that are not numbers are not
     compared. An API server that is stopped for a restore is away for at least three seconds.
@@ -104,10 +104,10 @@ def pause(
 def resume_or_relist(
     state: InformerState, moment: InformerContext, trouble: ReportWatchError, at_least: float = 0.0
 ) -> InformerStep:
-    """Wait, then resume a watch whose stream broke, or list again if the wait is too long to resume safely.
+    """Return the step that waits and then resumes a broken watch, or lists again if the wait is too long for that.
 
-    If the stream had lasted a while, this counts as a first failure: something on the way, such as a load balancer,
-    cuts idle connections.
+    If the stream had lasted for the longest backoff, this counts as a first failure: something between client and
+    server, such as a load balancer, cuts idle connections.
     """
     lasted = moment.now - state.asked_at >= moment.policy.backoff.cap
     counted = attrs.evolve(state, failures=0) if lasted else state
@@ -197,9 +197,10 @@ def _streamed(state: InformerState, event: WatchEvent, moment: InformerContext) 
 
 
 def _compared(state: InformerState, page: PageRead, moment: InformerContext) -> InformerStep:
-    """Resume the watch, or list again if the server is older than its position, or was away long enough to be restored.
+    """Return the step after the list of one object (`page`) that checks whether the broken watch may be resumed.
 
-    A restored server that has reached the position again by other writes cannot be recognized by its version.
+    List everything again if the server is older than the watch's position, or was away long enough to be restored: a
+    restored server that has reached the same resourceVersion again by other writes cannot be recognized by it.
     """
     if older(page.resource_version, state.resource_version):
         return relist(state, RelistCause.BACKWARDS, moment)
@@ -216,9 +217,10 @@ def _page(state: InformerState, page: PageRead, moment: InformerContext) -> Info
 
 
 def _finish_list(state: InformerState, page: PageRead, moment: InformerContext) -> InformerStep:
-    """Take the last page: the buffered objects become the store's content, even objects older than the present ones.
+    """Return the step after the last page: the buffered objects replace the store's content, even if they are older.
 
-    A list without a resourceVersion is the most recent state (W-01): an older one means restored storage.
+    A list requested without a resourceVersion returns the most recent state (W-01), so older objects mean that the
+    server's storage was restored.
     """
     version = page.resource_version
     fresh = attrs.evolve(
@@ -252,7 +254,7 @@ def _list_failed(state: InformerState, error: OperatorError, moment: InformerCon
 
 
 def _missing(state: InformerState, trouble: ReportWatchError, moment: InformerContext) -> InformerStep:
-    """Handle a kind that is not served.
+    """Return the step after an answer that the kind is not served.
 
     The server may still be starting, so a filled store is emptied only after a second such answer.
     """
@@ -266,7 +268,7 @@ def _missing(state: InformerState, trouble: ReportWatchError, moment: InformerCo
 
 
 def _wake_requested(state: InformerState, moment: InformerContext) -> InformerStep:
-    """Check at once whether the kind is served, but no more often than after a failure."""
+    """Return the step that checks now whether a missing kind is served; checks are at least the base backoff apart."""
     if state.phase is not InformerPhase.MISSING:
         return state, (Wait(max(0.0, state.wake_at - moment.now)),)
     soonest = state.asked_at + moment.policy.backoff.base
@@ -303,7 +305,10 @@ def _stream_failed(state: InformerState, error: OperatorError, moment: InformerC
 
 
 def _went_quiet(state: InformerState, moment: InformerContext) -> InformerStep:
-    """List again: the connection may be dead (RUN-1), or the storage restored; or the server sends no bookmarks."""
+    """Return the step that lists again after a silent stream.
+
+    The connection may be dead (RUN-1), the server's storage restored, or the server sends no bookmarks.
+    """
     silences = state.silences + 1
     expected = state.bookmarked or silences < moment.policy.believe_silence
     quiet = attrs.evolve(state, silences=silences, bookmarks=expected)

@@ -1,4 +1,4 @@
-"""State, events and effects of an informer: the vocabulary of `informer.step`."""
+"""The types of the informer's state machine (`machine.step`): its state, events and effects."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -12,7 +12,10 @@ from purekube.controller.backoff import Backoff
 from purekube.ports import WatchEvent
 
 PAGE_SIZE = 150
-"""Objects per page of a list. Decoded, a page takes many times its size, and a start reads several kinds at once."""
+"""The number of objects per page of a list.
+
+It is small because a decoded page takes many times its size in memory, and several kinds are listed at once at startup.
+"""
 
 
 _AFTER_FAILURE = Backoff(base=0.8, cap=30.0)
@@ -27,7 +30,7 @@ class InformerPhase(StrEnum):
     WATCHING = "watching"
     """Reading a stream, or waiting to open the next one."""
     MISSING = "missing"
-    """The kind is not served: wait for a request to wake, and check now and then."""
+    """The kind is not served: waiting for a `WakeRequested`, or for the next check."""
 
 
 @attrs.frozen
@@ -40,23 +43,23 @@ class InformerPolicy:
     backoff: Backoff = _AFTER_FAILURE
     missing_backoff: Backoff = _WHILE_MISSING
     quiet_reset: float = 120.0
-    """After so long without a failure the backoff starts again at its base."""
+    """The time without a failure after which the backoff starts again at its base."""
     retry_after_cap: float = 300.0
-    """The longest wait that a server may demand."""
+    """The longest wait that a server can impose by `Retry-After`."""
     resume_within: float = 2.0
-    """After a longer gap everything is listed again instead of resuming the watch; no restore of storage is as fast."""
+    """The longest gap after which a watch is resumed without a new list; no restore of the storage is that fast."""
     shortest_watch: float = 1.0
-    """A watch that ends sooner without an event counts as failed."""
+    """The shortest duration of a watch; one that ends sooner without an event counts as failed."""
     watch_timeout: float = 300.0
-    """The server ends a watch after this time, and up to twice this by jitter."""
+    """The time after which the server is asked to end a watch; jitter makes it up to twice as long."""
     quiet_grace: float = 20.0
-    """Silence after its timeout for which a stream is kept; above the adapter's own limit."""
+    """The time for which a silent stream is kept after its timeout; longer than the adapter's own limit."""
     bookmark_silence: float = 85.0
-    """The quiet limit while bookmarks are expected: a kube-apiserver sends them every 60 to 75 s."""
+    """The longest silence of a stream while bookmarks are expected: a kube-apiserver sends them every 60 to 75 s."""
     believe_silence: int = 3
-    """After so many silent streams without any bookmark, the server is taken for one that sends none."""
+    """The number of silent streams without any bookmark after which the server is assumed to send no bookmarks."""
     relist_after: float = 3600.0
-    """The age of the list at which the end of a watch leads to a new list; infinity for never."""
+    """The age of the last list from which on the end of a watch leads to a new list; infinity for never."""
 
 
 @attrs.frozen
@@ -65,7 +68,7 @@ class InformerState:
 
     phase: InformerPhase = InformerPhase.LISTING
     has_synced: bool = False
-    """The store holds the server's objects (or the kind is missing, or optional and refused): readers may start."""
+    """True once the store was listed (or the kind is missing, or optional and refused), so that readers may start."""
     resource_version: str = ""
     continue_token: str = ""
     failures: int = 0
@@ -77,16 +80,16 @@ class InformerState:
     listed_at: float = float("-inf")
     wake_at: float = 0.0
     doubted_since: float | None = None
-    """The time since which the server may have lost the history of this position; None if that is out of the question.
+    """The time since which the server's storage may have been restored to an earlier state; None if that is ruled out.
 
-    A list must confirm the position before the watch is resumed.
+    While it is set, a list of one object must confirm `resource_version` before the watch is resumed.
     """
     had_event: bool = False
-    """The stream brought an event other than a bookmark."""
+    """True if the present stream has brought an event other than a bookmark."""
     bookmarks: bool = True
-    """Bookmarks are expected, so their absence means something."""
+    """True while bookmarks are expected, so that a stream without them counts as silent sooner."""
     bookmarked: bool = False
-    """A bookmark was seen: this server sends them."""
+    """True once a bookmark was seen: this server sends them."""
     silences: int = 0
     """The number of streams that went quiet before the first bookmark was seen."""
     misses: int = 0
@@ -122,17 +125,17 @@ class RelistCause(StrEnum):
     """Reasons to list everything again."""
 
     EXPIRED = "expired"
-    """410: the position is older than the server's memory."""
+    """410 Gone: the server no longer has the history since the watch's resourceVersion."""
     BACKWARDS = "backwards"
     """A resourceVersion smaller than one already seen: the server's storage was restored."""
     INTERRUPTED = "interrupted"
-    """The server was away for too long to resume the watch: its storage may have been restored meanwhile."""
+    """The server was unreachable for too long to resume the watch: its storage may have been restored meanwhile."""
     QUIET = "quiet"
-    """The stream brought neither events nor bookmarks: the peer is gone, or the position is in its future."""
+    """The stream was silent: the connection is dead, or the watch's resourceVersion is in the server's future."""
     KIND_MISSING = "kind_missing"
-    """The watch met a kind that is not served."""
+    """The watch was refused because the kind is not served."""
     UNREADABLE = "unreadable"
-    """The position itself was refused."""
+    """The watch failed with any other error, such as a refused resourceVersion, which resuming it would repeat."""
     PERIODIC = "periodic"
     """A regular relist, so that even an event that the server failed to send is noticed."""
 
@@ -182,7 +185,7 @@ class WaitElapsed:
 
 @attrs.frozen
 class WakeRequested:
-    """A caller expects that a kind that was missing is served now."""
+    """A caller expects that the kind, which was missing, is served now."""
 
 
 InformerEvent: TypeAlias = (
@@ -213,7 +216,7 @@ class ReadPage:
 class OpenStream:
     """A request to watch from `resource_version`, after closing the stream that is open, if any.
 
-    The server is requested to end the stream after `timeout_seconds`. A silence of `quiet_limit` seconds causes
+    The server is asked to end the stream after `timeout_seconds`. A silence of `quiet_limit` seconds causes
     `WentQuiet`.
     """
 
@@ -257,14 +260,14 @@ class PutObject:
 
 @attrs.frozen
 class RemoveObject:
-    """A request to remove an object from the store. `manifest` is the object's last state."""
+    """A request to remove an object from the store. `object` is its last state."""
 
     object: Manifest
 
 
 @attrs.frozen
 class Advance:
-    """A request to record that the store has seen everything up to this version."""
+    """A request to record that the store has seen everything up to this resourceVersion."""
 
     resource_version: str
 
@@ -288,7 +291,7 @@ class ReportWatchError:
 
 
 InformerCommand: TypeAlias = ReadPage | OpenStream | Wait
-"""The next action. A step has at most one, as its last effect; without one, reading goes on."""
+"""The effects that start a request or a wait. A step has at most one, as its last; without one, reading goes on."""
 
 InformerEffect: TypeAlias = (
     BufferPage

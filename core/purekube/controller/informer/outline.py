@@ -1,4 +1,4 @@
-"""Outlines of large objects and the decoding of a few fields: enough to find and report an object (RUN-11)."""
+"""Outlines (the small parts of large objects), and readers of a few fields of an object's JSON (RUN-11)."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -10,10 +10,10 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
 from purekube.apimachinery.nesting import UNREADABLE, too_deep
 
 OUTLINE: Final = "vworkspace.io/outline"
-"""A field next to `metadata` that no API server sends: the SHA-256 of the whole object."""
+"""The top-level field that marks an outline, and holds the full object's SHA-256; no API server sends it."""
 
 HELD_WHOLE: Final = 32 * 1024
-"""The longest JSON, in bytes, of an object that is held whole."""
+"""The longest JSON, in bytes, of an object that is kept in full; a longer one is reduced to its outline."""
 _LARGEST_METADATA: Final = 8 * 1024
 _LARGEST_MEMBER: Final = 1024
 _LARGEST_STATUS: Final = 16 * 1024
@@ -59,7 +59,7 @@ def is_outline(manifest: Manifest) -> bool:
 
 
 def _small(members: Any, largest: int) -> dict[str, Any]:
-    """Return the members whose JSON is at most `largest` long, and only the first ones if there are many."""
+    """Return the first 16 members whose name and JSON together are at most `largest` long."""
     if not isinstance(members, Mapping):
         return {}
     small = {name: value for name, value in members.items() if len(name) + len(_encode(value)) <= largest}
@@ -103,7 +103,7 @@ _decode_status = msgspec.json.Decoder(_WithStatus).decode
 
 
 def owners(raw: bytes, kind: Kind) -> Iterator[ObjectRef]:
-    """Yield the owners of `kind` in an object's owner references. There are none if its metadata is malformed."""
+    """Yield those owners of an object (`raw` JSON) that are of `kind`. There are none if its metadata is malformed."""
     try:
         meta = _decode_owners(raw).metadata
     except msgspec.ValidationError:
@@ -115,7 +115,7 @@ def owners(raw: bytes, kind: Kind) -> Iterator[ObjectRef]:
 
 
 def is_in_progress(raw: bytes) -> bool:
-    """Report whether the object's controller is still working on this version, by the usual conditions.
+    """Report whether the object's controller is still working on its present generation, by the usual conditions.
 
     This is so if Ready is missing or Unknown, if the status belongs to an older generation, or if Reconciling is True.
     An object that is being deleted, or whose status is malformed, is not in progress.

@@ -69,9 +69,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def without_managed_fields(manifest: Manifest) -> Manifest:
-    """Return `manifest` without `metadata.managedFields`, which is most of an applied object's size. Not a
-    deep copy.
-    """
+    """Return `manifest` without `metadata.managedFields`, most of an applied object's size. It is not a deep copy."""
     meta = metadata(manifest)
     if "managedFields" not in meta:
         return manifest
@@ -88,7 +86,7 @@ class _Entry:
     content: bytes
     """The object's JSON, packed or not."""
     typical: bytes
-    """The dictionary with which it is packed; many entries share one."""
+    """The compression dictionary with which it is packed; many entries share one."""
     uid: str
     version: str
     keys: tuple[IndexKey, ...]
@@ -106,7 +104,7 @@ class _Entry:
 
 @attrs.frozen
 class _Difference:
-    """The difference of one object between old and new content; its JSON is unpacked only to report the change."""
+    """One object's entries before and after a change, None if it did not exist; unpacked only to report the change."""
 
     name: Name
     before: _Entry | None
@@ -158,7 +156,7 @@ class ObjectStore:
         return self._bytes
 
     def get(self, namespace: str | None, name: str) -> dict[str, Any] | None:
-        """Return a copy of one object for the reader to keep; None if there is none."""
+        """Return one object as a copy that the caller may modify; None if there is none."""
         entry = self._entries.get((namespace or "", name))
         return None if entry is None else _decode(entry.raw)
 
@@ -188,10 +186,10 @@ class ObjectStore:
         return sorted(self._index.find(index, value))
 
     def has_seen(self, ref: ObjectRef, version: str) -> bool:
-        """Report whether the store has caught up with a write, to which the server answered with `version`.
+        """Report whether the store has caught up with a write of `ref` that gave it the resourceVersion `version`.
 
-        The watch delivers in order, so one position answers for every object of the kind. The object itself may also
-        have arrived by a live read.
+        The watch delivers in order, so the resourceVersion of the whole store decides for every object of the kind. The
+        object itself may also have arrived earlier, by a live read.
         """
         entry = self._entries.get(_name(ref))
         seen = {self.resource_version, entry.version if entry else ""} - {""}
@@ -240,7 +238,7 @@ class ObjectStore:
     def forget(self, ref: ObjectRef, resource_version: str) -> tuple[CacheChange, ...]:
         """Remove an object that a live read did not find, and return the change of the cache.
 
-        An object that is newer than `resource_version` stays.
+        An object that is newer than `resource_version`, at which the read was made, stays.
         """
         held = self._entries.get(_name(ref))
         if held is None or older(resource_version, held.version):
@@ -284,7 +282,7 @@ class ObjectStore:
         return (change for difference in differences for change in self._changes(difference, first))
 
     def as_read(self, manifest: Manifest) -> Manifest:
-        """Return an object that was read live, transformed as the store's own objects are."""
+        """Return an object that was read live, transformed like the objects in the store."""
         try:
             transformed = self._transform(manifest)
             _encode(transformed)
@@ -314,7 +312,7 @@ class ObjectStore:
         return (namespace, str(meta.get("name", ""))), entry
 
     def _leave_unpacked(self, name: Name, entry: _Entry) -> None:
-        """Leave an entry unpacked until enough newer ones have arrived. One replaced before that is never packed."""
+        """Leave an entry unpacked until enough newer ones have arrived; if replaced before that, it is never packed."""
         self._pack_if_held(name, *self._unpacked.pop(name, (None, 0)))
         self._unpacked[name] = (entry, len(entry.content))
         self._unpacked_bytes += len(entry.content)
@@ -330,7 +328,7 @@ class ObjectStore:
             entry.pack()
 
     def _forget(self, name: Name, entry: _Entry | None) -> None:
-        """Remove an entry that the store no longer holds from the unpacked ones."""
+        """Remove `entry`, which the store no longer holds, from the list of unpacked entries."""
         if entry is not None and self._unpacked.get(name, (None, 0))[0] is entry:
             self._unpacked_bytes -= self._unpacked.pop(name)[1]
 
@@ -375,7 +373,10 @@ class ObjectStore:
 
 
 def _unreadable(manifest: Manifest) -> Manifest:
-    """Return kind, identity and, if possible, status of an object nested too deeply, with the unreadable paths."""
+    """Return a stub for an object that cannot be transformed or encoded, with the names of its unreadable parts.
+
+    The stub has kind, identity and, if that can be encoded, status.
+    """
     meta = metadata(manifest)
     identity = {name: meta[name] for name in _IDENTITY if isinstance(meta.get(name), str | int | dict | list)}
     status = manifest.get("status")

@@ -1,1 +1,1 @@
-"""Leader election as a machine: one candidate, one Lease."""
+"""Leader election as a state machine: one candidate, one Lease."""

@@ -1,4 +1,4 @@
-"""Leader election as a machine without I/O: one candidate, one lease (RUN-4).
+"""Leader election as a state machine without I/O: one candidate, one lease (RUN-4).
 
 Expected flow
     standby: read, wait, read … until the lease is free or has not changed for its duration → check that no replica
@@ -10,8 +10,8 @@ Guarantees
     over `duration` after it *saw* that renewal, and only by an update of exactly the lease it saw.
     Times of other machines are not read. Of the lease only changes count, timed by the local monotonic clock.
     A leader that cannot renew, or finds another holder, has lost the lease for good: the process must end.
-    Of two candidates that share the cluster by different numbers of shards, neither believes so either (RUN-13): each
-    checks the leases of all shards after its own is taken, so the one that took it later sees the other's.
+    The same holds for two candidates that share the cluster by different numbers of shards (RUN-13): each checks the
+    leases of all shards after it has taken its own, so the candidate that took its lease later sees the other's.
 Assumptions
     Monotonic clocks run, within the ratio of `duration` to `renew_deadline`, equally fast.
     Identities are unique to a process. Only candidates edit the lease, and nothing deletes it.
@@ -63,7 +63,7 @@ LeaseStep: TypeAlias = tuple[LeaseState, tuple[LeaseEffect, ...]]
 
 
 def timeout(state: LeaseState, moment: LeaseContext) -> float:
-    """Return how many seconds to wait for an answer. A leader does not wait longer than it may write."""
+    """Return how many seconds to wait for an answer. A lease holder does not wait longer than it may write."""
     longest = moment.policy.request_timeout
     holds = state.role in (Role.LEADER, Role.CONFIRMING)
     return min(longest, state.held_until - moment.now) if holds else longest
@@ -129,12 +129,15 @@ def _standby(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> Leas
 
 
 def _wait_as_standby(state: LeaseState, moment: LeaseContext, *effects: LeaseEffect) -> LeaseStep:
-    """Check again later; a lease that may have been taken is not relied on."""
+    """Return the step of a standby that reads the lease again later, and relies on no lease until then."""
     return attrs.evolve(state, role=Role.STANDBY, held_until=float("-inf")), (*effects, SetTimer(standby_wait(moment)))
 
 
 def _try_acquire(state: LeaseState, effects: tuple[LeaseEffect, ...], moment: LeaseContext) -> LeaseStep:
-    """Try to take a lease that is free, expired, or ours by a write whose answer was lost; else wait for its end."""
+    """Return the step that starts to take a lease that is free, expired, or ours by a write whose answer was lost.
+
+    Any other lease is waited for. `effects` come first in the step.
+    """
     left = _free_at(state, moment.policy) - moment.now
     if left > 0:
         # Jitter after the end as well: several standbys saw the same last renewal.
@@ -145,7 +148,7 @@ def _try_acquire(state: LeaseState, effects: tuple[LeaseEffect, ...], moment: Le
 
 
 def _other_sharding(state: LeaseState) -> tuple[LeaseEffect, ...]:
-    """Report it if the lease's holder works with another number of shards, so this replica is no standby for it."""
+    """Return a report if the lease's holder works with another number of shards: this replica cannot replace it."""
     holder = holder_of(state.lease)
     shards = shard_count_of(holder)
     return () if shards == state.shard.count else (ShardsDisagree(Disagreement(state.name, holder, shards)),)
@@ -163,14 +166,17 @@ def _acquire_if_uncontested(state: LeaseState, event: PeersRead | PeersUnread, m
 
 
 def _free_at(state: LeaseState, policy: LeasePolicy) -> float:
-    """Return when the lease may be taken. A deleted lease counts like an existing one: its holder may still run."""
+    """Return the monotonic time when the lease may be taken.
+
+    A deleted lease counts like an existing one, since its holder may still run.
+    """
     if holder_of(state.lease) in ("", state.identity):
         return float("-inf")
     return state.changed_at + max(policy.duration, lease_duration(state.lease))
 
 
 def _confirm(state: LeaseState, lease: Manifest, moment: LeaseContext) -> LeaseStep:
-    """Confirm a lease just taken by listing the others once more.
+    """Return the step that lists the leases of the other shards once more, after our own lease was taken.
 
     A candidate with another number of shards that took its lease earlier is seen now; one that takes it later sees
     ours.
@@ -181,7 +187,7 @@ def _confirm(state: LeaseState, lease: Manifest, moment: LeaseContext) -> LeaseS
     return _read_peers(taken, moment) if moment.now < taken.held_until else _wait_as_standby(taken, moment)
 
 
-# -- between -------------------------------------------------------------------------------------------------------
+# -- confirming and yielding ---------------------------------------------------------------------------------------
 
 
 def _confirming(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
@@ -198,7 +204,10 @@ def _confirming(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> L
 
 
 def _yield(state: LeaseState, disagreement: Disagreement, moment: LeaseContext) -> LeaseStep:
-    """Wait until the others have ended. Our own lease is given back, so that they do not wait for us in turn."""
+    """Return the step that yields to replicas with another number of shards, and waits until they have ended.
+
+    Our own lease is released, so that they do not wait for us in turn.
+    """
     if holder_of(state.lease) != state.identity or not _version(state.lease):
         return _wait_as_standby(state, moment, ShardsDisagree(disagreement))
     leaving = attrs.evolve(state, role=Role.YIELDING, held_until=float("-inf"))
@@ -207,7 +216,7 @@ def _yield(state: LeaseState, disagreement: Disagreement, moment: LeaseContext) 
 
 
 def _yielding(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
-    """Stand by. If the lease could not be given back, that is tried again after the next read."""
+    """Return the step of a standby after our release was answered; a failed release is tried again after a read."""
     return _wait_as_standby(
         _observe(state, event.lease, moment)[0] if isinstance(event, LeaseWritten) else state, moment
     )
@@ -216,7 +225,7 @@ def _yielding(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> Lea
 def _judged(
     state: LeaseState, event: PeersRead | PeersUnread, moment: LeaseContext
 ) -> tuple[LeaseState, Disagreement | OperatorError | None]:
-    """Return the state with the other leases as listed, and the obstacle to leading, if there is one."""
+    """Return the state with the listed leases of other shards, and the obstacle to leading; None if there is none."""
     if isinstance(event, PeersUnread):
         # A missing right comes from the role of a release without shards, so no other replica works with several
         # either.
@@ -286,7 +295,10 @@ def _request_release(state: LeaseState, moment: LeaseContext) -> LeaseStep:
 
 
 def _releasing(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
-    """Release once, and again on a newer copy; a lease that cannot be released expires."""
+    """Return the next step of a release: retry on a newer copy if ours was stale, otherwise end.
+
+    A lease that could not be released expires.
+    """
     match event:
         case LeaseRequestFailed(Stale()):
             return _read(state, moment)
@@ -296,7 +308,7 @@ def _releasing(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> Le
             return attrs.evolve(state, role=Role.ENDED), (End(),)
 
 
-# -- both ----------------------------------------------------------------------------------------------------------
+# -- standby and leader --------------------------------------------------------------------------------------------
 
 
 def _read(state: LeaseState, moment: LeaseContext) -> LeaseStep:
@@ -308,7 +320,7 @@ def _read_peers(state: LeaseState, moment: LeaseContext) -> LeaseStep:
 
 
 def _acquire(state: LeaseState, moment: LeaseContext) -> LeaseStep:
-    """Request the lease for us: a create if there is none, else an update of exactly what was read."""
+    """Return the step that takes or renews the lease: create it if there is none, else update exactly what was read."""
     times = state.times.next(moment.wall)
     current = state.lease if _version(state.lease) else None
     desired = acquired(
@@ -327,7 +339,10 @@ def _acquire(state: LeaseState, moment: LeaseContext) -> LeaseStep:
 def _observe(
     state: LeaseState, lease: Manifest | None, moment: LeaseContext
 ) -> tuple[LeaseState, tuple[LeaseEffect, ...]]:
-    """Record the lease as read. If its content differs from the last copy, the time of its last change is now."""
+    """Record the lease as read, and return the state and a note about a new holder, if there is one.
+
+    If the content differs from the last copy, the time of the lease's last change is now.
+    """
     if lease is None:
         # Keep the former holder and the time of the change, but nothing that an update could be based on.
         remains = {"spec": get_path(state.lease, "spec")} if state.lease is not None else None
@@ -347,5 +362,5 @@ def _version(lease: Manifest | None) -> str:
 
 
 def _report(error: OperatorError) -> tuple[LeaseEffect, ...]:
-    """Report an error in the log, unless it means that another candidate was quicker."""
+    """Return the effect that logs an error; none if the error means that another candidate was quicker."""
     return () if isinstance(error, Stale | AlreadyExists | NotFound) else (ReportLeaseError(error.message),)

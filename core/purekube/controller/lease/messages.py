@@ -1,4 +1,4 @@
-"""State, events and effects of a candidate for the lease: the vocabulary of `lease.step` (RUN-4)."""
+"""The types of the leader election's state machine (`machine.step`): its state, events and effects (RUN-4)."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -24,12 +24,12 @@ class Role(StrEnum):
 
     STANDBY = "standby"
     CONFIRMING = "confirming"
-    """The lease is taken; writing begins once it is known that no replica works with another number of shards."""
+    """The lease is taken; the right to write begins once no replica is found to work with another number of shards."""
     YIELDING = "yielding"
     """The lease is being given back to replicas that work with another number of shards."""
     LEADER = "leader"
     RELEASING = "releasing"
-    """The right to write is given up; the lease is about to be."""
+    """The right to write has been given up; the release of the lease is under way."""
     ENDED = "ended"
     """Released, lost, or never held."""
 
@@ -38,7 +38,8 @@ class Role(StrEnum):
 class LeaseState:
     """The state of a candidate for a lease. All times are seconds of the local monotonic clock.
 
-    `base` is the Lease's name in an operator without shards. `identity` includes the shard (`peers.identity_of`).
+    `base` is the Lease's name in an operator without shards. `identity` includes the shard (`record.identity_of`). The
+    candidate may write until `held_until`.
     """
 
     namespace: str
@@ -114,7 +115,7 @@ class PeersUnread:
 
 @attrs.frozen
 class ReleaseRequested:
-    """The process ends, so the lease is to be released. No work that relies on the lease may still run."""
+    """The process ends, so the lease is to be released. No work that relies on the lease may still be running."""
 
 
 LeaseEvent: TypeAlias = (
@@ -197,7 +198,7 @@ class LeaderObserved:
 
 @attrs.frozen
 class ReportLeaseError:
-    """A failed request to log; it will be retried."""
+    """A note for the log that a request has failed and will be retried."""
 
     reason: str
 
@@ -210,7 +211,7 @@ class ShardsDisagree:
 
 
 LeaseCommand: TypeAlias = ReadLease | ReadPeers | CreateLease | UpdateLease | SetTimer | End
-"""The next action: every step has exactly one, as its last effect."""
+"""The effects that start a request or a wait, or end the machine: every step has exactly one, as its last."""
 
 LeaseEffect: TypeAlias = (
     OpenFence | CloseFence | LeadershipLost | LeaderObserved | ReportLeaseError | ShardsDisagree | LeaseCommand

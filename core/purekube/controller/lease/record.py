@@ -1,4 +1,4 @@
-"""The `coordination.k8s.io/v1` Leases that replicas share, and those of other shards, as data (RUN-4, RUN-13)."""
+"""The content of the Lease that the replicas of a shard compete for, and of the other shards' (RUN-4, RUN-13)."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -54,20 +54,20 @@ class LeasePolicy:
 
 
 DEFAULT_LEASE_POLICY: Final = LeasePolicy()
-"""15 s, 10 s, 2 s."""
+"""The defaults of client-go: duration 15 s, renew deadline 10 s, retry period 2 s."""
 
 
 @attrs.frozen
 class LeaseTimes:
     """The wall time that we write into the lease, for people who read it. No decision uses it.
 
-    It moves with every write even if the clock stops or is set back, since other candidates watch for a change.
+    It increases with every write even if the clock stops or is set back, since other candidates watch for a change.
     """
 
     last: datetime | None = None
 
     def next(self, wall: datetime) -> "LeaseTimes":
-        """Return the time to write next. It is later than the present one."""
+        """Return the time to write next: `wall`, or just after the last one if that is later."""
         return LeaseTimes(wall if self.last is None else max(wall, self.last + _TICK))
 
     @property
@@ -78,12 +78,12 @@ class LeaseTimes:
 
 
 def holder_of(lease: Manifest | None) -> str:
-    """Return the holder of the lease; an empty text for none."""
+    """Return the identity of the lease's holder; "" if there is none."""
     return str(get_path(lease, "spec", "holderIdentity") or "")
 
 
 def lease_duration(lease: Manifest | None) -> float:
-    """Return for how many seconds after a renewal the holder may rely on the lease."""
+    """Return the lease's `leaseDurationSeconds`, for which its holder may rely on a renewal; 0 if it is unreadable."""
     seconds = get_path(lease, "spec", "leaseDurationSeconds")
     return float(seconds) if isinstance(seconds, int | float) else 0.0
 
@@ -91,9 +91,9 @@ def lease_duration(lease: Manifest | None) -> float:
 def acquired(
     lease: Manifest | None, *, namespace: str, name: str, identity: str, policy: LeasePolicy, times: LeaseTimes
 ) -> dict[str, Any]:
-    """Return the lease with `identity` as its holder: new, taken over, or renewed.
+    """Return the manifest of the lease with `identity` as its holder: new (`lease` is None), taken over, or renewed.
 
-    Labels, annotations and the resourceVersion of the lease that was read stay.
+    Labels, annotations and resourceVersion of `lease` are kept.
     """
     before = dict(get_path(lease, "spec") or {})
     spec = {
@@ -126,13 +126,13 @@ _SHARD: Final = re.compile(r"_([0-9]{1,4}/[0-9]{1,4})\Z")
 def lease_name(base: str, shard: Shard) -> str:
     """Return the name of a shard's Lease.
 
-    The first shard uses the Lease of an operator without shards, so that the two exclude each other.
+    The first shard uses the same Lease as an operator without shards, so that the two exclude each other.
     """
     return base if shard.is_first else f"{base}{_BETWEEN}{shard.index}"
 
 
 def is_lease_of(base: str, name: str) -> bool:
-    """Report whether `name` is the Lease of any shard of the operator whose Lease is `base`."""
+    """Report whether a Lease called `name` is that of a shard (any) of the operator whose first Lease is `base`."""
     return name == base or re.fullmatch(re.escape(base + _BETWEEN) + "[0-9]+", name) is not None
 
 
@@ -142,7 +142,7 @@ def identity_of(replica: str, shard: Shard) -> str:
 
 
 def shard_count_of(holder: str) -> int:
-    """Return the number of shards with which a Lease's holder works, parsed from the holder's identity."""
+    """Return the number of shards with which a Lease's holder works, parsed from its identity; 1 if that names none."""
     match = _SHARD.search(holder)
     try:
         return 1 if match is None else Shard.of(match[1]).count
@@ -163,9 +163,9 @@ class Disagreement:
 class _Seen:
     spec: Json
     duration: float
-    """The seconds after a renewal for which the holder may rely on it, as the Lease says."""
+    """The `leaseDurationSeconds` of the Lease, for which its holder may rely on a renewal."""
     since: float
-    """The time when this content was first seen, on the local monotonic clock."""
+    """The time when this `spec` was first seen, on the local monotonic clock."""
 
 
 @attrs.frozen
@@ -175,7 +175,10 @@ class Peers:
     leases: Mapping[str, _Seen] = attrs.field(factory=dict)
 
     def observed(self, leases: Iterable[Manifest], *, base: str, own: str, now: float) -> "Peers":
-        """Return the peers updated by a list that has just arrived."""
+        """Return the peers updated by `leases`, a list that has just arrived.
+
+        `own` is the name of our own Lease, which is left out; `base` is that of an operator without shards.
+        """
         seen = dict(self.leases)
         for lease in leases:
             name, spec = str(metadata(lease).get("name")), get_path(lease, "spec")

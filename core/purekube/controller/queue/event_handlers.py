@@ -1,4 +1,4 @@
-"""Event handlers: from a change in the cluster to the keys to reconcile (REC-1)."""
+"""Event handlers, which map a change in the cluster to the keys to reconcile, with their urgency (REC-1)."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
@@ -11,7 +11,7 @@ from purekube.controller.informer.outline import is_in_progress, owners
 from purekube.controller.queue.workqueue import Priority
 
 PROGRESS_SECONDS = 1.0
-"""The longest wait of an intermediate report for the next one.
+"""The delay in seconds before an intermediate status report is handled, so that the next one may be handled with it.
 
 Controllers write several reports in a row, and an instance whose release is merely under way shows only progress
 messages, which may wait for a minute (REC-6).
@@ -38,9 +38,9 @@ def same_object(change: CacheChange) -> Iterator[ObjectRef]:
 
 
 def owners_of_kind(kind: Kind) -> KeysOf:
-    """Return a handler that yields the changed object's owners of `kind`, before and after the change.
+    """Return a handler that yields those owners of the changed object that are of `kind`, before and after the change.
 
-    Both are needed because a change may remove an owner.
+    The owners before are needed because the change may have removed one.
     """
 
     def keys(change: CacheChange) -> Iterator[ObjectRef]:
@@ -51,7 +51,7 @@ def owners_of_kind(kind: Kind) -> KeysOf:
 
 
 def by_spec(keys_of: KeysOf) -> KeysOf:
-    """Return a handler like `keys_of` that ignores changes of the status alone, such as heartbeats."""
+    """Return a handler like `keys_of` that ignores updates with the same `metadata.generation`, such as heartbeats."""
 
     def keys(change: CacheChange) -> Iterator[ObjectRef]:
         before = change.old_object
@@ -66,13 +66,13 @@ def by_spec(keys_of: KeysOf) -> KeysOf:
 
 
 def when_defined(kinds: Iterable[Kind], keys_of: KeysOf) -> KeysOf:
-    """Return a handler like `keys_of` that ignores changes of definitions (CRDs) of kinds other than `kinds`."""
+    """Return a handler of changed CRDs like `keys_of` that ignores the CRDs of kinds other than `kinds`."""
     names = {kind.crd_name for kind in kinds}
     return lambda change: keys_of(change) if change.ref.name in names else iter(())
 
 
 def priority_of(change: CacheChange) -> Priority:
-    """Return the priority of a change. Objects of the first list can wait; live changes cannot."""
+    """Return the priority of a change: BACKGROUND for objects of the first list, which can wait, else LIVE."""
     return Priority.BACKGROUND if change.initial else Priority.LIVE
 
 
@@ -82,12 +82,12 @@ def at_once(change: CacheChange) -> Urgency:
 
 
 def in_background(change: CacheChange) -> Urgency:
-    """Return the urgency for kinds whose changes never count as backlog."""
+    """Return the urgency for kinds whose changes never count as backlog: BACKGROUND."""
     return Urgency(Priority.BACKGROUND)
 
 
 def verdict_first(change: CacheChange) -> Urgency:
-    """Return the urgency by which a final report is handled immediately and an intermediate one after a short delay.
+    """Return the urgency for status reports: a final one is handled at once, an intermediate one after a short delay.
 
     The delay lets several intermediate reports be handled together.
     """
@@ -97,7 +97,10 @@ def verdict_first(change: CacheChange) -> Urgency:
 
 
 def started_runs_first(change: CacheChange) -> Urgency:
-    """Return the urgency of an engine's report on a run. It goes before ordinary changes; the first list can wait."""
+    """Return the urgency for objects of engines that run Operations.
+
+    Their changes go before ordinary ones, but objects of the first list can wait.
+    """
     return Urgency(_has_started(change))
 
 

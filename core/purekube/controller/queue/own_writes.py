@@ -1,4 +1,4 @@
-"""A queue's own writes: unseen by the cache yet, shown by a watch event, or repeated in a hot loop (RUN-3)."""
+"""Our own writes: not yet shown by the cache, echoed by a watch event, or repeated in a hot loop (RUN-3)."""
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable
@@ -36,8 +36,8 @@ class HotLoopDetector(Generic[K]):
     """A detector of reconcile loops, which remembers the status writes of the last `window` seconds.
 
     A key is in a hot loop after `repeats` writes of a status that was already written within the window, or after
-    `writes` writes of any kind (as of a status that contains a clock). It is reported once, then counted from zero. A
-    new `generation` restarts the count too, because then people or another controller keep changing the object.
+    `writes` writes of any status (for example of one that contains a clock). It is reported once, then counted from
+    zero. A new `generation` restarts the count too, because then people or another controller keep changing the object.
     """
 
     def __init__(self, *, window: float = 60.0, repeats: int = 5, writes: int = 30) -> None:
@@ -47,7 +47,7 @@ class HotLoopDetector(Generic[K]):
         self._history: OrderedDict[K, deque[tuple[float, str, int]]] = OrderedDict()
 
     def record(self, key: K, now: float, fingerprint: str, generation: int = 0) -> HotLoopEvidence | None:
-        """Record one write of a status with this fingerprint; return the finding if it makes the key hot."""
+        """Record one write of a status with this fingerprint; return the evidence if the key now is in a hot loop."""
         history = self._recent(key, now)
         if history and history[-1][2] != generation:
             history.clear()
@@ -77,9 +77,9 @@ HasSeen: TypeAlias = Callable[[ObjectRef, str], bool]
 """A function that reports whether the cache holds an object at that resourceVersion or a later one."""
 
 _CHECKS = Backoff(base=0.05, cap=1.6)
-"""Backoff between two checks of the cache, at half of the ceiling: 50 to 800 ms. It needs no jitter, since only one
+"""The backoff between two checks of the cache: 50 ms at first, at last 800 ms (half of `cap`, as the jitter is 0).
 
-process reads the cache.
+It needs no jitter, since only one process reads the cache.
 """
 
 
@@ -91,7 +91,7 @@ class _Unseen:
 
 
 class PendingWrites(Generic[K]):
-    """The writes for each key that the cache has not shown yet.
+    """The writes made for each key that the cache has not shown yet.
 
     A key waits for the cache for `timeout` seconds after its last write; then its objects must be read live. Only the
     latest write of each object counts.
@@ -122,7 +122,7 @@ class PendingWrites(Generic[K]):
         return tuple(versions)
 
     def next_check(self, key: K, now: float) -> float | None:
-        """Return the seconds until the next check of the cache; None if the timeout is over and a live read is due."""
+        """Return the seconds until the next check of the cache; None if, after the timeout, a live read is due."""
         pending = self._unseen[key]
         if now >= pending.until:
             return None
@@ -140,7 +140,7 @@ class PendingWrites(Generic[K]):
 
 
 class EventOrigin(Enum):
-    """The writer of a change that a watch event shows, from the view of one key."""
+    """The origin of a change that a watch event shows, as seen by one key."""
 
     FOREIGN = "somebody else's: look at the key"
     OWN = "that of the key's last pass: it knows the answer already"
@@ -160,7 +160,7 @@ class ObjectEvent:
 class OwnWrites(Generic[K]):
     """The writes of each key's last pass, and the watch events that arrive during a pass.
 
-    They distinguish echoes of our own writes from changes by others.
+    They serve to distinguish the echoes of our own writes from changes by others.
     """
 
     def __init__(self) -> None:
@@ -172,12 +172,12 @@ class OwnWrites(Generic[K]):
         return len(self._own.keys() | self._deferred.keys())
 
     def begin(self, key: K) -> None:
-        """Record the start of a pass. The caches must have seen every write of the pass before."""
+        """Record the start of a pass. The caches must have seen every write of the previous pass."""
         self._own.pop(key, None)
         self._deferred[key] = []
 
     def record(self, key: K, written: ObjectVersion) -> None:
-        """Record a write made while `key` is reconciled, whose watch event is then no change by another writer.
+        """Record a write made while `key` is reconciled, so that its watch event counts as our own.
 
         Nothing is recorded outside `begin` and `end`.
         """
@@ -185,7 +185,7 @@ class OwnWrites(Generic[K]):
             self._own.setdefault(key, set()).add(written)
 
     def origin_of(self, key: K, event: ObjectEvent) -> EventOrigin:
-        """Return the writer of an event's change. During a pass over the key, the event is kept until the pass ends."""
+        """Return the origin of an event's change. During a pass over the key, keep the event until the pass ends."""
         if (deferred := self._deferred.get(key)) is not None:
             deferred.append(event)
             return EventOrigin.DEFERRED
@@ -194,8 +194,8 @@ class OwnWrites(Generic[K]):
     def end(self, key: K, *, at_fixed_point: bool) -> tuple[ObjectEvent, ...]:
         """End the pass and return the kept events that must wake the key.
 
-        These are all kept events unless the pass reached a fixed point, which makes echoes of its own writes
-        unimportant.
+        With `at_fixed_point` (another pass would write nothing), echoes of the pass's own writes do not wake the key,
+        neither now nor later.
         """
         deferred = self._deferred.pop(key)
         if not at_fixed_point:

@@ -1,14 +1,14 @@
 """The work queue: which key is reconciled next, and when a failed one is tried again (RUN-2).
 
-A deterministic data structure: time is an argument, jitter a hash of key and attempt. It holds keys, not events: adding
-a key twice does it once.
+A deterministic data structure: time is an argument, jitter a hash of key and attempt. It holds keys, not events: a key
+that is added twice before it is taken is handed out once.
 
 Guarantees
     One worker per key: a key handed out is not handed out again before its `done`.
     Nothing is lost: a key added while it is being worked on is handed out once more afterwards.
     Earliest wins: of several adds the earliest time counts, and the highest priority.
-    Started work is finished first: a key with a verdict goes before keys that are new, so that it waits for other
-    verdicts, and not for the length of the queue.
+    Started work is finished first: a key whose downstream controller has reported a final result (`VERDICT`) goes
+    before keys that are new, so that it waits only for other such keys.
     No starvation: groups (namespaces) of one priority take turns, and once a key of a lower priority has
     waited for `ageing` seconds its priority gets every fourth take.
     Mutual exclusion: of keys with the same `exclusion_key` at most one is processed; the others wait for its `done`,
@@ -39,7 +39,7 @@ class Priority(IntEnum):
     LIVE = 1
     """A change that was just observed."""
     VERDICT = 2
-    """A downstream controller has finished what was begun: one write of a status is left to do."""
+    """A downstream controller has reported a final result: only the status is left to write."""
     URGENT = 3
     """A person or a job requested it."""
 
@@ -79,7 +79,7 @@ class PriorityLevel(Generic[K]):
         return len(self._since)
 
     def push(self, key: K, group: Hashable, now: float) -> None:
-        """Add a key that is not in the level at the end of its group."""
+        """Add a key at the end of its group. The key must not be in this level yet."""
         self._since[key] = now
         self._turns.setdefault(group, OrderedDict())[key] = None
 
@@ -108,7 +108,7 @@ class PriorityLevel(Generic[K]):
 
 
 _OVERTAKEN: Final = Backoff(base=0.05, cap=30.0)
-"""The backoff after two or more passes in a row on an outdated copy: the cache may need a moment."""
+"""The backoff after the second and each further pass in a row on an outdated copy: the cache may need a moment."""
 
 
 class RateLimiter(Generic[K]):
@@ -124,7 +124,7 @@ class RateLimiter(Generic[K]):
         return self._failures.get(key, 0)
 
     def delay(self, key: K, requeue: Requeue) -> float | None:
-        """Return the seconds until the key is due again; None if it is not requeued.
+        """Return the seconds until the key is due again by `requeue`; None if it is not requeued.
 
         A failure is counted; a success resets the count.
         """
@@ -165,7 +165,7 @@ _SLACK = 1e-6
 # One take in four goes to keys that have waited too long, so that a flood of live changes cannot starve them.
 _TAKES_PER_AGED = 4
 _WITH_DEADLINE = frozenset({RequeuePace.BACKOFF, RequeuePace.REFUSED})
-"""Paces with which `Requeue.after` holds whatever the backoff is (OPS-12)."""
+"""The paces with which `Requeue.after` limits the backoff (OPS-12)."""
 
 
 @attrs.frozen
@@ -182,9 +182,9 @@ class _QueuedKey:
 class WorkQueue(Generic[K]):
     """A queue of keys to reconcile, with priorities, delays, backoff, and turns between groups of keys.
 
-    `group_of` returns the group of a key. `exclusion_key` returns a lock that keys share, None for no lock; it is
-    evaluated when the key's turn comes. Keys that have waited for `ageing` seconds get one turn in four, whatever their
-    priority.
+    `group_of` returns the group of a key. `exclusion_key` returns the lock that a key needs, None for no lock: of the
+    keys with the same lock only one is processed at a time. It is called when the key's turn comes. Keys that have
+    waited for `ageing` seconds get one turn in four, whatever their priority.
     """
 
     def __init__(
@@ -285,7 +285,7 @@ class WorkQueue(Generic[K]):
         return min((processing.taken_at for processing in self._processing.values()), default=None)
 
     def unfinished(self, now: float) -> float:
-        """Return for how many seconds, in sum, the keys being processed have been processed so far."""
+        """Return the sum, over the keys being processed, of the seconds since each was taken."""
         return sum(now - processing.taken_at for processing in self._processing.values())
 
     def entries(self) -> Iterator[tuple[K, str, float]]:
@@ -362,7 +362,7 @@ class WorkQueue(Generic[K]):
             heapq.heappop(self._delays)
 
     def _block(self) -> None:
-        """Set keys aside whose turn it is while another one with the same exclusion key is processed."""
+        """Set aside each key whose turn it is while another key with the same exclusion key is processed."""
         for level in self._levels.values():
             while level and (exclusion := self._exclusion_key(level.next_in_turn)) in self._blocked:
                 key = level.next_in_turn
@@ -392,7 +392,7 @@ class WorkQueue(Generic[K]):
             heapq.heapify(self._delays)
 
     def _choose(self, now: float) -> PriorityLevel[K] | None:
-        """Return the highest level with keys; every fourth time the lower one whose oldest key has aged most."""
+        """Return the highest level with keys; every fourth time, the lower one whose oldest key has waited longest."""
         filled = [level for level in self._levels.values() if level]
         aged = [level for level in filled[1:] if now - level.oldest_since >= self._ageing]
         self._since_aged = self._since_aged + 1 if aged else 0
