@@ -1,4 +1,4 @@
-"""The owner's conditions that follow from a plan, with a message that names the obstacle."""
+"""The conditions of the owner that follow from a plan, with a message that names the node which is the obstacle."""
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
@@ -73,7 +73,7 @@ def _stalled(unready: Sequence[Observation], obstacles: Sequence[Observation]) -
 
 
 def _also(first: Observation, obstacles: Sequence[Observation]) -> str:
-    """Name the other stalled obstacles, so that the first one does not hide them."""
+    """Return a sentence that names the stalled obstacles other than `first`; "" if there are none."""
     others = [f"{one.name} ({one.state})" for one in obstacles if one.is_stalled and one is not first]
     if not others:
         return ""
@@ -82,15 +82,15 @@ def _also(first: Observation, obstacles: Sequence[Observation]) -> str:
 
 
 def _pruning(going: Sequence[Observation]) -> str:
-    """Describe the objects being pruned, those that block the rest first."""
+    """Return a text about the objects being pruned (`going`), in which those that block the rest come first."""
     told = "; ".join(f"{observation.name}: {observation.message}" for observation in going[:_MOST_NAMES])
     return told + (f" and {len(going) - _MOST_NAMES} more" if len(going) > _MOST_NAMES else "")
 
 
 def message_of(obstacle: Observation, others: Iterable[Observation] = ()) -> str:
-    """Return a message with the obstacle's name, reason and place in the file, and the nodes that wait for it.
+    """Return a message with the obstacle's name, message and place in the file, and the `others` that wait for it.
 
-    The waiting nodes are a separate sentence, so that a shell command in the first can be copied.
+    The waiting nodes are a separate sentence, so that a shell command in the first sentence can be copied.
     """
     told = f"{obstacle.name}: {obstacle.message or obstacle.state}"
     place = f" ({obstacle.place})" if str(obstacle.place) else ""
@@ -99,7 +99,7 @@ def message_of(obstacle: Observation, others: Iterable[Observation] = ()) -> str
 
 
 def _behind(obstacle: Observation, others: Iterable[Observation]) -> str:
-    """Return the ids of the nodes that wait for the obstacle, directly or not; `others` are in graph order."""
+    """Return the ids of those `others` (in graph order) that wait for the obstacle, directly or not, as text."""
     held = {obstacle.node: None}
     for observation in others:
         if any(target in held for target in observation.waits_for):

@@ -1,6 +1,6 @@
-"""Second half of a plan: the state of each item, and what is written for it (the table of states).
+"""The second half of planning: the `NodeState` of each item, and the writes that follow from it.
 
-The first row of the table that applies decides. A blocked node blocks only what depends on it.
+The checks have a fixed order, and the first that applies decides. A blocked node blocks only what depends on it.
 """
 
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ _MOST_NAMES = 3
 
 @attrs.define
 class NodeEvaluation:
-    """The results of judging a graph's nodes, one after another by `judge`.
+    """The results of judging the nodes of a graph one after another, by `judge`.
 
     They are the observations of each node, and the writes that bring its objects to the desired state.
     """
@@ -59,7 +59,7 @@ class NodeEvaluation:
     patches: list[MergePatch] = attrs.field(factory=list)
     deletes: list[Delete] = attrs.field(factory=list)
     records: dict[tuple[str, str], CreateRecord] = attrs.field(init=False)
-    """The records for the owner's status, by node and item. None is ever removed."""
+    """The create records for the owner's status, by node id and item key. None is ever removed."""
     requeues: list[Requeue] = attrs.field(factory=list)
     taken: list[ObjectRef] = attrs.field(factory=list)
     """Names that objects of other owners have taken."""
@@ -72,20 +72,20 @@ class NodeEvaluation:
         self.records = {(record.node, record.item): record for record in self.owner.records}
 
     def judge(self, desired: WantedNode) -> None:
-        """Observe one node and add its writes. All nodes on which it depends must have been judged before."""
+        """Add the observations and writes of one node. All nodes on which it depends must have been judged before."""
         self.observations[desired.node.id] = _NodeJudgement(self, desired, desired.node).observations()
 
 
 @attrs.frozen
 class _NodeJudgement:
-    """The judgement of one node."""
+    """The judgement of one node, `wanted`, whose writes are added to `work`."""
 
     work: NodeEvaluation
     wanted: WantedNode
     node: GraphNode
 
     def observations(self) -> tuple[Observation, ...]:
-        """Judge the node as a whole if it is excluded or unknown, otherwise each of its items."""
+        """Return one observation for the whole node if it is excluded or unknown, otherwise one for each item."""
         match self.wanted.knowledge:
             case NodeKnowledge.EXCLUDED:
                 return (self._whole(NodeState.EXCLUDED, "Excluded", self._why_excluded(), counts=False),)
@@ -155,7 +155,7 @@ class _NodeJudgement:
     # --- what it waits for ------------------------------------------------------------------------------------
 
     def _unmet(self) -> tuple[tuple[Edge, Observation], ...]:
-        """Return the unmet edges, each with the first item that does not meet it."""
+        """Return the node's unmet edges, each with the first observation of its target that does not meet it."""
         found = []
         for edge in self.wanted.edges:
             items = self.work.observations[edge.to]
@@ -182,11 +182,11 @@ class _NodeJudgement:
         return f"it waits for {', '.join(names)}{more}"
 
     def _counts(self, unmet: tuple[tuple[Edge, Observation], ...]) -> bool:
-        """Report whether the node counts towards Ready. A node that waits only for nodes held by choice does not."""
+        """Report whether the node affects the owner's readiness: not if it waits only for nodes held by choice."""
         return any(one.counts for _, one in unmet)
 
     def _after(self) -> frozenset[ObjectRef]:
-        """Return the objects that are applied earlier in this pass, and whose apply must succeed first."""
+        """Return the objects of dependencies that are written in this pass, and whose write must succeed first."""
         return frozenset(
             one.ref
             for edge in self.wanted.edges
@@ -199,7 +199,7 @@ class _NodeJudgement:
     def _item(self, item: WantedItem, unmet: tuple[tuple[Edge, Observation], ...], gate: bool | Hold) -> Observation:
         """Return the state of one item, and record the write that it needs. The first check that applies decides.
 
-        `unmet` are the dependencies that the item waits for; `gate` is the result of the node's condition.
+        `unmet` are the dependencies that the item waits for; `gate` is the result of the node's `when`.
         """
         node, work = self.node, self.work
         if node.kind in work.observed.missing_kinds:
@@ -251,7 +251,7 @@ class _NodeJudgement:
         return attrs.evolve(held, counts=not self.node.is_choice)
 
     def _refused(self, item: WantedItem) -> Observation | None:
-        """Return the state after a write refused in this pass; None if none was refused, or the refusal is outdated."""
+        """Return the state after a refused write of the item in this pass; None without one, or if it is outdated."""
         failure = self.work.failures.get(item.ref)
         if failure is None or (isinstance(failure.error, AlreadyExists) and item.live is not None):
             return None
@@ -280,9 +280,9 @@ class _NodeJudgement:
         return self._health(item, item.live).state is NodeState.READY
 
     def _recreated(self, item: WantedItem, failure: Failure) -> Observation | None:
-        """Delete the object by its observed uid, to create it again: a field is immutable.
+        """Delete the object by its observed uid, so that it is created again, since a field is immutable.
 
-        None if that object is gone.
+        Return None if that object is gone or was replaced by another one.
         """
         if item.live is None:
             return None
@@ -293,7 +293,7 @@ class _NodeJudgement:
         return self._of(item, NodeState.LEAVING, "Recreating", "a field cannot be changed: it is made again")
 
     def _applied(self, item: WantedItem) -> Observation:
-        """Apply the item if its live object differs from the manifest (PH-2)."""
+        """Apply the item if its live object differs from the manifest (PH-2); otherwise judge that object's health."""
         if not needs_apply(item.manifest, item.live, _schema_of(self.node), drops_empty=_is_native(self.node.kind)):
             assert item.live is not None
             return self._health(item, item.live)
@@ -317,7 +317,7 @@ class _NodeJudgement:
         return self._health(item, item.live)
 
     def _health(self, item: WantedItem, live: Manifest) -> Observation:
-        """Judge a live item by its kind's readiness, then by the author's own condition."""
+        """Judge the live object by the readiness rule of the node or its kind, then by the node's `ready` condition."""
         rule = self.node.readiness
         health = rule(live) if rule is not None else readiness(live, self.node.schema)
         match health.state:
@@ -343,9 +343,9 @@ class _NodeJudgement:
     # --- created once -------------------------------------------------------------------------------------------
 
     def _once(self, item: WantedItem) -> Observation:
-        """Create the item once: intent, create, uid, unlock.
+        """Take the next step of creating the item once: record the intent, create, record the uid, unlock.
 
-        The owner's status must record each step before the next.
+        Each record must be in the owner's status before the next step.
         """
         if item.live is not None:
             self._record(item, item.live)
@@ -363,7 +363,7 @@ class _NodeJudgement:
         self.work.records[self.node.id, key] = CreateRecord(self.node.id, ref.name, ref.namespace or "", key, uid)
 
     def _record(self, item: WantedItem, live: Manifest) -> None:
-        """Record the object's uid in the status; once the status has it, unlock the object for removal."""
+        """Record the object's uid for the status; once the status has it, remove the finalizer `UNRECORDED`."""
         uid = str(metadata(live).get("uid", ""))
         self._remember(item, uid)
         if not is_locked(live):
@@ -387,7 +387,7 @@ def _not_served(kind: Kind) -> str:
 
 
 def deletion_state(live: Manifest) -> str:
-    """Return a phrase that says since when the object is being deleted, and which finalizers keep it."""
+    """Return a phrase about when the deletion of the object was requested, and which finalizers keep it."""
     meta = metadata(live)
     finalizers = meta.get("finalizers")
     held = f", held by {', '.join(map(str, finalizers))}" if isinstance(finalizers, list) and finalizers else ""
@@ -395,7 +395,7 @@ def deletion_state(live: Manifest) -> str:
 
 
 def _foreign_owner_message(ref: ObjectRef, live: Manifest, owner: Owner) -> str:
-    """Return a message: who owns the foreign object of this name, and how to proceed."""
+    """Return a message that names the controller, if any, of the foreign object `live`, and says how to proceed."""
     controller = controller_of(live)
     if controller is not None:
         who = f"{controller.get('kind')} {controller.get('name')} (uid {controller.get('uid')})"
@@ -414,5 +414,5 @@ def _schema_of(node: GraphNode) -> "Schema | None":
 
 
 def _is_native(kind: Kind) -> bool:
-    """Report whether the kind is built into the API server, not defined by a CRD: it then omits empty fields."""
+    """Report whether the kind is built into the API server (which then omits empty fields), not defined by a CRD."""
     return "." not in kind.group or kind.group.endswith(".k8s.io")

@@ -1,4 +1,4 @@
-"""The input of the engine: nodes, what they depend on and may read, and when they cannot be judged (PH-1)."""
+"""The input of the graph engine: nodes, their dependencies, and what their functions read and return (PH-1)."""
 
 from collections.abc import Callable, Mapping, Set
 from enum import Enum
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 class Item:
     """A desired object as its node rendered it.
 
-    `key` identifies the item in a node with a list of objects, and is empty in a node with one. `manifest` is what the
-    author wrote, with values filled in; owner, labels and hash are added later. `bindings` hold values that the caller
-    needs to decide whether this item is ready.
+    `key` identifies the item in a node with a list of objects; it is "" in a node with a single object. `manifest` is
+    what the author wrote, with all expressions replaced by their values; owner, labels and hash are added later.
+    `bindings` hold values that the caller needs to decide whether this item is ready.
     """
 
     key: str
@@ -34,7 +34,8 @@ class Item:
 class Child:
     """An object as other nodes see it: desired (`rendered`) and existing (`live`), either of which may be None.
 
-    `live` is found by its labels as long as the node is not rendered, as for a soft reference in a cycle.
+    Until its node is rendered, `rendered` is None and `live` is found by its labels. Soft references in a cycle read a
+    node before it is rendered.
     """
 
     key: str
@@ -45,7 +46,7 @@ class Child:
 
     @property
     def object(self) -> Manifest | None:
-        """The live object with the rendered one merged over it: the value of `web` in an expression."""
+        """The live object with the rendered one merged over it: what `web` is in an expression, for a node `web`."""
         if self.live is None or self.rendered is None:
             return self.live if self.rendered is None else self.rendered
         return merge_patch(self.live, self.rendered)
@@ -73,8 +74,8 @@ class Scope:
     """The values that a node's functions read.
 
     `values` belongs to the caller, for example the parent and settings; the graph engine never reads it. The engine
-    fills `nodes`, by node id. In `render` and `include` it holds the nodes that come earlier in the graph; in `gate`
-    and `ready` it is complete.
+    fills `nodes`, by node id. In `render` and `include` only the nodes that come earlier in the graph are rendered; in
+    `when` and `ready` all are.
     """
 
     values: Mapping[str, Any] = attrs.field(factory=dict)
@@ -86,7 +87,7 @@ NOWHERE: Final = Place()
 
 
 class Until(Enum):
-    """The state of a dependency for which a node waits."""
+    """The state that a dependency must reach before the node that depends on it is written."""
 
     NOTHING = "its value is looked at where it is there: it comes first in the order where that is possible"
     APPLIED = "it is applied in the same pass, before; or it is as wanted already"
@@ -98,7 +99,8 @@ class Until(Enum):
 class Edge:
     """A dependency on the node `to`.
 
-    A `declared` edge always counts. An inferred one counts only if rendering read the node (`Rendered.touched`).
+    A `declared` edge always counts. One inferred from an expression counts only if rendering read the node `to`
+    (`Rendered.touched`).
     """
 
     to: str
@@ -149,7 +151,7 @@ class HoldCause(Enum):
 
 @attrs.frozen
 class Hold:
-    """An answer of a node's function in place of True or its items: the reason why it cannot give these.
+    """The answer of a node's function that cannot return True or the node's items: the reason why not.
 
     `HoldCause.NO` counts as False. For any other cause in `include` or `render`, the node's objects are neither written
     nor pruned. `touched` are the edges that the evaluation read, as in `Rendered`.
@@ -174,17 +176,17 @@ class Rendered:
 
 
 def always(scope: Scope) -> bool:
-    """Return True, as the condition of a node that has none."""
+    """Return True: the default of a node's conditions `include` and `when`."""
     return True
 
 
 def always_ready(scope: Scope, item: Item, live: Manifest) -> bool:
-    """Return True, as the readiness test of a node that adds nothing to its kind's own rule."""
+    """Return True: the default of a node's `ready`, which adds nothing to the readiness rule of its kind."""
     return True
 
 
 Question: TypeAlias = Callable[[Scope], bool | Hold]
-"""A question about the scope; the answer is a Hold if it cannot be answered, or to say why it is no."""
+"""A condition on the scope. It returns a Hold if it cannot be evaluated, or to give a reason why it is False."""
 
 
 @attrs.frozen(eq=False)
@@ -192,14 +194,14 @@ class GraphNode:
     """One resource of a graph: any number of objects of one kind.
 
     `include` decides whether it should exist: False prunes its objects, a Hold leaves them. `render` returns its
-    desired objects. `gate` decides whether it may be written now; otherwise existing objects stay unchanged. `ready`
-    tests a live object in addition to `readiness`, which by default is the kind's own rule. `is_choice`: a closed gate
-    does not keep the owner from being Ready. `schema`, if known, says which lists are keyed and whether a status is
-    expected. `adopt`: an existing object of that name without a controller is taken over. `refers`: its objects get an
-    owner reference where one is legal; otherwise only their label identifies them. `generate`: fields that are filled
-    with random text when the object is created. `roll_on`: ids of nodes whose content is hashed into the pod template,
-    so that a change replaces the pods. `title`: the node's name for people while it has no known object, by default
-    kind and id.
+    desired objects. `when` is its gate, which decides whether it may be written now; otherwise existing objects stay
+    unchanged. `ready` tests a live object in addition to `readiness`, which by default is the kind's own rule.
+    `is_choice`: a closed gate does not keep the owner from being Ready. `schema`, if known, says which lists are keyed
+    and whether a status is expected. `adopt`: an existing object of that name without a controller is taken over.
+    `refers`: the node's objects get an owner reference where Kubernetes permits one; otherwise only their label
+    identifies them. `generate`: fields that are filled with random text when the object is created. `roll_on`: ids of
+    nodes whose content is hashed into the pod template, so that a change replaces the pods. `title`: the node's name
+    for people while it has no known object, by default kind and id.
     """
 
     id: str
@@ -225,9 +227,9 @@ class GraphNode:
 
     @property
     def is_rolled_as_rendered(self) -> bool:
-        """Report whether `roll_on` hashes the desired content; otherwise it hashes the existing object's version.
+        """Report whether `roll_on` hashes the rendered objects of this node; otherwise it hashes the live ones.
 
-        The content of a Secret is never hashed, since a reader of the pod template could find its value by trying
-        candidates.
+        Of a Secret only uid and resourceVersion are hashed, never the content, since a reader of the pod template could
+        find its value by trying candidates.
         """
         return self.policy is ApplyPolicy.ALWAYS and self.kind != SECRET

@@ -1,4 +1,4 @@
-"""The order and waves of a graph's nodes; cycles are refused with their path (PH-1)."""
+"""A graph's nodes in dependency order, and their waves; a cycle is refused with its path (PH-1)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
@@ -10,7 +10,7 @@ from purekube.graph.node import NOWHERE, Edge, GraphNode, Until
 
 
 class GraphError(Exception):
-    """The error that nodes do not form a graph. `place` is the mistake's place in the file."""
+    """The error that nodes and edges do not form an acyclic graph. `place` is where in the file the mistake is."""
 
     def __init__(self, message: str, place: Place = NOWHERE) -> None:
         super().__init__(message)
@@ -95,7 +95,7 @@ def _hard(edges: Iterable[Edge]) -> Iterable[Edge]:
 
 
 def _ordered(edges: Mapping[str, tuple[Edge, ...]]) -> list[str]:
-    """Sort the nodes: each after all that it waits for, and where possible after its soft references."""
+    """Return the node ids in order: each after all that it waits for, and where possible after its soft references."""
     position = {node_id: index for index, node_id in enumerate(edges)}
     hard = {node_id: {edge.to for edge in _hard(own)} for node_id, own in edges.items()}
     soft = {node_id: {edge.to for edge in own} - hard[node_id] - {node_id} for node_id, own in edges.items()}
@@ -126,7 +126,7 @@ def _ordered(edges: Mapping[str, tuple[Edge, ...]]) -> list[str]:
 
 
 def _cycle(edges: Mapping[str, tuple[Edge, ...]]) -> Cycle:
-    """Return one cycle among nodes that each depend on another of them."""
+    """Return one cycle among these nodes, each of which depends on another of them."""
     seen: dict[str, Edge] = {}
     node_id = next(iter(edges))
     while node_id not in seen:

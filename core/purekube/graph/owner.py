@@ -1,4 +1,4 @@
-"""The owner of a graph's objects, the marks on each object that say so, and creation at most once (PH-3, OPS-1)."""
+"""The owner of a graph's objects, and the labels and annotations that mark an object as its own (PH-3, OPS-1)."""
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property, lru_cache
@@ -25,7 +25,8 @@ from purekube.graph.node import ApplyPolicy, GraphNode, Item, Removal
 class CreateRecord:
     """The owner's record of an object that is created only once.
 
-    `uid` is empty while the creation is intended, and set once it is done.
+    `uid` is empty as long as the object is yet to be created, and then the uid of the created object. `node` is the
+    node's id, and `item` the item's key.
     """
 
     node: str
@@ -36,7 +37,7 @@ class CreateRecord:
 
 
 _TEMPLATES: Final = (("spec", "template"), ("spec", "jobTemplate", "spec", "template"))
-"""Paths of the pod template in a workload."""
+"""The paths at which workloads have their pod template."""
 
 _ORPHAN: Final = "Orphan"
 _BY_LABEL: Final = "Label"
@@ -52,7 +53,7 @@ def label_text(text: str) -> str:
 class Marks:
     """The names of the labels and annotations by which an owner's objects are identified.
 
-    All except `applied_hash` begin with `domain`. Prune and teardown read nothing else.
+    All except `applied_hash` begin with `domain`. Prune and teardown read only these and the owner references.
     """
 
     domain: str
@@ -75,7 +76,7 @@ class Marks:
 
     @cached_property
     def wave(self) -> str:
-        """The annotation with the wave in which the object was applied."""
+        """The annotation with the wave (the depth in the graph) in which the object was applied."""
         return f"{self.domain}/wave"
 
     @cached_property
@@ -90,13 +91,13 @@ class Marks:
 
     @cached_property
     def roll(self) -> str:
-        """The annotation on a pod template with the hash whose change replaces the pods."""
+        """The annotation on a pod template with the hash of `roll_on`: when it changes, the pods are replaced."""
         return f"{self.domain}/roll-hash"
 
 
 @attrs.frozen
 class Owner:
-    """The object to which a graph belongs. `meta` holds its uid: another object of the same name is another owner.
+    """The object for which the objects of a graph exist. Its identity is the uid in `meta`, not its name.
 
     `manager` is the field manager of all writes. `labels` are put on every object in addition to the marks. `records`
     are the owner's records of objects that are created once. Without `references` no object gets an owner reference, so
@@ -151,25 +152,25 @@ class Owner:
         return bool(get_path(live, "metadata", "annotations", self.marks.owner) != _BY_LABEL)
 
     def held(self, observed: Snapshot) -> Iterator[tuple[ObjectRef, Manifest]]:
-        """Yield all observed objects that belong to the owner, ordered by name."""
+        """Yield all observed objects that belong to the owner, sorted by kind, namespace and name."""
         for ref in sorted(observed.objects, key=_by_name):
             if self.holds(ref, live := observed.objects[ref]):
                 yield ref, live
 
     def ref_of(self, kind: Kind, manifest: Manifest) -> ObjectRef:
-        """Return the reference of a rendered object. If it names no namespace, it is in the owner's."""
+        """Return the reference of a rendered object. Without a namespace of its own it is in the owner's namespace."""
         meta = metadata(manifest)
         namespace = (meta.get("namespace") or self.meta.namespace) if kind.namespaced else None
         return ObjectRef(kind, namespace, str(meta.get("name") or ""))
 
     def node_of(self, live: Manifest) -> str:
-        """Return the node's id from an object's label; "" if the object has none."""
+        """Return the node's id from the object's label (`label_text` of it); "" if the object has no such label."""
         return str(get_path(live, "metadata", "labels", self.marks.node) or "")
 
     def wave_of(self, live: Manifest) -> int:
         """Return the wave recorded on an object.
 
-        Without a record it is 0. That wave is removed last, in case other objects need this one.
+        Without a record it is 0, the wave that is removed last, in case other objects need this one.
         """
         text = get_path(live, "metadata", "annotations", self.marks.wave)
         return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 6 else 0
@@ -179,7 +180,10 @@ class Owner:
         return bool(get_path(live, "metadata", "annotations", self.marks.removal) == _ORPHAN)
 
     def rendered(self, node: GraphNode, item: Item, ref: ObjectRef, wave: int, roll: str = "") -> dict[str, Any]:
-        """Return the manifest of an item as it is sent for the object `ref`, with labels, owner and hash."""
+        """Return the item's manifest as it is sent for the object `ref`, with labels, wave, owner reference and hash.
+
+        `roll` is the hash for the pod template, or "" for none.
+        """
         meta = {**metadata(item.manifest), **({"namespace": ref.namespace} if ref.namespace else {})}
         item_label = {self.marks.item: label_text(item.key)} if item.key else {}
         mine = {self.marks.owner_uid: self.label, self.marks.node: label_text(node.id), **item_label}
@@ -211,7 +215,7 @@ def _by_name(ref: ObjectRef) -> tuple[str, ...]:
 
 
 def _rolled(manifest: dict[str, Any], annotation: str, value: str) -> dict[str, Any]:
-    """Return the manifest with an annotation on its pod template, if it has one."""
+    """Return the manifest with the annotation on its pod template; unchanged if it has no pod template."""
     for path in _TEMPLATES:
         if isinstance(get_path(manifest, *path), Mapping):
             return _with(manifest, (*path, "metadata", "annotations", annotation), value)
@@ -219,7 +223,7 @@ def _rolled(manifest: dict[str, Any], annotation: str, value: str) -> dict[str, 
 
 
 def _with(manifest: Mapping[str, Any], path: tuple[str, ...], value: str) -> dict[str, Any]:
-    """Return a copy with `value` at `path`."""
+    """Return a copy of the manifest with `value` at `path`; objects that are missing on the way are added."""
     key, *rest = path
     below = manifest.get(key)
     inner = _with(below if isinstance(below, Mapping) else {}, tuple(rest), value) if rest else value

@@ -1,10 +1,10 @@
-"""The engine: what to do so that everything in a graph exists and is ready (PH-1, PH-2, PH-3).
+"""The graph engine: the writes that bring a graph's objects into existence and make them ready (PH-1, PH-2, PH-3).
 
 Expected flow
-    evaluate all nodes → judge each by the table of states → prune → writes, observations, records for the status.
+    evaluate all nodes → judge the state of each → prune → writes, observations, records for the status.
 Guarantees
-    Pure. On a settled cluster the next decision writes nothing. A node that cannot be evaluated deletes nothing. Only
-    objects that this incarnation of the owner made are written or deleted, by their uid.
+    Pure. On a settled cluster the next decision writes nothing. Objects of a node that cannot be evaluated are not
+    deleted. Only objects of the owner with this uid are written or deleted, and these by their own uid.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,9 +27,9 @@ class Plan:
     """The observations of a graph, and the writes that follow from them.
 
     `observations` has an entry for each object, by node id, in graph order. `effects` are all writes and the requeue;
-    finalizer, status and events are left to the caller. `records` of objects created once go into the owner's status.
-    If they differ from `Owner.records`, the caller must write that status before anything is created. `scope` is
-    complete, so that expressions of the status can be evaluated in it.
+    finalizer, status and events are left to the caller. `records`, of objects that are created once, go into the
+    owner's status; if they differ from `Owner.records`, the caller must write that status before anything is created.
+    `scope` holds all nodes, so that expressions of the status can be evaluated in it.
     """
 
     observations: Mapping[str, tuple[Observation, ...]]
@@ -57,8 +57,8 @@ def plan(
 ) -> Plan:
     """Return the observations and writes for a graph, given the observed objects.
 
-    `observed.objects` must hold every object with the owner's label, and every object whose name the graph wants or
-    reads.
+    `observed.objects` must hold every object with the owner's label, and every object that the graph names, to write or
+    to read it. `before_delete` returns the patch that an object needs before it is deleted.
     """
     held = tuple(owner.held(observed))
     whole, desired = evaluate(graph, owner, observed, scope, held)
@@ -76,7 +76,7 @@ def plan(
 
 
 def plan_without_prune(graph: Graph, owner: Owner, observed: Snapshot, scope: Scope) -> Plan:
-    """Return a plan like `plan`, but without prunes, for a graph that covers only part of the owner's objects."""
+    """Return a plan like `plan`, but prune nothing, since the graph covers only a part of the owner's objects."""
     whole, desired = evaluate(graph, owner, observed, scope, tuple(owner.held(observed)))
     work = NodeEvaluation(graph, owner, observed, whole)
     for node in desired.values():
@@ -103,7 +103,7 @@ def _planned(work: NodeEvaluation, removal: RemovalStep) -> Plan:
 
 
 def _unwanted(work: NodeEvaluation, held: Held, desired: Mapping[str, WantedNode]) -> Held:
-    """Return the owner's objects that no node wants, except those of nodes that are unknown or whose gate is closed."""
+    """Return the `held` objects that no node wants, except objects of nodes that are unknown or have a closed gate."""
     refs = {item.ref for node in desired.values() for item in node.items}
     unknown = {label_text(node_id) for node_id, node in desired.items() if node.knowledge is NodeKnowledge.UNKNOWN}
     unknown |= {label_text(node_id) for node_id in work.held}
@@ -111,7 +111,7 @@ def _unwanted(work: NodeEvaluation, held: Held, desired: Mapping[str, WantedNode
 
 
 def _prune_candidates(work: NodeEvaluation, unwanted: Held, desired: Mapping[str, WantedNode]) -> Held:
-    """Return the unwanted objects that may go now: until everything is ready, those of nodes that prune at once."""
+    """Return the unwanted objects to prune now: all if everything is ready, else those of nodes that prune at once."""
     owner, observations = work.owner, work.observations
     if not unwanted or all(item.is_ready for items in observations.values() for item in items):
         return unwanted
@@ -126,5 +126,5 @@ def _prune_candidates(work: NodeEvaluation, unwanted: Held, desired: Mapping[str
 
 
 def _is_known(label: str, unknown: set[str]) -> bool:
-    """Report whether an object with this label is of no unknown node. An object without a label may be of any."""
+    """Report whether an object with this node label belongs to no `unknown` node; without a label it may be of any."""
     return label not in unknown and (bool(label) or not unknown)

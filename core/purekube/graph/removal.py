@@ -1,7 +1,7 @@
-"""Removal in steps: the highest recorded wave first, each object by its uid, the next when that is gone (PH-3).
+"""Removal of objects wave by wave: the highest recorded wave first, the next once that one is gone (PH-3).
 
-Prune and teardown use it. It reads labels and annotations only: neither the graph nor its expressions need to be
-readable any more.
+Prune and teardown use it. It needs neither the graph nor its expressions, which may be unreadable by then: the labels
+and annotations of the objects suffice. Each object is deleted by its uid.
 """
 
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -17,17 +17,18 @@ from purekube.graph.owner import Owner
 from purekube.graph.states import NodeState, Observation, Setback, earliest_requeue, setback
 
 BeforeDelete: TypeAlias = Callable[[ObjectRef, Manifest], MergePatch | None]
-"""The patch that a live object needs before it is deleted, such as resuming a suspended HelmRelease; usually None.
+"""A function that returns the patch a live object needs before it is deleted, or (usually) None.
 
-It depends on the kind and the object alone: the graph may be unknown by then.
+An example is the patch that resumes a suspended HelmRelease. It must follow from the kind and the object alone, since
+the graph may be unknown by then.
 """
 
 Held: TypeAlias = Sequence[tuple[ObjectRef, Manifest]]
-"""Objects that an owner has."""
+"""Live objects that belong to an owner, each with its reference."""
 
 
 def no_patch_before(ref: ObjectRef, live: Manifest) -> MergePatch | None:
-    """Return None, as no patch is needed before the deletion."""
+    """Return None: no patch is needed before any deletion (a `BeforeDelete`)."""
     return None
 
 
@@ -55,9 +56,9 @@ def next_wave(prune_candidates: Iterable[PruneCandidate]) -> tuple[PruneCandidat
 def teardown_writes(
     step: Iterable[PruneCandidate], failed: Container[ObjectRef], before_delete: BeforeDelete
 ) -> Decision:
-    """Return the writes that delete the objects with their observed uids.
+    """Return the deletes of the objects in `step`, by their observed uids, and the patches that come before them.
 
-    An object whose deletion was refused in this pass (`failed`) is left out.
+    Objects in `failed`, whose deletion was refused in this pass, are left out.
     """
     writable = tuple(prune_candidate for prune_candidate in step if prune_candidate.ref not in failed)
     patches = tuple(
@@ -82,7 +83,7 @@ class RemovalStep:
 
 
 def removal_step(owner: Owner, held: Held, observed: Snapshot, before_delete: BeforeDelete) -> RemovalStep:
-    """Return the writes that orphan marked objects, and delete those of the highest recorded wave among the rest."""
+    """Return the next step of removing `held` objects: orphan those marked so, delete the highest wave of the rest."""
     failures = {failure.ref: setback(failure, owner.manager) for failure in observed.failures}
     orphans = [(ref, live) for ref, live in held if owner.is_orphaned(live) and not is_terminating(live)]
     kept = {ref for ref, _ in orphans}
@@ -118,7 +119,7 @@ def is_terminating(live: Manifest) -> bool:
 
 
 def _observation(owner: Owner, ref: ObjectRef, live: Manifest, met: Setback | None) -> Observation:
-    """Return the observation of an object of the current step."""
+    """Return the observation of an object of the current step. `met` is its refused write, if there is one."""
     if met is not None:
         return _observed(owner, ref, live, met.state, met.reason, met.message)
     if is_terminating(live):

@@ -1,7 +1,7 @@
-"""First half of a plan: the objects that each node requires, evaluated in graph order (PH-1, PH-4).
+"""The first half of planning: the objects that each node requires, evaluated in graph order (PH-1, PH-4).
 
-Nothing is judged yet. Later nodes see in the scope what earlier ones rendered; gates are evaluated in the second half,
-when the scope is complete.
+Later nodes see in the scope what earlier ones rendered. States and gates are left to the second half (`judge`), when
+the scope is complete.
 """
 
 import re
@@ -37,10 +37,10 @@ _NOT_CONTENT: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 @attrs.frozen
 class WantedItem:
-    """A desired object of a node, with the item that it was rendered from.
+    """A desired object of a node, and the item from which its `manifest` was made.
 
-    `manifest` is applied as it is. `live` is the existing object of that name; `is_foreign` says that it belongs to
-    another owner. `problem` says why the object cannot exist.
+    `manifest` is what is applied. `live` is the existing object of that name; `is_foreign` says that it belongs to
+    another owner. `record` exists only for an object that is created once. `problem` says why the object cannot exist.
     """
 
     item: Item
@@ -88,7 +88,7 @@ def evaluate(
 def _objects_by_label(
     graph: Graph, owner: Owner, held: Sequence[tuple[ObjectRef, Manifest]]
 ) -> dict[str, NodeChildren]:
-    """Return the existing objects of each node, found by labels, for nodes that read them before they are rendered."""
+    """Return the existing objects of each node by their labels, for nodes that are read before they are rendered."""
     children: dict[str, list[Child]] = {}
     for ref, live in held:
         key = str(get_path(live, "metadata", "labels", owner.marks.item) or "")
@@ -158,7 +158,10 @@ class _Evaluation:
         return WantedItem(item, ref, manifest, live, is_foreign, record, problem)
 
     def _may_write(self, node: GraphNode, live: Manifest) -> bool:
-        """Report whether we may write it: it is ours; or it has no controller and is adopted, or need only exist."""
+        """Report whether the node may have the existing object `live`.
+
+        It may if the object is ours, or if it has no controller and the node adopts it or only requires it to exist.
+        """
         if self.owner.is_ours(live):
             return True
         return controller_of(live) is None and (node.adopt or node.policy is ApplyPolicy.IF_ABSENT)
@@ -169,16 +172,17 @@ class _Evaluation:
         )
 
     def _claim(self, node: GraphNode, ref: ObjectRef) -> str:
-        """Return which node of this graph has claimed the object already; if none has, claim it and return ""."""
+        """Claim the object for the node and return ""; or return a message if another node has claimed it already."""
         if ref in self.claimed:
             return f"{self.claimed[ref]} wants this object already"
         self.claimed[ref] = node.id
         return ""
 
     def _roll_hash(self, node: GraphNode) -> str:
-        """Return the hash whose change replaces the pods: of rendered content, or of live content if it is not ours.
+        """Return the hash of the objects of the nodes in `roll_on`, whose change replaces the pods; "" without any.
 
-        Of a Secret only the uid and the resourceVersion are hashed.
+        Nodes that are always applied are hashed as rendered, others as they are live. Of a Secret only the uid and the
+        resourceVersion are hashed.
         """
         if not node.roll_on:
             return ""
@@ -206,15 +210,15 @@ def _repeated_key(answer: Rendered) -> str | None:
 
 
 def _under(item: Item, record: CreateRecord) -> Item:
-    """Return the item under its recorded name, since an object created once keeps the name of its creation.
+    """Return the item with the name in its record, since an object created once keeps its first name.
 
-    The record does not choose the namespace, since a tenant may be able to write the record.
+    The namespace in the record is ignored, since a tenant may be able to write the record.
     """
     return attrs.evolve(item, manifest={**item.manifest, "metadata": {**metadata(item.manifest), "name": record.name}})
 
 
 def _problem(node: GraphNode, item: Item, ref: ObjectRef) -> str:
-    """Return why such an object cannot exist, or "" if it can."""
+    """Return why the item's object, `ref`, cannot exist; "" if it can."""
     given = (item.manifest.get("apiVersion"), item.manifest.get("kind"))
     if given != (node.kind.api_version, node.kind.kind):
         return f"it is {given[0]} {given[1]} and not {node.kind.api_version} {node.kind.kind}"

@@ -1,4 +1,4 @@
-"""The states of a node's items (the table of states), and the meaning of a refused write for one (REC-8, REC-13)."""
+"""The states of a node's items, and the state that a refused write gives to its object (REC-8, REC-13)."""
 
 import re
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from purekube.graph.node import NOWHERE
 
 
 class NodeState(StrEnum):
-    """The state of one object of a node. The first state that applies is used."""
+    """The state of one object of a node. `judge` checks for them in a fixed order, and uses the first that applies."""
 
     MISSING_KIND = "MissingKind"
     """The API server does not serve the kind."""
@@ -26,7 +26,7 @@ class NodeState(StrEnum):
     WAITING = "Waiting"
     """A value or a dependency does not exist yet: existing objects stay as they are."""
     EXCLUDED = "Excluded"
-    """The item should not exist."""
+    """The node should not exist: its condition, or a node on which it depends, excludes it."""
     FOREIGN = "Foreign"
     """An object of that name exists and is not ours."""
     LEAVING = "Leaving"
@@ -34,7 +34,7 @@ class NodeState(StrEnum):
     HELD = "Held"
     """The gate is closed: existing objects stay as they are."""
     LEFT = "Left"
-    """The object was created once and no longer exists."""
+    """The object was created once and no longer exists; it is not created again."""
     CONFLICT = "Conflict"
     """Another field manager holds one of its fields."""
     REFUSED = "Refused"
@@ -56,7 +56,7 @@ class NodeState(StrEnum):
 STALLED: Final = frozenset(
     {NodeState.ERROR, NodeState.FOREIGN, NodeState.CONFLICT, NodeState.REFUSED, NodeState.FAILED}
 )
-"""The states that only a change of the owner, of the graph, or help from outside can end."""
+"""The states that end only by a change of the owner or the graph, or by help from outside."""
 
 
 @attrs.frozen
@@ -65,8 +65,8 @@ class Observation:
 
     `reason` and `message` explain it; the message does not repeat the object's name. `waits_for` are ids of the nodes
     that block it; without any, it is itself an obstacle. `counts` is False if it does not affect whether the owner is
-    ready, because it is excluded, left, or held by choice. `place` is the place of its expression in the file.
-    `is_external` says that it belongs to another owner and is only read.
+    ready, because it is excluded, left, or held by choice. `place` is where in the file its expression is.
+    `is_external` says that the object belongs to another owner and is only read.
     """
 
     node: str
@@ -101,7 +101,7 @@ class Observation:
 
 
 _IMMUTABLE: Final = re.compile(r"immutable|updates to \w+ spec for fields other than|may not change once set", re.I)
-"""Messages of API servers for a field that is immutable; rules of CRDs usually say `immutable` too."""
+"""A pattern of API servers' messages about an immutable field; the rules of CRDs usually say `immutable` too."""
 
 
 @attrs.frozen

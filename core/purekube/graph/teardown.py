@@ -1,8 +1,8 @@
 """Removal of all objects of an owner, found by labels and annotations alone (PH-3).
 
-Expected flow: hooks run to their end → the highest recorded wave is deleted → it is gone → the next → … → the objects
-that hooks left → done. Each step follows from the observed state, so it continues after a restart at any point. Objects
-that outlive their owner are orphaned first.
+Expected flow: hooks run to completion → the highest recorded wave is deleted → it is gone → the next → … → the objects
+that the hooks created → done. Each step follows from the observed state, so it continues after a restart at any point.
+Objects that shall outlive their owner are orphaned first.
 """
 
 from collections.abc import Iterable
@@ -68,7 +68,7 @@ class Teardown:
     records: tuple[CreateRecord, ...] = ()
     left: tuple[ObjectRef, ...] = ()
     is_stalled: bool = False
-    """True if only help from outside can move it: a hook failed, or may not run."""
+    """True if the step can end only with help from outside, for example because a hook has failed."""
 
     @property
     def is_done(self) -> bool:
@@ -81,7 +81,8 @@ def teardown(
 ) -> Teardown:
     """Return the next step of removing the owner's objects.
 
-    Without `hooks`, for example if the file can no longer be read, nothing runs before the deletions.
+    Without `hooks`, for example if the file can no longer be read, nothing runs before the deletions. `before_delete`
+    returns the patch that an object needs before it is deleted.
     """
     if _GARBAGE_COLLECTOR_ORPHANS in owner.meta.finalizers:
         return Teardown(TeardownStep.DONE, "its objects stay, as was asked for", Decision(), owner.records)
@@ -126,7 +127,7 @@ def _removing(
 
 
 def _remaining_text(going: tuple[Observation, ...]) -> str:
-    """Describe what is left, the objects that block the rest first."""
+    """Return a text about the objects that are left, in which those that block the rest come first."""
     now = [observation for observation in going if observation.state is not NodeState.WAITING]
     behind = [observation.name for observation in going if observation.state is NodeState.WAITING]
     told = "; ".join(f"{observation.name}: {observation.message}" for observation in now[:_MOST_NAMES])

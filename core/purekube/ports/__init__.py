@@ -1,8 +1,8 @@
-"""The ports: services that the core requires of its surroundings, and the errors that each call may raise.
+"""The ports: the interfaces that the core requires of its surroundings, and the errors that their calls may raise.
 
-Adapters implement them, such as `purekube_http` and `kubelab`; applications wire them. All calls may be
-awaited under any event loop; the in-memory fakes never suspend except in `watch`, `fetch` with a wait, and
-`Clock.sleep`. They raise the errors that are here, and nothing else.
+Adapters such as `purekube_http` and `kubelab` implement the ports; applications connect them to the core. All calls may
+be awaited under any event loop; the in-memory fakes never suspend except in `watch`, `fetch` with a wait, and
+`Clock.sleep`. The calls raise no other errors than those that this package exports.
 """
 
 from purekube.apimachinery.errors import (

@@ -1,6 +1,6 @@
-"""Maps that a server-side apply empties: the API server stores null in their place, or refuses that null (S-42).
+"""A workaround for maps that a server-side apply empties: the server stores null, or refuses that null (S-42).
 
-The second apply of the same `{}` finds no member to remove, and is stored as it is.
+The workaround is a second apply of the same `{}`, which finds no member left to remove, and is stored as it is.
 """
 
 from collections.abc import Mapping, Set
@@ -13,9 +13,9 @@ _LEAVES: Final = frozenset({str, int, float, bool, list, type(None)})
 
 
 def became_null(config: Any, answer: Any) -> bool:
-    """Report whether a map is empty in the applied `config` and null in the server's `answer`.
+    """Report whether any map, at any depth, is empty in the applied `config` and null in the server's `answer`.
 
-    Lists are not looked into: the items of an applied list need not be at the same place in the answer.
+    Lists are not searched: the items of an applied list need not be at the same place in the answer.
     """
     if not isinstance(config, Mapping):
         return False
@@ -30,7 +30,7 @@ def became_null(config: Any, answer: Any) -> bool:
 
 
 def without_refused_maps(config: Manifest, refusal: Invalid) -> Manifest | None:
-    """Return `config` without the empty maps that `refusal` names; None if it names none."""
+    """Return `config` without those empty maps that a cause of `refusal` names; None if the causes name none."""
     kept = _without(config, {cause.field for cause in refusal.causes}, "")
     return kept if kept != config else None
 
@@ -47,7 +47,7 @@ def _without(config: Mapping[str, Any], fields: Set[str], path: str) -> dict[str
 
 
 def following(config: Manifest, answer: Manifest) -> Manifest:
-    """Return `config` for the next apply: its resourceVersion, if it has one, is that of `answer`."""
+    """Return `config` for a second apply: if it has a resourceVersion, with that of the first apply's `answer`."""
     if "resourceVersion" not in config["metadata"]:
         return config
     version = answer["metadata"]["resourceVersion"]

@@ -9,14 +9,14 @@ from purekube.apimachinery.manifest import ObjectRef
 
 
 class Clock(Protocol):
-    """Time as a port: real in production, virtual in simulations."""
+    """The port for time, which is real in production and virtual in simulations."""
 
     def now(self) -> datetime:
         """Return the wall time, timezone-aware UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Return seconds that never go backwards."""
+        """Return the seconds of a clock that never goes backwards."""
         ...
 
     async def sleep(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""The port to a Kubernetes API server: requests as values, the transport that answers them, layers around it.
+"""The port to a Kubernetes API server: requests as values, the transport that sends them, and layers around it.
 
 `kube_api` builds the requests. A layer is a function `(request, next) -> answer`: it may refuse the request, change it,
 delay it, or look at the answer.
@@ -22,7 +22,7 @@ class PatchType(StrEnum):
 
 
 class Propagation(StrEnum):
-    """The treatment of dependents on delete."""
+    """The `propagationPolicy` of a delete: what happens to the object's dependents."""
 
     BACKGROUND = "Background"
     FOREGROUND = "Foreground"
@@ -30,7 +30,7 @@ class Propagation(StrEnum):
 
 
 class WatchEventType(StrEnum):
-    """The type of one line of a watch. In-stream ERROR lines become exceptions; they are not events."""
+    """The type of a watch event. ERROR is missing, since an ERROR line of the stream becomes an exception."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -40,7 +40,7 @@ class WatchEventType(StrEnum):
 
 @attrs.frozen
 class WatchEvent:
-    """One change. A BOOKMARK's object holds only its type and `metadata.resourceVersion`."""
+    """One event of a watch. The object of a BOOKMARK has only apiVersion, kind and `metadata.resourceVersion`."""
 
     type: WatchEventType
     object: Manifest
@@ -56,9 +56,7 @@ class ListPage:
 
 
 class KubeVerb(StrEnum):
-    """The verb of a request. The API server authorizes APPLY as a patch, and as a create too if the object
-    is absent.
-    """
+    """The verb of a request. The API server authorizes APPLY as a patch, and also as a create for a new object."""
 
     GET = "get"
     LIST = "list"
@@ -71,16 +69,16 @@ class KubeVerb(StrEnum):
 
 
 WRITES: Final = frozenset((KubeVerb.CREATE, KubeVerb.UPDATE, KubeVerb.APPLY, KubeVerb.PATCH, KubeVerb.DELETE))
-"""The verbs that may change something."""
+"""The verbs of requests that may change objects."""
 _REVIEWS: Final = ("authorization.k8s.io", "authentication.k8s.io")
-"""The groups whose objects are reviews."""
+"""The API groups whose objects are reviews, which are answered and not stored."""
 
 
 @attrs.frozen
 class KubeRequest:
     """A request to an API server about one object or, without a name, about a collection.
 
-    `params` is the query as sent, without parameters that are None or "".
+    `params` are the query parameters; those that are None or "" are not sent.
     """
 
     verb: KubeVerb
@@ -92,7 +90,7 @@ class KubeRequest:
     body: Json = attrs.field(default=None, repr=False)
     patch_type: PatchType | None = None
     metadata_only: bool = False
-    """True for answers with type and metadata of each object, and nothing of its content."""
+    """True to receive only apiVersion, kind and metadata of each object (PartialObjectMetadata)."""
     account: ObjectRef | None = None
     """The ServiceAccount to impersonate, if any."""
 
@@ -126,9 +124,7 @@ class KubeTransport(Protocol):
     """A connection to an API server. It raises only the errors that `KubeApi` documents."""
 
     async def send(self, request: KubeRequest) -> Manifest:
-        """Return the answer to a request: the object or the list. For a delete it is the object if finalizers still
-        keep it.
-        """
+        """Send a request, and return the answer: the object or list; for a delete, a Status or the object."""
         ...
 
     def watch(self, request: KubeRequest) -> AsyncIterator[WatchEvent]:
@@ -141,16 +137,16 @@ Send: TypeAlias = Callable[[KubeRequest], Awaitable[Manifest]]
 Watch: TypeAlias = Callable[[KubeRequest], AsyncIterator[WatchEvent]]
 """The transport's `watch`, or that of the next layer: the second argument of a `WatchLayer`."""
 Layer: TypeAlias = Callable[[KubeRequest, Send], Awaitable[Manifest]]
-"""A function around `KubeTransport.send`."""
+"""A function around `KubeTransport.send`, which gets the request and the next `send`, and returns the answer."""
 WatchLayer: TypeAlias = Callable[[KubeRequest, Watch], AsyncIterator[WatchEvent]]
-"""A function around `KubeTransport.watch`."""
+"""A function around `KubeTransport.watch`, which gets the request and the next `watch`, and yields the events."""
 
 
 @attrs.frozen
 class LayeredTransport:
-    """A transport that passes each request through a layer, which may change, refuse or record it.
+    """A transport that passes requests through `layer` and watches through `watch_layer` to the transport `inner`.
 
-    Without a layer every request passes unchanged.
+    A layer may change, refuse or record a request. If it is None, requests pass unchanged.
     """
 
     inner: KubeTransport
@@ -158,11 +154,11 @@ class LayeredTransport:
     watch_layer: WatchLayer | None = None
 
     async def send(self, request: KubeRequest) -> Manifest:
-        """Send a request through the layer, and return the answer."""
+        """Send a request through `layer`, and return the answer."""
         if self.layer is None:
             return await self.inner.send(request)
         return await self.layer(request, self.inner.send)
 
     def watch(self, request: KubeRequest) -> AsyncIterator[WatchEvent]:
-        """Open a watch through the layer."""
+        """Yield the events of a watch through `watch_layer`."""
         return self.inner.watch(request) if self.watch_layer is None else self.watch_layer(request, self.inner.watch)

@@ -53,7 +53,7 @@ class KubeApi:
     async def get(self, ref: ObjectRef, *, resource_version: str = "", metadata_only: bool = False) -> Manifest:
         """Read one object as it is now.
 
-        With `resource_version` it may come from the server's cache, if that is at least as recent ("0": of any age).
+        With `resource_version` the server may answer from its cache if that is at least as recent ("0": however old).
         Raises NotFound if the object does not exist.
         """
         params = {"resourceVersion": resource_version} if resource_version else {}
@@ -71,10 +71,10 @@ class KubeApi:
         resource_version: str = "",
         metadata_only: bool = False,
     ) -> ListPage:
-        """Read one page; `namespace=None` lists all namespaces. Raises Expired for an old token.
+        """Read one page of a list; `namespace=None` lists all namespaces. Raises Expired for an old continue token.
 
-        With `metadata_only` the server sends only type and metadata of each object. A continue token already fixes the
-        resourceVersion, so `resource_version` is not sent with it (W-04).
+        With `metadata_only` the server sends only apiVersion, kind and metadata of each object. A continue token
+        determines the resourceVersion already, so `resource_version` is not sent with it (W-04).
         """
         params: dict[str, str | int | None] = {
             "labelSelector": label_selector,
@@ -104,10 +104,10 @@ class KubeApi:
     ) -> AsyncIterator[WatchEvent]:
         """Yield changes after `resource_version`, bookmarks included, until the server ends the stream.
 
-        With `metadata_only` the server sends type and metadata of each object and nothing of its content.
+        With `metadata_only` the server sends only apiVersion, kind and metadata of each object.
 
-        Raises Expired (HTTP 410 and in-stream alike), and Unavailable if the connection breaks or a line cannot be
-        read, at the first `__anext__` or any later one. A clean end is StopAsyncIteration.
+        Raises Expired (for HTTP status 410 or an ERROR event with it), and Unavailable if the connection breaks or a line
+        cannot be read, at the first `__anext__` or any later one. A clean end is StopAsyncIteration.
         """
         params: dict[str, str | int | None] = {
             "watch": "true",
@@ -142,7 +142,7 @@ class KubeApi:
         return await self.transport.send(request)
 
     async def review(self, manifest: Manifest, *, kind: Kind) -> Manifest:
-        """Create a review, which is answered and not stored (SubjectAccessReview)."""
+        """Create a review, such as a SubjectAccessReview, and return the answer; the server does not store it."""
         return await self.transport.send(KubeRequest(KubeVerb.CREATE, kind, body=manifest, account=self._account))
 
     async def update(self, manifest: Manifest, *, kind: Kind, field_manager: str) -> Manifest:
@@ -185,9 +185,9 @@ class KubeApi:
         return await self._apply(self._about(KubeVerb.APPLY, ref, params, subresource="status", body=manifest))
 
     async def _apply(self, request: KubeRequest) -> Manifest:
-        """Send an apply, and send it a second time if the first one could only empty a map by null (S-42).
+        """Send an apply, and send it a second time if the server stored null for a map that it empties (S-42).
 
-        Where null is refused, the map is left out of the first apply. A dry run has no second apply.
+        If the server refuses that null, the map is left out of the first apply. A dry run has no second apply.
         """
         try:
             answer = await self.transport.send(request)
@@ -266,10 +266,10 @@ class KubeApi:
 
 
 def left_of(answer: Manifest) -> Manifest | None:
-    """Return the object if finalizers keep it after a deletion, else None.
+    """Return the object in the answer to a DELETE if finalizers still keep it, else None.
 
-    The API server answers a deletion with a Status or with the object. For some built-in kinds it answers with the
-    object even when that no longer exists.
+    The API server answers a DELETE with a Status or with the object. For some built-in kinds it answers with the object
+    even if that no longer exists.
     """
     meta = answer.get("metadata")
     return answer if get_path(meta, "deletionTimestamp") and get_path(meta, "finalizers") else None
@@ -292,19 +292,19 @@ def _options(uid: str | None, resource_version: str | None, propagation: Propaga
 
 
 def _strict(field_manager: str, **more: str | None) -> dict[str, str | int | None]:
-    """Return the parameters of a write of our own content: unknown fields are refused, not dropped (W-36)."""
+    """Return the query parameters of a write with strict validation: the server refuses unknown fields (W-36)."""
     return {"fieldManager": field_manager, "fieldValidation": "Strict", **more}
 
 
 def _check(verb: str, ref: ObjectRef) -> None:
-    """Raise Invalid for names that cannot be one path segment."""
+    """Raise Invalid for an object whose name or namespace cannot be a segment of a URL path."""
     if not ref.name or ref.name in (".", "..") or "/" in ref.name or "%" in ref.name:
         raise Invalid(f"{verb} {ref.kind.kind}: {ref.name!r} is not a name an object can have")
     _need_namespace(verb, ref)
 
 
 def _need_namespace(verb: str, ref: ObjectRef) -> None:
-    """Raise Invalid for a namespaced object without a namespace, or with one that no path can hold."""
+    """Raise Invalid for a namespaced object without a namespace, or with one that cannot be a segment of a URL path."""
     if ref.kind.namespaced and (not ref.namespace or set(ref.namespace) & {"/", "%", "."}):
         raise Invalid(
             f"{verb} {ref.kind.kind} {ref.name}: a namespaced object needs a metadata.namespace, not {ref.namespace!r}"
