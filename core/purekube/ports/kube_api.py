@@ -106,8 +106,8 @@ class KubeApi:
 
         With `metadata_only` the server sends only apiVersion, kind and metadata of each object.
 
-        Raises Expired (for HTTP status 410 or an ERROR event with it), and Unavailable if the connection breaks or a line
-        cannot be read, at the first `__anext__` or any later one. A clean end is StopAsyncIteration.
+        Raises Expired (for HTTP status 410 or an ERROR event with it), and Unavailable if the connection breaks or a
+        line cannot be read, at the first `__anext__` or any later one. A clean end is StopAsyncIteration.
         """
         params: dict[str, str | int | None] = {
             "watch": "true",

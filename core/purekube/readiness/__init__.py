@@ -1,7 +1,7 @@
-"""The readiness of an object: one pure answer for any kind (PH-1).
+"""The readiness of an object of any kind, as a pure function of its manifest (PH-1).
 
-`readiness(manifest)` is decided by the first of: deletion, the observed generation, the rule of the kind
-(`table.RULES`), the conventions of kstatus, and existence.
+`readiness(manifest)` is decided by the first of these that applies: deletion, the observed generation, the rule of the
+kind (`RULES`), the conventions of kstatus, and existence.
 """
 
 from purekube.readiness.generic import RULES, readiness

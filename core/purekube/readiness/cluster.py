@@ -1,4 +1,4 @@
-"""The readiness of what workloads need: services, claims, volumes, namespaces, autoscalers, extensions of the API."""
+"""Readiness rules for Services, claims, volumes, Namespaces, autoscalers, CRDs and other kinds without pods."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -93,7 +93,7 @@ def signing_request(manifest: Manifest) -> Readiness:
 
 
 def _addresses(manifest: Manifest) -> list[str]:
-    """Return the addresses of the load balancer, whose status is an empty object at first."""
+    """Return the load balancer's addresses in the status of a Service or Ingress; none before they are assigned."""
     listed = mapping(manifest, "status", "loadBalancer").get("ingress")
     entries: list[Any] = listed if isinstance(listed, list) else []
     addresses = (text(entry, "ip") or text(entry, "hostname") for entry in entries if isinstance(entry, Mapping))

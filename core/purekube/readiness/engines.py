@@ -1,4 +1,4 @@
-"""The readiness of Flux's kinds and of engine objects of Operations. An unknown phase counts as progress."""
+"""Readiness rules for the kinds of Flux, Velero, Argo and VolSync. An unknown phase counts as progressing."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -26,12 +26,12 @@ def _phased(manifest: Manifest, done: frozenset[str], bad: frozenset[str], what:
 
 
 def velero_backup(manifest: Manifest) -> Readiness:
-    """Judge a Velero Backup: a partial backup is usable, so it is ready."""
+    """Judge a Velero Backup: ready if completed, even partially, since a partial backup is usable."""
     return _phased(manifest, frozenset(("Completed", "PartiallyFailed")), _VELERO_FAILED, "backup")
 
 
 def velero_restore(manifest: Manifest) -> Readiness:
-    """Judge a Velero Restore: a partial restore is a failure."""
+    """Judge a Velero Restore: ready if completed. A partial restore has failed."""
     return _phased(manifest, frozenset(("Completed",)), _VELERO_FAILED | {"PartiallyFailed"}, "restore")
 
 
@@ -46,7 +46,10 @@ def workflow(manifest: Manifest) -> Readiness:
 
 
 def replication(manifest: Manifest) -> Readiness:
-    """Judge a VolSync object: ready once its manual trigger or a scheduled sync has succeeded. It never fails."""
+    """Judge a VolSync object: ready once its manual trigger or a scheduled sync has succeeded.
+
+    After a failed sync it is progressing, not failed, since VolSync tries again.
+    """
     spec, status = mapping(manifest, "spec"), mapping(manifest, "status")
     manual = text(mapping(spec, "trigger"), "manual")
     result = text(mapping(status, "latestMoverStatus"), "result")
@@ -88,7 +91,7 @@ def _suspended(manifest: Manifest) -> bool:
 def helm_release(manifest: Manifest) -> Readiness:
     """Judge a HelmRelease by its condition Ready at the present generation.
 
-    A suspended one is not ready, as it ignores a new spec and keeps an old Ready.
+    A suspended HelmRelease is not ready, as its controller ignores a new spec and leaves Ready as it was.
     """
     # helm-controller returns early for a suspended object: observedGeneration moves, Ready stays as it was.
     if _suspended(manifest):

@@ -1,4 +1,4 @@
-"""The rules for every kind: deletion and generation are judged before its own rule, conventions after it."""
+"""The readiness of any object: by deletion and generation, then its kind's rule, or else the kstatus conventions."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 
 ReadinessRule: TypeAlias = Callable[[Manifest], Readiness]
-"""A rule for an object that exists, is not being deleted, and whose generation is observed, if that is reported."""
+"""A function that judges an object of one kind.
+
+The object exists and is not being deleted; if its status has an observedGeneration, that is the present one.
+"""
 
 RULES: Final[Mapping[tuple[str, str], ReadinessRule]] = {
     ("apps", "Deployment"): workloads.deployment,
@@ -49,7 +52,7 @@ RULES: Final[Mapping[tuple[str, str], ReadinessRule]] = {
     ("volsync.backube", "ReplicationSource"): engines.replication,
     ("volsync.backube", "ReplicationDestination"): engines.replication,
 }
-"""The rules by group and kind."""
+"""The readiness rules of known kinds, by group and kind."""
 
 
 def readiness(
@@ -80,10 +83,10 @@ def readiness(
 
 
 def _generation(manifest: Manifest) -> Readiness | None:
-    """Require that a controller that reports `observedGeneration` has observed the current generation.
+    """Return why the object is not ready if its `observedGeneration` is outdated; None if it is current or absent.
 
-    Flux leaves it unchanged while it fails: a condition of the current generation says more. It does not prove that the
-    object is ready.
+    Flux leaves `observedGeneration` unchanged while it fails, so a condition Stalled or Ready=False of the current
+    generation is reported first.
     """
     observed = number(mapping(manifest, "status"), "observedGeneration")
     generation = number(mapping(manifest, "metadata"), "generation")
@@ -104,9 +107,9 @@ def _generation(manifest: Manifest) -> Readiness | None:
 
 
 def by_conventions(manifest: Manifest, schema: "Schema | None" = None) -> Readiness:
-    """Judge an object by its conditions Stalled, Failed, Reconciling and Ready, as kstatus does.
+    """Judge an object by its conditions Stalled, Failed, Reconciling, Ready and Available, by kstatus conventions.
 
-    Without any of these it is ready unless the schema declares a status that is missing.
+    Without any of these conditions it is ready, unless the schema declares a status and the object has none.
     """
     conditions = Conditions.of(manifest)
     if conditions.holds("Stalled"):

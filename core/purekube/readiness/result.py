@@ -1,4 +1,4 @@
-"""The result of a judgement, and fields of objects from any source. A value of the wrong type counts as absent."""
+"""The result of a readiness rule, and readers of an object's fields; a value of the wrong type counts as absent."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -22,7 +22,7 @@ class State(Enum):
 
 @attrs.frozen
 class Readiness:
-    """The readiness of an object. `message` says what is missing, and is empty if nothing is."""
+    """The readiness of an object. `message` says why it is not ready; if it is ready, it may be empty."""
 
     state: State
     reason: str
@@ -30,7 +30,7 @@ class Readiness:
 
     @property
     def is_ready(self) -> bool:
-        """Report whether a dependent object may proceed."""
+        """Report whether the object is ready, so that objects that depend on it may be written."""
         return self.state is State.READY
 
 
@@ -97,22 +97,22 @@ class Conditions:
         return cls({text(condition, "type"): condition for condition in entries if isinstance(condition, Mapping)})
 
     def status(self, kind: str) -> str:
-        """Return `True`, `False`, `Unknown`, or "" if there is no such condition."""
+        """Return the status of the condition of type `kind`: `True`, `False`, `Unknown`, or "" if there is none."""
         return text(self.by_type.get(kind, {}), "status")
 
     def holds(self, kind: str) -> bool:
-        """Report whether a condition is True."""
+        """Report whether the condition of type `kind` is True."""
         return self.status(kind) == "True"
 
     def message_or_reason(self, kind: str, otherwise: str) -> str:
-        """Return the message of a condition, or else its reason."""
+        """Return the message of the condition of type `kind`, else its reason, else `otherwise`."""
         condition = self.by_type.get(kind, {})
         return text(condition, "message") or text(condition, "reason") or otherwise
 
     def reason(self, kind: str) -> str:
-        """Return the reason of a condition."""
+        """Return the reason of the condition of type `kind`; "" if there is none."""
         return text(self.by_type.get(kind, {}), "reason")
 
     def observed(self, kind: str) -> int | None:
-        """Return the `observedGeneration` of a condition, None if it has none."""
+        """Return the `observedGeneration` of the condition of type `kind`; None if it has none."""
         return number(self.by_type.get(kind, {}), "observedGeneration")

@@ -20,7 +20,7 @@ def _of(have: int, want: int, what: str) -> str:
 
 
 def deployment(manifest: Manifest) -> Readiness:
-    """Judge a Deployment: ready if every pod has the newest template and is available, and no old pod is left."""
+    """Judge a Deployment: ready if all desired pods have the newest template and are available, and no others exist."""
     status, want = mapping(manifest, "status"), count(mapping(manifest, "spec"), "replicas", 1)
     conditions = Conditions.of(manifest)
     if conditions.reason("Progressing") == "ProgressDeadlineExceeded" and conditions.status("Progressing") == "False":
@@ -62,9 +62,9 @@ def replica_set(manifest: Manifest) -> Readiness:
 
 
 def stateful_set(manifest: Manifest) -> Readiness:
-    """Judge a StatefulSet: ready if the desired number of pods are ready.
+    """Judge a StatefulSet: ready if it has the desired number of pods, all ready.
 
-    Pods to be updated must also have the newest revision.
+    With rolling updates, the pods above the partition must also have the newest revision.
     """
     spec, status = mapping(manifest, "spec"), mapping(manifest, "status")
     want = count(spec, "replicas", 1)
@@ -126,7 +126,7 @@ def pod(manifest: Manifest) -> Readiness:
 
 
 def _of_containers(status: Mapping[str, Any], conditions: Conditions) -> tuple[str, str]:
-    """Return why a pod is not ready, from its containers: `CrashLoopBackOff`, `ImagePullBackOff`."""
+    """Return reason and message why a pod is not ready, from a container's waiting state such as `CrashLoopBackOff`."""
     for key in ("initContainerStatuses", "containerStatuses"):
         listed = status.get(key)
         for container in listed if isinstance(listed, list) else ():

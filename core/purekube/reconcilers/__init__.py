@@ -1,9 +1,9 @@
-"""Controllers in Python for kinds of your own: what a kind is, and how its objects are reconciled (PH-7).
+"""Controllers in Python for kinds of your own: the definition of a kind, and the reconciliation of its objects (PH-7).
 
-`resource` makes a kind of two attrs classes: its CRD, and the code that reads and writes its objects as `Object`s,
-typed from end to end. `pure_reconciler` makes a controller of a function from an object and its `Children` to what is
-`Desired`: `Node`s and a status. `Reconciler` and `Watcher` manage things outside the cluster; `Request` and `Result`
-are their input and output.
+`resource` makes a kind from two attrs classes: its CRD, and the code that reads and writes its objects as fully typed
+`Object`s. `pure_reconciler` makes a controller from a function that takes an object and its `Children`, and returns the
+`Desired` state: `Node`s and a status. `Reconciler` and `Watcher` are for systems outside the cluster; `Request` and
+`Result` are the input and output of a `Reconciler`.
 """
 
 from purekube.apimachinery.conditions import DesiredCondition

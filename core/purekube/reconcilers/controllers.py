@@ -20,28 +20,28 @@ _NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _CONDITION: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
 STANDARD: Final = ("Ready", "Reconciling", "Stalled")
-"""Types of the conditions that are written for a reconciler."""
+"""The types of the conditions that the framework writes for each reconciler."""
 
 
 class Feature(StrEnum):
     """The features that a controller has by default. Its attribute `plain` switches some or all of them off."""
 
     FINALIZER = "finalizer"
-    """A finalizer is on an object before the first call, and is removed after a call for the deletion that raised no
-    error. Without it a deletion is reported while this process sees it, and missed while none runs.
+    """A finalizer is set on an object before the first call, and removed once a call for its deletion is complete.
+    Without it, a deletion is reported only if this process sees it happen.
     """
     SYNC = "sync"
     """An object that existed before this process started is reported as synced, not as created."""
     FILTER = "filter"
     """Updates that change nothing the filters select are dropped; a deletion never is."""
     RETRY = "retry"
-    """A call that raised is repeated by the retry policy."""
+    """A call that raised an error is repeated after the delay that the retry policy gives."""
     STATE = "state"
     """The state that a call returned is passed to the next one."""
     ECHO = "echo"
-    """The writes of a pass do not requeue the object."""
+    """The watch events of a pass's own writes do not requeue the object."""
     CONDITIONS = "conditions"
-    """Ready, Reconciling, Stalled and the observed generation are written from the outcome."""
+    """Ready, Reconciling, Stalled and the observed generation are written by the outcome of the call."""
     STATUS = "status"
     """The status that a call returns is written; without this a call that returns one has failed."""
     LIMIT = "limit"
@@ -55,13 +55,13 @@ class Controller(ABC, Generic[O]):
     """The common base of reconcilers and watchers.
 
     `kind` is a `Resource`, or the `Kind` of objects that another project defines. Objects of the latter are passed as
-    manifests, and get no finalizer and no conditions unless `plain = ()` switches these on where possible. `plain`
-    names the features to switch off; True switches off all of them.
+    manifests, and get no finalizer unless `plain = ()` switches it on, and never conditions or a status. `plain` names
+    the features to switch off; True switches off all of them.
     """
 
     kind: ClassVar[Resource[Any, Any] | Kind]
     name: ClassVar[str] = ""
-    """The name in finalizers, field managers, metrics and logs; made of the class name if empty."""
+    """The name in finalizers, field managers, metrics and logs; if empty, it is derived from the class name."""
     plain: ClassVar[bool | Collection[Feature] | None] = None
     retry: ClassVar[RetryPolicy] = EXPONENTIAL
     timeout: ClassVar[float] = 60.0
@@ -69,14 +69,14 @@ class Controller(ABC, Generic[O]):
     watch: ClassVar[Watch] = Watch()
     filters: ClassVar[Filters] = Filters()
     resync: ClassVar[float | None] = None
-    """Seconds after which every object is reconciled again, spread over a tenth of them; None for never."""
+    """Seconds after which every object is reconciled again, spread over a tenth of that time; None for never."""
     workers: ClassVar[int] = 8
     """The number of objects that are reconciled at the same time."""
     owns: ClassVar[Sequence[Kind | Watched]] = ()
-    """Kinds whose objects it creates, with owner references. A change of one requeues its owner."""
+    """Kinds whose objects the controller creates, with owner references. A change of such an object wakes its owner."""
     reads: ClassVar[Sequence[Kind | Watched]] = ()
-    """Kinds that it reads. A change of one requeues the objects whose `refers_to` names it, and those that `wakes`
-    returns.
+    """Kinds that the controller reads. A change of such an object wakes the objects whose `refers_to` returns it, and
+    those that `wakes` returns for it.
     """
 
     def refers_to(self, object: O) -> Iterable[ObjectRef]:
@@ -89,9 +89,9 @@ class Controller(ABC, Generic[O]):
     def wakes(self, object: Manifest) -> Iterable[ObjectRef]:
         """Return the objects of the controller's kind that depend on a changed object of the kinds in `reads`.
 
-        It is called with the object as it was and as it is, and with the last state of a deleted one; each holds the
-        fields that its `Watched` keeps, by default the metadata. The answer must follow from the object alone.
-        References to objects that do not exist are ignored. If it raises, the object wakes no other.
+        It is called with the object before the change and again with the object after it; for a deletion, with its last
+        state. `object` holds only the fields that its `Watched` keeps, by default the metadata. The answer must follow
+        from `object` alone. References to objects that do not exist are ignored. If it raises, no object is woken.
         """
         return ()
 
@@ -100,7 +100,7 @@ class Reconciler(Controller[O], Generic[O, S]):
     """A controller that makes the cluster match an object. `reconcile` is called again until it succeeds."""
 
     conditions: ClassVar[Sequence[str]] = ()
-    """Types of the conditions that it writes itself, by `Result.conditions`."""
+    """Types of the conditions that the reconciler sets itself, by `Result.conditions`."""
 
     @abstractmethod
     async def reconcile(self, request: Request[O, S]) -> Result[S]:
@@ -115,7 +115,7 @@ class Watcher(Controller[O]):
     """
 
     async def on_add(self, new: O) -> None:
-        """Handle a new object. No notification about it has succeeded before."""
+        """Handle a new object, about which no notification has succeeded before."""
 
     async def on_sync(self, now: O) -> None:
         """Handle an object that existed before this process started, or whose `resync` is due. It may have changed."""
@@ -124,7 +124,7 @@ class Watcher(Controller[O]):
         """Handle a changed object. `old` is the last state that was passed to this watcher."""
 
     async def on_delete(self, last: O) -> None:
-        """Handle an object that is being deleted or is gone. Its finalizer is removed when this returns."""
+        """Handle an object that is being deleted or is gone. Its finalizer is removed after this has returned."""
 
 
 AnyController = Controller[Any]
@@ -139,7 +139,7 @@ def kind_of(controller: AnyController) -> Kind:
 
 
 def resource_of(controller: AnyController) -> Resource[Any, Any] | None:
-    """Return the kind with its attrs classes; None for a kind that another project defines."""
+    """Return the controller's kind with its attrs classes; None for a kind that another project defines."""
     return controller.kind if isinstance(controller.kind, Resource) else None
 
 
@@ -149,9 +149,7 @@ def name_of(controller: AnyController) -> str:
 
 
 def features_of(controller: AnyController) -> frozenset[Feature]:
-    """Return the features that a controller has. SYNC needs a finalizer, which distinguishes old objects
-    from new ones.
-    """
+    """Return the features of a controller. SYNC needs a finalizer, by which old objects differ from new ones."""
     plain = controller.plain
     if plain is None:
         foreign = {Feature.FINALIZER, Feature.SYNC, Feature.CONDITIONS, Feature.STATUS}
@@ -168,7 +166,7 @@ def features_of(controller: AnyController) -> frozenset[Feature]:
 
 
 def status_writer_of(controller: AnyController) -> StatusWriter | None:
-    """Return the description of the controller as a writer of its kind's statuses; None if it writes none."""
+    """Return the controller as a `StatusWriter` of its kind; None if it writes no statuses."""
     resource, features = resource_of(controller), features_of(controller)
     fields = resource.status_fields if resource is not None and Feature.STATUS in features else ()
     writes = Feature.CONDITIONS in features or bool(fields)
@@ -176,7 +174,7 @@ def status_writer_of(controller: AnyController) -> StatusWriter | None:
 
 
 def overrides_wakes(controller: AnyController) -> bool:
-    """Report whether the controller says itself which objects a changed one wakes."""
+    """Report whether the controller's class overrides `wakes`."""
     return type(controller).wakes is not Controller.wakes
 
 
@@ -186,13 +184,16 @@ def manager_of(controller: AnyController) -> str:
 
 
 def finalizer_of(controller: AnyController) -> str:
-    """Return the finalizer that keeps an object until cleanup. If users own the kind's group, that is its domain."""
+    """Return the finalizer that keeps an object until it is cleaned up.
+
+    Its domain is the kind's group if the kind is a `Resource` of the user.
+    """
     group = kind_of(controller).group if resource_of(controller) is not None else "controller.vworkspace.io"
     return f"{group}/{name_of(controller)}"
 
 
 def watched_of(given: Iterable[Kind | Watched]) -> tuple[Watched, ...]:
-    """Return the watched kinds, each with a selection of its objects."""
+    """Return `given` with each plain `Kind` as a `Watched`, which keeps only metadata."""
     return tuple(one if isinstance(one, Watched) else Watched(one) for one in given)
 
 
@@ -281,7 +282,7 @@ def requests_api(controller: AnyController | type[AnyController]) -> bool:
 
 
 def controller_access(controllers: Iterable[AnyController]) -> tuple[Access, ...]:
-    """Return the rights that controllers need together, without those on the process's Lease."""
+    """Return the rights that these controllers need in one process, except those on the process's Lease."""
     everywhere = [Access(known.CUSTOM_RESOURCE_DEFINITION, _FOLLOWED), Access(known.EVENT, ("create", "patch"))]
     for controller in controllers:
         everywhere += _of_passes(controller)
@@ -292,7 +293,7 @@ def controller_access(controllers: Iterable[AnyController]) -> tuple[Access, ...
 
 
 def _of_passes(controller: AnyController) -> Iterator[Access]:
-    """Yield the rights on its own kind: to watch it, to write finalizers and status, to read an outdated copy again."""
+    """Yield the rights on the controller's kind: to watch it, to write finalizers and status, and to read it live."""
     kind, features = kind_of(controller), features_of(controller)
     yield Access(kind, _FOLLOWED)
     if not controller.watch.is_whole:

@@ -1,8 +1,8 @@
 """The decision for one object of a pure reconciler (PH-1 to PH-3, PH-7).
 
 Expected flow
-    in a namespace that is not selected → report it; being deleted → its drain, then wave by wave, then the finalizer;
-    otherwise the function is called, and the engine reconciles its nodes.
+    in a namespace that is not selected → report it; being deleted → run the nodes of `drain`, then remove the children
+    wave by wave, then the finalizer; otherwise the function is called, and the graph engine reconciles its nodes.
 Guarantees
     Pure if the function is. If the function raises, returns an invalid answer, or the object cannot be read, nothing is
     applied and nothing is deleted, since the desired state is unknown. A teardown does not need the function.
@@ -75,7 +75,7 @@ class InvalidDesired(Exception):
 
 @lru_cache(maxsize=256)
 def composite_of(pure: AnyPureReconciler) -> Composite:
-    """Return the reconciler as a `Composite`, which is the form that its controller needs."""
+    """Return the reconciler as a `Composite`, the description of a parent kind from which a controller is made."""
     kind = pure.kind.kind
 
     def decided(parent: Parent, observed: Snapshot, now: datetime) -> Decision:
@@ -105,7 +105,7 @@ def composite_of(pure: AnyPureReconciler) -> Composite:
 
 
 def _read_refs(pure: AnyPureReconciler, parent: Parent) -> Iterator[tuple[Read, ObjectRef]]:
-    """Yield the objects that are read, as far as their names are known; none for an object that cannot be read."""
+    """Yield each `Read` whose object's name is known, with that object's reference; none if `parent` is unreadable."""
     if not pure.reads:
         return
     found = pure.kind.read_leniently(parent.manifest)
@@ -125,7 +125,7 @@ def _refs_of(pure: AnyPureReconciler, found: Object[Any, Any]) -> Iterator[tuple
 
 
 def decide_pure(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
-    """Decide what to do for `parent`, given what exists and the time."""
+    """Return the decision for `parent`, given the existing objects (`observed`) and the time."""
     composite = composite_of(pure)
     deleting = parent.metadata.deletion_timestamp is not None
     if deleting and composite.finalizer not in parent.metadata.finalizers:
@@ -148,7 +148,7 @@ def decide_pure(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now
 
 
 class _Unreadable(Exception):
-    """The object does not fit its classes."""
+    """The error that the parent does not fit its attrs classes."""
 
 
 def _decide_present(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
@@ -182,9 +182,9 @@ def _terminating(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, no
 def _call_user_function(
     function: Callable[[Object[Any, Any], Children], T], found: Object[Any, Any], children: Children
 ) -> T:
-    """Call a function of the user's.
+    """Call a function that the user wrote, and return its result.
 
-    Whatever it raises, except an interrupt, becomes an ordinary error of this object.
+    Anything that it raises, except KeyboardInterrupt, is raised as an Exception, so that it fails only this object.
     """
     try:
         return function(found, children)
@@ -226,7 +226,7 @@ def _masked_error(pure: AnyPureReconciler, error: Exception, observed: Snapshot)
 
 
 def _stopped(composite: Composite, parent: Parent, reason: str, message: str, now: datetime) -> Decision:
-    """Write a status that says that only a change of the object or of the code helps; leave all objects as they are."""
+    """Return a decision that changes no child, and reports that only a change of the object or of the code helps."""
     desired = (
         DesiredCondition(READY, ConditionStatus.FALSE, reason, message),
         DesiredCondition(RECONCILING, ConditionStatus.FALSE, reason),
@@ -237,7 +237,7 @@ def _stopped(composite: Composite, parent: Parent, reason: str, message: str, no
 
 
 def _failed(composite: Composite, parent: Parent, message: str, now: datetime) -> Decision:
-    """Write a status that says that the failure may pass, and retry with backoff; leave all objects as they are."""
+    """Return a decision that changes no child, reports a failure that may pass, and retries with backoff."""
     desired = (
         DesiredCondition(READY, ConditionStatus.FALSE, FAILED, message),
         DesiredCondition(RECONCILING, ConditionStatus.TRUE, FAILED, message),
@@ -257,9 +257,9 @@ def _deleting(parent: Parent, reason: str, message: str) -> Iterator[DesiredCond
 
 
 def _graph_of(pure: AnyPureReconciler, found: Object[Any, Any], nodes: Sequence[Node]) -> Graph:
-    """Build the graph of the nodes and of the externals that they wait for.
+    """Build the graph of `nodes` and of the `Read` objects on which they depend.
 
-    Raises InvalidDesired if a node is invalid, or if the nodes do not form a graph.
+    Raises InvalidDesired if a node is invalid, or if the nodes form no acyclic graph.
     """
     if wrong := next((node for node in nodes if not isinstance(node, Node)), None):
         raise InvalidDesired(f"there is a {type(wrong).__name__} among the nodes: write Node(id, manifest)")
@@ -315,12 +315,12 @@ def _graph_node(pure: AnyPureReconciler, node: Node, kind: Kind) -> GraphNode:
 
 
 def _as_stored(kind: Kind, fill: Fill) -> Fill:
-    """Return the fill; text drawn for the data of a Secret is encoded as a Secret stores it."""
+    """Return `fill`, with base64 encoding switched on if it is for the `data` of a Secret."""
     return attrs.evolve(fill, base64=fill.base64 or (kind == SECRET and fill.path[0] == "data"))
 
 
 def _policy(node: Node) -> ApplyPolicy:
-    """Return the apply policy: a node with random text is only created, as an apply would replace the text."""
+    """Return the node's apply policy: with random text it is only created, since an apply would replace the text."""
     return ApplyPolicy.IF_ABSENT if node.generate and node.apply is ApplyPolicy.ALWAYS else node.apply
 
 
@@ -338,7 +338,7 @@ def _when_condition(node: Node) -> Callable[[Scope], bool | Hold]:
 def _plain(node: Node, kind: Kind) -> dict[str, Any]:
     """Return a JSON copy of the manifest, which the user's code cannot change later.
 
-    Raises InvalidDesired if it is no JSON or has no name.
+    Raises InvalidDesired if the manifest is not JSON or has no name.
     """
     try:
         manifest = msgspec.json.decode(canonical_json(node.manifest))

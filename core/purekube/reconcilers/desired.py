@@ -73,7 +73,7 @@ class UnreadableObject:
 
 
 def _by_own_readiness(live: Manifest) -> bool:
-    """Return True: the readiness of a node that adds nothing to its kind's own rule."""
+    """Return True: the default of `Node.healthy`, which adds nothing to the readiness rule of the kind."""
     return True
 
 
@@ -84,13 +84,13 @@ def _as_list(given: "Sequence[Node | str] | Node | str") -> "Sequence[Node | str
 
 @attrs.frozen(eq=False)
 class Node:
-    """One object that should exist. `id` is its identity: a node of the same id with another object name replaces it.
+    """One object that should exist. If the node with this `id` gets another object name, its old object is replaced.
 
     `depends_on` lists other nodes, or ids of `Read`s; `until` says which of their states the node waits for. `when`: if
     it is False, or a text with the reason, nothing is created or changed, and the parent is not Ready. A node that is
     left out of `Desired` is removed. `healthy` tests the live object in addition to the rules of its kind. `adopt`: an
     existing object of that name without a controller is taken over. `generate`: fields that are filled with random text
-    when the object is created; it is then never updated. `roll_on`: nodes whose content is hashed into the pod
+    when the object is created; the object is then never updated. `roll_on`: nodes whose content is hashed into the pod
     template, so that a change replaces the pods.
     """
 
@@ -110,7 +110,7 @@ class Node:
 
     @property
     def name(self) -> str:
-        """The name of its object."""
+        """The `metadata.name` of the node's object."""
         return str(metadata(self.manifest).get("name") or "")
 
 
@@ -122,7 +122,7 @@ def _as_tuple(nodes: Iterable[Node]) -> tuple[Node, ...]:
 class Desired(Generic[Status]):
     """The objects that should exist, and the status. The framework adds conditions and the observed generation.
 
-    `requeue_after`: decide again after at most that many seconds, even if nothing changed.
+    `requeue_after`: call the function again after at most that many seconds, even if nothing has changed.
     """
 
     nodes: Sequence[Node] = attrs.field(converter=_as_tuple)
@@ -135,10 +135,10 @@ NodeOrId: TypeAlias = Node | str
 
 @attrs.frozen(eq=False)
 class Children:
-    """The existing objects, by id: those created for nodes, and those that are read.
+    """The existing objects: those created for nodes, by node id, and those that are read, by `Read.id`.
 
-    An object of another owner that has the name of a node's object is left out. The keys of `found` are node labels,
-    and ids of objects that are read.
+    An object of another owner that has the name of a node's object is left out. The keys of `found` are node ids in the
+    form of labels (`label_text`), and ids of `Read`s.
     """
 
     found: Mapping[str, Sequence[Manifest]] = attrs.field(factory=dict)
@@ -163,5 +163,5 @@ class Children:
 
 
 def _is_of(node: Node, live: Manifest) -> bool:
-    """Report whether the live object is the node's own, not one that the node replaces."""
+    """Report whether `live` is the node's present object, not an old one of another name or kind."""
     return bool(metadata(live).get("name") == node.name and live.get("kind") == node.manifest.get("kind"))

@@ -1,4 +1,4 @@
-"""Further versions of a kind made of attrs classes; only the stored version is reconciled (PH-8)."""
+"""Additional versions of a kind that is made from attrs classes; only the stored version is reconciled (PH-8)."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -40,7 +40,8 @@ def conversion(
     """Make the conversion between `old` and the stored version `new` from functions that convert specs and statuses.
 
     With `keeps` an annotation keeps data that `old` cannot express, with `hub_keeps` data that `new` cannot express.
-    Raises ValueError for two different kinds, for equal versions, and for different status classes without functions.
+    Raises ValueError for two different kinds, for equal versions, and if the status classes differ and `up_status` or
+    `down_status` is missing.
     """
     same = ("group", "kind", "plural", "namespaced")
     for name in same:
@@ -65,7 +66,7 @@ def conversion(
 
 
 def versioned(stored: Resource[Spec, Status], *conversions: KindConversion) -> Resource[Spec, Status]:
-    """Return the kind with further versions. Its CRD lists them, and `converter` converts between them.
+    """Return the kind `stored` with additional versions. Its CRD lists them, and its `converter` converts between them.
 
     Raises ValueError for a conversion to another kind or version, and for two conversions of one version.
     """

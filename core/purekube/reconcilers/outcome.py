@@ -36,7 +36,7 @@ class Returned:
 class Raised:
     """The outcome of a call that raised an error.
 
-    `retry_after` is the number of seconds in which a remote service demanded no further call.
+    `retry_after` is the number of seconds for which a remote service asked not to be called again.
     """
 
     text: str
@@ -60,7 +60,7 @@ class Late:
 
 @attrs.frozen
 class Unread:
-    """The outcome for an object that does not fit its classes, for which the controller was not called."""
+    """The outcome for an object that does not fit its attrs classes, so that the controller was not called."""
 
     problems: str
 
@@ -70,7 +70,10 @@ CallOutcome: TypeAlias = Returned | Raised | Ended | Late | Unread
 
 @attrs.frozen
 class Consequences:
-    """The results of an outcome: status, Events, requeue and remembered state."""
+    """The consequences of an outcome: the remembered progress, the requeue, the error to log, and the conditions.
+
+    `conditions` is None if the status is not written.
+    """
 
     progress: ObjectProgress
     requeue: Requeue

@@ -4,11 +4,11 @@ A pass calls `next_step`, carries it out, and repeats until the step is a call o
 `after_success` or `after_failure`. Nothing here is stored: after a restart the object's finalizers say what is left.
 
 Guarantees
-    The finalizer is on before the first call. It is removed after a complete call for the deletion, without another
+    The finalizer is set before the first call. It is removed after a complete call for the deletion, without another
     call, however often the removal fails.
-    A deletion is reported while the object carries our finalizer; and if it vanished without one, from its last state,
-    provided that this process had begun with it.
-    A failure is not forgotten: only `Terminal`, or a policy that says so, ends the retries.
+    A deletion is reported while the object carries our finalizer. If the object vanished before that, the deletion is
+    reported with its last state, provided that this process had made a call for it.
+    A failure is not forgotten: only `Terminal`, or a retry policy that returns None, ends the retries.
     A watcher has two finalizers, one after the other: the first until `on_add` has succeeded, so that no restart loses
     the notification.
 """
@@ -35,7 +35,7 @@ class ProgressRules:
     begun: str
     kept: str
     tells_changes: bool = False
-    """True for a watcher: it is called once for each change, and never without one."""
+    """True for a watcher: it is called once for each change, and never without a change or resync."""
 
     @property
     def has_finalizer(self) -> bool:
@@ -51,7 +51,7 @@ class ObservedFacts:
     finalizers: tuple[str, ...] = ()
     deleting: bool = False
     is_ready: bool = False
-    """True if it is Ready at its current generation."""
+    """True if the object is Ready at its current generation."""
 
 
 def observed_facts_of(manifest: Manifest, *, is_ready: bool = False) -> ObservedFacts:
@@ -64,7 +64,10 @@ def observed_facts_of(manifest: Manifest, *, is_ready: bool = False) -> Observed
 
 @attrs.frozen
 class PendingEvent:
-    """The changes since the last call. `old` is the object before the first unreported change."""
+    """The changes since the last call: of the object, and of the objects in `by`, which it owns or reads.
+
+    `old` is the object before the first change that was not reported yet.
+    """
 
     changed: bool = False
     resynced: bool = False
@@ -80,7 +83,7 @@ class PendingEvent:
         return self if ref in self.by else attrs.evolve(self, by=(*self.by, ref))
 
     def before(self, later: "PendingEvent | None") -> "PendingEvent":
-        """Combine two sets of pending changes, of which this one came first."""
+        """Return these pending changes combined with those that came `later`, if any."""
         if later is None:
             return self
         return PendingEvent(
@@ -96,21 +99,21 @@ NOTHING = PendingEvent()
 
 @attrs.frozen
 class ObjectProgress:
-    """The state that this process remembers about one object. A re-created object of the same name starts afresh."""
+    """The state that this process remembers about one object, identified by its uid."""
 
     uid: str = ""
     is_new: bool = False
-    """True if this process has seen it without our finalizer: no process had begun with it."""
+    """True if this process added the first finalizer, so that no process has made a call for the object before."""
     begun: bool = False
-    """True if a call was made for it."""
+    """True if this process has made a call for the object."""
     notified: bool = False
-    """True if a call for it succeeded."""
+    """True if a call for the object has succeeded."""
     cleaned: bool = False
-    """True if the call for its deletion is complete."""
+    """True if a call for the object's deletion was complete."""
     stalled: bool = False
-    """True if only a change helps."""
+    """True if only a change can help, since the last call raised `Terminal` or the object cannot be read."""
     attempts: int = 0
-    """The number of failures in a row."""
+    """The number of failed calls in a row."""
     state: Any = None
 
 
@@ -146,7 +149,7 @@ class SetFinalizers:
 
 @attrs.frozen
 class CallController:
-    """The step that calls the controller."""
+    """The step that calls the controller. `settled` is that of `Request`."""
 
     cause: Cause
     watcher_event: WatcherEvent
@@ -162,12 +165,12 @@ Step: TypeAlias = Forget | NoOp | SetFinalizers | CallController
 
 
 def progress_of(progress: ObjectProgress, seen: ObservedFacts) -> ObjectProgress:
-    """Return the state that is remembered of this object; a fresh state if an earlier object had the same name."""
+    """Return `progress` if it is about the object `seen`, else the initial state: another object had the same name."""
     return progress if progress.uid == seen.uid else ObjectProgress(seen.uid)
 
 
 def next_step(rules: ProgressRules, progress: ObjectProgress, wake: PendingEvent, seen: ObservedFacts | None) -> Step:
-    """Return the next step for an object. `seen` is None if the object is gone."""
+    """Return the next step for an object. `wake` holds its pending changes; `seen` is None if the object is gone."""
     if seen is None:
         return Forget()
     ours = [name for name in dict.fromkeys((rules.begun, rules.kept)) if name in seen.finalizers]
@@ -206,7 +209,7 @@ def _existing(rules: ProgressRules, progress: ObjectProgress, wake: PendingEvent
 
 
 def _is_settled(progress: ObjectProgress, wake: PendingEvent) -> bool:
-    """Report whether an object is stalled and unchanged: a resync is no reason for another call."""
+    """Report whether an object is stalled and unchanged, so that a resync does not lead to another call."""
     return progress.stalled and not wake.changed and not wake.by
 
 
@@ -233,9 +236,10 @@ def _watcher_event(
 
 
 def vanished(progress: ObjectProgress, last: ObservedFacts) -> CallController | None:
-    """Return the missed deletion call, with the last state of an object that vanished despite our finalizer.
+    """Return the call for the deletion of an object that vanished before that call was complete; `last` is its state.
 
-    Return None if the object did not have our finalizer.
+    Return None if the deletion was handled already, if this process made no call for the object, or if `progress` is
+    about another object.
     """
     if progress.uid != last.uid or not progress.begun or progress.cleaned:
         return None
@@ -246,9 +250,9 @@ def vanished(progress: ObjectProgress, last: ObservedFacts) -> CallController | 
 
 
 def before_finalizers(rules: ProgressRules, progress: ObjectProgress, step: SetFinalizers) -> ObjectProgress:
-    """Record that our first finalizer is about to be added.
+    """Return the progress before `step` is executed, with `is_new` set if the step adds our first finalizer.
 
-    This is recorded before the write because its answer may be lost.
+    This is recorded before the write because the server's answer may be lost.
     """
     is_first = not step.last and rules.begun in step.finalizers and not progress.begun
     return attrs.evolve(progress, is_new=progress.is_new or is_first)
@@ -257,11 +261,11 @@ def before_finalizers(rules: ProgressRules, progress: ObjectProgress, step: SetF
 def after_success(
     progress: ObjectProgress, call: CallController, *, complete: bool, state: Any = None
 ) -> ObjectProgress:
-    """Record a successful call. `complete` says that the controller left nothing to do."""
+    """Return the progress after a successful call. `complete` says that the controller left nothing to do."""
     cleaned = call.deleting and complete
     return attrs.evolve(progress, begun=True, notified=True, cleaned=cleaned, stalled=False, attempts=0, state=state)
 
 
 def after_failure(progress: ObjectProgress, *, stalled: bool) -> ObjectProgress:
-    """Record a failed call. The state that the last successful call returned is kept."""
+    """Return the progress after a failed call. The state that the last successful call returned is kept."""
     return attrs.evolve(progress, begun=True, stalled=stalled, attempts=0 if stalled else progress.attempts + 1)

@@ -1,7 +1,7 @@
-"""The pure level: a function from an object and its children to what should exist, as a controller of its kind (PH-7).
+"""Pure reconcilers: controllers made from a function that returns the objects which should exist for an object (PH-7).
 
-`@pure_reconciler(SHOP, owns=[…])` above the function makes the controller. The function decides what should exist; the
-engine applies what differs, in order, waits, removes and takes down, as for boxes.
+The decorator `@pure_reconciler(SHOP, owns=[…])` makes the controller. The function decides which objects should exist;
+the graph engine applies those that differ, in order, waits for readiness, prunes, and tears down, as for boxes.
 """
 
 import base64
@@ -21,11 +21,11 @@ from purekube.schema import Schema
 from purekube.schema.builtin import BUILT_IN, UNTYPED, built_in_names
 
 _SHORTEST: Final = 4
-"""The length of the shortest value that is removed: removing shorter ones would make the message unreadable."""
+"""The length of the shortest value that is masked: masking shorter ones would make the message unreadable."""
 
 
 def without_secrets(text: str, objects: Mapping[ObjectRef, Manifest]) -> str:
-    """Return `text` without the values of Secrets among `objects`, whether plain or encoded."""
+    """Return `text` with the values of the Secrets among `objects` masked, both plain and base64-encoded."""
     found = {value for ref, live in objects.items() if ref.kind == SECRET for value in _values(live)}
     for value in sorted(found, key=len, reverse=True):
         text = text.replace(value, REDACTED)
@@ -53,22 +53,22 @@ def _decoded_forms(value: str) -> Iterator[str]:
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 
 DesiredOf: TypeAlias = Callable[[Object[Spec, Status], Children], Desired[Status]]
-"""The user's function. It reads only its two arguments, no clock, network or state: same input, same output."""
+"""The user's function. It must be pure: it reads only its two arguments, no clock, network or other state."""
 
 DrainOf: TypeAlias = Callable[[Object[Spec, Status], Children], Sequence[Node]]
-"""The function that returns the nodes which run to their end before anything is deleted, such as Jobs."""
+"""A function that returns the nodes, such as Jobs, that run to completion before a deleted object's children go."""
 
 AnyKind: TypeAlias = Kind | Resource[Any, Any] | str
-"""A kind; or a text such as `apps/v1/Deployment`, `v1/Service` for a kind that is built in."""
+"""A kind, or for a built-in kind a text such as `apps/v1/Deployment` or `v1/Service`."""
 
 
 @attrs.frozen(eq=False)
 class Read:
     """An object of another owner that the user's function reads, by `id` in its argument `children`.
 
-    `name` computes its name from the parent alone; None means not known yet. The object is in the parent's namespace
-    unless `namespace` returns another one. Without `watch`, which is the default for Secrets, it is read by name in
-    each pass.
+    `name` computes the object's name from the parent alone; None means that it is not known yet. The object is in the
+    parent's namespace unless `namespace` returns another one. Without `watch`, which is the default for Secrets, it is
+    read by name in each pass.
     """
 
     id: str
@@ -93,25 +93,25 @@ class Read:
 
     @property
     def fields(self) -> tuple[tuple[str, ...], ...]:
-        """The paths that the function may read, which are the whole object."""
+        """The paths of the fields that the function may read: the empty path, which means the whole object."""
         return ((),)
 
     @property
     def selector(self) -> Mapping[str, Any]:
-        """The labels that select the object, which are none."""
+        """The labels that select the object: none, since it is read by name."""
         return {}
 
 
 @attrs.frozen(eq=False)
 class PureReconciler(Generic[Spec, Status]):
-    """A controller that `pure_reconciler` made of a pure function. Calling it calls that function."""
+    """A controller that `pure_reconciler` made from a pure function. Calling it calls that function."""
 
     name: str
     kind: Resource[Spec, Status]
     function: DesiredOf[Spec, Status]
     owns: tuple[Kind, ...]
     schemas: Mapping[Kind, Schema] = attrs.field(factory=dict)
-    """Schemas of the kinds in `owns` whose classes are known: whether a status is expected, which lists are keyed."""
+    """The schemas of those kinds in `owns` that are given as a `Resource`."""
     reads: tuple[Read, ...] = ()
     drain: DrainOf[Spec, Status] | None = None
     resync: float = 60.0
@@ -139,14 +139,14 @@ def pure_reconciler(
     across_namespaces: bool = False,
     strict_order: bool = False,
 ) -> Callable[[DesiredOf[Spec, Status]], PureReconciler[Spec, Status]]:
-    """Make a controller of a pure function that returns the desired objects.
+    """Return a decorator that makes a controller from a pure function.
 
-    `owns` are the kinds of its nodes, which are watched, and for which roles are printed. A `Resource` among them is
-    known to have a status, which is waited for. `name` is by default the function's name. Finalizers, labels, field
-    managers, metrics and logs contain it, so a renamed controller does not recognize the objects that it made before.
-    `namespaces` selects by labels the namespaces whose objects are reconciled. `across_namespaces`: nodes may be in
-    other namespaces than the parent. `strict_order`: there are no owner references, so that only this controller
-    deletes objects.
+    `owns` are the kinds of its nodes, which are watched, and for which roles are printed. If one is a `Resource`, its
+    schema says that a status is waited for. `drain` returns nodes that run to completion before a deletion. `name` is
+    by default the function's name. Finalizers, labels, field managers, metrics and logs contain it, so a renamed
+    controller does not recognize the objects that it made before. `namespaces` is a label selector of the namespaces
+    whose objects are reconciled. `across_namespaces`: nodes may be in other namespaces than the parent.
+    `strict_order`: there are no owner references, so that only this controller deletes objects.
 
     Raises ValueError with what to write instead.
     """
@@ -175,9 +175,7 @@ def pure_reconciler(
 
 
 def as_kind(given: AnyKind) -> Kind:
-    """Return the kind that a Kind, a Resource or a text names. Raises ValueError for a text that is no
-    built-in kind.
-    """
+    """Return the kind that a Kind, a Resource or a text names. Raises ValueError if the text names no built-in kind."""
     if isinstance(given, Kind):
         return given
     if isinstance(given, Resource):

@@ -1,4 +1,4 @@
-"""The input and the answer of a reconciler for one object, and the time of the next call after a failure (PH-7)."""
+"""The input and output of a reconciler's call for one object, and policies for retries after failures (PH-7)."""
 
 import math
 import re
@@ -17,24 +17,24 @@ S = TypeVar("S")
 
 _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]{0,1022}[A-Za-z0-9_])?")
 _LONGEST_REASON: Final = 128
-"""The number of characters of an Event's reason that an API server accepts."""
+"""The most characters of an Event's reason that an API server accepts."""
 
 
 class Cause(StrEnum):
-    """The reason why an object is reconciled. If there are several, the first in this list is given."""
+    """The reason why an object is reconciled. If several apply, the first in this list is given."""
 
     CREATED = "created"
-    """The object is new: no pass of any process has begun with it."""
+    """The object is new: no process has made a call for it before."""
     SYNCED = "synced"
-    """The object existed before this process began; whatever happened to it meanwhile shows in the object alone."""
+    """The object existed before this process started; earlier changes are visible only in the object itself."""
     CHANGED = "changed"
-    """A part of it that the filters select has changed, or it is being deleted."""
+    """A part of the object that the filters select has changed, or the object is being deleted."""
     WOKEN = "woken"
-    """An object that it owns or reads changed: `Request.woken_by`."""
+    """An object that this object owns or reads has changed (`Request.woken_by`)."""
     RETRIED = "retried"
     """The last call failed."""
     RESYNCED = "resynced"
-    """The time has come: `Result.requeue_after`, or the interval of `resync`."""
+    """The time of `Result.requeue_after`, or the interval `resync`, has elapsed."""
 
 
 @attrs.frozen
@@ -42,10 +42,10 @@ class Request(Generic[O, S]):
     """A request to reconcile one object. `object` is its current state, also on a retry.
 
     `deleting`: the controller must clean up; the finalizer is removed when the call returns a Result without
-    `requeue_after` and `waiting`. `settled`: it was Ready at this generation before this process began, and nothing
-    that is watched has changed. A controller that uses `requeue_after` must return it even then, since the timer of the
-    earlier process is lost. `state` is what the last call for this object returned in this process; None if there was
-    none. `attempt` counts the failures in a row before this call.
+    `requeue_after` and `waiting`. `settled`: the object was Ready at this generation before this process started, and
+    nothing that is watched has changed. A controller that uses `requeue_after` must return it even then, since the
+    timer of the earlier process is lost. `state` is the `Result.state` of the last call for this object in this
+    process; None if there was none. `attempt` counts the failures in a row before this call.
     """
 
     object: O
@@ -64,10 +64,10 @@ def _is_reason(_: Any, field: "attrs.Attribute[Any]", value: str) -> None:
 
 @attrs.frozen
 class Event:
-    """A Kubernetes Event about the reconciled object: a word for programs, and a note for people.
+    """A Kubernetes Event about the reconciled object: a reason for programs, and a note for people.
 
-    Equal ones become one series. The note is redacted, and cut at 1,024 bytes. `warning`: a person should look.
-    Raises ValueError for a reason that an API server refuses.
+    Equal Events become one series. The note is redacted, and cut at 1,024 bytes. `warning` makes the type `Warning`: a
+    person should look. Raises ValueError for a reason that an API server refuses.
     """
 
     reason: str = attrs.field(validator=_is_reason)
@@ -133,7 +133,7 @@ class Terminal(Exception):
 
 
 class RetryPolicy(Protocol):
-    """A rule for the delay after a failure."""
+    """A policy that gives the delay before a retry after a failed call."""
 
     def delay(self, attempt: int, jitter: float) -> float | None:
         """Return the seconds to wait after failure number `attempt`, counted from 1; None for no retry.
@@ -156,7 +156,7 @@ class Constant:
 
 @attrs.frozen
 class Never:
-    """A retry policy without retries: the next change, resync or restart reconciles the object again."""
+    """A retry policy without retries: only the next change, resync or restart reconciles the object again."""
 
     def delay(self, attempt: int, jitter: float) -> float | None:
         """Return None, for no retry."""
@@ -164,11 +164,11 @@ class Never:
 
 
 EXPONENTIAL: Final = Backoff()
-"""From one second to five minutes, doubling, with jitter."""
+"""The default retry policy: delays from one second to five minutes, doubling, with jitter."""
 
 
 def delay_of(policy: RetryPolicy, attempt: int, jitter: float) -> float | None:
-    """Return the policy's delay. If that is invalid or the policy raises, return the default's, so no retry is lost."""
+    """Return the policy's delay, or that of `EXPONENTIAL` if the policy raises or its delay is invalid."""
     try:
         seconds = policy.delay(attempt, jitter)
     except Exception:

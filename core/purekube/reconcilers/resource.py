@@ -1,4 +1,4 @@
-"""A kind from two attrs classes: its CRD, and the reading, writing and checking of its objects (PH-7, RES-6)."""
+"""A kind made from two attrs classes: its CRD, and the reading, writing and checking of its objects (PH-7, RES-6)."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,7 +36,7 @@ _converter: Final = reporting_converter()
 
 @attrs.frozen
 class _EngineStatus:
-    """The fields that every status has in addition to those of its class."""
+    """The fields that every status has in addition to those of its attrs class."""
 
     observed_generation: int | None = observed_generation_field()
     conditions: tuple[Condition, ...] = conditions_field()
@@ -73,7 +73,7 @@ class Resource(Generic[Spec, Status]):
 
     @cached_property
     def converter(self) -> Converter | None:
-        """The converter of its objects; None if it has only one version."""
+        """The converter of the kind's objects between its versions; None if there is only one version."""
         if not self.versions:
             return None
         schemas = {version.definition.kind.version: with_type_meta(version.schema) for version in self.versions}
@@ -83,12 +83,12 @@ class Resource(Generic[Spec, Status]):
 
     @property
     def status_fields(self) -> tuple[str, ...]:
-        """The JSON names of the status fields."""
+        """The JSON names of the fields of the status class."""
         return tuple(camel(field.name) for field in attrs.fields(_attrs_class(self.status)))
 
     @cached_property
     def schema(self) -> Schema:
-        """The compiled schema of its whole objects."""
+        """The compiled schema of whole objects of the kind, in this version."""
         return compile_schema(self.definition.schema())
 
     def read(self, manifest: Manifest) -> Object[Spec, Status]:
@@ -191,12 +191,12 @@ def rule(cel: str, message: str, *, field_path: str = "", reason: str = "FieldVa
 
 
 def _asked_by_the_schema(value: Any, old: Any) -> bool:
-    """Return True: `Resource.problems` evaluates the rule itself."""
+    """Return True: the Python form of a rule is not needed, since `Resource.problems` evaluates the CEL."""
     return True
 
 
 def _attrs_class(cls: type[Any]) -> type[Any]:
-    """Return the class, which `resource` has checked to be an attrs class."""
+    """Return the class unchanged, for the type checker: `resource` has checked that it is an attrs class."""
     return cls
 
 
@@ -256,7 +256,7 @@ def _check_names(kind: Kind, short_names: Sequence[str]) -> None:
 def _is_group(text: str) -> bool:
     """Report whether a text is a domain name of two labels or more.
 
-    It is checked label by label: one pattern for the whole would take time quadratic in its length.
+    It is checked label by label, since a single pattern for all of it would take time quadratic in its length.
     """
     labels = text.split(".")
     return len(text) <= _LONGEST and len(labels) > 1 and all(map(_LABEL.fullmatch, labels))
@@ -273,9 +273,9 @@ def _check_columns(columns: Iterable[Column]) -> None:
 
 
 def _classes(cls: type[Any]) -> tuple[type[Any], ...]:
-    """Return the class and all classes that its fields hold, annotations resolved to types.
+    """Return `cls` and all attrs classes in its fields, at any depth, with annotations resolved to types.
 
-    Raises SchemaTypeError if `cls` is no attrs class, or an annotation cannot be resolved.
+    Raises SchemaTypeError if `cls` is not an attrs class, or if an annotation cannot be resolved.
     """
     found: dict[type[Any], None] = {}
     left = [cls]
@@ -288,7 +288,10 @@ def _classes(cls: type[Any]) -> tuple[type[Any], ...]:
 
 
 def _resolved(cls: type[Any]) -> type[Any]:
-    """Return the class with annotations that are texts (`from __future__ import annotations`) resolved to types."""
+    """Return the class with text annotations (`from __future__ import annotations`) resolved to types.
+
+    Raises SchemaTypeError if it is not an attrs class, or if an annotation cannot be resolved.
+    """
     if not (isinstance(cls, type) and attrs.has(cls)):
         raise SchemaTypeError(f"{getattr(cls, '__name__', cls)} is no attrs class: write @attrs.frozen above it")
     try:
@@ -307,7 +310,10 @@ def _nested(cls: type[Any]) -> Iterator[type[Any]]:
 
 
 def _check_defaults(cls: type[Any]) -> None:
-    """Refuse an optional field with a default other than None: None is written as absent and would be read as None."""
+    """Raise SchemaTypeError for an optional field with a default other than None.
+
+    A null counts as an absent field, so None could not be distinguished from the default.
+    """
     for owner in _classes(cls):
         for field in attrs.fields(owner):
             if inner_type(field.type)[1] and field.default is not None:
@@ -327,7 +333,7 @@ def _check_status(cls: type[Any]) -> None:
 
 
 def _part(cls: type[T], manifest: Manifest, name: str, problems: list[Problem]) -> T | None:
-    """Read a part of the object; return None if it does not fit, and add what is wrong to `problems`."""
+    """Return the part `name` of the object as `cls`; if it does not fit, return None and add to `problems`."""
     given = manifest.get(name)
     try:
         return structure(cls, {} if given is None else given)

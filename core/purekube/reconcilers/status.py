@@ -1,4 +1,4 @@
-"""The status of an object under a reconciler: its own fields and conditions, and those of the outcome."""
+"""The status that is written after a reconciler's call: its result's fields and conditions, and the standard ones."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -27,7 +27,7 @@ from purekube.reconcilers.request import Result
 
 _ENGINE: Final = ("observedGeneration", "conditions")
 _TOLD: Final = (READY, STALLED)
-"""Conditions whose changes are reported by an Event."""
+"""The types of conditions whose changes are reported by an Event."""
 _BAD: Final = (FAILED, TIMED_OUT)
 
 
@@ -61,10 +61,10 @@ def status_to_write(
     generation: int,
     now: datetime,
 ) -> Decision | None:
-    """Return a decision that writes the status on this copy of the object; None if nothing needs to be written.
+    """Return a decision that writes the status of the object `manifest`; None if nothing needs to be written.
 
     `conditions` are those of the outcome, None if the object is about to be removed. `result` is None if the call
-    failed; the former fields then stay. `generation` is the one that was reconciled.
+    failed; the status then keeps its fields. `generation` is the one that was reconciled.
     """
     resource = resource_of(controller)
     if resource is None or not isinstance(controller, Reconciler) or conditions is None:
@@ -84,7 +84,7 @@ def status_to_write(
 
 
 def _fields_before(controller: AnyController, manifest: Manifest) -> Mapping[str, Any]:
-    """Return the fields of the status that are ours, without those that another manager holds."""
+    """Return the present fields of the status, except those that another manager holds, and except conditions."""
     status = manifest.get("status")
     held = status_owner(controller).held_fields(manifest)
     fields = status if isinstance(status, Mapping) else {}
@@ -107,7 +107,7 @@ def _live(controller: AnyController, manifest: Manifest, fields: Mapping[str, An
 def _fields_only(
     controller: AnyController, manifest: Manifest, before: Mapping[str, Any], fields: Mapping[str, Any]
 ) -> Decision | None:
-    """Return a decision that writes only the fields; without conditions there is no observed generation to report."""
+    """Return a decision that writes only `fields`, no conditions and no observed generation; None if none differs."""
     if all(same_json(before.get(name), value) for name, value in fields.items()):
         return None
     ref = ref_of(manifest, kind_of(controller))

@@ -1,4 +1,4 @@
-"""The selection of watched objects, and of the changes that count (PH-7)."""
+"""The selection of the objects that a controller watches, and of the changes that it handles (PH-7)."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, TypeAlias
@@ -8,7 +8,7 @@ import attrs
 from purekube.apimachinery.manifest import Kind, Manifest, get_path, metadata, same_json
 
 Predicate: TypeAlias = Callable[[Manifest, Manifest], bool]
-"""A function that decides from the old and the new object whether a change counts."""
+"""A function that decides from the old and the new object whether a change must be handled."""
 
 METADATA_ONLY: Final[tuple[str, ...]] = ()
 """The value of `Watch.fields` that keeps only metadata."""
@@ -20,9 +20,9 @@ _REST: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 class Watch:
     """The objects of a kind that are watched, and which part of each is kept in memory.
 
-    `namespace` is one namespace, or None for all. `fields` None keeps whole objects; `METADATA_ONLY` keeps only
-    metadata; paths such as `.status.phase` keep those fields too. Parts that are not kept are read from the API server
-    when an object is reconciled.
+    `namespace` is one namespace, or None for all. `fields` None keeps full objects; `METADATA_ONLY` keeps only
+    metadata; paths such as `.status.phase` keep metadata and these fields. Parts that are not kept are read from the
+    API server when an object is reconciled.
     """
 
     namespace: str | None = None
@@ -32,7 +32,7 @@ class Watch:
 
     @property
     def is_whole(self) -> bool:
-        """Report whether whole objects are kept."""
+        """Report whether full objects are kept in memory."""
         return self.fields is None
 
     @property
@@ -53,9 +53,9 @@ class Watched:
 class Filters:
     """A filter that drops updates of an object unless they change a selected part. Adds and deletes always pass.
 
-    `labels` and `annotations` are True for all, or the names of some. `finalizers` are names whose addition and removal
-    count, in addition to our own. `predicate` is called last; if it raises, the update passes. For a kind without a
-    generation, the whole content except the status is compared.
+    `labels` and `annotations` are True for all, or the names of some. `finalizers` are names whose addition or removal
+    lets an update pass; the controller's own are added to them. `predicate` is called last; if it raises, the update
+    passes. `generation` lets a new generation pass; without generations, all except metadata and status is compared.
     """
 
     generation: bool = True
