@@ -1,7 +1,7 @@
-"""The execution of a pattern: all states at once, so that the time is linear in the text.
+"""The execution of a pattern: all states are followed at once, so that the time is linear in the text.
 
-Whether there is a match is decided by an automaton whose states are created on demand and kept up to a limit. Where a
-match is, is found by the same instructions, each thread with the position where it began.
+`matches_in` only decides whether there is a match: it runs an automaton whose states are created on demand and cached
+up to a limit. `find` also locates the match: it runs the instructions as threads that remember where they began.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,10 +14,12 @@ from purekube.regex.regex_syntax import parse
 _MOST_TRANSITIONS: Final = 2_000
 """The most transitions that a pattern's automaton keeps; beyond that all are discarded."""
 _EDGE: Final = ""
-"""The stand-in for a character before the first and after the last one."""
+"""The value for the missing character before the start and after the end of a text."""
 
 _Kernel = tuple[tuple[int, ...], bool, bool, bool]
-"""Positions in the program, and whether the text's start, a line break, or a word character comes before."""
+"""The identity of a state: positions in the program, and whether the text's start, a line break, or a word character
+comes before.
+"""
 
 
 class _State:
@@ -64,7 +66,7 @@ class Pattern:
         return state.ends
 
     def find(self, text: str, start: int = 0) -> tuple[int, int] | None:
-        """Return start and end of the first match from `start` on; None without one.
+        """Return start and end of the first match at or after `start`; None if there is none.
 
         Among matches at one position, the pattern's order of preference decides.
         """
@@ -114,7 +116,7 @@ class Pattern:
         self._transitions = 0
 
     def _step(self, state: _State, character: str) -> "_State | None":
-        """Return the state after a character; None if the pattern has matched before it."""
+        """Return the state after `character`; None if a match ends before it."""
         self._transitions += 1
         if self._transitions > _MOST_TRANSITIONS:
             self._forget()
@@ -131,7 +133,10 @@ class Pattern:
         return following
 
     def _closed(self, kernel: _Kernel, after: str) -> set[int] | None:
-        """Return all places that are reachable without a character; None if the end of the pattern is one of them."""
+        """Return all program positions that are reachable without consuming a character; None if one of them accepts.
+
+        `after` is the next character.
+        """
         starting, first, newline, word = kernel
         pending, seen = list(starting), set[int]()
         while pending:
@@ -151,7 +156,11 @@ class Pattern:
     def _advance(
         self, threads: Iterable[tuple[int, int]], before: str, after: str
     ) -> tuple[list[tuple[int, int]], int | None]:
-        """Return the threads after the character `after`, in order, and the position where the accepted one began."""
+        """Return the threads after the character `after`, in order of preference, and where an accepted one began.
+
+        A thread is a program position with the text position where it began. The second result is None if no thread has
+        reached the end of the pattern before `after`.
+        """
         first, newline, word = before == _EDGE, before == "\n", _is_word(before)
         seen, following = set[int](), list[tuple[int, int]]()
         for origin, began in threads:

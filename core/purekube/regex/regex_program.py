@@ -1,4 +1,4 @@
-"""The compilation of a pattern's tree to the instructions of an automaton (Thompson's construction)."""
+"""The compilation of a pattern's syntax tree to the instructions of an automaton (Thompson's construction)."""
 
 from typing import Final, TypeAlias, assert_never
 
@@ -21,14 +21,14 @@ _MOST: Final = 5_000
 
 @attrs.frozen
 class Consume:
-    """An instruction that consumes one character of these ranges and continues with the next instruction."""
+    """An instruction that consumes one character in `ranges` and continues with the next instruction."""
 
     ranges: Ranges
 
 
 @attrs.frozen
 class Split:
-    """An instruction that continues at two places, of which the first is preferred."""
+    """An instruction that continues at two other instructions, of which `first` is preferred."""
 
     first: int
     second: int
@@ -36,7 +36,7 @@ class Split:
 
 @attrs.frozen
 class Assert:
-    """An instruction that continues only if the position in the text is of this kind."""
+    """An instruction that continues only at a position in the text of this kind (`Assertion.kind`)."""
 
     kind: str
 

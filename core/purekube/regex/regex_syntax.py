@@ -30,7 +30,7 @@ class Characters:
 
 @attrs.frozen
 class Assertion:
-    """A position: `start`, `end`, `line_start`, `line_end`, `boundary` of a word, or `inside` (not a boundary)."""
+    """A node that matches a position: `start`, `end`, `line_start`, `line_end`, word `boundary`, or `inside` (none)."""
 
     kind: str
 
@@ -44,14 +44,14 @@ class Sequence:
 
 @attrs.frozen
 class Alternatives:
-    """A node that matches as its first branch that leads to a match of the whole."""
+    """A node that matches like one of its branches: the first with which the whole pattern matches."""
 
     branches: tuple["Node", ...]
 
 
 @attrs.frozen
 class Repeat:
-    """A node that matches its part at least `least` times and at most `most` times (None: any number).
+    """A node that matches its `body` at least `least` times and at most `most` times (None: any number).
 
     It prefers as many as possible if `greedy`, otherwise as few as possible.
     """
@@ -90,7 +90,7 @@ _PLACES: Final = {"A": "start", "z": "end", "b": "boundary", "B": "inside"}
 
 
 def parse(text: str) -> Node:
-    """Return the tree of a regular expression. Raises PatternError if it is invalid or too long."""
+    """Return the syntax tree of a regular expression. Raises PatternError if it is invalid or too long."""
     if len(text) > _LONGEST:
         raise PatternError(f"a pattern has at most {_LONGEST} characters", _LONGEST)
     parser = _Parser(text)
@@ -251,7 +251,7 @@ class _Parser:
         return [_cased(self._escape(sign, begin), flags)]
 
     def _escape(self, sign: str, begin: int) -> Ranges:
-        """Return the characters of an escape for a character or a class, inside brackets or outside."""
+        """Return the characters that an escape for a character or a class matches, inside or outside of brackets."""
         if sign.lower() in _CLASSES:
             return _CLASSES[sign.lower()] if sign.islower() else _negated(_CLASSES[sign.lower()])
         if sign in _CONTROLS:
@@ -333,7 +333,10 @@ def _negated(ranges: Ranges) -> Ranges:
 
 
 def _cased(ranges: Ranges, flags: _Flags) -> Characters:
-    """Return the characters; with `(?i)` in both cases: every ASCII letter, and other letters given singly."""
+    """Return a node that matches `ranges`; with the flag `(?i)`, letters match in both cases.
+
+    Letters other than those of ASCII do so only if they are given singly, not in a range.
+    """
     if not flags.ignore_case:
         return Characters(ranges)
     more = list(ranges)
