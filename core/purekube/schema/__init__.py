@@ -1,8 +1,8 @@
 """Structural schemas: compiled once, then used to prune, default and validate.
 
-`compile_schema` makes an immutable `Schema` or raises `SchemaError` with every problem; `prune`, `drop_nulls` and
-`apply_defaults` read an object by it; `validate` returns everything wrong with an object. Schemas of built-in kinds are
-in `schema.builtin`.
+`compile_schema` makes an immutable `Schema` or raises `SchemaError` with every problem. `prune`, `drop_nulls` and
+`apply_defaults` decode an object by the schema as an API server does; `validate` returns everything that is invalid in
+it. Schemas of built-in kinds are in `schema.builtin`.
 """
 
 from purekube.schema.compile import compile_schema

@@ -1,4 +1,4 @@
-"""The words of a refusal: causes with the reasons and texts that a real API server sends.
+"""The causes of a refusal, with the same reasons and messages as a real API server's (`details.causes` of a Status).
 
 Field paths are those of `details.causes[].field`: `spec.ports[0].name`, `metadata.labels`, and `<nil>` for a cause that
 concerns no field (a real server sends this text).
@@ -22,12 +22,12 @@ def quoted(text: str) -> str:
 
 
 def go_value(value: Any) -> str:
-    """Return a JSON value as messages show it: strings quoted, objects and lists as JSON."""
+    """Return a JSON value as the API server's messages show it: strings quoted, objects and lists as JSON."""
     return _encoder.encode(value).decode()
 
 
 def invalid_value(field: str, value: Any, detail: str, reason: str = "FieldValueInvalid") -> StatusCause:
-    """Return the cause `Invalid value: …: detail`."""
+    """Return the cause for an invalid value: `Invalid value: …: detail`."""
     return StatusCause(field, f"Invalid value: {go_value(value)}: {detail}", reason)
 
 

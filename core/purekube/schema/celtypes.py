@@ -1,4 +1,4 @@
-"""The types that schemas give to expressions. Fields are created on demand: schemas are large, rules small."""
+"""The CEL types of values that a schema describes. Field types are made on demand: schemas are large, rules small."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -25,12 +25,11 @@ _ROOT: Final[Mapping[str, Schema]] = {
 
 
 def type_of_schema(schema: Schema, *, root: bool = False, plain: bool = False) -> CelType:
-    """Return the type of a value of `schema`.
+    """Return the CEL type of a value of `schema`; `root` says that it is the schema of a whole object.
 
-    In rules of CRDs (not `plain`), texts of some formats are times, durations and bytes, and rules see only name and
-    generateName of metadata. With `plain`, a value has the type of its JSON, and metadata has the type of its schema.
-    Numbers and nullable values then have a dynamic type, since a number may be written as 3 or 3.0, and a value may be
-    null.
+    In rules of CRDs (not `plain`), texts of some formats are times, durations and bytes, and only name and generateName
+    of metadata are visible. With `plain`, a value has the type of its JSON, and metadata that of its schema. Numbers
+    and nullable values then have a dynamic type, since a number may be written as 3 or 3.0, and a value may be null.
     """
     if schema.int_or_string or (plain and (schema.nullable or schema.type is JsonType.NUMBER)):
         return DYN
@@ -61,7 +60,7 @@ def _object(schema: Schema, *, root: bool, plain: bool) -> CelType:
 
 
 class _Fields(Mapping[str, Field]):
-    """The fields of an object under the names that expressions use for them."""
+    """The types of an object's fields, under the (escaped) names that expressions use for the fields."""
 
     def __init__(self, schema: Schema, *, root: bool, plain: bool) -> None:
         declared = {**schema.properties, **_ROOT} if root else schema.properties
@@ -91,7 +90,7 @@ class _Fields(Mapping[str, Field]):
 
 
 class _OpenFields(_Fields):
-    """The fields of an object that keeps undeclared fields, whose types are unknown."""
+    """The types of the fields of an object that keeps undeclared fields, which have a dynamic type."""
 
     def __getitem__(self, name: str) -> Field:
         try:

@@ -1,7 +1,7 @@
-"""The compilation of the OpenAPI of a CustomResourceDefinition to a schema.
+"""The compilation of the OpenAPI schema in a CustomResourceDefinition to a `Schema`.
 
-Everything that a real API server refuses in a schema, and everything that this one cannot evaluate, is reported here,
-all of it at once: a schema that compiles is enforced in full.
+Everything that a real API server refuses in a schema, and everything that this implementation cannot evaluate, is
+reported at once. A schema that compiles is thus enforced in full.
 """
 
 from collections.abc import Iterator, Mapping
@@ -130,7 +130,7 @@ def compile_schema(openapi: Mapping[str, Any], known: "Compiled | None" = None) 
 def compile_node(
     openapi: Mapping[str, Any], path: str, known: "Compiled | None" = None
 ) -> tuple[Schema, list[SchemaProblem]]:
-    """Compile one node and everything below it. `path` is its place in the schema."""
+    """Return one compiled node with everything below it, and the problems found. `path` is its place in the schema."""
     compiler = _Compiler(known=known)
     node = compiler.node(openapi, path, _TOP)
     return node, compiler.reading.problems
@@ -138,7 +138,10 @@ def compile_node(
 
 @attrs.frozen
 class _Above:
-    """The properties inherited from above: `free` below preserved unknown fields; and whether an old value is known."""
+    """The properties that a node inherits from its ancestors.
+
+    `free`: one of them preserves unknown fields. `correlatable`: an update can match a value with its old value.
+    """
 
     free: bool = False
     correlatable: bool = True
@@ -147,12 +150,15 @@ class _Above:
 _TOP: Final = _Above()
 
 Compiled: TypeAlias = dict[tuple[int, _Above], tuple[Any, Schema]]
-"""Compiled nodes by the `id()` of their source, which is kept alive so that its id is not reused."""
+"""Compiled nodes by the `id()` of their OpenAPI source and what they inherit.
+
+The source is kept with the node, so that its id is not reused.
+"""
 
 
 @attrs.define
 class _Compiler:
-    """One compilation: collects problems while it builds the tree."""
+    """One compilation, which collects problems while it builds the tree of nodes."""
 
     reading: KeywordReader = attrs.field(factory=KeywordReader)
     known: Compiled | None = None
@@ -278,6 +284,6 @@ class _Compiler:
 
 
 def _item(raw: Mapping[str, Any], above: _Above) -> _Above:
-    """Return the properties that list items inherit: only items of map lists can be matched with old values."""
+    """Return what the items of the list `raw` inherit: only items of map lists can be matched with old values."""
     keyed = raw.get("x-kubernetes-list-type") == "map"
     return above if keyed else attrs.evolve(above, correlatable=False)

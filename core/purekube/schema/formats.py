@@ -42,7 +42,7 @@ def is_date_time(value: str) -> bool:
 
 
 def _is_micro_time(value: str) -> bool:
-    """Report whether a text is a time as in Leases and Events: exactly six digits of a second."""
+    """Report whether a text is a MicroTime, as in Leases and Events: RFC 3339 with exactly six decimals of a second."""
     match = _TIME.fullmatch(value.lower().partition("t")[2])
     return is_date_time(value) and match is not None and len(match[4] or "") == 7
 

@@ -1,4 +1,4 @@
-"""The reading of single keywords of a schema, by the types that a real server's decoder accepts."""
+"""The reading of a schema's keywords, and the check of their types as in a real API server's decoder."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -16,7 +16,7 @@ class KeywordReader:
     problems: list[SchemaProblem] = attrs.field(factory=list)
 
     def type_of(self, raw: Mapping[str, Any], path: str) -> JsonType:
-        """Return the type of a structural node, which must have one."""
+        """Return the JSON type of a structural node; record a problem if it has none, or if a list has no `items`."""
         kind = self.json_type(raw, path)
         if kind is JsonType.ANY and raw.get("type"):
             return kind
@@ -28,7 +28,7 @@ class KeywordReader:
         return kind
 
     def json_type(self, raw: Mapping[str, Any], path: str) -> JsonType:
-        """Return the value of `type`; ANY if it is absent or no JSON type."""
+        """Return the value of `type`; ANY if it is absent or not a JSON type, which is recorded as a problem."""
         text = raw.get("type") or ""
         try:
             return JsonType(text)
@@ -37,7 +37,7 @@ class KeywordReader:
             return JsonType.ANY
 
     def list_type(self, raw: Mapping[str, Any], path: str) -> ListType:
-        """Return the value of `x-kubernetes-list-type`; ATOMIC if it is absent or unknown."""
+        """Return the value of `x-kubernetes-list-type`; ATOMIC if it is absent, or unknown, which is a problem."""
         text = raw.get("x-kubernetes-list-type", "atomic")
         try:
             return ListType(text)
@@ -46,7 +46,7 @@ class KeywordReader:
             return ListType.ATOMIC
 
     def pattern(self, text: str, path: str) -> Pattern | None:
-        """Return the compiled pattern of a string; None for an invalid one."""
+        """Return the compiled pattern `text`; None, with a problem recorded, if it is invalid."""
         try:
             return compile_pattern(text)
         except PatternError as error:
@@ -54,7 +54,7 @@ class KeywordReader:
             return None
 
     def mapping(self, raw: Mapping[str, Any], key: str, path: str) -> Mapping[str, Any]:
-        """Return the object under `key` of the schema; {} if there is none."""
+        """Return the object under `key` of the schema `raw`; {} if it is absent, or no object, which is a problem."""
         value = raw.get(key) or {}
         if isinstance(value, Mapping):
             return value
@@ -62,7 +62,7 @@ class KeywordReader:
         return {}
 
     def refuse_unstructural(self, raw: Mapping[str, Any], path: str) -> None:
-        """Report the keywords that a structural schema may not have."""
+        """Record a problem for each keyword that a structural schema may not have."""
         for keyword in ("$ref", "definitions", "dependencies", "patternProperties", "additionalItems"):
             if raw.get(keyword) is not None:
                 self.problem(f"{path}.{keyword}", "is not supported")
@@ -80,7 +80,7 @@ _Walk = Callable[[Any, str], Iterator[str]]
 
 
 def mistyped_keywords(schema: Any, path: str) -> Iterator[str]:
-    """Yield `path: reason` for each keyword of the wrong type, depth first. Null counts as absent.
+    """Yield a text `path: reason` for each keyword whose value has the wrong type, depth first. Null counts as absent.
 
     Unknown keywords are not reported.
     """

@@ -1,4 +1,4 @@
-"""A compiled structural schema: an immutable tree that answers every question about a kind, its rules included."""
+"""A compiled structural schema: an immutable tree of nodes with types, defaults, checks and CEL rules."""
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
@@ -11,7 +11,7 @@ from purekube.regex import Pattern
 
 @attrs.frozen(eq=False)
 class CompiledRule:
-    """One compiled CEL rule. `run` and `message_run` are functions of the variables `self` and `oldSelf`.
+    """One compiled CEL rule. `run` and `message_run` evaluate rule and message from the variables `self` and `oldSelf`.
 
     `transition` says that the rule reads `oldSelf`, so that it runs only if an old value exists. `optional_old`
     (`optionalOldSelf`) says that the rule always runs and sees `oldSelf` as an optional. `typed` says that values must
@@ -31,7 +31,7 @@ class CompiledRule:
 
 
 class _Missing:
-    """The type of `MISSING`: no value at all, while None is the JSON null."""
+    """The type of `MISSING`, which means no value at all, in contrast to None, the JSON null."""
 
     def __repr__(self) -> str:
         return "MISSING"
@@ -41,7 +41,7 @@ MISSING: Final = _Missing()
 
 
 class JsonType(StrEnum):
-    """The `type` of a schema node. ANY means that it names none."""
+    """The `type` of a schema node. ANY means that the node has no `type`."""
 
     ANY = ""
     OBJECT = "object"
@@ -72,7 +72,7 @@ class SchemaProblem:
 
 
 class SchemaError(Exception):
-    """The error that a schema cannot be served, with every problem in it."""
+    """The error that a schema is invalid or not supported, with all its problems."""
 
     def __init__(self, problems: Iterable[SchemaProblem]) -> None:
         self.problems = tuple(problems)
@@ -111,11 +111,11 @@ class Schema:
     """One node of a schema.
 
     `properties` are the declared fields, `additional` is the schema of all other keys, `items` that of list items.
-    `free` says that server-side apply accepts other keys, with a type deduced from their value. This is so at and below
-    `preserve_unknown`, and where no field is declared at all. `embedded` marks a whole object with apiVersion, kind and
-    metadata of its own. `patch_key` is the merge key of strategic merge patches if that differs from the list keys.
-    `has_defaults`, `has_rules`, `has_transitions` (rules that read `oldSelf`), `has_keys` (sets and map lists) and
-    `has_embedded` say whether anything in the subtree has them, so that walks can skip it otherwise.
+    `free` says that server-side apply accepts undeclared keys, with a type deduced from their value: in nodes with
+    `preserve_unknown`, in all nodes below these, and where no field is declared at all. `embedded` marks a whole object
+    with apiVersion, kind and metadata of its own. `patch_key` is the merge key of strategic merge patches if that
+    differs from the list keys. `has_defaults`, `has_rules`, `has_transitions` (rules that read `oldSelf`), `has_keys`
+    (sets and map lists) and `has_embedded` say whether anything in the subtree has them; if not, walks skip it.
     """
 
     type: JsonType = JsonType.ANY
@@ -142,16 +142,16 @@ class Schema:
     has_keys: bool = False
     has_embedded: bool = False
     plain: Any = attrs.field(init=False, default=attrs.Factory(lambda node: _plain(node), takes_self=True))
-    """The type whose values all satisfy the node, so that checks can skip them; None if some do not."""
+    """The Python type all of whose values satisfy the node, so that checks can skip them; None if there is none."""
 
     def child(self, key: str) -> "Schema | None":
         """Return the schema of the member `key` of an object; None if the schema does not describe it."""
         return self.properties.get(key, self.additional)
 
     def applied(self, key: str) -> "Schema | None":
-        """Return the schema of a member as server-side apply sees it.
+        """Return the schema of the member `key` as server-side apply uses it.
 
-        None means that an apply is refused with "field not declared in schema".
+        None means that an apply with this member is refused with "field not declared in schema".
         """
         child = self.properties.get(key, self.additional)
         return ANYTHING if child is None and self.free else child
@@ -167,4 +167,4 @@ def _plain(node: Schema) -> type | None:
 
 
 ANYTHING: Final = Schema(free=True, preserve_unknown=True)
-"""The schema of values that no schema describes: objects merge key by key, lists are atomic (S-58)."""
+"""The schema of values that are not described by any: their objects merge key by key, lists are atomic (S-58)."""

@@ -66,7 +66,9 @@ OBJECT_META_OPENAPI: Final[Mapping[str, Any]] = {
         "uid": _STRING,
     },
 }
-"""`ObjectMeta` with the list types that decide its ownership: finalizers a set, owner references by uid (S-25)."""
+"""The schema of ObjectMeta, with its list types for server-side apply: finalizers are a set, and owner references a map
+list by uid (S-25).
+"""
 
 OBJECT_META: Final[Schema] = compile_node(OBJECT_META_OPENAPI, "metadata")[0]
 
@@ -74,9 +76,9 @@ _TEXT: Final = compile_node(_STRING, "")[0]
 
 
 def with_type_meta(schema: Schema) -> Schema:
-    """Return `schema` of a whole object, completed by apiVersion, kind and metadata.
+    """Return the schema of a whole object, with the fields apiVersion, kind and metadata added.
 
-    Restrictions of the schema on `metadata.name` and `metadata.generateName` stay in force.
+    Restrictions that `schema` puts on `metadata.name` and `metadata.generateName` stay in force.
     """
     declared = schema.properties.get("metadata")
     metadata = OBJECT_META

@@ -40,7 +40,7 @@ def _default_object(schema: Schema, value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _filled(schema: Schema, item: Any) -> Any:
-    """Return an item or additional property with defaults; a null that is not allowed becomes the default, if any."""
+    """Return an item or additional property with defaults; a null that `schema` forbids becomes its default, if any."""
     if item is None and not schema.nullable and schema.default is not MISSING:
         item = deepcopy(schema.default)
     return apply_defaults(schema, item)
@@ -48,16 +48,16 @@ def _filled(schema: Schema, item: Any) -> Any:
 
 _TYPE_META = frozenset(("apiVersion", "kind", "metadata"))
 _SETTLED = frozenset((str, int, bool, type(None)))
-"""Types of values that pruning leaves unchanged in known fields."""
+"""The types of values that pruning leaves unchanged in declared fields."""
 _PLAIN = frozenset((str, int, bool, float))
-"""Types of values that are not null and cannot contain a null."""
+"""The types of values that are not null and cannot contain a null."""
 
 
 def prune(schema: Schema, value: Any, old: Any = MISSING) -> tuple[Any, tuple[str, ...]]:
     """Return `value` without fields that `schema` does not declare, and the paths of the removed fields, sorted.
 
-    `apiVersion`, `kind` and `metadata` of an embedded resource are always kept. `old` must already be pruned by this
-    schema; parts that `value` shares with it are skipped.
+    `apiVersion`, `kind` and `metadata` of an embedded resource are always kept. `old`, if given, must already be pruned
+    by this schema; parts that `value` shares with it (the same Python objects) are skipped.
     """
     unknown: list[str] = []
     pruned = _prune(schema, value, "", unknown, old)
@@ -105,7 +105,7 @@ def _prune_object(schema: Schema | None, value: dict[str, Any], path: str, unkno
 def drop_nulls(schema: Schema, value: Any, old: Any = MISSING) -> Any:
     """Return `value` without nulls that the schema forbids. A null that a default will replace stays (S-62).
 
-    `old` must have no such nulls; parts that `value` shares with it are skipped.
+    `old`, if given, must have no such nulls; parts that `value` shares with it (the same Python objects) are skipped.
     """
     if value is old:
         return value

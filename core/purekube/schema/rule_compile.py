@@ -10,17 +10,17 @@ from purekube.schema.node import CompiledRule, Schema
 from purekube.schema.rules import needs_conversion
 
 _LIMITS: Final = Limits(text=65_536, depth=200, steps=10_000_000, built_text=10_000_000, built_items=1_000_000)
-"""The limits of a rule. A real API server estimates its cost and allows far more than a box does."""
+"""The limits of a CRD's rule, far above those of a box's expression: a real API server limits the estimated cost."""
 _REASONS: Final = frozenset(("FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate"))
 
 
 def compile_rules(
     declared: Iterable[Mapping[str, Any]], node: Schema, *, root: bool, correlatable: bool = True
 ) -> tuple[tuple[CompiledRule, ...], list[tuple[int, str]]]:
-    """Return the compiled rules of one node, and for those that cannot be compiled their index and problem.
+    """Return the compiled rules of one node, and index and problem of each rule that cannot be compiled.
 
-    `correlatable` says whether a value of the node can be matched with its old value. Items of a list that is not a map
-    list cannot, so a transition rule would never run there.
+    `root` says that the node describes a whole object. `correlatable` says whether a value of the node can be matched
+    with its old value. Items of a list that is not a map list cannot, so a transition rule would never run there.
     """
     rules: list[CompiledRule] = []
     problems: list[tuple[int, str]] = []
@@ -49,9 +49,9 @@ def _check_place(rule: CompiledRule, node: Schema, *, correlatable: bool) -> Non
 
 
 def compile_rule(raw: Mapping[str, Any], self_type: CelType, *, typed: bool) -> CompiledRule:
-    """Compile one rule for values of `self_type`, whose variables are converted first if `typed`.
+    """Compile one rule for values of `self_type`. `typed` says that values must be converted before the rule runs.
 
-    Raises CelSyntaxError if an expression is invalid, or a field of the rule is.
+    Raises CelSyntaxError if an expression or another field of the rule is invalid.
     """
     text = raw.get("rule")
     if not isinstance(text, str) or not text.strip():

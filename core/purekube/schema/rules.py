@@ -1,4 +1,4 @@
-"""The evaluation of a schema's rules on an object, and the conversion of JSON values for them."""
+"""The evaluation of a schema's CEL rules on an object, and the conversion of JSON values for the rules."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from purekube.schema.structure import equal
 
 
 def needs_conversion(schema: Schema) -> bool:
-    """Report whether any value under `schema` has another form in a rule than in JSON."""
+    """Report whether any value that `schema` describes has another form in a CEL rule than in JSON."""
     if any(child.nullable for child in schema.properties.values()):
         return True
     if schema.type is JsonType.STRING:
@@ -25,7 +25,7 @@ def needs_conversion(schema: Schema) -> bool:
 
 
 def convert(schema: Schema | None, value: Any) -> Any:
-    """Return `value` with each part in the type that CEL rules see for its schema.
+    """Return `value` with each part converted to the type that it has in CEL rules by its schema.
 
     A declared field that is null is absent for a rule: measured with `has(self.f)` on kube-apiserver 1.34.3 and 1.36.3.
     """
@@ -52,7 +52,7 @@ def _list(schema: Schema, items: list[Any]) -> list[Any]:
 
 
 def _scalar(form: str, value: str) -> Any:
-    """Return the converted text, or the text itself if it is malformed: the format check has refused it elsewhere."""
+    """Return the text converted by its format, or unchanged if it is malformed, which the format check reports."""
     match form:
         case "date-time" | "date":
             return parse_timestamp(value) or value
@@ -70,7 +70,7 @@ def check_rules(
     """Return every violation of the rules of `schema` and of its parts. `old` is the value that `value` replaces.
 
     A rule without `oldSelf` that fails on an unchanged value is ignored (ratcheting). `settled` says that the old value
-    passed these same rules; parts identical to it are then checked only by rules with `oldSelf`.
+    passed these same rules; parts that `value` shares with it are then checked only by rules with `oldSelf`.
     """
     if not schema.has_rules or value is None:
         return []
@@ -102,7 +102,7 @@ def _member(schema: Schema, path: str, key: str) -> str:
 
 
 def _old_item(schema: Schema, item: Any, old: Any) -> Any:
-    """Return the item of the old map list with the same keys; items of other lists have no old value."""
+    """Return the item of the list `old` with the same keys as `item`; MISSING if there is none, or no map list."""
     if schema.list_type is not ListType.MAP or not isinstance(old, list) or not isinstance(item, dict):
         return MISSING
     keys = [item.get(key) for key in schema.list_keys]

@@ -1,4 +1,4 @@
-"""The check of a value's structure: types, enumerations, bounds, patterns, formats, required fields, junctors.
+"""The check of a value by a schema except its CEL rules: types, required fields, bounds, patterns, `allOf` and so on.
 
 On an update, a violation in an unchanged part is ignored, as real servers do since 1.33 (validation ratcheting): a
 schema that became stricter does not lock its old objects.
@@ -30,7 +30,7 @@ def equal(left: Any, right: Any) -> bool:
 
 
 def _same_shape(left: Any, right: Any) -> bool:
-    """Report whether two values that Python calls equal match booleans only with booleans."""
+    """Report whether two values, equal in Python, have booleans at the same places, since 1 == True in Python."""
     if left is right:
         return True
     if isinstance(left, dict):
@@ -41,11 +41,11 @@ def _same_shape(left: Any, right: Any) -> bool:
 
 
 INT_FORMATS: Final = {"int32": 31, "int64": 63}
-"""Integer formats and their number of bits without the sign."""
+"""The formats of integers, each with its number of bits without the sign."""
 
 
 def check_scalar(schema: Schema, checks: ValueChecks, value: Any, path: str) -> list[StatusCause]:
-    """Return the violations of length, pattern, format, bounds and enumeration by one value."""
+    """Return the causes if a value violates the length, pattern, format, bounds or enumeration of its schema."""
     causes: list[StatusCause] = []
     if isinstance(value, str):
         causes += _string(checks, value, path)
@@ -56,14 +56,14 @@ def check_scalar(schema: Schema, checks: ValueChecks, value: Any, path: str) -> 
 
 
 def check_format(schema: Schema, value: str, path: str) -> list[StatusCause]:
-    """Return the violations of a string's format, if the schema names a format that is checked."""
+    """Return the cause if a string does not have the schema's format; formats that are not checked give none."""
     if not schema.format or matches_format(schema.format, value):
         return []
     return [invalid_type(path, value, f"{path} in body must be of type {schema.format}: {go_value(value)}")]
 
 
 def _string(checks: ValueChecks, value: str, path: str) -> list[StatusCause]:
-    """Return the first failure of length and pattern; a real server reports no more than one of them."""
+    """Return the cause of the first violation of length or pattern; a real server does not report more than one."""
     if checks.max_length is not None and len(value) > checks.max_length:
         return [too_long(path, checks.max_length)]
     if checks.min_length is not None and len(value) < checks.min_length:
@@ -74,7 +74,7 @@ def _string(checks: ValueChecks, value: str, path: str) -> list[StatusCause]:
 
 
 def check_range(name: str, value: int, path: str) -> list[StatusCause]:
-    """Return the violations of the range of an integer format."""
+    """Return the cause if an integer is out of the range of the format `name` (int32 or int64)."""
     bound = 1 << INT_FORMATS[name]
     if -bound <= value < bound:
         return []
@@ -97,14 +97,17 @@ def _number(checks: ValueChecks, value: float, path: str) -> list[StatusCause]:
 
 
 def check_enum(checks: ValueChecks | None, value: Any, path: str) -> list[StatusCause]:
-    """Return the violations of an enumeration, which also applies to null."""
+    """Return the cause if a value is not in the enumeration, if there is one; it applies to null too."""
     if checks is None or checks.enum is None or any(equal(value, allowed) for allowed in checks.enum):
         return []
     return [not_supported(path, value, checks.enum)]
 
 
 def check_structure(schema: Schema, value: Any, old: Any = MISSING, path: str = "") -> list[StatusCause]:
-    """Return all violations of the schema in `value`. `old` is the value that it replaces, MISSING for a new value."""
+    """Return the causes of all violations by `value`. `old` is the value that it replaces, MISSING for a new value.
+
+    An unchanged value has none (ratcheting).
+    """
     if old is value:
         return []
     causes = _check(schema, value, old, path)
@@ -131,7 +134,7 @@ def _check(schema: Schema, value: Any, old: Any, path: str) -> list[StatusCause]
 
 
 def _type_mismatch(schema: Schema, value: Any) -> str | None:
-    """Return the expected type, or None if `value` has it."""
+    """Return the name of the expected type if `value` has another one, else None."""
     if schema.int_or_string:
         return None if isinstance(value, (int, str)) and not isinstance(value, bool) else "integer,string"
     if value is None:

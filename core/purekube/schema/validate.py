@@ -50,7 +50,7 @@ def _check_map(schema: Schema, value: list[Any], path: str) -> list[StatusCause]
 
 
 def _repeated(items: list[Any]) -> list[int]:
-    """Return the index of the second occurrence of every item that occurs more than once."""
+    """Return, for every item that occurs more than once, the index of its second occurrence."""
     if len(items) < 2:
         return []
     times: dict[str, int] = {}
@@ -64,7 +64,7 @@ def _repeated(items: list[Any]) -> list[int]:
 
 
 def check_embedded(schema: Schema, value: Any, path: str = "", *, root: bool = True) -> list[StatusCause]:
-    """Return the violations by apiVersion and kind of embedded resources below the root."""
+    """Return a cause for each missing or invalid apiVersion and kind of an embedded resource below the root."""
     causes: list[StatusCause] = []
     if isinstance(value, dict):
         if schema.embedded and not root:
@@ -106,9 +106,9 @@ _UNCHECKED: Final = (
 def validate(schema: Schema, value: Any, old: Any = None, *, settled: bool = False) -> list[StatusCause]:
     """Return all causes why the object `value` is invalid. `old` is the object that it replaces, None if it is new.
 
-    Reasons and paths are those of a real server. Unchanged parts do not make an update invalid (ratcheting). Transition
-    rules (`oldSelf`) run only if an old value exists. `settled` says that the old object is valid under this same
-    schema; parts that `value` shares with it are skipped.
+    Reasons and paths are those of a real API server. Unchanged parts do not make an update invalid (ratcheting).
+    Transition rules (`oldSelf`) run only if an old value exists. `settled` says that the old object is valid under this
+    same schema; rules without `oldSelf` then skip the parts that `value` shares with it.
     """
     before = MISSING if old is None else old
     causes = check_structure(schema, value, before)

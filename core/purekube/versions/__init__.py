@@ -1,7 +1,8 @@
-"""Conversion of objects between the versions of a kind: hub and spokes, pure (PH-8).
+"""Conversion of objects between the versions of a kind, by pure functions: hub and spokes (PH-8).
 
-A `Conversion` converts the objects of a spoke to those of the hub and back, a `Converter` holds all of a kind.
-`answer_review` answers a ConversionReview, `check_round_trips` tries a conversion there and back.
+The hub is the storage version. A `Conversion` converts objects between one other version (a spoke) and the hub; a
+`Converter` holds all conversions of a kind. `answer_review` answers a ConversionReview; `check_round_trips` checks on
+examples that converting to another version and back changes nothing.
 """
 
 from purekube.versions.converter import Conversion, ConversionFailed, Convert, Converter

@@ -1,9 +1,9 @@
-"""The versions of one kind: a hub, which is stored, and spokes, each with its conversion (PH-8).
+"""The versions of one kind: the hub, which is the storage version, and spokes, each with its conversion (PH-8).
 
 Guarantees
     Pure. The result is of the requested version, with the identity and metadata of the input; only labels and
-    annotations may differ. It holds no field that its version does not declare, and every default. An exception of a
-    user's function becomes ConversionFailed, with the object's name.
+    annotations may differ. It has no field that its version does not declare, and all defaults are filled in. An
+    exception of a user's function becomes ConversionFailed, with the object's name.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +20,7 @@ Convert = Callable[[Manifest], Mapping[str, Any]]
 """A function that converts an object from one version to another. It may modify its argument."""
 
 LARGEST_ANNOTATIONS: Final = 256 * 1024
-"""The most bytes that the annotations of an object may have together."""
+"""The most bytes that all annotations of an object may have together."""
 
 _FREE: Final = ("labels", "annotations")
 
@@ -40,8 +40,8 @@ class Conversion:
     """A conversion between the storage version (the hub) and one other `version` (a spoke).
 
     `up` converts objects of `version` to the hub's version, `down` the reverse. With `keeps` an annotation on objects
-    of the spoke keeps data that only the hub can express. With `hub_keeps` one on objects of the hub keeps data that
-    only the spoke can express. Without them no data may be lost.
+    of the spoke keeps data that only the hub can express. With `hub_keeps` an annotation on objects of the hub keeps
+    data that only the spoke can express. Without these, the functions themselves must lose no data.
     """
 
     version: str
@@ -53,7 +53,7 @@ class Conversion:
 
 @attrs.frozen(eq=False)
 class Converter:
-    """A converter between all versions of a kind. `schemas` are by version.
+    """A converter between all versions of a kind. `schemas` maps versions to their schemas.
 
     Objects of a version without a schema are neither pruned nor defaulted.
     """
@@ -81,7 +81,7 @@ class Converter:
         yield from self.spokes
 
     def without_annotations(self) -> "Converter":
-        """Return the converter without the annotations that keep data, so that only the functions count."""
+        """Return a converter that writes no annotations to keep data, and thus relies on the functions alone."""
         spokes = {name: attrs.evolve(spoke, keeps=False, hub_keeps=False) for name, spoke in self.spokes.items()}
         return attrs.evolve(self, spokes=spokes)
 
@@ -148,7 +148,10 @@ class Converter:
 
 
 def _metadata(manifest: Manifest, found: Mapping[str, Any], desired: str) -> dict[str, Any]:
-    """Return the object's metadata with the labels and annotations of the result."""
+    """Return the metadata of `found`, the result of a user's function.
+
+    Raises ConversionFailed if it differs from that of `manifest` in more than labels and annotations.
+    """
     before, after = metadata(manifest), found.get("metadata", metadata(manifest))
     if not isinstance(after, Mapping):
         raise ConversionFailed(manifest, desired, "the conversion gives metadata that is no object")
@@ -163,7 +166,7 @@ def _metadata(manifest: Manifest, found: Mapping[str, Any], desired: str) -> dic
 
 
 def _without(manifest: Manifest, annotation: str) -> tuple[dict[str, Any], Any]:
-    """Return the object without an annotation, and that annotation's value."""
+    """Return the object without the annotation, and the annotation's value; None if it has no such annotation."""
     meta = dict(metadata(manifest))
     annotations = meta.get("annotations")
     if not isinstance(annotations, Mapping) or annotation not in annotations:

@@ -1,4 +1,4 @@
-"""The versions in which objects of a definition may be stored, and what to do about old ones (PH-8)."""
+"""The versions in which a CRD's objects may be stored, and the advice about those that are old (PH-8)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,10 @@ from purekube.apimachinery.manifest import Kind, Manifest, get_path
 
 @attrs.frozen
 class VersionsInUse:
-    """The versions of one kind: those that its CRD serves, and those in which objects may be stored."""
+    """The versions of one kind: those that its CRD serves, and those in which objects may be stored.
+
+    `definition` is the name of the CRD, and `storage` the version in which new objects are stored.
+    """
 
     definition: str
     kind: Kind
@@ -33,12 +36,12 @@ class VersionsInUse:
 
     @property
     def stale(self) -> tuple[str, ...]:
-        """The versions in which old objects may still be stored, but new objects are not."""
+        """The versions in which objects may still be stored although new objects are stored in another one."""
         return tuple(version for version in self.stored if version != self.storage)
 
     @property
     def readable(self) -> Kind | None:
-        """The kind in the version that a migration reads and writes: the storage version, if it is served."""
+        """The kind in its storage version, which a migration reads and writes; None if that version is not served."""
         return self.kind if self.storage in self.served else None
 
     @property

@@ -1,4 +1,4 @@
-"""The check of a conversion on examples, there and back again: nothing may be lost (PH-8)."""
+"""The check of a conversion on examples: a round trip to another version and back may lose nothing (PH-8)."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -21,10 +21,10 @@ class BrokenRoundTrip(ValueError):
 
 
 def check_round_trips(converter: Converter, version: str, examples: Iterable[Manifest]) -> int:
-    """Convert examples to the other version and back; return how many were checked.
+    """Convert each example to the other one of two versions and back; return how many were checked.
 
-    Examples are objects of the hub or of the spoke `version`. Raises BrokenRoundTrip with the field for the first
-    example that is changed, or is invalid in the other version.
+    The versions are the hub and the spoke `version`; an example may be of either. Raises BrokenRoundTrip, with the
+    field, for the first example that is changed by the round trip or is invalid in the other version.
     """
     held = 0
     for example in examples:

@@ -1,7 +1,8 @@
 """The preservation of data that one version of an object holds and another cannot, in an annotation (PH-8).
 
-A loss is a place where an object differs from its round trip: its value `was`, and what that `became`. It is restored
-if the place still has the value that it became. A change made in the other version meanwhile wins.
+A loss is a place where an object differs from the result of its round trip: it has a value before (`was`) and after
+(`became`). The value before is restored if the place still has the value after; otherwise it was changed in the other
+version meanwhile, and that change is kept.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +31,10 @@ def preservation_annotation(version: str) -> str:
 
 @attrs.frozen
 class Loss:
-    """A value that does not survive a round trip. `position` is the index of an item missing from a keyed list."""
+    """A value that does not survive a round trip.
+
+    `position` is the original index of an item that is missing from a keyed list; -1 for other losses.
+    """
 
     path: tuple[Step, ...]
     was: Any = _ABSENT
@@ -45,7 +49,7 @@ class Loss:
         ).removeprefix(".")
 
     def values(self) -> tuple[str, str]:
-        """Return the value before and after the round trip, for a message."""
+        """Return the values before and after the round trip as texts, for a message."""
         was, became = ("nothing" if one is _ABSENT else repr(one) for one in (self.was, self.became))
         return was, became
 
@@ -84,7 +88,10 @@ def _differences(was: Any, became: Any, schema: Schema | None, path: tuple[Step,
 
 
 def _keyed(was: Any, became: Any, schema: Schema | None) -> tuple[dict[Any, Any], dict[Any, Any]] | None:
-    """Return both lists by the keys of their items, if `became` is the same list with fewer items."""
+    """Return both lists by the keys of their items, if `became` only lacks items of `was` and keeps their order.
+
+    Otherwise, or if they are no keyed lists, return None.
+    """
     if schema is None or schema.list_type is not ListType.MAP or not schema.list_keys:
         return None
     before, after = _by_keys(was, schema.list_keys), _by_keys(became, schema.list_keys)
@@ -105,7 +112,7 @@ def _are_plain(item: Mapping[str, Any], keys: Sequence[str]) -> bool:
 
 
 def put_back(value: Manifest, lost: Sequence[Loss]) -> dict[str, Any]:
-    """Return `value` with the lost values restored, unless the converted value has changed since."""
+    """Return `value` with each loss restored, unless its place has changed since the conversion."""
     out = deepcopy(dict(value)) if lost else dict(value)
     for one in lost:
         _restore_loss(out, one)

@@ -1,4 +1,4 @@
-"""The reading and answering of ConversionReview v1 (PH-8). JSON in, JSON out; without HTTP."""
+"""The answer to a ConversionReview v1, from decoded JSON to decoded JSON, without HTTP (PH-8)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -48,7 +48,7 @@ def read_conversion_review(body: Any) -> ConversionRequest:
 def converted_object(manifest: Any, api_version: str, converters: Iterable[Converter]) -> dict[str, Any]:
     """Convert one object of a review to `api_version` by the converter of its kind.
 
-    Raises ConversionFailed if none of `converters` is for its kind, or if that one fails.
+    Raises ConversionFailed if none of `converters` is for the object's kind, or if the conversion fails.
     """
     if not isinstance(manifest, Mapping):
         raise ConversionFailed({}, api_version, "is no JSON object")

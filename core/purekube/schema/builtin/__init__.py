@@ -1,6 +1,6 @@
-"""Schemas of built-in kinds, for types of expressions and for the embedded API server.
+"""Schemas of built-in kinds, for the types of CEL expressions and for the embedded API server.
 
-They are loaded on demand, since they are large: most of each is the template of a pod.
+They are loaded on demand, since they are large: most contain a pod template.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ BUILT_IN: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
     ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): ("basic_schemas", "CLUSTER_ROLE_BINDING"),
     ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): ("basic_schemas", "CUSTOM_RESOURCE_DEFINITION"),
 }
-"""The module that defines a built-in kind and its name there, by apiVersion and kind."""
+"""The module that defines each built-in kind, and the name of its constant in that module, by apiVersion and kind."""
 
 _COMPILED: Final[Compiled] = {}
 """Compiled parts that several kinds share."""
@@ -53,7 +53,7 @@ _COMPILED: Final[Compiled] = {}
 
 @cache
 def built_in_kind(api_version: str, kind: str) -> BuiltIn | None:
-    """Return a built-in kind with its OpenAPI document; None if it is not built in, or not known here."""
+    """Return a built-in kind with its OpenAPI schema; None if the kind is not built in or has no schema here."""
     place = BUILT_IN.get((api_version, kind))
     if place is None:
         return None
@@ -64,7 +64,7 @@ def built_in_kind(api_version: str, kind: str) -> BuiltIn | None:
 
 @cache
 def built_in_schema(api_version: str, kind: str) -> Schema | None:
-    """Return the schema of whole objects of a built-in kind, including metadata."""
+    """Return the compiled schema of whole objects of a built-in kind, including metadata; None for other kinds."""
     definition = built_in_kind(api_version, kind)
     if definition is None:
         return None

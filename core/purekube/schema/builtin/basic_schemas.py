@@ -1,4 +1,4 @@
-"""Schemas of kinds without pods: configuration, Events, Leases, roles and definitions."""
+"""Schemas of Namespace, ConfigMap, Secret, ServiceAccount, Events, Lease, the RBAC kinds and CRDs."""
 
 from typing import Final
 

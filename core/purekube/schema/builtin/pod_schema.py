@@ -1,4 +1,4 @@
-"""The schema of pods and of the pod templates in every workload."""
+"""The schemas of a pod's spec and status, and of the pod template in workloads."""
 
 from typing import Final
 

@@ -1,8 +1,8 @@
-"""The parts of built-in kinds' schemas, short to write, and the kind with its document.
+"""Helpers to write the OpenAPI schemas of built-in kinds concisely, and `BuiltIn`, a kind with its schema.
 
-`obj` is an object with named fields, `each` gives several fields of one schema, `items` an atomic list, `keyed` a map
-list, `unique` a set, `table` a map of strings to something. `merging` marks a list that only strategic merge patches
-merge.
+`obj` is an object with named fields, `each` gives the same schema to several fields, `items` is an atomic list, `keyed`
+a map list, `unique` a set, `table` a map from strings to values of one schema. `merging` is a list that only strategic
+merge patches merge.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,14 +31,17 @@ INT32: Final[OpenApi] = {"type": "integer", "format": "int32"}
 INT64: Final[OpenApi] = {"type": "integer", "format": "int64"}
 TIME: Final[OpenApi] = {"type": "string", "format": "date-time"}
 MICRO_TIME: Final[OpenApi] = {"type": "string", "format": "micro-time"}
-"""The schema of MicroTime. A server checks this format, although the schema that it publishes is `TIME`."""
+"""The schema of MicroTime. An API server checks this format, although it publishes `date-time` for such fields."""
 INT_OR_STRING: Final[OpenApi] = {"x-kubernetes-int-or-string": True}
 QUANTITY: Final[OpenApi] = {"x-kubernetes-int-or-string": True}
 ANY: Final[OpenApi] = {"x-kubernetes-preserve-unknown-fields": True}
 
 
 def obj(*required: str, **fields: OpenApi) -> OpenApi:
-    """Return an object schema. A trailing underscore in a field's name is dropped (`from_`, `continue_`)."""
+    """Return the schema of an object with these fields; `required` are the names of those that are required.
+
+    A trailing underscore in a field's name is dropped (`from_`, `continue_`).
+    """
     out: dict[str, Any] = {"type": "object"}
     if fields:
         out["properties"] = {name.rstrip("_"): schema for name, schema in fields.items()}
@@ -48,17 +51,17 @@ def obj(*required: str, **fields: OpenApi) -> OpenApi:
 
 
 def each(schema: OpenApi, names: str) -> dict[str, OpenApi]:
-    """Return a mapping that gives the same schema to several fields. `names` separates them by spaces."""
+    """Return a mapping from each of the field names in `names`, which are separated by spaces, to the same schema."""
     return dict.fromkeys(names.split(), schema)
 
 
 def items(schema: OpenApi) -> OpenApi:
-    """Return the schema of an atomic list."""
+    """Return the schema of an atomic list of items of `schema`."""
     return {"type": "array", "items": schema}
 
 
 def keyed(schema: OpenApi, *keys: str, patch_key: str = "") -> OpenApi:
-    """Return the schema of a map list with `keys`; `patch_key` is the merge key of strategic patches if it differs."""
+    """Return the schema of a map list with `keys`. `patch_key`, if given, is the merge key of strategic patches."""
     out: dict[str, Any] = {
         "type": "array",
         "items": schema,
@@ -76,7 +79,7 @@ def merging(schema: OpenApi, key: str) -> OpenApi:
 
 
 def unique(schema: OpenApi) -> OpenApi:
-    """Return the schema of a list without duplicates (`x-kubernetes-list-type: set`)."""
+    """Return the schema of a list of `schema` items without duplicates (`x-kubernetes-list-type: set`)."""
     return {"type": "array", "items": schema, "x-kubernetes-list-type": "set"}
 
 
@@ -86,17 +89,17 @@ def table(schema: OpenApi) -> OpenApi:
 
 
 def atomic_object(schema: OpenApi) -> OpenApi:
-    """Return the schema of an atomic object (`x-kubernetes-map-type: atomic`)."""
+    """Return `schema`, of an object, marked as atomic (`x-kubernetes-map-type: atomic`)."""
     return {**schema, "x-kubernetes-map-type": "atomic"}
 
 
 def defaulted(schema: OpenApi, value: Any) -> OpenApi:
-    """Return `schema` with a default."""
+    """Return `schema` with the default `value`."""
     return {**schema, "default": value}
 
 
 def choice(*values: str, default: str = "") -> OpenApi:
-    """Return the schema of a string that must be one of these values."""
+    """Return the schema of a string that must be one of `values`; `default` "" means no default."""
     out: dict[str, Any] = {"type": "string", "enum": _to_list(values)}
     return {**out, "default": default} if default else out
 
@@ -133,4 +136,4 @@ CONDITIONS: Final = keyed(
 )
 
 EMBEDDED_META: Final = OBJECT_META_OPENAPI
-"""The metadata of a template inside another object."""
+"""The schema of the metadata of a template inside another object, such as a pod template."""

@@ -1,4 +1,4 @@
-"""Built-in kinds of which only names are known here, as kube-apiserver 1.36 lists them (PH-5).
+"""Built-in kinds without a schema here, by their names in the discovery of kube-apiserver 1.36 (PH-5).
 
 A test compares the table with what a kube-apiserver serves. Expressions about these kinds are not typed, which `box
 check` reports; everything else works as for any kind.
@@ -43,7 +43,7 @@ _NAMES: Final[Mapping[str, str]] = {
         "ReplicationController/replicationcontrollers ResourceQuota/resourcequotas"
     ),
 }
-"""Kinds and plurals by apiVersion; a star follows cluster-scoped ones."""
+"""Kinds and plurals (`Kind/plurals`) by apiVersion; a star follows the plural of cluster-scoped kinds."""
 
 
 def _kinds() -> Iterator[Kind]:
@@ -55,4 +55,4 @@ def _kinds() -> Iterator[Kind]:
 
 
 UNTYPED: Final[Mapping[tuple[str, str], Kind]] = {(kind.api_version, kind.kind): kind for kind in _kinds()}
-"""These kinds by apiVersion and kind."""
+"""The built-in kinds without a schema here, by apiVersion and kind."""

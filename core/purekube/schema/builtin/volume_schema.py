@@ -1,4 +1,4 @@
-"""The schema of the volumes of a pod, and of a claim."""
+"""The schemas of a pod's volumes, and of the spec of a PersistentVolumeClaim."""
 
 from typing import Final
 

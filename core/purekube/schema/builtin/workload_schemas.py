@@ -1,4 +1,4 @@
-"""Schemas of ControllerRevision, Pod, of workloads, Job and CronJob."""
+"""Schemas of Pod, ControllerRevision, Deployment, StatefulSet, DaemonSet, Job and CronJob."""
 
 from typing import Final
 
