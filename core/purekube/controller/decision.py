@@ -152,7 +152,7 @@ class Apply:
 
     @cached_property
     def encoded(self) -> Mapping[str, bytes]:
-        """The top-level objects and lists, except metadata, as canonical JSON; cached for the search for drift."""
+        """The top-level objects and lists, except metadata, as canonical JSON; cached for the detection of drift."""
         return encoded_fields(self.manifest)
 
     @ref.default

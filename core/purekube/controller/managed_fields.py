@@ -283,9 +283,9 @@ def _other_managers(error: Conflict, manager: str) -> tuple[FieldConflict, ...]:
 
 
 def conflict_message(failure: Failure, error: Conflict, manager: str) -> str:
-    """Return a message that names the other managers, their fields, and the command that gives the fields up (REC-8).
+    """Return a message that names the other managers, their fields, and the command that releases the fields (REC-8).
 
-    The command is needed because editing a field leaves it with its manager.
+    The command is needed because a field stays with its manager even if people edit it.
     """
     by_manager: dict[str, list[str]] = {}
     for conflict in _other_managers(error, manager):

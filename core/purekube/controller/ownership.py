@@ -1,6 +1,6 @@
 """Ownership of live downstream objects: how it is checked, gained and given up (REC-4, REC-10).
 
-Checked before any apply or delete. An owner is identified by its uid: another object of the same name is another owner.
+It is checked before any apply or delete. An owner is identified by its uid, not by its name.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from purekube.apimachinery.meta import ObjectMeta
 from purekube.controller.decision import MergePatch
 
 UNRECORDED: Final = "vworkspace.io/unrecorded"
-"""The finalizer of an object from its creation until its uid is in the status of its owner."""
+"""The finalizer that an object has from its creation until its uid is recorded in the status of its owner."""
 
 
 def controller_of(manifest: Manifest) -> Mapping[str, Any] | None:

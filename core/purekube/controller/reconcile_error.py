@@ -53,7 +53,7 @@ class ReconcileError:
 
     @property
     def text(self) -> str:
-        """The whole message."""
+        """The message, followed by a reference to the log line, if there is one."""
         return f"{self.message}{_LOG_LINE}{self.log_id} has more." if self.log_id else self.message
 
     @property

@@ -137,8 +137,8 @@ class Owner:
     def holds(self, ref: ObjectRef, live: Manifest) -> bool:
         """Report whether the object belongs to this owner and may be deleted with it.
 
-        The label must name the owner, and so must the owner reference where one is legal. A user can thus keep an
-        object by removing the reference. An annotation marks objects that were made without one.
+        The label must name the owner, and so must the owner reference where Kubernetes permits one: a user can keep an
+        object by removing the reference. An annotation marks objects that were created without a reference.
         """
         controller = controller_of(live)
         if controller is None:

@@ -111,7 +111,7 @@ class KubeRequest:
 
     @property
     def writes(self) -> bool:
-        """True if the request may change something: it is a write, no dry run and no review."""
+        """True if the request may change objects: it is a write, but neither a dry run nor a review."""
         return self.verb in WRITES and not self.is_review and not self.params.get("dryRun")
 
     def __str__(self) -> str:

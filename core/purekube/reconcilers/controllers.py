@@ -33,7 +33,7 @@ class Feature(StrEnum):
     SYNC = "sync"
     """An object that existed before this process started is reported as synced, not as created."""
     FILTER = "filter"
-    """Updates that change nothing the filters select are dropped; a deletion never is."""
+    """Updates that change no part that `filters` selects are dropped; a deletion is never dropped."""
     RETRY = "retry"
     """A call that raised an error is repeated after the delay that the retry policy gives."""
     STATE = "state"
@@ -43,7 +43,7 @@ class Feature(StrEnum):
     CONDITIONS = "conditions"
     """Ready, Reconciling, Stalled and the observed generation are written by the outcome of the call."""
     STATUS = "status"
-    """The status that a call returns is written; without this a call that returns one has failed."""
+    """The status that a call returns is written; without this feature, a call that returns one counts as failed."""
     LIMIT = "limit"
     """A call that takes longer than the time limit is cancelled."""
 

@@ -60,14 +60,13 @@ _MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 
 UNREADABLE: Final = "ObjectUnreadable"
 FAILED: Final = "ReconcileFailed"
-"""The reason when the user's function raised an error."""
+"""The condition reason if the user's function raised an error."""
 INVALID: Final = "DesiredInvalid"
-"""The reason when the function's answer cannot be carried out."""
+"""The condition reason if the function's result is invalid (`InvalidDesired`)."""
 
 
 class InvalidDesired(Exception):
-    """The error that the user's function returned an answer that cannot be carried out, which is a bug in that
-    function.
+    """The error that the user's function returned an invalid result, which is a bug in that function.
 
     The message says what to write instead.
     """

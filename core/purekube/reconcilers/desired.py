@@ -78,7 +78,7 @@ def _by_own_readiness(live: Manifest) -> bool:
 
 
 def _as_list(given: "Sequence[Node | str] | Node | str") -> "Sequence[Node | str]":
-    """Return a list of one for a single node or id: a text would otherwise be taken for the list of its letters."""
+    """Return a single node or id as a sequence of one, since a text would otherwise count as a sequence of letters."""
     return (given,) if isinstance(given, Node | str) else tuple(given)
 
 

@@ -185,7 +185,8 @@ def rule(cel: str, message: str, *, field_path: str = "", reason: str = "FieldVa
     """Return a validation rule for the API server.
 
     Put it into `schema_field(rules=…)` for one field, or into `CEL_RULES` of a class for the whole. `self` is the value
-    and `oldSelf` its former value. `field_path` (`.replicas`) is the field below it to which the error is attributed.
+    and `oldSelf` its former value. `field_path` (`.replicas`) is the field of that value to which the error is
+    attributed.
     """
     return CelRule(cel, message, _asked_by_the_schema, field_path, reason)
 

@@ -146,7 +146,7 @@ class _Parser:
     # --- groups and flags ---------------------------------------------------------------------------------------------
 
     def _flags_alone(self, flags: _Flags) -> _Flags | None:
-        """Read flags such as `(?i)`, which hold up to the end of the enclosing group; return None if there are none."""
+        """Read flags such as `(?i)`, which apply up to the end of the enclosing group; return None without any."""
         end = self.text.find(")", self.at)
         if not self.text.startswith("(?", self.at) or end < 0:
             return None

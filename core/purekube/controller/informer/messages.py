@@ -38,7 +38,7 @@ class InformerPolicy:
     """The time limits and intervals of an informer, in seconds. Defaults are client-go's where it has them."""
 
     optional: bool = False
-    """Readers can do without this kind: a missing right to list it counts as synced, and the list is retried."""
+    """True if readers can do without this kind: without the right to list it, it counts as synced, and is retried."""
 
     backoff: Backoff = _AFTER_FAILURE
     missing_backoff: Backoff = _WHILE_MISSING
@@ -118,7 +118,7 @@ class InformerState:
 
 
 DEFAULT_POLICY: Final = InformerPolicy()
-"""The times for real clusters."""
+"""The policy for real clusters."""
 
 
 class RelistCause(StrEnum):

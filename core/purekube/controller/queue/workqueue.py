@@ -352,7 +352,7 @@ class WorkQueue(Generic[K]):
             self._levels[priority].remove(key, self._group_of(key))
 
     def _promote(self, now: float) -> None:
-        """Move delayed keys whose time has come into their levels, and drop overtaken entries on top."""
+        """Move delayed keys whose time has come into their levels, and drop outdated entries at the top of the heap."""
         while self._delays:
             ready_at, _, key = self._delays[0]
             if self._waits(key, ready_at):
@@ -386,7 +386,7 @@ class WorkQueue(Generic[K]):
         )
 
     def _forget_overtaken(self) -> None:
-        """Remove invalid entries, so that the heap has at most twice as many entries as keys wait."""
+        """Remove outdated entries of the heap once it has more than about two entries for each waiting key."""
         if len(self._delays) > 2 * len(self._pending) + 64:
             self._delays = [entry for entry in self._delays if self._waits(entry[2], entry[0])]
             heapq.heapify(self._delays)
