@@ -1,7 +1,8 @@
 """Admission: the rules that an ApplicationInstance or Operation must meet to be acted on (RUN-6, PULL-10).
 
-The webhook, the agent and the reconciler all use it, so that the operator is as safe without the webhook. Rules that
-the CRD can express come from the classes (`validation.check`); the rest, which CEL cannot see, is here.
+The webhook, the agent and the reconciler all apply them, so that the operator is as safe without the webhook. Rules
+that the CRD can express are declared in the attrs classes and checked by `validation.check`; this module has the rest,
+which CEL cannot express.
 """
 
 import re
@@ -41,7 +42,7 @@ from vworkspace_core.api.remedies import manage_namespace_command
 
 _MOST: Final = 32
 _MOST_MEMBERS: Final = 1024
-"""The most variables and words that are checked; the schema refuses a longer list anyway (RUN-11)."""
+"""The most items of `env`, `command` and `args` each that are searched; the schema refuses longer lists (RUN-11)."""
 
 _CURE: Final = (
     "holds secret material: put it into a Secret and name that, by env[].valueFrom.secretKeyRef {name, key} or by"
@@ -88,7 +89,7 @@ def _is_secret(name: str, value: Any) -> bool:
 
 
 def _is_literal(value: str) -> bool:
-    """Report whether the value is the secret itself, not a reference to it."""
+    """Report whether the value is literal text: not empty, not the placeholder for a secret, and no `$` reference."""
     bare = value.strip().strip("\"'")
     return bare not in ("", PLACEHOLDER) and not bare.startswith("$")
 
@@ -135,10 +136,11 @@ def admit(
 def stored_problems(
     manifest: Manifest, old: Manifest | None = None, settings: AdmissionSettings = _DEFAULTS
 ) -> tuple[Problem, ...]:
-    """Return the problems of an object; none for a kind that is not ours.
+    """Return every rule that an object breaks as the API server stores it; none if its kind is not ours.
 
     Unknown fields are no problem here, because the API server prunes them before it stores the object. The webhook and
-    the reconciler refuse the same objects. With `old` the rules on immutable fields are checked too.
+    the reconciler refuse the same objects. With `old`, the object before an update, the rules on immutable fields are
+    checked too.
     """
     cls = class_of(manifest)
     if cls is None:
@@ -180,7 +182,7 @@ def _judge_value(
 
 
 def _judge_parts(cls: type[Any], manifest: Manifest, settings: AdmissionSettings) -> Iterator[Problem]:
-    """Yield further problems of an object whose wrong shape is reported already."""
+    """Yield the problems of those parts of the spec that can be read, although the object as a whole cannot."""
     spec, spec_class = manifest.get("spec"), attrs.fields_dict(cls)["spec"].type
     if isinstance(spec, Mapping) and spec_class is not None:
         yield from check_parts(spec_class, spec, "spec")
@@ -190,7 +192,7 @@ def _judge_parts(cls: type[Any], manifest: Manifest, settings: AdmissionSettings
 
 
 def _readable(cls: type[Any], old: Manifest | None) -> Any:
-    """Return the previous object; None also if it cannot be read, so that it can be corrected."""
+    """Return `old` as a `cls`; None also if it is malformed, so that an update can correct a malformed object."""
     if old is None:
         return None
     try:
@@ -237,8 +239,8 @@ def check_operation(
 ) -> tuple[Problem, ...]:
     """Return every rule of RES-2 that `operation` breaks, sorted by path.
 
-    With `old` the rules on changes are checked too. RES-7 also applies to a values patch. The schema of the parameters
-    is the template's and is checked elsewhere (OPS-2).
+    With `old` the rules on changes are checked too. The values patch of a helm Operation must not contain secrets
+    (RES-7). The schema of the parameters belongs to the operation's template and is checked elsewhere (OPS-2).
     """
     return _unique(tuple(_operation(operation, old, settings)))
 
@@ -271,7 +273,7 @@ def _retry(meta: ObjectMeta) -> Iterator[Problem]:
 
 
 def _too_large(value: Any, limit: int, path: str) -> tuple[Problem, ...]:
-    """Return a problem if the value is too large to be searched; else nothing."""
+    """Return a problem if `value` exceeds `limit` bytes as JSON or is nested too deeply to be measured."""
     try:
         size = len(canonical_json(value))
     except RecursionError:
@@ -285,9 +287,9 @@ def _inline_secrets(values: Any, path: str) -> tuple[Problem, ...]:
 
 
 def check_managed_namespace(meta: ObjectMeta, namespace: Manifest | None, cluster_id: str) -> tuple[Problem, ...]:
-    """Return why the operator of `cluster_id` must not act on an object in `namespace` (RES-5, PULL-10).
+    """Return the reasons why the operator of `cluster_id` must not act on an object in `namespace` (RES-5, PULL-10).
 
-    `meta` is the object's metadata.
+    `meta` is the object's metadata, `namespace` the manifest of its Namespace; None if that does not exist.
     """
     return first_of(_managed_namespace(meta, namespace, cluster_id))
 

@@ -1,8 +1,8 @@
-"""Advice for each reason: who can remove an obstacle, above all where no command does (RES-4).
+"""Advice for each condition reason: who can remove the obstacle, in particular where no command can (RES-4).
 
-Every reason for which an object waits or cannot continue has an entry. If `names_command`, the message of the condition
-ends with the command, since only the message has its details; no other message text is ever offered as a command, since
-it may come from a chart.
+Every reason for which an object waits or cannot continue has an entry. With `names_command`, the condition's message
+ends with the command to run, since only the message has the details. No other text of a message is ever offered as a
+command, since it may come from a chart.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from vworkspace_core.api.vocabulary import TABLE
 
 @attrs.frozen
 class Advice:
-    """The remedy for one reason, as a sentence. `verb` is our own command that applies it, if there is one.
+    """The remedy for one condition reason, as a sentence. `verb` is the subcommand of ours that applies it, else empty.
 
     `is_automatic` says that the obstacle goes away without a person.
     """
@@ -53,7 +53,7 @@ _NAME: Final = (
 _CONFLICT: Final = "The command in the message hands the fields back, or whoever holds them keeps them."
 
 GIVEN_UP: Final = Advice("Flux has given up: correct what its message names, then retry.", verb="retry")
-"""The remedy for a reason of Flux's own under Stalled."""
+"""The remedy for Stalled=True, also if its reason comes from Flux and has no entry in `ADVICE`."""
 
 _OF_INSTANCES: Final[Mapping[str, Advice]] = {
     _I.VALIDATION_FAILED: Advice(_SPEC),
@@ -144,7 +144,7 @@ ADVICE: Final[Mapping[str, Mapping[str, Advice]]] = {
     "Operation": _OF_OPERATIONS,
     "Cluster": _OF_CLUSTERS,
 }
-"""The advice by kind and reason."""
+"""The advice by kind of object and condition reason."""
 
 _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 OBSTACLES: Final = frozenset(

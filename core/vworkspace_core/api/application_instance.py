@@ -65,7 +65,7 @@ class Release:
 
 
 def _only_for(source: ValuesSource, attribute: str) -> CelRule:
-    """Return the rule that the field named like the source is set exactly with that source."""
+    """Return the CEL rule that the field named like `source` is set if `source` is selected, and absent otherwise."""
     name = source.value
     return CelRule(
         f"self.source == '{name}' ? has(self.{name}) : !has(self.{name})",

@@ -80,8 +80,8 @@ class DeployedChart:
 class Policy:
     """The limits that Cluster objects set for the charts of instances (RES-3). An empty field means no limit.
 
-    If several Cluster objects list chart sources, a chart must match every list. `further_chart_sources` are the lists
-    other than the first.
+    If several Cluster objects list chart sources, a chart must match every list: `allowed_chart_sources` is the first
+    list, `further_chart_sources` has the others.
     """
 
     allowed_chart_sources: tuple[str, ...] = ()
@@ -95,9 +95,9 @@ class Policy:
 
 
 def is_allowed_source(chart: ChartSource, allowed: tuple[str, ...]) -> bool:
-    """Report whether the chart's address equals an allowed address or is below one.
+    """Report whether the chart's URL, with its name appended, equals one of the `allowed` URLs or is below one.
 
-    An ambiguous address is not allowed.
+    A chart whose URL or name is malformed, and so could be read in two ways, is not allowed.
     """
     forms = (chart.url, CHART_URL), (chart.url, PLAIN_PATH), (chart.url, NO_USER), (chart.name, CHART_NAME)
     if not all(FORMS[form].fits(text) for text, form in forms):

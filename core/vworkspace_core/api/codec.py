@@ -1,7 +1,7 @@
-"""The border of the core: manifests of our own kinds become values here, and values become manifests.
+"""Conversion of manifests of our own kinds into attrs objects, and back.
 
-Every watch event passes it, so the usual path is one generated function; only an object that does not fit is read a
-second time, slowly, to name all its problems at once (RES-1 to RES-3).
+Every watch event is converted here, so the usual path is one generated function. Only an object that does not fit is
+read a second time, slowly, to report all its problems at once (RES-1 to RES-3).
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,18 +29,18 @@ CLASSES: Final[Mapping[type[Any], Kind]] = {
     Operation: own_kinds.OPERATION,
     Cluster: own_kinds.CLUSTER,
 }
-"""The whole-object classes, each with its kind."""
+"""The attrs classes of full objects (metadata, spec and status), each with its kind."""
 
 _BY_TYPE: Final = {(kind.api_version, kind.kind): cls for cls, kind in CLASSES.items()}
 
 
 _LONGEST_REMEMBERED: Final = 8 * 1024
-"""The longest spec in bytes of JSON that is shared; for longer ones reading takes a small part of a pass."""
+"""The largest spec, in bytes of JSON, that copies share; to parse a larger one is a small part of a reconcile pass."""
 
 
 _read_spec = FAST.get_structure_hook(ApplicationInstanceSpec)
 _SHARED: dict[int, "ref[ApplicationInstanceSpec]"] = {}
-"""The shared specs by identity; weak references, since Python uses an identity again."""
+"""The shared specs by `id()`. The references are weak, since Python reuses the id of an object that is gone."""
 
 
 @lru_cache(maxsize=128)
@@ -94,14 +94,14 @@ def _type_problems(kind: Kind, manifest: Manifest) -> Iterator[Problem]:
 
 
 def unstructure(value: Any) -> dict[str, Any]:
-    """Return the JSON of a value like `structuring.unstructure`, with apiVersion and kind for whole objects."""
+    """Return `value` as JSON, as `structuring.unstructure` does, and add apiVersion and kind to a full object."""
     body = structuring.unstructure(value)
     kind = CLASSES.get(type(value))
     return body if kind is None else {"apiVersion": kind.api_version, "kind": kind.kind, **body}
 
 
 def _read(cls: type[T], manifest: Manifest) -> T:
-    """Do the same as `structure`, but refuse an object with parts left out as too deep, since these are not absent."""
+    """Read a manifest like `structure`. Raises ValidationProblems also if parts were cut off as nested too deeply."""
     if cut := too_deep(manifest):
         raise ValidationProblems(tuple(Problem(path, TOO_DEEP) for path in cut))
     return structure(cls, manifest)

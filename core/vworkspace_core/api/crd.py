@@ -55,7 +55,7 @@ COLUMNS: Final[Mapping[Kind, Sequence[Column]]] = {
         Column("Message", condition_path("Connected", "message"), priority=1),
     ),
 }
-"""The columns by kind, in order; those beyond the width of a terminal show with `-o wide`."""
+"""The printer columns by kind, in order; `kubectl get` shows those with `priority=1` only with `-o wide`."""
 
 
 def cell(kind: Kind, column: Column, manifest: Manifest) -> str:
@@ -75,12 +75,12 @@ _SHORT_NAMES: Final[Mapping[type[Any], Sequence[str]]] = {
 
 
 def crd_manifests() -> list[dict[str, Any]]:
-    """Return the CRDs of all our kinds, in the order of their registry."""
+    """Return the CRDs of all our kinds, in the order of `CLASSES`."""
     return [crd_manifest(cls) for cls in CLASSES]
 
 
 def crd_manifest(cls: type[Any]) -> dict[str, Any]:
-    """Return the CRD of one of our classes."""
+    """Return the CRD of the kind that `cls`, one of `CLASSES`, defines."""
     fields = attrs.fields_dict(cls)
     return Definition(
         CLASSES[cls],

@@ -10,25 +10,25 @@ from purekube.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.api.labels import FIELD_MANAGER
 
 CREDENTIALS_SECRET: Final = "vworkspace-agent-credentials"
-"""The Secret in the operator's namespace with all secrets that the operator shares with other systems."""
+"""The name of the Secret, in the operator's namespace, with all secrets that the operator shares with other systems."""
 APPROVAL_KEY: Final = "approval-secret"
-"""The key in that Secret with which approvals are checked."""
+"""The key in that Secret's data that holds the secret by which approvals are verified."""
 RELEASE_ACCOUNT: Final = "vworkspace-release"
-"""The service account of a managed namespace that Flux installs releases as, if no setting names another."""
+"""The name of the service account that Flux impersonates for releases in a managed namespace, by default."""
 _ACCOUNT: Final = re.compile(rf"system:serviceaccount:([^:]+):{re.escape(FIELD_MANAGER)}")
 _HELM: Final = "meta.helm.sh/release-name"
 _HELM_NAMESPACE: Final = "meta.helm.sh/release-namespace"
 _TRACKING: Final = "argocd.argoproj.io/tracking-id"
 _ARGO_LABEL: Final = "argocd.argoproj.io/instance"
 _INSTANCE: Final = "app.kubernetes.io/instance"
-"""The label that Argo CD sets by default, and that people set too: on our own account only Argo CD does."""
+"""The label that Argo CD sets by default. People set it too, but not on the operator's own service account."""
 
 
 class InstallTool(StrEnum):
     """The tool that manages the operator's own objects, and refuses or reverts changes by others."""
 
     NOBODY = ""
-    """The objects were printed and applied; another apply replaces them."""
+    """No tool: the manifests were printed and applied by hand, and another apply replaces them."""
     HELM = "Helm release"
     FLUX_HELM_RELEASE = "HelmRelease"
     FLUX_KUSTOMIZATION = "Kustomization"
@@ -37,9 +37,10 @@ class InstallTool(StrEnum):
 
 @attrs.frozen
 class Installation:
-    """One installation of the operator. `name` and `place` are name and namespace of the object that manages it.
+    """One installation of the operator. `keeper` is the tool that manages it, empty for none.
 
-    Without an `agent` the operator's roles have fewer rights.
+    `name` and `place` are name and namespace of the tool's own object. Without an `agent` the operator's roles have
+    fewer rights.
     """
 
     namespace: str = "vworkspace-system"
@@ -50,18 +51,18 @@ class Installation:
 
     @property
     def managed_by(self) -> str:
-        """The managing tool and object, for people."""
+        """The managing tool and the name of its own object, as text for messages."""
         return f"the {self.keeper} {self.place}/{self.name}" if self.place else f"the {self.keeper} {self.name}"
 
 
 PRINTED: Final = Installation()
-"""An installation of which nothing else is known: printed, and applied unchanged."""
+"""The installation to assume if nothing is known: manifests that were printed and applied unchanged."""
 
 
 def installation_of(account: Manifest | None, namespace: str, *, agent: bool) -> Installation:
-    """Return the installation that the labels of the operator's own service account describe.
+    """Return the installation that the labels of `account`, the operator's own service account, describe.
 
-    Return the default if the account could not be read.
+    Without `account`, which could not be read, no managing tool is assumed.
     """
     keeper, name, place = managing_tool(account)
     if keeper is InstallTool.NOBODY and (application := _mark(account, "labels", _INSTANCE)):
@@ -70,9 +71,9 @@ def installation_of(account: Manifest | None, namespace: str, *, agent: bool) ->
 
 
 def managing_tool(manifest: Manifest | None) -> tuple[InstallTool, str, str]:
-    """Return the outermost tool that manages an object, with name and namespace of the tool's own object.
+    """Return the outermost tool that manages an object, with name and namespace of the tool's own object, else empty.
 
-    What Helm installed on behalf of Flux is changed in Git.
+    For an object that Helm installed on behalf of Flux this is Flux, since such objects are changed in Git.
     """
     for keeper, group in ((InstallTool.FLUX_HELM_RELEASE, "helm"), (InstallTool.FLUX_KUSTOMIZATION, "kustomize")):
         if name := _mark(manifest, "labels", f"{group}.toolkit.fluxcd.io/name"):
@@ -87,7 +88,10 @@ def managing_tool(manifest: Manifest | None) -> tuple[InstallTool, str, str]:
 
 
 def _mark(manifest: Manifest | None, field: str, key: str) -> str:
-    """Return a label or an annotation of an object; empty without it, and in metadata that no server stores."""
+    """Return an object's label or annotation `key`; empty if it is absent or the metadata is malformed.
+
+    `field` is `labels` or `annotations`.
+    """
     return str(get_path(manifest, "metadata", field, key) or "")
 
 

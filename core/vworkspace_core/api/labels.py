@@ -27,7 +27,7 @@ NAMESPACE_GATE: Final = "managed-by"
 NAMESPACE_GATE_VALUE: Final = "vworkspace"
 ALLOWED_TYPES: Final = "ops.vworkspace.io/allowed-types"
 VELERO_PEERS: Final = "ops.vworkspace.io/velero-peers"
-"""An annotation of a namespace: the namespaces whose applications may have it in their backups and restores (OPS-7)."""
+"""An annotation of a namespace that lists the namespaces whose applications may back it up and restore it (OPS-7)."""
 
 CAPABILITY_PREFIX: Final = "ops.vworkspace.io/"
 CAPABILITIES: Final = ("backup", "restore", "upgrade", "migration", "runcommand", "runbook", "quiesce")
@@ -38,7 +38,7 @@ IDEMPOTENCY_KEY: Final = "vworkspace.io/idempotency-key"
 TRACEPARENT: Final = "vworkspace.io/traceparent"
 """An annotation: the span of the job or pipeline that applied the object, in the form of W3C Trace Context (SEE-7)."""
 JOB_ANNOTATIONS: Final = (IDEMPOTENCY_KEY, LAST_APPLIED_GENERATION)
-"""Annotations that only the applier of jobs writes."""
+"""Annotations that only the agent writes, when it applies the object of a job."""
 JOB_STORE: Final = "vworkspace.io/job-store"
 """A label of the job store's Secrets: `record`, `part` or `tombstones` (PULL-4)."""
 JOB_ID: Final = "vworkspace.io/job-id"
@@ -55,7 +55,7 @@ FINALIZER: Final = "vworkspace.io/operator"
 _MARK_DIGITS: Final = 16
 _RETRY_TOKEN: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.:+]*")
 RETRY_RULE: Final = f"at most {LONGEST_LABEL} letters, digits, -, _, ., : and +, the first a letter or digit"
-"""The form of a retry token, for people."""
+"""The allowed form of a retry token, as text for messages."""
 
 
 def cluster_name(cluster_id: str) -> str:
@@ -89,7 +89,7 @@ def _target_labels(name: str, uid: str, cluster_id: str) -> dict[str, str]:
 
 
 def marks_of(instance: ObjectMeta) -> tuple[Mapping[str, str | None], ...]:
-    """Return the sets of labels by which an object without a controller belongs to an instance.
+    """Return the two sets of labels by which an object without a controller reference is recognised as an instance's.
 
     The first has the instance's uid, the second its name and cluster.
     """
@@ -146,7 +146,7 @@ def type_is_allowed(namespace: Manifest | None, operation_type: str) -> bool:
 def velero_peers(namespace: Manifest | None) -> frozenset[str]:
     """Return the namespaces whose applications may include `namespace` in their backups and restores.
 
-    The label of a managed namespace permits none; each must be listed.
+    They must be listed in its annotation: the label of a managed namespace does not permit any.
     """
     return names_in(namespace, VELERO_PEERS)
 

@@ -39,7 +39,10 @@ def wrong_cluster(kind: Kind, meta: ObjectMeta, cluster_id: str) -> str:
 
 
 def is_labelled_for(manifest: Manifest, cluster_id: str) -> bool:
-    """Report whether the object's labels assign it to this operator. Malformed metadata is tolerated."""
+    """Report whether the object's labels assign it to this operator; a missing cluster label counts as this cluster's.
+
+    Malformed metadata is tolerated.
+    """
     labels = get_path(manifest, "metadata", "labels")
     if get_path(labels, MANAGED_BY) != MANAGED_BY_VALUE:
         return False
@@ -78,7 +81,7 @@ def meant_for_another_cluster(meta: ObjectMeta, settings: _OfCluster) -> bool:
 def claimed_by_another_operator(source: Claimable, settings: _OfCluster) -> bool:
     """Report whether another cluster's operator may own the object, so that we must not write its status (RES-5).
 
-    This is so if the status has conditions, unless they are a WrongCluster that we wrote.
+    It may if the status has conditions, unless one of them is a Blocked=WrongCluster that this operator wrote.
     """
     if not meant_for_another_cluster(source.metadata, settings):
         return False

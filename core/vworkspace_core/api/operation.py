@@ -198,4 +198,4 @@ class Operation:
 
 
 BETWEEN_SYNCS: Final = "VolSyncWaitingForSchedule"
-"""The reason of Running while a recurring operation waits for its next sync: it excludes no other Operation then."""
+"""The reason of Running while a recurring Operation waits for its next sync; it does not block other Operations."""

@@ -1,4 +1,7 @@
-"""Statuses of our kinds: ownership, and notices on objects that are not ours or unreadable (RES-4, RES-5, REC-13)."""
+"""The condition types that the operator owns, and how it treats objects that it ignores or cannot read.
+
+See RES-4, RES-5 and REC-13.
+"""
 
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -25,9 +28,9 @@ OWN_STATUS: Final = StatusOwner(
 
 
 def unmanaged(ref: ObjectRef, manifest: Manifest) -> KubernetesEvent | None:
-    """Return the Event that says that the operator ignores the object.
+    """Return the Event that says that the operator ignores the object, for lack of its managed-by label.
 
-    Return None if the operator is responsible for it, or if it is being deleted.
+    Return None if the object has the label, or if it is being deleted.
     """
     value = get_path(manifest, "metadata", "labels", MANAGED_BY)
     if value == MANAGED_BY_VALUE or metadata(manifest).get("deletionTimestamp"):

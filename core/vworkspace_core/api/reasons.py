@@ -169,11 +169,14 @@ DECISIVE: Final[Mapping[Kind, Sequence[tuple[str, str]]]] = {
         (OperationConditionType.ACCEPTED, "True"),
     ),
 }
-"""Types and statuses of conditions; the first that holds decides: a recurring Operation that succeeded still runs."""
+"""The conditions (type, status) that can explain an object's state; the first one in this order that it has decides.
+
+Running is before Succeeded, because a recurring Operation that has succeeded still runs.
+"""
 
 
 BEFORE_RECONCILING: Final = frozenset({InstanceReason.WAITING_FOR_SECRET})
-"""Reasons of Ready=False that decide before Reconciling: Flux keeps retrying for what only a person can provide."""
+"""Reasons of Ready=False that explain more than Reconciling=True: Flux keeps retrying, but only a person can help."""
 
 
 def headline(kind: Kind, conditions: Sequence[Condition | DesiredCondition]) -> dict[str, str]:

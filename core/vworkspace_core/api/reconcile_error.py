@@ -1,4 +1,4 @@
-"""The words of our own kinds for a pass that an error stopped (REC-13): conditions, and the fields that follow."""
+"""The conditions and status fields of our own kinds after a reconcile pass that an error stopped (REC-13)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -25,9 +25,9 @@ from vworkspace_core.api.vocabulary import owned_types
 
 
 def _of_instance(before: Mapping[str, Condition], blocked: ReconcileError) -> Iterator[DesiredCondition]:
-    """Yield the conditions that say that and why reconciling stopped.
+    """Yield an instance's conditions after an error stopped its pass; `before` has its present conditions by type.
 
-    Ready is kept, since a running release goes on.
+    A present Ready is kept, since a deployed release keeps running.
     """
     kind, reason = InstanceConditionType, InstanceReason
     text = blocked.message_over()
@@ -44,7 +44,10 @@ def _of_instance(before: Mapping[str, Condition], blocked: ReconcileError) -> It
 
 
 def _of_operation(before: Mapping[str, Condition], blocked: ReconcileError) -> Iterator[DesiredCondition]:
-    """Yield conditions that say why nothing proceeds. Running is not changed: what runs keeps running."""
+    """Yield an Operation's conditions after an error stopped its pass.
+
+    A present Running is kept, since what the engine runs keeps running.
+    """
     kind = OperationConditionType
     if kind.RUNNING not in before:
         text = blocked.message_over() if blocked.is_transient else ""
@@ -66,7 +69,7 @@ def _operation_fields(conditions: Sequence[DesiredCondition], _: datetime) -> di
 
 
 def words_in_cluster(words: ReconcileErrorWords, cluster_id: str) -> ReconcileErrorWords:
-    """Return the words restricted to objects of one cluster, as only their statuses may be written (RES-5)."""
+    """Return `words` restricted to objects of this cluster, as only their statuses may be written (RES-5)."""
     return attrs.evolve(words, is_ours=partial(is_labelled_for, cluster_id=cluster_id))
 
 

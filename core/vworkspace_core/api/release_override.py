@@ -1,4 +1,7 @@
-"""Chart values: integrations, explicit values above, what helm Operations request on top (RES-1, REC-9)."""
+"""The layers of chart values: integrations, explicit values over them, and patches of helm Operations over both.
+
+See RES-1 and REC-9.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -36,7 +39,10 @@ def integration_values(integrations: Integrations | None) -> dict[str, Any]:
 
 
 def inline_values(spec: ApplicationInstanceSpec) -> dict[str, Any]:
-    """Return the values in the HelmRelease, before an Operation's patch. There are none if they are referenced."""
+    """Return the HelmRelease's inline values without any Operation's patch.
+
+    They are empty if `spec.values` refers to a Secret or ConfigMap.
+    """
     if spec.values is not None and spec.values.source is not ValuesSource.INLINE:
         return {}
     explicit = (spec.values.inline if spec.values is not None else None) or {}
@@ -44,7 +50,7 @@ def inline_values(spec: ApplicationInstanceSpec) -> dict[str, Any]:
 
 
 def overlay(beneath: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge two values as Helm merges values files: mappings key by key, everything else replaced by `above`."""
+    """Merge two layers of values as Helm merges values files: mappings by key; `above` replaces everything else."""
     merged = dict(beneath)
     for key, value in above.items():
         under = merged.get(key)
@@ -57,7 +63,7 @@ def overlay(beneath: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, A
 def patch_between(target: Mapping[str, Any], desired: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON merge patch that turns `target` into `desired`.
 
-    `desired` must be reachable by a merge patch.
+    `desired` must not add a null, since a merge patch cannot express that.
     """
     patch: dict[str, Any] = {key: None for key in target if key not in desired}
     for key, value in desired.items():
@@ -84,13 +90,13 @@ def spec_hash(spec: ApplicationInstanceSpec) -> str:
 
 
 def _former_hash(spec: ApplicationInstanceSpec) -> str:
-    """Return the single hash of both that earlier releases recorded."""
+    """Return the one hash over chart and values together that earlier versions of the operator recorded."""
     chart, values = (None if part is None else unstructure(part) for part in (spec.chart, spec.values))
     return content_hash({"chart": chart, "values": values})
 
 
 def _holds(recorded_hash: str, spec: ApplicationInstanceSpec) -> tuple[bool, bool]:
-    """Report whether chart and whether values of the spec match a recorded hash."""
+    """Report whether the spec's chart, and whether its values, are those of a recorded `spec_hash`."""
     chart, between, values = recorded_hash.partition(_BETWEEN)
     if not between:
         same = recorded_hash == _former_hash(spec)
@@ -114,7 +120,7 @@ def effective_override(
 ) -> ReleaseOverride | None:
     """Return the override in force: the recorded one with the requested one (`asked`) merged over it.
 
-    The effect of Operations in `withdrawn` is left out. Return None if no override is in force.
+    `withdrawn` has the uids of Operations whose effect is left out. Return None if no override is in force.
     """
     standing = _remaining_override(_standing(source.status.release_override, withdrawn), source.spec)
     if asked is None or asked.uid in withdrawn or (standing is not None and asked.uid == standing.uid):
@@ -150,7 +156,7 @@ def _remaining_override(override: ReleaseOverride | None, spec: ApplicationInsta
 
 
 def _on_top(asked: ReleaseOverride, standing: ReleaseOverride, spec: ApplicationInstanceSpec) -> ReleaseOverride:
-    """Return the sum of both overrides; the later one decides on everything that it names."""
+    """Return both overrides combined; where they conflict, `asked` counts. `standing` is recorded as replaced."""
     patch = _sum(standing.values_patch, asked.values_patch, spec)
     before = ReplacedOverride(
         standing.operation, standing.uid, standing.spec_hash, standing.version, standing.values_patch
@@ -161,7 +167,10 @@ def _on_top(asked: ReleaseOverride, standing: ReleaseOverride, spec: Application
 def _sum(
     first: Mapping[str, Any] | None, second: Mapping[str, Any] | None, spec: ApplicationInstanceSpec
 ) -> Mapping[str, Any] | None:
-    """Combine two patches by applying both to the values: merged alone, a null of the first would hide additions."""
+    """Return one merge patch with the effect of `first` and then `second` on the spec's values.
+
+    Merging the patches without the values would lose a null of `first` wherever `second` adds keys below it.
+    """
     if first is None or second is None:
         return second if first is None else first
     values = inline_values(spec)

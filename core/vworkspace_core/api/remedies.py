@@ -1,8 +1,8 @@
 """The remedies that the operator advises, as sentences to read and commands to paste.
 
-The advice on an obstacle goes in the order install, rights, credentials. A command changes only what it names: it
-prints roles, never workloads, and if a tool manages the operator's objects, the advice is the change to make in that
-tool. `advice` says which people can help where no command does.
+The order of advice is: what has to be installed, then rights, then credentials. A command changes only what it names:
+it prints roles, never workloads. If a tool such as Helm or Argo CD manages the operator's objects, the advice is the
+change to make in that tool. The module `advice` says who can help where no command does.
 """
 
 import shlex
@@ -40,12 +40,12 @@ FLUX: Final = "Flux (https://fluxcd.io/flux/installation)"
 
 
 def manage_namespace_command(namespace: str) -> str:
-    """Return the command that puts a namespace under the operator (RES-5)."""
+    """Return the command that labels a namespace as managed by the operator (RES-5)."""
     return f"kubectl label namespace {namespace} {NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}"
 
 
 def open_namespace_remedy(namespace: str, installation: Installation) -> str:
-    """Return how to put a namespace under the operator with everything that it needs there (RES-5)."""
+    """Return how to label a namespace as managed and to create the roles and accounts that are needed in it (RES-5)."""
     label, needed = manage_namespace_command(namespace), tenant_remedy(namespace, RELEASE_ACCOUNT, installation)
     return f"{label} && {needed}" if installation.keeper is InstallTool.NOBODY else f"{label}. Then, {needed}"
 
@@ -63,7 +63,7 @@ def capability_command(target: str, namespace: str, capability: str, engine: str
 def resume_command(ref: ObjectRef) -> str:
     """Return the command that resumes a Flux object that was suspended by hand.
 
-    Afterwards no field manager holds the field.
+    It removes `spec.suspend`, so that no field manager owns the field afterwards.
     """
     return merge_command(ref, {"spec": {"suspend": None}})
 
@@ -77,9 +77,9 @@ def merge_command(ref: ObjectRef, patch: Mapping[str, object]) -> str:
 
 
 def not_installed(definitions: Iterable[str], project: str = FLUX) -> str:
-    """Return a message that names the missing CRDs and the project that provides them (REC-12).
+    """Return a message that names the missing CRDs (`definitions`) and the project that provides them (REC-12).
 
-    Work continues once the CRDs exist.
+    With an empty `project` it does not say what to install. Work continues once the CRDs exist.
     """
     fix = f". To fix, as an administrator of the cluster: install {project}" if project else ""
     return f"not installed in this cluster: {', '.join(definitions)}{fix}"
@@ -102,7 +102,7 @@ def crds_remedy(installation: Installation = PRINTED) -> str:
 def velero_is_elsewhere(namespace: str) -> str:
     """Return the message that Velero's namespace does not exist.
 
-    A Role for Velero could not be created in it.
+    No command that creates a Role is advised, since the Role would be in that namespace.
     """
     return (
         f"there is no namespace {namespace}, where the operator looks for Velero. To fix: an administrator installs "
@@ -114,7 +114,7 @@ def velero_is_elsewhere(namespace: str) -> str:
 
 
 class _Scope(Enum):
-    """The part of the printed roles that holds a right."""
+    """The part of the printed RBAC roles to which a right belongs."""
 
     OPERATOR = "operator"
     TENANT = "tenant"
@@ -123,7 +123,7 @@ class _Scope(Enum):
 
 
 _CHANGES: Final = ("create", "patch", "delete")
-"""Verbs of the Roles in a gated namespace; reading is granted in the whole cluster."""
+"""Verbs of the Role in each managed namespace; reading is granted in the whole cluster."""
 _OWN: Final = tuple((kind.group, kind.plural) for kind in OWN_KINDS)
 _EVENTS: Final = (EVENT.group, EVENT.plural)
 _SECRETS: Final = (SECRET.group, SECRET.plural)
@@ -132,7 +132,10 @@ _REVIEWS: Final = ("authentication.k8s.io", "authorization.k8s.io")
 
 
 def _scope(right: Right, system: str) -> _Scope:
-    """Return the part of the roles: one is printed per gated namespace, one for Velero's, everything else once."""
+    """Return the part of the printed roles to which `right` belongs; `system` is the operator's own namespace.
+
+    TENANT is printed for each managed namespace, VELERO for Velero's namespace, all others once.
+    """
     where = (right.group, right.resource)
     if right.group in _REVIEWS:
         return _Scope.PAGE
@@ -171,7 +174,7 @@ def remedy(right: Right, installation: Installation = PRINTED) -> str:
 
 
 def _roles(right: Right, installation: Installation, user: str = "") -> str:
-    """Return the command that prints only the roles with that right."""
+    """Return the command that prints only the roles with `right`, for `user`, else for the operator's account."""
     words = ["vworkspace-operator manifests --rbac-only"]
     match _scope(right, installation.namespace):
         case _Scope.TENANT:
@@ -192,7 +195,7 @@ def _roles(right: Right, installation: Installation, user: str = "") -> str:
 
 
 def _value(right: Right, installation: Installation) -> str:
-    """Return the value of the Helm chart by which its roles include the right."""
+    """Return the change of the Helm chart's values after which its roles include `right`."""
     match scope := _scope(right, installation.namespace):
         case _Scope.TENANT:
             return f"add {{namespace: {right.namespace}}} to tenants"
@@ -221,9 +224,9 @@ def account_remedy(namespace: str, account: str, installation: Installation = PR
 
 
 def tenant_remedy(namespace: str, account: str, installation: Installation = PRINTED) -> str:
-    """Return the command that gives a managed namespace the operator's Role and both accounts.
+    """Return the command that creates the operator's Role and the accounts of releases and Operations in a namespace.
 
-    `account` is the one that releases are installed as.
+    `account` is the service account as which releases are installed.
     """
     words = [f"vworkspace-operator manifests --namespace {namespace}"]
     if installation.namespace != PRINTED.namespace:
@@ -236,7 +239,7 @@ def tenant_remedy(namespace: str, account: str, installation: Installation = PRI
 
 
 def _of_tenant(namespace: str, printed: str, installation: Installation) -> str:
-    """Return how the objects that a command prints get into a managed namespace."""
+    """Return how to create, in a managed namespace, the objects that the command `printed` prints."""
     match installation.keeper:
         case InstallTool.NOBODY:
             return f"{printed} {APPLY}"
@@ -259,7 +262,7 @@ class Failed(Protocol):
 
 
 def missing_right_of(failures: Iterable[Failed], installation: Installation = PRINTED) -> str:
-    """Return the message about the right that caused one of the failures; empty if no right is missing."""
+    """Return the message about the missing right that caused one of the failures; empty if no right is missing."""
     error = first_refusal(failure.error for failure in failures)
     return not_permitted(error.right, installation) if error is not None and error.right is not None else ""
 

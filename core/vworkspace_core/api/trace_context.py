@@ -1,4 +1,4 @@
-"""The places of spans in traces, as W3C Trace Context writes them (SEE-7)."""
+"""Positions of spans in traces, in the format of W3C Trace Context (SEE-7)."""
 
 import re
 from typing import Final
@@ -12,7 +12,7 @@ _TRACEPARENT: Final = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]
 
 @attrs.frozen
 class TraceContext:
-    """The place of a span in a trace: trace-id and parent-id of W3C Trace Context, in hex."""
+    """The position of a span in a trace: the trace-id and parent-id of W3C Trace Context, in hex."""
 
     trace: str
     span: str
@@ -26,12 +26,12 @@ class TraceContext:
 
     @classmethod
     def of(cls, *identity: str | int) -> "TraceContext":
-        """Return the context of the first span of the trace with this identity."""
+        """Return the context of the root span of the trace identified by `identity`; equal ones give equal ids."""
         first, second = content_hash(["trace", *identity]), content_hash(["more", *identity])
         return cls(first + second, content_hash(["span", *identity]))
 
     def child(self, *identity: str | int) -> "TraceContext":
-        """Return the context of the span below this one with this identity."""
+        """Return the context of the child span identified by `identity`; the same identity gives the same span id."""
         return attrs.evolve(self, span=content_hash([self.trace, self.span, *identity]))
 
     def __str__(self) -> str:
@@ -39,6 +39,6 @@ class TraceContext:
 
 
 def job_context(cluster: str, key: str, traceparent: object = "") -> tuple[TraceContext, str]:
-    """Return the context of a job's span and the id of the span above it, which is that of a valid `traceparent`."""
+    """Return the context of a job's span, and the id of its parent span: that of a valid `traceparent`, else empty."""
     above = TraceContext.parsed(traceparent)
     return (TraceContext.of(cluster, key), "") if above is None else (above.child(cluster, key), above.span)

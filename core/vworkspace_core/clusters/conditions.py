@@ -1,8 +1,8 @@
-"""The conditions of a Cluster; those without present information are left out, and stay as they were.
+"""The conditions of a Cluster object. One about which nothing is known at present is left out, and stays as it was.
 
 Connected turns False once polls have failed for a while (ten seconds) and True at the first round trip: a single poll
 that a proxy drops does not count. A restart changes nothing: until the first answer, the status stays as the former
-process left it. Without an agent there is no connection to lose, and the two conditions say so (SEE-4).
+process left it. Without an agent there is no connection to lose, and Connected and Disconnected say so (SEE-4).
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,8 @@
 """Availability of the controllers that the operator relies on: ControllersHealthy and `installedEngines`.
 
-A controller counts as missing if a definition of its kinds is missing, and only if instances need it: a missing engine
-is no fault of the cluster (an Operation that requires it reports that). It counts as degraded if the operator cannot
-watch its kinds: their informer has failed several times in a row, which takes at least half a minute, so that a passing
+A controller counts as missing if a CRD of its kinds is missing, and only if instances need it: a missing engine is no
+fault of the cluster (an Operation that requires it reports that). It counts as degraded if the operator cannot watch
+its kinds: their informer has failed several times in a row, which takes at least half a minute, so that a passing
 failure changes nothing. A missing right is named, with the command that grants it. The controller's pods are not
 checked: only its objects show whether they work.
 """
@@ -25,7 +25,7 @@ from vworkspace_core.operations.engines import ENGINES
 
 _OPERATOR: Final = "vworkspace-operator"
 IN_A_ROW: Final = 6
-"""The failures in a row that show a lasting problem of an informer: with its backoff, at least half a minute."""
+"""The number of consecutive failures that make an informer's problem a lasting one: with its backoff, half a minute."""
 
 
 @attrs.frozen
@@ -42,12 +42,12 @@ class _Controller:
     name: str
     kinds: tuple[Kind, ...]
     install: str = ""
-    """The project that brings a controller which instances need; without one, only Operations need it."""
+    """The project to install for a controller that instances need; empty for one that only Operations need."""
 
 
 _SOURCES: Final = (known.OCI_REPOSITORY, known.HELM_REPOSITORY, known.HELM_CHART)
 FLUX_KINDS: Final = (known.HELM_RELEASE, *_SOURCES)
-"""Kinds without which nothing is deployed."""
+"""The kinds of Flux whose CRDs must be installed before any instance can be deployed."""
 _CONTROLLERS: Final = (
     _Controller("source-controller", _SOURCES, FLUX),
     _Controller("helm-controller", (known.HELM_RELEASE,), FLUX),

@@ -1,4 +1,4 @@
-"""The decision about the Cluster of this cluster's id, and the policy that all of that id make (RES-3, REC-6)."""
+"""The status of the Cluster object with this cluster's id, and the policy of all such objects (RES-3, REC-6)."""
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -122,7 +122,7 @@ def _as_set(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _conditions(source: Cluster, inventory: ClusterInventory) -> Iterator[DesiredCondition | Condition]:
-    """Yield the known conditions, and the present ones of which nothing is known, in the order of the vocabulary."""
+    """Yield the conditions, in the order of their types. One about which nothing is known now stays as it was."""
     previous = _retained(source.status, inventory)
     known: dict[str, DesiredCondition | Condition] = {condition.type: condition for condition in previous}
     known |= {desired_condition.type: desired_condition for desired_condition in wanted_conditions(inventory, previous)}
@@ -130,7 +130,7 @@ def _conditions(source: Cluster, inventory: ClusterInventory) -> Iterator[Desire
 
 
 def _status(source: Cluster, inventory: ClusterInventory) -> ClusterStatus:
-    """Return the status except the conditions."""
+    """Return the desired status without its conditions."""
     heard = inventory.agent.connection.last_ok if inventory.agent else inventory.now
     return ClusterStatus(
         last_heartbeat=format_time(heard.wall) if heard else source.status.last_heartbeat,
@@ -158,12 +158,15 @@ def _own(status: ClusterStatus) -> tuple[Condition, ...]:
 
 
 def _retained(status: ClusterStatus, inventory: ClusterInventory) -> tuple[Condition, ...]:
-    """Return the conditions that may stay as they are."""
+    """Return the present conditions of the operator; without an agent, not those that only an agent updates."""
     return tuple(condition for condition in _own(status) if inventory.agent or condition.type not in OF_THE_AGENT)
 
 
 def _seconds_since_written(old: ClusterStatus, inventory: ClusterInventory) -> float:
-    """Return the seconds since the last write, after a restart since the former heartbeat, so that none is due."""
+    """Return the seconds since this process last wrote the status.
+
+    After a restart they count from the last heartbeat, so that a restart alone causes no write.
+    """
     if inventory.written is not None:
         return inventory.now.since(inventory.written)
     heartbeat = time_or_none(old.last_heartbeat)
@@ -174,7 +177,7 @@ def _seconds_since_written(old: ClusterStatus, inventory: ClusterInventory) -> f
 
 
 def _next_reconcile(inventory: ClusterInventory, seconds: float) -> float:
-    """Return the delay of the next reconcile: `seconds`, or less if a condition changes by time alone before."""
+    """Return the seconds until the next reconcile: `seconds`, or less if time alone changes a condition earlier."""
     agent, now = inventory.agent, inventory.now
     if agent is None:
         return seconds

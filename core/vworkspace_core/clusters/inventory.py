@@ -82,7 +82,10 @@ def _few(names: Sequence[str]) -> str:
 def weak_settings_of_cluster(
     settings: Iterable[str], unguarded: Iterable[str], policy: Policy, *, unsigned: bool
 ) -> WeakSettings:
-    """Collect all weak settings of this cluster."""
+    """Return the weak settings of this cluster: those in sentences, and those of its namespaces and policy.
+
+    `unguarded` are the managed namespaces without Pod Security. `unsigned` says that unsigned jobs are accepted.
+    """
     return WeakSettings(tuple(settings), tuple(sorted(unguarded)), unsigned, not policy.chart_source_lists)
 
 
@@ -110,7 +113,7 @@ class PendingDeliveries:
 class AgentReport:
     """The state of the job agent's connection. `overflow` is the condition BufferOverflow of its outbox.
 
-    `apart` describes the difference of the two clocks if it is too large; it is empty otherwise.
+    `apart` describes by how much the control plane's clock and ours differ if that is too much; it is empty otherwise.
     """
 
     connection: ConnectionState

@@ -1,4 +1,7 @@
-"""The state of the connection to the control plane and of its trust, and the pace of retries (PULL-5, PULL-7)."""
+"""The state of the connection to the control plane, which includes a rejected credential, and the pace of retries.
+
+See PULL-5 and PULL-7.
+"""
 
 from enum import StrEnum
 from typing import Final
@@ -21,7 +24,7 @@ _BACKOFF: Final = Backoff(SOONEST, LATEST)
 
 @attrs.frozen
 class RetryPace:
-    """The number of consecutive failures of one queue of messages to the control plane."""
+    """The retry state of one queue of messages to the control plane: its number of consecutive failures."""
 
     failures: int = 0
 

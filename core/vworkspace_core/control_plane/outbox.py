@@ -1,4 +1,4 @@
-"""Outgoing events: each with its key, bounded, in order, in batches, never blocked by a bad one (PULL-5, PULL-6)."""
+"""The bounded queue of outgoing events, sent in batches in order; a malformed one blocks no other (PULL-5, PULL-6)."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -75,7 +75,10 @@ class Outbox:
         return attrs.evolve(self, events=queued[over:], dropped=self.dropped + over)
 
     def with_snapshot(self, events: Iterable[Event], *, goes_on: bool = False) -> "Outbox":
-        """Queue a snapshot of the present conditions before all events. It replaces all events dropped so far."""
+        """Return the outbox with a snapshot of the present conditions, which is sent first.
+
+        It replaces all events dropped so far. `goes_on` says that `events` are only the first part of the snapshot.
+        """
         return attrs.evolve(self, ahead=tuple(events), made_up=self.dropped, suspect=0, goes_on=goes_on)._drained()
 
     def continued(self, events: Iterable[Event], *, goes_on: bool) -> "Outbox":
@@ -83,10 +86,9 @@ class Outbox:
         return attrs.evolve(self, ahead=(*self.ahead, *events), goes_on=goes_on)._drained()
 
     def batch(self) -> tuple[Event, ...]:
-        """Return the next events to send. After a refusal these are half of the refused batch, to find the malformed
-        event.
+        """Return the next events to send; they are not sent if there are none.
 
-        An empty batch is never sent.
+        After a refusal these are half of the refused batch, to find the malformed event.
         """
         return (self.ahead or self.events)[: (self.suspect + 1) // 2 or BATCH]
 
@@ -115,7 +117,7 @@ class Outbox:
         )
 
     def _drained(self) -> "Outbox":
-        """Reset the count once no event waits and all dropped ones are replaced."""
+        """Return the outbox with `dropped` reset, if no event waits and a snapshot has replaced all dropped ones."""
         return self if self or self.goes_on or self.owes_snapshot else attrs.evolve(self, dropped=0, made_up=0)
 
     def _without(self, batch: Sequence[Event]) -> "Outbox":

@@ -1,4 +1,4 @@
-"""The vWorkspace control plane (PULL-1), and the meaning of its HTTP answers (PULL-7)."""
+"""The interface to the vWorkspace control plane (PULL-1), and the errors that its HTTP answers mean (PULL-7)."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -88,7 +88,7 @@ class ControlPlane(Protocol):
     """
 
     async def fetch(self, cluster_id: str, wait_seconds: int) -> Fetched:
-        """Long-poll for jobs; return an empty list after `wait_seconds`."""
+        """Long-poll for jobs. Return a result without jobs if none has come within `wait_seconds`."""
         ...
 
     async def ack(self, job_id: str) -> None:

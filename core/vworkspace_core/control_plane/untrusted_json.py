@@ -14,18 +14,18 @@ DEEPEST: Final = 100
 """The most levels of objects and lists in a job. Values of real charts nest ten to twenty levels."""
 
 _NAMED: Final = 12
-"""The most levels in a path; a deeper value gets the path of that level."""
+"""The most levels in the path of a problem; a deeper value is reported with the path of its ancestor at that level."""
 _MOST: Final = 10
 _INTEGERS: Final = range(-(2**63), 2**64)
 _PLAIN: Final = (bool, type(None))
 _NESTED: Final = (dict, list, tuple, Mapping)
 
 _Place: TypeAlias = tuple["_Place", Any] | None
-"""The place of a value: the place of its container, and the last step, a name or a position."""
+"""The place of a value: the place of its container, and its own name or position there. None is the whole value."""
 
 
 def flaws(value: Any) -> tuple[Problem, ...]:
-    """Return at most ten parts of `value` that some JSON parsers refuse, sorted by path."""
+    """Return a problem for each part of `value` that some JSON parsers refuse, at most ten, sorted by path."""
     return tuple(sorted(set(islice(_flaws(value), _MOST))))
 
 

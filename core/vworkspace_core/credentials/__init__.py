@@ -1,1 +1,1 @@
-"""The credential of the control plane: the Secret that holds it, and the machine that renews it."""
+"""The credential for the control plane: the Secret that holds it, and the state machine that renews it."""

@@ -10,7 +10,8 @@ only then the new one is used (VERIFYING); when it has worked the old one is rem
 Secret shows where to continue.
 
 Guarantees. A token is used only when the Secret holds it. The old one is kept until the new one has worked. A request
-is served by one rotation, whatever is repeated. A token that was put there by hand wins over everything under way.
+is served by exactly one rotation, even if events are repeated. A token that a person puts into the Secret ends
+everything under way.
 
 Assumptions. Every effect with a number is answered by one of its events, sooner or later. `now` is the control plane's
 clock, since `expires_at` is (PULL-12). The control plane lets a rotation be repeated with the old token for a while,
@@ -155,7 +156,7 @@ def answered(state: CredentialState, answer: r.CredentialAnswer, now: datetime) 
 
 
 def on_secret_read(state: CredentialState, stored: StoredCredential) -> CredentialStep:
-    """Return the step for the Secret's content.
+    """Return the step after the Secret was read with the content `stored`.
 
     A token that we did not write was put there by a person and ends what was under way.
     """
@@ -203,7 +204,7 @@ def on_token_accepted(state: CredentialState, token: str, now: datetime) -> Cred
 
 
 def rejected(state: CredentialState) -> CredentialStep:
-    """Return the step to the other token, if there is one, after the present one was rejected.
+    """Return the step that switches to the Secret's other token, if any, after the one in use was rejected.
 
     `locked_out` is set once no token is left to try: the operator registers again if it has a one-time token.
     """

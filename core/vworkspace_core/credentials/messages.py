@@ -1,4 +1,4 @@
-"""Events and effects of the credential machine: closed sets, all data.
+"""Events and effects of the credential machine: two closed sets of immutable values.
 
 No token shows in a `repr`.
 """
@@ -169,7 +169,7 @@ TokenRequest: TypeAlias = RequestRotation | RequestRegistration
 
 @attrs.frozen
 class UseToken:
-    """A request to use this token from now on."""
+    """A request to use this token for all calls to the control plane from now on."""
 
     token: str = attrs.field(repr=False)
 

@@ -1,4 +1,4 @@
-"""The interpreter of the credential machine's effects, on the ports: one effect, one event (PULL-8)."""
+"""The interpreter of the credential machine's effects, by calls of the ports: each effect gives one event (PULL-8)."""
 
 import re
 from collections.abc import Mapping
@@ -82,7 +82,7 @@ class CredentialPerformer:
         return r.SecretWritten()
 
     def _changed(self, effect: r.WriteSecret, secret: Manifest) -> Manifest:
-        """Return the Secret that was read, with its resourceVersion and the new content."""
+        """Return `secret` with the new content and its resourceVersion, so that the update fails if it is outdated."""
         changed = with_stored(secret, effect.stored)
         if self.names or not effect.expected:
             first = new_secret(self.namespace, self.url, self.cluster_id, effect.stored, self.ca)

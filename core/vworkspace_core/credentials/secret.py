@@ -90,7 +90,7 @@ class Credentials:
     signing_key: str = attrs.field(default="", repr=False)
     decryption_key: str = attrs.field(default="", repr=False)
     since: datetime | None = attrs.field(default=None, eq=False)
-    """The time when the token was written to its place; it does not count when credentials are compared."""
+    """The time when the token was written to its Secret or file; it does not count when credentials are compared."""
 
     @property
     def expires_at(self) -> datetime | None:

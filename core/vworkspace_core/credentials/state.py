@@ -1,4 +1,4 @@
-"""State of the agent's credential, and the small steps of which every transition consists (PULL-8)."""
+"""State of the agent's credential, and the functions that the machine's transitions share (PULL-8)."""
 
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -12,7 +12,7 @@ from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.secret import StoredCredential
 
 UNKNOWN_AGE_MARGIN: Final = timedelta(days=1)
-"""The time before its end when a credential of unknown age is renewed."""
+"""The time before its expiry at which a credential without a known issue time is renewed."""
 _BACKOFF: Final = Backoff(0.5, LONGEST_RETRY)
 """The delay of retries: a second at first, doubling up to a minute."""
 SLOW: Final = timedelta(minutes=5)
@@ -20,8 +20,9 @@ SLOW: Final = timedelta(minutes=5)
 
 
 class RotationStage(StrEnum):
-    """The stage of a rotation, named by the answer for which it waits. The values appear in the log and do
-    not change.
+    """The stage of a rotation, named after the answer that it waits for.
+
+    The values appear in the log and do not change.
     """
 
     IDLE = "idle"
@@ -75,7 +76,10 @@ def renewal_of(stored: StoredCredential, jitter: float = 0.0) -> datetime | None
 
 
 def settled(state: CredentialState) -> CredentialState:
-    """Return the state with no effect under way. An old token may still have to be removed."""
+    """Return the state with no effect under way.
+
+    Its stage is VERIFYING if an old token still has to be removed from the Secret, else IDLE.
+    """
     stage = RotationStage.VERIFYING if state.stored.previous else RotationStage.IDLE
     return attrs.evolve(state, stage=stage, writing=None, retry=Retry(), effect_number=state.effect_number + 1)
 

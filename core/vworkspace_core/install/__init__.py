@@ -1,1 +1,1 @@
-"""The facts from which an installation is derived."""
+"""Facts about the operator's installation: the access that it needs, and settings that are too weak."""

@@ -1,4 +1,7 @@
-"""The operator's access to each kind and place, from which RBAC is derived, and the rights that Flux needs (RUN-7)."""
+"""The access to each kind that the operator needs, by place, from which its RBAC is generated (RUN-7).
+
+It also finds the RBAC objects by which Flux may install releases.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
@@ -94,7 +97,7 @@ TENANT: Final[tuple[Access, ...]] = (
 """Rights in each managed namespace, by a Role there (RES-5)."""
 
 JOBS: Final[tuple[Access, ...]] = tuple(Access(kind, ("create", "delete")) for kind in OWNERS)
-"""Further rights for jobs of a control plane: without an agent the operator never makes or deletes these (SEE-4)."""
+"""Further rights for an operator with an agent; without one it never creates or deletes these objects (SEE-4)."""
 
 VIEW: Final[tuple[Access, ...]] = tuple(
     Access(kind, verbs, subresource)

@@ -1,4 +1,4 @@
-"""Settings weaker than a cluster with several tenants permits, each as a sentence for the Cluster (RUN-12)."""
+"""Settings that are too weak for a cluster with several tenants, as sentences for the Cluster's status (RUN-12)."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The defaulting webhook: it fills in values that have one possibility and that no schema can express (RUN-6).
+"""The defaulting webhook: it fills in fields whose values follow from the rest of the object (RUN-6).
 
 Defaults that a schema can express are in the CRD. No existing value is changed; the reconciler never needs these
 defaults, because the CRD refuses an object that lacks them.
@@ -55,7 +55,7 @@ def _release(request: AdmissionRequest, meta: ObjectMeta) -> dict[str, Any]:
 
 
 def _before(request: AdmissionRequest, part: str, desired: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the old object's values for these keys, since immutable fields must not be guessed again."""
+    """Return the old object's values of the keys of `desired` in `spec.<part>`, since these fields are immutable."""
     value = get_path(request.old_object, "spec", part)
     return {key: value[key] for key in desired if isinstance(get_path(value, key), str)}
 

@@ -1,18 +1,18 @@
-"""The paths of the webhooks' server, which installations name and the server serves."""
+"""The URL paths of the webhook server, as the webhook configurations name them and the server serves them."""
 
 from typing import Final
 
 DEFAULT_PATH: Final = "/default"
-"""The path that fills in defaults."""
+"""The path of the defaulting webhook."""
 
 GATED_PATH: Final = "/validate"
-"""The path that judges objects in managed namespaces."""
+"""The path of the validating webhook for objects in managed namespaces."""
 
 UNGATED_PATH: Final = "/validate-ungated"
-"""The path that judges objects in all other namespaces."""
+"""The path of the validating webhook for objects in all other namespaces."""
 
 CONVERT_PATH: Final = "/convert"
-"""The path that converts objects of kinds with several versions."""
+"""The path of the conversion webhook, for kinds with several versions."""
 
 
 def validate_path(box: str) -> str:

@@ -70,7 +70,7 @@ def refusals(request: AdmissionRequest, settings: WebhookSettings, *, namespace_
 
 
 def _not_a_writer(request: AdmissionRequest, settings: WebhookSettings) -> Problem:
-    """Return the problem that the writer is not a listed user, who alone may set the control plane's label."""
+    """Return the problem that the request's user, not being in `settings.writers`, may not write managed objects."""
     named = ", ".join(sorted(settings.writers))
     return Problem(
         f'metadata.labels["{MANAGED_BY}"]',
@@ -80,7 +80,10 @@ def _not_a_writer(request: AdmissionRequest, settings: WebhookSettings) -> Probl
 
 
 def _predecessor(request: AdmissionRequest) -> tuple[Manifest | None, ObjectMeta]:
-    """Return the old object; None if there is none, or if it was not managed and so was never checked."""
+    """Return the old object and its metadata. The object is None if there was none, or if it was not managed before.
+
+    An object that was not managed was never checked.
+    """
     old = _without_owners(request.old_object or {})
     meta = read_meta(old)
     return (old if is_managed(meta) else None), meta
