@@ -1,8 +1,8 @@
 """Obstacles that keep the operator from applying anything for an instance: every reason of Blocked (RES-4, RES-5).
 
-The first obstacle found is reported: of the intent, of the names, then of a refused write (REC-8, REC-13), which is a
-conflict, terminal or transient, never ignored. An obstacle never changes a running release. Errors that stop a whole
-pass are in `purekube.controller.reconcile_error`.
+Only the first obstacle found is reported: first those of the instance itself, then names that are taken, then refused
+writes (REC-8, REC-13). A refused write blocks the instance or is retried; it is never ignored. An obstacle never
+changes a running release. Errors that stop a whole pass are in `purekube.controller.reconcile_error`.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ from vworkspace_core.instances.ownership import is_ours, name_taken
 
 @attrs.frozen
 class BlockingReason:
-    """A reason of the condition Blocked, while which nothing is applied, and the time of the next try.
+    """A reason of the condition Blocked; while it holds, nothing is applied. `requeue` says when to try again.
 
     `stalled` says that only a change of the spec can help.
     """
@@ -76,7 +76,7 @@ def intent_blocking_reason(
 ) -> BlockingReason | None:
     """Return the first obstacle that can be found without looking up objects by name; None if there is none.
 
-    The checks are cluster, namespace, content, policy, mode and missing kinds, in this order.
+    The checks are cluster, namespace, content, policy, service account, mode and missing kinds, in this order.
     """
     return (
         _wrong_cluster(source, settings)
@@ -109,7 +109,7 @@ def _invalid(source: ApplicationInstance, settings: Settings) -> BlockingReason 
 
 
 def _problems(source: ApplicationInstance, settings: AdmissionSettings) -> tuple[Problem, ...]:
-    """Return the problems that admission finds."""
+    """Return the problems for which admission would refuse `source`."""
     return check_application_instance(source, settings=settings)
 
 
@@ -187,7 +187,10 @@ def name_blocking_reason(
 def meaning(
     failure: Failure, *, released_before: bool, installation: Installation = PRINTED
 ) -> BlockingReason | TransientFailure:
-    """Decide whether a refused write blocks the instance or is retried."""
+    """Return the obstacle that a refused write means; a `TransientFailure` if the write is to be retried.
+
+    `released_before` says that a release was deployed before.
+    """
     what, error = f"{failure.verb} {failure.ref}", failure.error
     message = safe(error.message if error.message.startswith(what) else f"{what}: {error.message}")
     match error:
@@ -227,7 +230,7 @@ def _retried(failure: Failure, message: str, requeue: Requeue, released_before: 
 
 
 def _leftover(failure: Failure) -> str:
-    """Explain a field of `chart` left next to a `chartRef`, or the other way round; empty if that is not the cause.
+    """Return the message about a `chart` that is left next to a `chartRef`, or the reverse; empty if there is none.
 
     A HelmRelease may have only one of the two. A field in the other one that another manager holds stays when we stop
     applying it, and makes the object invalid: in effect a conflict.

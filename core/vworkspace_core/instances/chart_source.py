@@ -97,7 +97,7 @@ def _repeats(ready: Mapping[str, Any], origin: Manifest) -> bool:
 
 
 def _observed_since(origin: Manifest) -> str | None:
-    """Return when Flux began with the source's present generation (RFC 3339); None if it has not yet."""
+    """Return when Flux began to process the source's present generation (RFC 3339); None if it has not yet."""
     conditions = [
         condition for condition in get_path(origin, "status", "conditions") or () if isinstance(condition, Mapping)
     ]

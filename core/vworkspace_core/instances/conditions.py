@@ -1,7 +1,7 @@
-"""Conditions of an ApplicationInstance from its observed state: the right-hand side of REC-5 and of RES-4.
+"""Conditions of an ApplicationInstance that follow from its observed state by the tables of REC-5 and RES-4.
 
 `Ready` and `Reconciling` are always present; the others appear when they are true, and stay as False afterwards. A
-condition that does not follow from a state is kept with its old observedGeneration.
+condition about which the present state says nothing is kept with its old observedGeneration.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,7 +33,10 @@ Previous = Mapping[str, Condition]
 def from_release(
     release: ClassifiedRelease, previous: Previous, *, override_refused: str = ""
 ) -> tuple[DesiredCondition, ...]:
-    """Return the conditions of a managed instance without a blocking reason, from the state of its release."""
+    """Return the conditions of a managed instance without a blocking reason, from the state of its release.
+
+    `override_refused` says why the cluster's policy refuses part of an override; it is empty if none is refused.
+    """
     changes = {wanted.type: wanted for wanted in _row(release, previous)}
     if override_refused:
         changes[Type.DEGRADED] = DesiredCondition(
@@ -45,7 +48,7 @@ def from_release(
 
 
 def _row(release: ClassifiedRelease, previous: Previous) -> Iterator[DesiredCondition]:
-    """Yield the conditions of one row of REC-5."""
+    """Yield the conditions that REC-5 gives for the state of the release."""
     message = safe(release.message)
     match release.state:
         case ReleaseState.PENDING:
@@ -194,7 +197,10 @@ def uninstalling(reason: str, message: str, previous: Previous, *, refused: str 
 def _complete(
     changes: Mapping[str, DesiredCondition], previous: Previous, *, keep_suspended: bool = False
 ) -> tuple[DesiredCondition, ...]:
-    """Add kept conditions to `changes`: Degraded always, Suspended on request; Stalled goes when it is untrue."""
+    """Return `changes` with the present Degraded added, and with `keep_suspended` the present Suspended.
+
+    A present Stalled is left out, and so removed, unless `changes` has it.
+    """
     result = dict(changes)
     for kind in (Type.DEGRADED, Type.SUSPENDED) if keep_suspended else (Type.DEGRADED,):
         if kind not in result and kind in previous:
@@ -207,7 +213,7 @@ def _ordered(desired: Mapping[str, DesiredCondition]) -> tuple[DesiredCondition,
 
 
 def _lifted(previous: Previous, kind: str, reason: str) -> dict[str, DesiredCondition]:
-    """Return the condition as False with `reason`; nothing if it was never present."""
+    """Return the condition of type `kind` as False with `reason`, by type; empty if it was never present."""
     before = previous.get(kind)
     if before is None:
         return {}

@@ -64,8 +64,9 @@ def decide_deletion(source: ApplicationInstance, observed: InstanceObserved, con
 
 
 def _orphan(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
-    """Remove our owner references before the finalizer; otherwise the release would be garbage-collected and
-    uninstalled.
+    """Return the decision that removes our owner references and, once there are none, the finalizer.
+
+    Without this order the garbage collector would delete the HelmRelease, and Flux would uninstall the release.
     """
     downstream = sorted((ref, live) for ref, live in observed.objects.items() if ref.kind in DOWNSTREAM_KINDS)
     patches = [patch for ref, live in downstream if (patch := orphaning_patch(ref, live, source.metadata)) is not None]
@@ -87,9 +88,10 @@ def _orphan(source: ApplicationInstance, observed: InstanceObserved, context: Co
 
 
 def _await_confirmation(source: ApplicationInstance, context: Context) -> Decision:
-    """Wait for a confirmation while the definition is deleted: this deletes every instance without naming one.
+    """Return the decision that waits for an annotation while the CRD of ApplicationInstance is being deleted.
 
-    It is not taken for the wish to uninstall all applications: each instance needs its own annotation.
+    Deleting the CRD deletes every instance. That is not taken for the wish to uninstall all applications: each instance
+    needs its own annotation.
     """
     annotate = _annotating(source)
     message = (
@@ -106,7 +108,10 @@ def _with_its_namespace(
     observed: InstanceObserved,
     context: Context,
 ) -> Decision:
-    """Wait a limited time for Flux to uninstall; the namespace's deletion removes the rest."""
+    """Return the decision in a namespace that is being deleted: it waits a limited time for Flux to uninstall.
+
+    The deletion of the namespace removes the rest. `left` are the objects that the instance controls.
+    """
     releases = tuple((ref, live) for ref, live in left if ref.kind == HELM_RELEASE)
     if not releases:
         return Decision(finalizer=Finalizer.REMOVE, row="REC-10 goes with its namespace")
@@ -132,7 +137,10 @@ def _orphan_at(source: ApplicationInstance, context: Context) -> datetime:
 def _namespace_event(
     source: ApplicationInstance, release: ObjectRef, namespace: Manifest | None, context: Context
 ) -> KubernetesEvent:
-    """Return an Event about the namespace, since none can be written inside a namespace that is being deleted."""
+    """Return the Event about a HelmRelease that is left behind.
+
+    It regards the Namespace, since no Event can be created inside a namespace that is being deleted.
+    """
     meta = source.metadata
     waited = context.settings.namespace_end_seconds
     return KubernetesEvent(
@@ -153,7 +161,10 @@ def _take_down(
     observed: InstanceObserved,
     context: Context,
 ) -> Decision:
-    """Delete the release, and the objects that it read once it is gone."""
+    """Return the decision that deletes the HelmRelease and, once it is gone, the objects that it read.
+
+    `left` are the objects that the instance still controls.
+    """
     failed = {failure.ref for failure in observed.failures}
     refused = missing_right_of(observed.failures, context.settings.installation)
     step = next_wave(PruneCandidate(ref, live, wave=int(ref.kind == HELM_RELEASE)) for ref, live in left)
@@ -192,7 +203,7 @@ def _failed_uninstall(live: Manifest) -> str:
 
 
 def _cure(source: ApplicationInstance, left: tuple[tuple[ObjectRef, Manifest], ...]) -> str:
-    """Return the remedy if Flux cannot uninstall."""
+    """Return the remedy if Flux fails to uninstall the release; empty otherwise."""
     if not any(_failed_uninstall(live) for _, live in left):
         return ""
     return (
@@ -207,7 +218,7 @@ def _annotating(source: ApplicationInstance) -> str:
 
 
 def _unsuspended(ref: ObjectRef, live: Manifest) -> MergePatch | None:
-    """Resume a suspended release: Flux skips its uninstall and leaves the workload running.
+    """Return the patch that resumes a suspended HelmRelease, whose uninstall Flux would skip; None for any other.
 
     The field is otherwise written by apply; no apply of this object follows any more.
     """
@@ -256,7 +267,7 @@ def _abandoned(source: ApplicationInstance, observed: InstanceObserved) -> Kuber
 
 
 def _remaining_release(source: ApplicationInstance, observed: InstanceObserved) -> str:
-    """Describe what is left of the release now: another client may have deleted it before it was orphaned."""
+    """Return a sentence on what is left of the release; another client may have deleted it before it was orphaned."""
     release = source.spec.release
     ref = None if release is None else ObjectRef(HELM_RELEASE, source.metadata.namespace, release.name)
     live = None if ref is None else observed.objects.get(ref)

@@ -1,4 +1,4 @@
-"""The downstream objects of an ApplicationInstance (REC-3, REC-4): a function of the source object alone.
+"""The downstream objects of an ApplicationInstance, which follow from it, its override and the settings (REC-3, REC-4).
 
 Every manifest is complete: owner reference, labels, annotations and spec are in one apply. Objects that the HelmRelease
 reads are immutable, with names derived from their content (`naming`): the apply of the HelmRelease is the one step in
@@ -38,7 +38,10 @@ _CHART_LAYER = {"mediaType": "application/vnd.cncf.helm.chart.content.v1.tar+gzi
 
 @attrs.frozen
 class DesiredObjects:
-    """The desired manifests in the order in which they are applied, and their names."""
+    """The desired manifests in the order in which they are applied, with the references of HelmRelease and source.
+
+    `version` is the effective chart version. `retry` is the token of a requested retry; it is empty if there is none.
+    """
 
     applies: tuple[Apply, ...]
     release: ObjectRef
@@ -93,9 +96,7 @@ def _source_in_use(helm_release: Manifest | None) -> Any:
 
 
 def read_refs(instance: ApplicationInstance, objects: Mapping[ObjectRef, Manifest]) -> tuple[ObjectRef, ...]:
-    """Return the objects that the live HelmRelease reads. Some may no longer be desired although the instance owns
-    them.
-    """
+    """Return the references of the objects that the live HelmRelease reads, even if they are no longer desired."""
     if (release := instance.spec.release) is None:
         return ()
     namespace = instance.metadata.namespace
@@ -163,7 +164,10 @@ def _fragment(instance: ApplicationInstance) -> dict[str, Any]:
 
 
 def _needs_config_map(instance: ApplicationInstance) -> bool:
-    """Report whether the integrations go into a ConfigMap, below values that we never read."""
+    """Report whether the integrations' values need a ConfigMap of their own.
+
+    They do if the explicit values are in a Secret or ConfigMap, which we never read, so that they cannot be merged.
+    """
     return _referenced(instance.spec.values) and bool(_fragment(instance))
 
 
@@ -231,7 +235,7 @@ class _DesiredObjects:
         )
 
     def wrap(self, kind: Kind, name: str, body: Mapping[str, Any], labels: Mapping[str, str] | None = None) -> Apply:
-        """Build one of our objects, with the metadata that all of them share."""
+        """Return the apply of a downstream object: `body` plus the metadata that all these objects share."""
         meta = self.instance.metadata
         manifest = kind.manifest(name, meta.namespace)
         manifest["metadata"] |= {
@@ -302,13 +306,16 @@ def _referenced(values: Values | None) -> bool:
 
 
 def _config_map(desired: _DesiredObjects, name: str) -> Apply:
-    """Return the integrations as a values file (JSON is YAML), to go below values that we never read."""
+    """Return the apply of the ConfigMap with the integrations' values as a values file (JSON is YAML)."""
     body = {"data": {_VALUES_KEY: canonical_json(_fragment(desired.instance)).decode()}}
     return desired.wrap(CONFIG_MAP, name, body, labels={_WATCH: "Enabled"})
 
 
 def _values(desired: _DesiredObjects, beneath: str) -> dict[str, Any]:
-    """Return `values` and `valuesFrom` of the release; Flux merges in that order, inline last."""
+    """Return `valuesFrom` and `values` of the HelmRelease, which Flux merges in that order.
+
+    `beneath` is the name of the ConfigMap with the integrations' values; empty if there is none.
+    """
     values, patch = (
         desired.instance.spec.values,
         desired.override.values_patch if desired.override is not None else None,

@@ -34,7 +34,7 @@ _KEPT: Final = (
 _LABELS: Final = (MANAGED_BY, CLUSTER_ID, APPLICATION_INSTANCE, INSTANCE_UID)
 _OWNERS: Final = 8
 _LARGEST_DATA: Final = 64 * 1024
-"""The longest data of a ConfigMap, in bytes: ours hold a few settings of integrations."""
+"""The largest data of a ConfigMap, in bytes, that is cached as it is. Ours hold a few settings of integrations."""
 _LARGEST_MESSAGE: Final = 2048
 
 
@@ -80,7 +80,7 @@ def slim_engine_object(manifest: Manifest) -> Manifest:
 
 
 def slim_chart(manifest: Manifest) -> Manifest:
-    """Return a HelmChart reduced for the cache to its request and Flux's report. Flux creates it without an owner."""
+    """Return a HelmChart reduced for the cache to the requested chart and its status. Flux creates it without owner."""
     asked = {name: get_path(manifest, "spec", name) for name in ("chart", "version", "sourceRef", "suspend")}
     status = manifest.get("status")
     slim = {} if not isinstance(status, Mapping) else dict(status)
@@ -110,7 +110,7 @@ def _is_controlled_by_instance(manifest: Manifest) -> bool:
 
 
 def _identifying_fields(manifest: Manifest) -> dict[str, Any]:
-    """Return identity, owner and our own labels, however large the rest is."""
+    """Return only the object's identity, its first owners and our own labels, so that the result is always small."""
     meta = metadata(manifest)
     slim = {name: meta[name] for name in _KEPT if name in meta}
     labels, owners = meta.get("labels"), meta.get("ownerReferences")

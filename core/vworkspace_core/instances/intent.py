@@ -1,8 +1,9 @@
-"""A memo for results that depend only on the user-set part of an ApplicationInstance (RUN-11).
+"""A cache for results that depend only on the user-set part of an ApplicationInstance, its intent (RUN-11).
 
-Flux reports several times on one request, and each time the status of the instance changes, but not its spec. Checking
-the spec and building manifests from it again took half of a decision. The functions know of no memo: their callers ask
-`recall` for a result. They get an instance reduced to its intent, so that a result depends on no more.
+Flux reports several times on one request, and each time the status of the instance changes, but not its spec. Without
+the cache, checking the spec and building manifests from it took half of a decision. The functions do not know of the
+cache: their callers call `recall`. A function gets the instance reduced to its intent, so that its result cannot depend
+on anything else.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ T = TypeVar("T")
 Rest = TypeVarTuple("Rest")
 
 REMEMBERED: Final = 128
-"""The number of results that are kept of one function: more than are under way at once, each a few kilobytes."""
+"""The number of results that are cached per function: more than there are passes at once, and a few kilobytes each."""
 
 
 def recall(work: Callable[[ApplicationInstance, *Rest], T], source: ApplicationInstance, *rest: *Rest) -> T:

@@ -31,7 +31,7 @@ class Names:
 
 
 def names_of(release: Release, fetched: Mapping[str, Any], fragment: Mapping[str, Any], uid: str) -> Names:
-    """Return the names, which are derived from the objects' content, since a changed source needs a new object.
+    """Return the names of source and ConfigMap. They derive from the content, since changed content needs a new object.
 
     `fetched` is the part of the source's spec that decides what is fetched, which excludes the interval. The
     ConfigMap's name also contains the instance's `uid`, so that it is unique.
@@ -45,7 +45,7 @@ def names_of(release: Release, fetched: Mapping[str, Any], fragment: Mapping[str
 
 
 def former_names(release: Release) -> Names:
-    """Return the names used by earlier operators, in which sources were changed in place."""
+    """Return the names that earlier versions of the operator used, which changed sources in place."""
     return Names(source=release.name, fragment=f"{release.name}{_INTEGRATIONS}")
 
 

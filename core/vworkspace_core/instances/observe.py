@@ -1,4 +1,4 @@
-"""Live reads of the snapshot for a decision, and releases found in Helm's storage that are never taken over (REC-4)."""
+"""Reads of a decision's input from the API server, and the check for releases that Helm has from others (REC-4)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -66,7 +66,7 @@ def _release(instance: ApplicationInstance) -> str:
 
 
 def _record_parts(record: Manifest) -> dict[str, Any]:
-    """Return the parts of a record that are needed."""
+    """Return only the record's name, namespace, labels and owner references."""
     return {"metadata": {key: metadata(record).get(key) for key in _WHOSE}}
 
 
@@ -78,7 +78,7 @@ def _records(instance: ApplicationInstance, observed: InstanceObserved) -> Itera
 
 
 def foreign_release(instance: ApplicationInstance, observed: InstanceObserved) -> str:
-    """Return the name of a release that Helm installed without a HelmRelease of this instance; empty if none."""
+    """Return the message that Helm has a release of this name from another owner than this instance; empty if not."""
     if not _is_first(instance, observed):
         return ""
     foreign = (ref for ref in _records(instance, observed) if not is_ours(observed.objects[ref], instance))
@@ -99,8 +99,8 @@ async def observe_live(
 ) -> InstanceObserved:
     """Read everything that a decision about `source` needs from the API server, without a cache.
 
-    `override` is what an Operation requests of its release, whose source may exist already.
-    Raises the errors of `KubeApi.get` and `KubeApi.list`.
+    `override` is the change that a helm Operation requests; the chart source that it needs is read too. Raises the
+    errors of `KubeApi.get` and `KubeApi.list`.
     """
     meta = source.metadata
     reading = LiveReads(api)

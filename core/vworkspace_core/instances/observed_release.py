@@ -111,7 +111,10 @@ def is_observed(source: Manifest | None) -> bool:
 
 
 def _same_artifact(observed: ObservedRelease) -> bool:
-    """Compare the digests of an OCI artifact: a new tag moves no generation of the HelmRelease."""
+    """Report whether Flux's last attempt used the OCI artifact that the source holds now.
+
+    The digests are compared, since a new tag does not change the HelmRelease's generation.
+    """
     desired = _artifact_digest(observed.source)
     if desired is None:
         return False
@@ -211,7 +214,7 @@ def message_of(condition: Mapping[str, Any]) -> str:
 
 
 def _same_version(reported: Any, desired: str) -> bool:
-    """Compare semantic versions without build metadata, which Flux replaces by a digest for OCI sources."""
+    """Report whether two versions are equal except for build metadata, which Flux replaces by an OCI digest."""
     return isinstance(reported, str) and _bare(reported) == _bare(desired)
 
 

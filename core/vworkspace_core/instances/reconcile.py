@@ -93,7 +93,7 @@ def decide_unreadable(
 _GOING = Decision(row="being deleted, without our finalizer")
 _BEGUN = frozenset({ReleaseState.PENDING, ReleaseState.INSTALLING})
 _KEPT_UNUSED = 4
-"""The number of unwanted objects of ours that stay while the wanted ones are not in use yet."""
+"""The number of our newest objects no longer desired that are kept until the desired ones are in use."""
 
 
 def reconcile(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
@@ -222,7 +222,10 @@ def _release_status(
 def _suspended_by_hand(
     release_status: ClassifiedRelease, desired: DesiredObjects, live_release: Manifest | None
 ) -> ClassifiedRelease:
-    """Add the command that resumes a Flux object that was suspended by hand, unlike the instance itself."""
+    """Return the release's status with the command that resumes it added to the message.
+
+    The HelmRelease or its source was suspended by hand; the instance itself is not suspended.
+    """
     by_release = get_path(live_release, "spec", "suspend") is True
     command = resume_command(desired.release if by_release else desired.source)
     return attrs.evolve(release_status, message=f"{release_status.message}. To fix: {command}")
@@ -268,7 +271,10 @@ def _after_failure(
     observed: InstanceObserved,
     context: Context,
 ) -> Decision:
-    """Decide after a refused write: apply nothing more in this pass, except over our own history (REC-6)."""
+    """Return the decision after a refused write.
+
+    Nothing more is applied in this pass, except objects where only our own former writes conflict (REC-6).
+    """
     own = {failure.ref for failure in observed.failures if is_own_history(failure, FIELD_MANAGER)}
     forced = tuple(attrs.evolve(apply, force=True) for apply in desired.applies if apply.ref in own)
     others = [failure for failure in observed.failures if failure.ref not in own]
@@ -291,7 +297,10 @@ def _after_failure(
 def _adoptions(
     source: ApplicationInstance, desired: DesiredObjects, observed: InstanceObserved
 ) -> tuple[MergePatch, ...]:
-    """Return patches that make unwanted objects of an earlier incarnation ours, so that they are pruned in time."""
+    """Return patches that adopt objects of an earlier instance of this name which are no longer desired.
+
+    Once adopted, they are pruned like our own.
+    """
     wanted = desired.refs
     if observed.objects.keys() <= wanted:
         return ()

@@ -140,7 +140,7 @@ def classify(
 
 
 def _attempted(observed: ObservedRelease) -> ClassifiedRelease:
-    """Match rows 3 to 8, for a HelmRelease that Flux has processed."""
+    """Return the matching row, from 3 to 8, for a HelmRelease that Flux has processed."""
     if get_path(observed.source, "spec", "suspend") is True and not is_observed(observed.source):
         message = f"the {get_path(observed.source, 'kind')} is suspended: what it asks for by now is not fetched"
         return ClassifiedRelease(ReleaseState.SUSPENDED, message, released_before=was_released(observed.status))
@@ -174,7 +174,7 @@ def _stalled(observed: ObservedRelease, ours: bool) -> ClassifiedRelease | None:
 
 
 def _why_stalled(released: Mapping[str, Any], stalled: Mapping[str, Any]) -> str:
-    """Return the message of Released, which has the failure (Ready has the rollback's), and why nothing undid it."""
+    """Return the failure, which is in Released since Ready reports the rollback, and why there was no rollback."""
     if stalled.get("reason") in _NEVER_ATTEMPTED:
         return message_of(stalled)  # Released speaks of the release before
     failure = message_of(released)
@@ -199,7 +199,7 @@ def _failed(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRe
 
 
 def _deployed(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease | None:
-    """Match row 5, also while Flux re-checks at its interval and while the source has a passing failure."""
+    """Return row 5 if it matches, also while Flux re-checks at its interval or the source has a passing failure."""
     if not deployed_as_wanted(observed):
         return None
     if ready.get("status") != "True":
@@ -212,9 +212,10 @@ def _deployed(observed: ObservedRelease, ready: Mapping[str, Any]) -> Classified
 
 
 def _stuck(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease | None:
-    """Treat Ready=Unknown long after a success as ready: a known defect of helm-controller (#1409).
+    """Return row 5 for a Ready=Unknown that lasts long after a success: a known defect of helm-controller (#1409).
 
-    A hanging upgrade looks the same except for the generation, which is observed only when a pass has ended.
+    Until then the request counts as under way. A hanging upgrade looks the same except for the generation, which is
+    observed only when a pass has ended.
     """
     released = observed.condition("Released")
     if ready.get("status") != "Unknown" or released.get("status", "True") != "True":
@@ -256,7 +257,7 @@ def _source_trouble(observed: ObservedRelease) -> tuple[str, float | None]:
 
 
 def _unreachable(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease | None:
-    """Match row 6. Flux also reports a bare SourceNotReady while it fetches the source for the first time."""
+    """Return row 6 if it matches. Flux also reports a bare SourceNotReady during the first fetch of a source."""
     failure = source_failure(observed.source) or chart_failure(observed)
     released = was_released(observed.status)
     if failure:

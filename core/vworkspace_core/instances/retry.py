@@ -1,11 +1,11 @@
 """Requests to Flux for another try (REC-14): the token, when it is sent, and whether Flux has handled it.
 
-A request is made by annotations without an owner: they are patched, never applied, so that an earlier requester causes
-no conflict, and they stay on the object. One is sent at most every ten seconds, whatever its origin.
+A request consists of annotations that are patched, never applied: an earlier requester causes no conflict, and they
+stay on the object. One is sent at most every ten seconds, whatever its origin.
 
 Flux resets its counts of failures for a `resetAt` that equals `requestedAt`, and only at the start of an attempt. A
-pass that fails at the chart or the values handles `requestedAt` all the same: the reset of that token is lost, and
-another token has to request it once the attempt can be made.
+pass that fails at the chart or the values still handles `requestedAt`: the reset of that token is lost, and another
+token has to request it once the attempt can be made.
 """
 
 from collections.abc import Mapping

@@ -122,7 +122,7 @@ def with_status(
 
 
 def _reason_of(why: Mapping[str, str]) -> dict[str, str]:
-    """Return the part of a headline that is compared: its message changes only with that of a condition."""
+    """Return the headline's reason, which is compared with the status. Its message changes only with a condition's."""
     return {"reason": why["reason"]} if "reason" in why else {}
 
 
@@ -148,7 +148,7 @@ def _is_reported(
 
 
 def _stories(changes: tuple[Transition, ...]) -> Iterator[Transition]:
-    """Yield the transitions that get an Event: one of Ready includes the one of Reconciling (REC-1)."""
+    """Yield the transitions that get an Event: one of Reconciling gets none if Ready changes too (REC-1)."""
     of_ready = any(change.condition.type == Type.READY for change in changes)
     yield from (change for change in changes if not (of_ready and change.condition.type == Type.RECONCILING))
 
