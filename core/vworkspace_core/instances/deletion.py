@@ -137,7 +137,7 @@ def _orphan_at(source: ApplicationInstance, context: Context) -> datetime:
 def _namespace_event(
     source: ApplicationInstance, release: ObjectRef, namespace: Manifest | None, context: Context
 ) -> KubernetesEvent:
-    """Return the Event about a HelmRelease that is left behind.
+    """Return the Event about a HelmRelease that was not uninstalled in time.
 
     It regards the Namespace, since no Event can be created inside a namespace that is being deleted.
     """

@@ -65,7 +65,7 @@ def is_handled(status: Mapping[str, Any], token: str) -> bool:
 
 @attrs.frozen
 class ReconcileRequest:
-    """The patch that requests a retry, if any. If it has to wait, the seconds until it may be sent."""
+    """The patch that requests a retry from Flux, if any. `wait` is the seconds to wait before it may be sent."""
 
     patches: tuple[MergePatch, ...] = ()
     wait: float | None = None

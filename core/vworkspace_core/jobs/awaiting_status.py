@@ -1,4 +1,4 @@
-"""A job that had its effect, waiting for the verdict in its object's status (PULL-2 steps 6 to 8)."""
+"""Steps of a job that had its effect and waits for the outcome in its object's status (PULL-2 steps 6 to 8)."""
 
 from datetime import timedelta
 from typing import Final
@@ -26,7 +26,10 @@ RECHECK: Final = timedelta(minutes=5)
 
 
 def applied(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
-    """Record that the write is in the cluster and wait for its outcome. The write may date from before a crash."""
+    """Return the step after the job's write is in the cluster, which waits for its outcome.
+
+    `live` is the object after the write, which may date from before a crash.
+    """
     # A deletion raises an object's generation; the result of a delete names the generation that it was to delete.
     known = job.applied if isinstance(job.task, DeleteTask) else None
     reference = known or ref(job, str(metadata(live).get("uid", "")), generation(live))
@@ -46,7 +49,7 @@ def applied(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
 
 
 def _fresher(job: JobState, live: Manifest) -> Manifest:
-    """Return the copy that an informer saw during the apply, if it is at least as new."""
+    """Return the copy that an informer saw during the apply if it is at least as new as `live`, else `live`."""
     seen = job.latest
     if seen is None or metadata(seen).get("uid") != metadata(live).get("uid"):
         return live
@@ -104,7 +107,7 @@ def _is_undone(job: JobState, live: Manifest | None) -> bool:
 
 
 def _soon(job: JobState, at: JobStepContext) -> JobState:
-    """Schedule a read soon, since the controller may be about to revert a manual edit of the status."""
+    """Return the job with a read of its object due soon, as the controller may be about to revert a manual edit."""
     soon = shifted(at.now, _SOON)
     return job if job.recheck_at is not None and job.recheck_at <= soon else attrs.evolve(job, recheck_at=soon)
 
@@ -137,7 +140,11 @@ def give_up(job: JobState, at: JobStepContext) -> JobStep:
 def _consider(
     job: JobState, live: Manifest | None, at: JobStepContext, *, has_slot: bool = False, looked: bool = False
 ) -> JobStep:
-    """Judge the live object of a job that had its effect. `has_slot`: it was read while the job has the work slot."""
+    """Return the step that follows from the live object of a job that had its effect.
+
+    `has_slot` says that the object was read while the job has the work slot, `looked` that it was read from the API
+    server to decide how the job ends.
+    """
     if live is None or _is_gone(job, live):
         deleted = JobResult.failed(Reason.DELETED, f"{job.ref} was deleted before the job settled")
         return settle(job, SUCCEEDED if isinstance(job.task, DeleteTask) else deleted, at)
@@ -173,7 +180,7 @@ def _result(job: JobState, live: Manifest, at: JobStepContext, looked: bool) -> 
 
 
 def _end(job: JobState, live: Manifest, result: JobResult, at: JobStepContext, has_slot: bool) -> JobStep:
-    """End the job; if it failed, first cancel an Operation that may still start, so that it never runs later (PULL-3).
+    """Return the step that ends the job. An Operation of a failed job that may still start is cancelled first (PULL-3).
 
     Exactly the judged copy is cancelled, while the job has the slot, with the reason on record. After a crash between
     the two, the Operation either goes on as if nothing had been judged, or is cancelled for a known reason.

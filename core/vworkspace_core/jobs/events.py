@@ -1,8 +1,8 @@
 """Events for the control plane about objects that belong to no open job (PULL-6).
 
 ConditionTransition events report a change of status. In addition there are life-cycle events of Operations (a run
-started, and how it ended), so that a control plane that counts runs need not know the conditions: their key names the
-incarnation and what happened to it, which happens once. A replay of any event has the same key.
+started, and how it ended), so that a control plane that counts runs need not know the conditions. Their key names the
+object with its uid, and what happened to it, which happens only once. A replay of any event has the same key.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -170,7 +170,10 @@ _ENDED: Final = {
 
 
 def phase_in(live: Manifest) -> str:
-    """Return the phase in an Operation's status; empty if it has none, and for other kinds."""
+    """Return the phase in an Operation's status; empty if there is none or another manager wrote it.
+
+    It is empty for objects of other kinds, too.
+    """
     is_ours = live.get("kind") == OPERATION.kind and "phase" not in OWN_STATUS.held_fields(live)
     phase = get_path(live, "status", "phase") if is_ours else None
     return phase if isinstance(phase, str) else ""
@@ -179,10 +182,10 @@ def phase_in(live: Manifest) -> str:
 def phase_events(
     before: str | None, live: Manifest, now: datetime, since: datetime | None = None
 ) -> tuple[dict[str, Any], ...]:
-    """Return the life-cycle events of an Operation since it was in phase `before`; None if it is seen first.
+    """Return the life-cycle events of an Operation since it was in phase `before`, which is None if it is seen first.
 
-    Then the events cover recent changes, or those since `since`, as the last process may have ended before reporting
-    them.
+    For one that is seen first they cover changes since `since`, or recent ones, as the previous process may have ended
+    before it reported them.
     """
     phase = phase_in(live)
     if phase == before or live.get("kind") != OPERATION.kind:
@@ -196,7 +199,7 @@ def phase_events(
 
 
 def _time_fields(phase: str) -> Iterator[tuple[str, str]]:
-    """Yield kinds of events, each with the field of the status that holds its time."""
+    """Yield the kinds of events that an Operation in `phase` has had, each with the status field of its time."""
     if phase == Phase.RUNNING or phase in _ENDED:
         yield _STARTED, "startedAt"
     if phase in _ENDED:

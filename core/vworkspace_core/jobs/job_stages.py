@@ -33,7 +33,7 @@ from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, close, re
 from vworkspace_core.jobs.work_slot import act, conflicted, record_effect, take_slot
 
 REFUSALS: Final = 7
-"""The number of times that a right may be missing before the job fails, about half a minute in all.
+"""The number of refusals for a missing right after which a job fails, about half a minute in all.
 
 A kube-apiserver that has just started answers 403 until it knows its roles.
 """
@@ -134,7 +134,7 @@ def advance(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobStep
 
 
 def _unrecordable(job: JobState, message: str) -> JobStep:
-    """Answer a job whose payload does not fit a record, instead of applying it (PULL-4)."""
+    """Return the step that fails a job whose payload does not fit a record, instead of applying it (PULL-4)."""
     if job.result is not None and job.task is None:
         # Not even the bare answer can be recorded: it is given at once, and a crash in between loses only that.
         return clear(job, stage=JobStage.ACKING), (m.SendAck(job.id), LogNote(LogLevel.WARNING, message, job.id))
@@ -150,10 +150,10 @@ def _acked(job: JobState, at: JobStepContext) -> JobStep:
 
 
 def _dropped(job: JobState, at: JobStepContext) -> JobStep:
-    """Drop a job that the control plane has closed without applying it. Effects of an earlier process are remembered.
+    """Return the step that drops a job which the control plane has closed, without applying it.
 
-    An effect that began may have happened; a delete whose ack arrived once may have been answered: if either is
-    requested again under its key, it must not touch a later object of that name (PULL-4).
+    A tombstone stays if an effect began, which may have happened, or if a delete was acked before, which may have been
+    answered. If either is requested again under its key, it must not touch a later object of that name (PULL-4).
     """
     note = LogNote(LogLevel.INFO, "the control plane has closed the job: dropped without applying it", job.id)
     answered = isinstance(job.task, DeleteTask) and job.ack_may_have_arrived
@@ -188,7 +188,7 @@ def _recheck_due(job: JobState, at: JobStepContext) -> bool:
 
 
 def _redo(job: JobState, at: JobStepContext) -> JobStep:
-    """Repeat the step that failed."""
+    """Return the step that repeats the one that failed or was not answered."""
     match job.stage:
         case JobStage.RECORDING | JobStage.RECORDING_INTENT | JobStage.RECORDING_EFFECT:
             return job, (m.PutRecord(job.id, record_of(job)),)

@@ -1,4 +1,4 @@
-"""The agent's conversation as a sans-I/O machine: `step(state, event, now) -> (state, effects)`.
+"""The agent's jobs from offer to result, as a sans-I/O machine: `step(state, event, now) -> (state, effects)`.
 
 Expected flow. A job is offered; its record is written; it is acked; when it gets the work slot of its object, the
 object is inspected, the intent recorded, the effect performed; the object's status settles it; the result is posted;
@@ -52,11 +52,11 @@ GRACE = timedelta(minutes=5)
 
 @attrs.frozen
 class AgentState:
-    """The state of the job agent: all open jobs. `skew` is how far the control plane's clock is ahead of ours
-    (PULL-12).
+    """The state of the job agent: all open jobs, and how far the two clocks differ (PULL-12).
 
-    `apart` is that difference if it is too large to be used, because one clock is wrong or the header is forged.
-    `dropped` holds hashes of jobs without an id that were already logged.
+    `skew` is how far the control plane's clock is ahead of ours. `apart` is that difference if it is too large to be
+    used, because one clock is wrong or the header is forged. `dropped` holds hashes of jobs without an id that were
+    already logged.
     """
 
     scope: JobScope
@@ -115,7 +115,10 @@ def _react(state: AgentState, event: m.JobEvent, now: datetime) -> MachineStep:
 
 
 def _clocks_compared(state: AgentState, ahead: timedelta) -> MachineStep:
-    """Record how far the clocks differ, unless the difference is too large: the header that shows it is not signed."""
+    """Return the step that records by how much the control plane's clock is `ahead`.
+
+    A large difference is only logged, not used, since the header that shows it is not signed.
+    """
     if abs(ahead) <= LARGEST_SKEW:
         note = LogNote(LogLevel.INFO, "this machine's clock and the control plane's agree again")
         return attrs.evolve(state, skew=ahead, apart=timedelta(0)), ((note,) if state.apart else ())
@@ -146,7 +149,7 @@ def _offered(state: AgentState, raw: Any) -> MachineStep:
 
 
 def _unanswerable(state: AgentState, raw: Any, bad_job: BadJob) -> MachineStep:
-    """Log a job without a usable id once: it cannot be answered, so it is offered with every poll."""
+    """Return the step that logs a job without a usable id, once: it cannot be answered, so every poll offers it."""
     mark = _content_mark(raw) or str(bad_job)
     if mark in state.dropped:
         return state, ()
@@ -191,7 +194,10 @@ def _plan(state: AgentState, job: JobState, seen: Inspection, now: datetime) -> 
 
 
 def _with_open_jobs(state: AgentState, job: JobState, seen: Inspection) -> Inspection:
-    """Add tombstones of jobs whose records are not closed yet, or were not when the job store was read."""
+    """Return `seen` with the tombstones that the job store did not have yet when it was read.
+
+    They are those of open jobs that had their effect, and of jobs that were closed during the inspection.
+    """
     known = [*_tombstones(_others(state, job)), *_tombstones_of(job, job.missed_tombstones)]
     twins = (other for other in state.jobs.values() if other.key == job.key and other.id != job.id)
     same_key = (*_tombstones(twins), *job.missed_tombstones)
@@ -214,7 +220,7 @@ def _tombstones_of(job: JobState, tombstones: Iterable[Tombstone]) -> Iterator[T
 
 
 def _closed(state: AgentState, job: JobState) -> AgentState:
-    """Remove the job; give its tombstone to jobs whose inspection is under way and may have missed it."""
+    """Return the state without `job`; its tombstone is added to jobs whose inspection may have missed it."""
     left, tombstone = _without(state, job.id), tombstone_of(job)
     if tombstone is None:
         return left
@@ -225,7 +231,7 @@ def _closed(state: AgentState, job: JobState) -> AgentState:
 
 
 def _put_back(state: AgentState, before: JobState, taken: JobStep, now: datetime) -> MachineStep:
-    """Store the job's new state. If it has just had its effect, supersede older jobs on the object."""
+    """Return the state with the job as the step `taken` leaves it; an effect supersedes older jobs on its object."""
     job, effects = taken
     state = _with(state, job)
     if before.had_effect or not job.had_effect or job.ref is None or _is_replay(job):
@@ -251,14 +257,14 @@ def _replaced(job: JobState, by: JobState) -> bool:
 
 
 def _older(job: JobState, than: JobState) -> bool:
-    """Compare by generation if both have one, by arrival otherwise."""
+    """Report whether `job` is older than `than`: by generation if both have one, by arrival otherwise."""
     if job.generation is not None and than.generation is not None and job.generation != than.generation:
         return job.generation < than.generation
     return job.arrival < than.arrival
 
 
 def _give_slots(state: AgentState) -> MachineStep:
-    """Give every ready job the work slot of its object, unless another one has it.
+    """Return the state in which every ready job has the work slot of its object, unless another job has it.
 
     After a crash the jobs that had it go first, in the order of their arrival: whether an effect happened can only be
     determined before another effect.
@@ -290,7 +296,7 @@ _Side: TypeAlias = tuple[bool, ObjectRef | None]
 
 
 def _first_arrivals(state: AgentState) -> dict[_Side, int]:
-    """Return the arrival of the first job without effect on each instance, and of the first for Operations on it.
+    """Return the arrival of the first job without effect on each instance, and of the first for an Operation on it.
 
     An Operation must not run before an edit that was requested earlier: the edit would then change what it works on.
     """

@@ -1,4 +1,4 @@
-"""Events and effects of the job machine: closed sets, all data."""
+"""Events and effects of the job machine: two closed sets of immutable values."""
 
 from collections.abc import Mapping
 from datetime import datetime

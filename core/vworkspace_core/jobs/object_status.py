@@ -1,4 +1,4 @@
-"""State of our objects as their own status reports it: read from the wire, for verdicts and reports."""
+"""State of our objects as their status in raw JSON reports it, for results and reports of jobs."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

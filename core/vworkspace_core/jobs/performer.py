@@ -1,4 +1,4 @@
-"""The interpreter of the machine's effects on the cluster and the job store.
+"""The interpreter of the job machine's effects on the cluster and the job store.
 
 Every error of a port becomes an event. Effects on the control plane are performed elsewhere, since they are repeated in
 queues until there is an answer.
@@ -30,7 +30,7 @@ ClusterEffect = (
 )
 
 RotateCredential = Callable[[str], Awaitable[None]]
-"""A function that gets a new credential for a request, once, stores it durably, then uses it (PULL-8).
+"""A function that obtains a new credential for the request with this name, only once, stores it, then uses it (PULL-8).
 
 Raises the ports' errors.
 """
@@ -107,7 +107,7 @@ class JobPerformer:
 
 
 def _refusal(effect: ClusterEffect, error: OperatorError) -> m.JobEvent:
-    """Return the event for an error that counts as an answer."""
+    """Return the event for an error with which the server or the store answered the effect."""
     job_id = effect.job_id
     match effect, error:
         case m.PutRecord(), Invalid():

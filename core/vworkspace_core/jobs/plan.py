@@ -2,29 +2,29 @@
 
     job not applied yet             live object                       the plan
     ------------------------------  --------------------------------  -----------------------------------------
-    its key had its effect before   any                               Settle noop
-    may not touch it (scope)        any                               Settle failed/NotPermitted
-    older than what is known        any                               Settle failed/Superseded
-    expired                         any, absent for a delete excepted Settle noop "expired"
+    its key had its effect before   any                               FinishJob noop
+    may not touch it (scope)        any                               FinishJob failed/NotPermitted
+    older than what is known        any                               FinishJob failed/Superseded
+    expired                         any, absent for a delete excepted FinishJob noop "expired"
     apply                           absent                            PlanApply, no uid
     apply                           there                             PlanApply with its uid
     apply                           terminating                       WaitDeleted
-    apply                           an Operation that has ended       Settle noop, with the time it ended
-    delete                          absent                            Settle succeeded
+    apply                           an Operation that has ended       FinishJob noop, with the time it ended
+    delete                          absent                            FinishJob succeeded
     delete                          there, terminating or not         PlanDelete with its uid
 
     intent recorded (after a crash or an unanswered write)
     ------------------------------  --------------------------------  -----------------------------------------
-    apply of an Operation           its namespace's gate is closed    WaitForGate: it may start when the gate opens
+    apply of an Operation           its namespace is not managed      WaitForManagedNamespace: it may still start
     apply                           carries our key, same uid if any  AlreadyApplied: go on waiting
-    apply onto an object            that object is gone               Settle failed/Deleted: nothing is resurrected
-    apply that certainly happened   the object has another key by now Settle failed/Superseded
-    delete                          another uid, or absent            Settle succeeded
+    apply onto an object            that object is gone               FinishJob failed/Deleted: nothing is resurrected
+    apply that certainly happened   the object has another key by now FinishJob failed/Superseded
+    delete                          another uid, or absent            FinishJob succeeded
     delete                          that object, terminating          AlreadyApplied: go on waiting
     otherwise                       as above                          as above
 
-The generation compared is the control plane's (`event_keys`), against the object's own annotation, the tombstones and
-the open jobs on the same object.
+The control plane's generation, from the idempotency key, is compared with the object's own annotation, the tombstones
+and the open jobs on the same object.
 """
 
 from typing import Any, TypeAlias
@@ -83,7 +83,7 @@ class SlotHolder:
 
 @attrs.frozen
 class PlanApply:
-    """A plan to apply exactly `manifest`."""
+    """A plan to apply exactly `manifest` to the object with this uid; an empty uid means that there is no object."""
 
     manifest: Manifest = attrs.field(repr=False)
     uid: str
@@ -203,7 +203,7 @@ def _is_replay(holder: SlotHolder, seen: Inspection) -> bool:
 
 
 def _replayed(holder: SlotHolder, seen: Inspection) -> JobResult:
-    """Return the result for a key that had its effect before; if that was on another object, say so."""
+    """Return the noop result of a job whose key had its effect before; its message says if that was another object."""
     ref, uid = holder.task.ref, seen.tombstone.object_uid if seen.tombstone is not None else ""
     if seen.tombstone is not None and seen.tombstone.outcome == JobOutcome.NOOP and (ended := ended_at(seen.live)):
         return _already_ended(holder.task, ended)
@@ -219,12 +219,15 @@ def _already_ended(task: Task, ended: str) -> JobResult:
 
 
 def _shows_key(live: Manifest | None, key: str, manifest: Manifest) -> bool:
-    """Report whether the object shows the key's effect; its annotation alone, which others may write, does not."""
+    """Report whether `live` shows the effect of the job with this key, by annotation and spec.
+
+    The annotation alone proves nothing, since others may write it.
+    """
     return key_of(live) == key and not needs_apply({"spec": manifest.get("spec")}, live)
 
 
 def _highest_generation(holder: SlotHolder, seen: Inspection) -> int:
-    """Return the newest known generation: the job store's goes before the object's, which others can edit."""
+    """Return the newest known generation. The job store's counts before the object's, which others can edit."""
     return seen.newest.generation if seen.newest is not None else applied_generation(seen.live) or 0
 
 
@@ -257,7 +260,8 @@ def stamped(manifest: Manifest, key: str, generation: int | None, live: Manifest
 def _is_finalized(manifest: Manifest, live: Manifest | None) -> bool:
     """Report whether the apply includes our finalizer: if there may be a release, or the finalizer is there already.
 
-    An apply removes what the one before set and it leaves out (S-37). The reconciler then need not add the finalizer.
+    An apply removes what the previous apply set and the new one omits (S-37). If the apply sets the finalizer, the
+    reconciler need not add it.
     """
     if manifest.get("kind") != APPLICATION_INSTANCE.kind:
         return False

@@ -77,7 +77,7 @@ class JobResult:
 
     @classmethod
     def of(cls, outcome: JobOutcome, reason: str, message: str) -> "JobResult":
-        """Return a result with a reason."""
+        """Return a result whose error is `<reason>: <message>`, redacted and shortened."""
         text = f"{reason}: {shown(message, 2 * LONGEST_ERROR)}" if message else reason
         return cls(outcome, text if len(text) <= LONGEST_ERROR else text[: LONGEST_ERROR - 1] + "…")
 
@@ -119,7 +119,7 @@ def result_of(live: Manifest, generation: int, before: Any = None) -> JobResult 
 
 
 def _current(result: JobResult | None, live: Manifest, before: Any) -> JobResult | None:
-    """Return the verdict unless it may be older than the last request, which need not change the generation."""
+    """Return `result`, or None if it may be older than the last request, which need not change the generation."""
     if result is None:
         return None
     annotations = get_path(live, "metadata", "annotations")

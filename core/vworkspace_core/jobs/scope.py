@@ -1,8 +1,8 @@
-"""Limits of what a job may touch (PULL-10), and the manifest that follows from it.
+"""Limits of what a job may touch (PULL-10), and the manifest that a permitted job applies.
 
-Judged in two steps. `admit` needs only the job: kinds, cluster id, the metadata whitelist, the admission rules that the
-webhook applies too. `namespace_refusal` and `may_touch` need the cluster's state: the namespace's gate and the owner of
-an existing object.
+There are two steps. `admit` needs only the job: kinds, cluster id, the metadata whitelist, the admission rules that the
+webhook applies too. `namespace_refusal` and `may_touch` need the cluster's state: whether the namespace is managed, and
+the owner of an existing object.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,7 +27,7 @@ from vworkspace_core.jobs.wire import ApplyRequest, DeleteRequest, Job, RotateRe
 _KINDS: Final = (own_kinds.APPLICATION_INSTANCE, own_kinds.OPERATION)
 _KEPT: Final = ("name", "namespace", "labels", "annotations")
 Admission = Callable[[Manifest], Iterable[Problem]]
-"""Admission rules of one manifest: every problem with its path, none if it is valid (RUN-6)."""
+"""A function that returns every problem of a manifest by the admission rules; none if it is valid (RUN-6)."""
 Link = Callable[[ObjectRef], str]
 """A function that returns the URL of an object's page; empty if there is none."""
 
@@ -40,7 +40,7 @@ def _no_link(ref: ObjectRef) -> str:
 class JobScope:
     """The cluster for which jobs are accepted, the rules that judge them, and the keys for their payloads.
 
-    Results name the page of their object by `link`.
+    `link` gives the URL of an object's page, which the result of its job contains.
     """
 
     cluster_id: str
@@ -141,13 +141,13 @@ def _admit_manifest(request: ApplyRequest, scope: JobScope, trace: Mapping[str, 
 
 
 def _trace_annotation(job: Job, scope: JobScope) -> dict[str, str]:
-    """Return the annotation with which the object continues the trace that the control plane began (SEE-7)."""
+    """Return the annotation by which the object continues the control plane's trace (SEE-7); empty if there is none."""
     context, above = job_context(scope.cluster_id, job.idempotency_key, job.traceparent)
     return {labels.TRACEPARENT: str(context)} if above else {}
 
 
 def _implied(request: ApplyRequest) -> Mapping[str, Any]:
-    """Return the manifest with the type that its intent implies, if the payload leaves it out."""
+    """Return the manifest, with the apiVersion and kind that the job's intent implies if it leaves them out."""
     kind = next((kind for kind in _KINDS if kind.kind == request.expected), None)
     if kind is None:
         return request.manifest

@@ -25,8 +25,9 @@ from vworkspace_core.jobs.wire import BadJob, Job, job_id_of, parse_job, read_jo
 
 
 class JobStage(StrEnum):
-    """The stage of a job, named by the answer for which it waits. The values appear in log messages and do
-    not change.
+    """The stage of a job, named after the answer that it waits for.
+
+    The values appear in log messages and do not change.
     """
 
     RECORDING = "recording"  # the job store: the record is written before the ack
@@ -145,7 +146,7 @@ def _bad(job: Job | BadJob, job_id: str, arrival: int) -> JobState | BadJob:
 
 
 def _known_good(raw: Mapping[str, Any], security: Security, _: str) -> Mapping[str, Any] | JobResult:
-    """Decrypt a job from our own record without verifying it again: it was verified when it came."""
+    """Return a job from our own record decrypted, without verifying it again: it was verified when it came."""
     return decrypted(raw, attrs.evolve(security, require_encrypted_secrets=False))
 
 
@@ -200,7 +201,7 @@ def restore(record: JobRecord, arrival: int, scope: JobScope) -> JobState:
 
 
 def _planned_ref(job: JobState, intent: EffectIntent | None) -> AppliedRef | None:
-    """Return the reference that a restored job reports, from its recorded intent, unless the object is seen again.
+    """Return the object that a restored job reports until it is read again, from its recorded intent.
 
     None if no generation was recorded.
     """

@@ -1,4 +1,4 @@
-"""Parts of every transition of a job: its context, its posts about status and result, shared steps (PULL-1)."""
+"""Parts that the transitions of a job share: their context, the bodies of status and result, and steps (PULL-1)."""
 
 import hashlib
 from collections.abc import Mapping
@@ -107,7 +107,7 @@ def retry(job: JobState, message: str, at: JobStepContext) -> JobStep:
 
 
 def _jitter(job_id: str, failures: int) -> float:
-    """Derive the jitter from a hash, so that jobs spread out and equal histories give equal times."""
+    """Return a jitter from a hash of its arguments, so that jobs spread out and equal histories give equal times."""
     return hashlib.sha256(f"{job_id}/{failures}".encode()).digest()[0] / 255
 
 

@@ -43,7 +43,7 @@ class IntentName(StrEnum):
 
 @attrs.frozen
 class ApplyRequest:
-    """A whole manifest to apply. `path` is its place in the job; `expected` is the kind that its intent implies."""
+    """A full manifest to apply. `path` is its place in the job, `expected` the kind that its intent implies, if any."""
 
     manifest: Manifest = attrs.field(repr=False)
     path: str

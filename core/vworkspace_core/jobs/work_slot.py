@@ -1,6 +1,6 @@
-"""A job with the work slot of its object: inspect, plan, record the intent, perform the effect (REC-6, PULL-4).
+"""Steps of a job that has the work slot of its object: inspect, plan, record the intent, perform the effect (PULL-4).
 
-One job at a time has the slot. The job gives it back with its effect, or when it can only wait.
+One job at a time has the slot (REC-6). The job gives it back with its effect, or when it can only wait.
 """
 
 from typing import assert_never
@@ -86,7 +86,7 @@ def _with_live(job: JobState, seen: Inspection) -> JobState:
 
 
 def _record_intent(job: JobState, uid: str, generation: int = 0) -> JobStep:
-    """Record the intent before the effect, unless it is on record already."""
+    """Return the step that records the intent, or that performs the effect if the intent is on record already."""
     intent = EffectIntent(uid, generation=generation)
     if job.intent == intent:
         return act(attrs.evolve(job, stage=JobStage.ACTING))
@@ -131,7 +131,7 @@ def _wait_deleted(job: JobState, uid: str, at: JobStepContext) -> JobStep:
 
 
 def _is_ours(conflict: FieldConflict) -> bool:
-    """Report whether we may take the field: this manager wrote it by update once, or it holds our own bookkeeping."""
+    """Report whether we may take over the field: an older write of our own holds it, or it is our own bookkeeping."""
     marks = {f".metadata.annotations.{name}" for name in JOB_ANNOTATIONS}
     return conflict.manager == labels.FIELD_MANAGER or conflict.field in marks
 

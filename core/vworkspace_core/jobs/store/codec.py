@@ -1,6 +1,6 @@
 """Records of open jobs as Secrets, and back, each with one value in a format that can change (PULL-4). Pure.
 
-    vworkspace-job-<hash of the job's id>                     the head: the whole record, or what its parts are
+    vworkspace-job-<hash of the job's id>                     the head: the whole record, or the names of its parts
     vworkspace-job-<hash>-<uid>-<digest>-<number>             a part of a payload that does not fit one Secret
 
 A record counts once its head is marked whole. For a payload in parts the head is written first, not marked; then the
@@ -26,7 +26,7 @@ from vworkspace_core.jobs.result import JobResult, Reason
 
 SECRET_TYPE: Final = "vworkspace.io/job"
 FORMAT: Final = 1
-"""The format that is written; a record or segment of a later one is left alone."""
+"""The version of the format that is written; a Secret with a later one is left alone."""
 
 
 def secret_manifest(namespace: str, name: str, role: str, value: bytes) -> dict[str, Any]:
@@ -93,8 +93,9 @@ class Payload:
 
 @attrs.frozen
 class Head:
-    """The main Secret of a record. `order` is by arrival. `raw` is empty if the payload is split into
-    further Secrets.
+    """The main Secret of a record. `version` is its resourceVersion, `order` the job's number in order of arrival.
+
+    `raw` is None if the payload is split over the Secrets named by `parts`.
     """
 
     job_id: str
@@ -233,7 +234,10 @@ def _head(value: Any, name: str, job_id: str, uid: str, version: str) -> Head:
 
 
 def record_of(head: Head, parts: Mapping[str, bytes]) -> JobRecord | CorruptSecret:
-    """Return the record. A split payload is joined from `parts`, which maps names to contents."""
+    """Return the record of a head, or a CorruptSecret if parts of it are missing or do not match its digest.
+
+    `parts` maps the names of part Secrets to their contents.
+    """
     if head.raw is not None:
         return JobRecord(head.job_id, head.raw, head.state)
 
@@ -249,7 +253,7 @@ def record_of(head: Head, parts: Mapping[str, bytes]) -> JobRecord | CorruptSecr
 
 
 def corrupt_record(secret: CorruptSecret) -> JobRecord:
-    """Return a record by which a job with a damaged record is answered, as it was acked and must get an answer."""
+    """Return a record with a failed result, for a job whose record is damaged: it was acked, so it must be answered."""
     why = f"Secret {secret.name} cannot be read ({secret.why}): whether the job had its effect is not known; ask again"
     result = JobResult.failed(Reason.RECORD_DAMAGED, why)
     state = {"verdict": {"outcome": result.outcome.value, "error": result.error}}

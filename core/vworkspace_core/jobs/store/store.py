@@ -1,8 +1,8 @@
 """The `JobStore` on a `KubeApi`: in production over HTTP, in simulations on the embedded API server (PULL-4).
 
-`codec` and `tombstones` say what each call leaves when the process dies between two of its writes. The one commit of
-`close` is the tombstone, which names the record it closes: a record that outlived its tombstone is removed by the next
-`load` and never resumed.
+`codec` and `tombstones` say what each call leaves when the process dies between two of its writes. `close` commits by
+writing the tombstone, which names the record that it closes: if that record is still there after a crash, the next
+`load` removes it and does not resume the job.
 """
 
 from collections.abc import Callable, Sequence
@@ -170,7 +170,7 @@ class KubeJobStore:
     # --- writing --------------------------------------------------------------------------------------------
 
     async def _begun(self, record: JobRecord, payload: codec.Payload) -> codec.Head:
-        """Return a head of the job: a new one, or the existing one."""
+        """Create the job's head Secret, not yet marked whole, and return it, or the one that exists already."""
         self._order += 1
         manifest = codec.head_manifest(self._namespace, record, payload, self._order, whole=False)
         try:

@@ -153,7 +153,7 @@ class TombstoneLog:
         self.index.add(segment.entries)
 
     async def _reread(self, last: Segment) -> bool:
-        """Read the last segment again after a write that was not answered, or that another writer made."""
+        """Read the last segment again after an unanswered write or one by another writer; False if it is unusable."""
         try:
             segment = read_segment(await self._api.get(ObjectRef(SECRET, self._namespace, last.name)))
         except NotFound:
@@ -169,7 +169,7 @@ class TombstoneLog:
         return True
 
     async def _restore(self, last: Segment) -> bool:
-        """Write the last segment again after another client deleted it: its content is known."""
+        """Write the last segment again, with its known content, after another client deleted it; False if it exists."""
         manifest = segment_manifest(self._namespace, last.number, encoded(last.entries))
         try:
             made = await self._api.create(manifest, kind=SECRET, field_manager=FIELD_MANAGER)

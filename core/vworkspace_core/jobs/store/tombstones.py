@@ -2,7 +2,7 @@
 
     vworkspace-job-tombstones-00000001, -00000002, …    some hundred tombstones each, in the order of their arrival
 
-A log needs one small write for all jobs that close together, and is deleted by the segment: one that is older than a
+A log needs one small write for all jobs that close together. It is deleted in whole segments: one that is older than a
 month by the API server's own clock is deleted when a new segment is begun. No clock of this machine or of the control
 plane takes part, so that neither can make the store forget.
 """
@@ -29,7 +29,7 @@ from vworkspace_core.jobs.store.codec import (
 )
 
 SEGMENT_ENTRIES: Final = 256
-"""Tombstones in one segment."""
+"""The most tombstones in one segment."""
 SEGMENT_BYTES: Final = 500_000
 RETENTION: Final = timedelta(days=31)
 """The shortest time for which a tombstone is kept: the thirty days of PULL-4, and one for differences of clocks."""
@@ -75,7 +75,7 @@ def segment_name(number: int) -> str:
 
 
 def encoded(entries: Iterable[TombstoneEntry]) -> bytes:
-    """Return the value of a segment's Secret."""
+    """Return `entries` encoded as the value of a segment's Secret."""
     rows = [[*_row(entry.tombstone), entry.record_uid] for entry in entries]
     return canonical_json({"v": FORMAT, "entries": rows})
 
