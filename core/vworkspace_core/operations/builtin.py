@@ -16,7 +16,7 @@ def template_name(of: OperationType, engine: str) -> str:
 
 
 def _data(engine: str, template: EngineTemplate) -> Mapping[str, Any]:
-    """Return a template as a YAML file of templates would hold it."""
+    """Return an engine's template as the mapping that `load_template` takes and a YAML file would contain."""
     return {
         "name": template_name(template.type, engine),
         "type": template.type.value,
@@ -31,7 +31,7 @@ def _data(engine: str, template: EngineTemplate) -> Mapping[str, Any]:
 BUILTIN_TEMPLATES: Final = tuple(
     _data(engine.name, template) for engine in ENGINES.values() for template in engine.templates
 )
-"""The templates of all engines as data."""
+"""The templates of all engines, each as a mapping for `load_template`."""
 
 
 @cache

@@ -4,7 +4,7 @@
 
 The payload is canonical JSON with `at`, `by`, `exp`, `op`, `rid`, `v`, with `ns` and `params`, which bind it to the
 namespace and to exactly these parameters, and optionally with `cluster` and `uid`, which bind it further. It is valid
-for one run: its `rid` is spent once (`operations.spent_approvals`). A flaw of a claim is described by one of a closed
+for one run: its `rid` is spent once (`operations.used_approvals`). A flaw of a claim is described by one of a closed
 set of sentences: nothing of the claim itself is ever repeated.
 """
 
@@ -26,7 +26,7 @@ from vworkspace_core.api.operation import Operation
 from vworkspace_core.operations.used_approvals import Redemption, UsedApprovals
 
 BINDINGS: Final = frozenset({"cluster", "ns", "uid", "params"})
-"""Fields that bind a claim further; those that are given are always checked."""
+"""The payload fields that can bind a claim further. A claim is checked against each of them that it has."""
 
 DEFAULT_BINDINGS: Final = frozenset({"ns", "params"})
 """Fields that every claim must have, unless a setting lowers this for an older control plane."""
@@ -67,8 +67,8 @@ class Claims:
     """The data by which approval claims are checked. `secret` is never shown.
 
     `skew` is how far the control plane's clock is ahead of ours, taken from an unsigned header: a claim expires as soon
-    as either clock has passed its expiry (PULL-12). `ledger` holds the used approvals; it is None if uses are not
-    recorded, as in `plan`. `trouble` says why a used approval could not be recorded.
+    as either clock has passed its expiry (PULL-12). `used_approvals` is None if uses are not recorded, as in `plan`.
+    `trouble` says why a used approval could not be recorded.
     """
 
     secret: bytes | None = attrs.field(default=None, repr=False)
@@ -138,7 +138,7 @@ class Claims:
 
 
 def _authentic(claim: str, secret: bytes) -> Mapping[str, Any] | Flaw:
-    """Return the payload if its signature is right; it is not parsed before that."""
+    """Return the payload of a claim, or its flaw. The payload is parsed only after its signature was verified."""
     parts = claim.split(".")
     if len(parts) != 3 or parts[0] != _PREFIX or not claim.isascii():
         return Flaw.MALFORMED

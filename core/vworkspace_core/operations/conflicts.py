@@ -23,7 +23,7 @@ EXCLUDES: Final = {
     OperationType.RUN_COMMAND: frozenset[OperationType](),
     OperationType.RUNBOOK: frozenset[OperationType](),
 }
-"""The types that each type must not run concurrently with; one direction is enough."""
+"""The Operation types that each type must not run at the same time as. An entry in one direction is enough."""
 
 
 def conflicting(kind: OperationType, other: OperationType) -> bool:
@@ -45,7 +45,10 @@ def is_running(operation: Operation) -> bool:
 
 
 def conflict_order_of(operation: Operation) -> tuple[bool, bool]:
-    """Return whether an Operation is running, and whether only others keep it from starting; used with `order_of`."""
+    """Return whether an Operation is running, and whether only conflicting ones keep it from starting.
+
+    Together with `order_of`, this is all that other Operations need to know of it.
+    """
     return is_running(operation), _contends(operation)
 
 

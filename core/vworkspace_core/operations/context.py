@@ -87,7 +87,10 @@ def lookups(operation: Operation, context: OperationContext, target: Manifest | 
 
 
 def _recorded_kind(known: EngineRef, context: OperationContext) -> Kind | None:
-    """Return the kind that the status names, whichever engine made it: the Operation's own may be unknown by now."""
+    """Return the kind of the engine object in the status, whichever engine creates it; None if no engine does.
+
+    All engines are searched, as the Operation's own may be unknown to this version of the operator.
+    """
     kinds = engine_kinds(context.engines)
     return next((kind for kind in kinds if (kind.api_version, kind.kind) == (known.api_version, known.kind)), None)
 
@@ -95,7 +98,8 @@ def _recorded_kind(known: EngineRef, context: OperationContext) -> Kind | None:
 def operations_on(target: ObjectRef, manifests: Iterable[Manifest], cluster_id: str) -> Iterator[Operation]:
     """Yield the Operations on `target` for which this operator is responsible. Malformed ones are left out.
 
-    `target` is this operator's, so a run that has begun on it began here, wherever its label has moved since.
+    `target` belongs to this operator, so a run that has begun on it began here, even if the Operation's cluster label
+    has changed since.
     """
     for manifest in manifests:
         try:

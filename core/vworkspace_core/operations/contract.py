@@ -1,6 +1,6 @@
-"""The interface of an engine (OPS-6): a pure pair of `desired` and `observe`, and a few facts about it.
+"""The interface of an engine (OPS-6): the pure functions `desired` and `observe`, and facts about the engine.
 
-`desired` returns the object that makes the engine work, at most one. `observe` interprets that object's status. Both
+`desired` returns the object whose creation starts the run, at most one. `observe` interprets that object's status. Both
 are functions of their arguments; the life of an Operation (`operations.lifecycle`) is the same for all engines.
 """
 
@@ -54,11 +54,10 @@ OBJECT_UID: Final = "(uid of the engine object)"
 
 @attrs.frozen
 class Row:
-    """One row of an engine's table: the meaning of one phase of the engine object. The documentation is made from
-    these.
+    """One row of an engine's table: the meaning of one phase of the engine object. The documentation has these rows.
 
     `sample` is the status of an object in that phase, as a merge patch of the created object. The last field holds
-    other objects that must exist then. Documentation and tests pass all of them to `observe`.
+    other objects that must exist in that phase. Documentation and tests pass all of them to `observe`.
     """
 
     phase: str

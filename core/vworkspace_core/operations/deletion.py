@@ -125,7 +125,10 @@ def _is_held(operation: Operation, live: Manifest) -> bool:
 def _locked_for_good(
     operation: Operation, engine_object: tuple[ObjectRef, Manifest], observed: OperationObserved
 ) -> str:
-    """Return the command that unlocks an object whose uid was not recorded before the namespace lost our rights."""
+    """Return a note with the command that removes our finalizer from the engine object; empty if we can do it.
+
+    We cannot if its namespace was being deleted, and our rights were gone, before the object's uid was recorded.
+    """
     ref, live = engine_object
     if not _namespace_is_terminating(operation, ref, observed) or not is_locked(live):
         return ""
@@ -139,7 +142,7 @@ def _namespace_is_terminating(operation: Operation, made: ObjectRef, observed: O
 
 
 def _has_finished(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
-    """Report whether the engine's object should stay: the run has ended, or the object says so already."""
+    """Report whether the engine object should stay: its run ended without being stopped, or reports an end already."""
     if operation.status.phase in TERMINAL_PHASES:
         return not _was_stopped(operation)
     engine = context.engine_of(operation)
@@ -149,7 +152,7 @@ def _has_finished(operation: Operation, observed: OperationObserved, context: Op
 def _finish_without_object(
     operation: Operation, observed: OperationObserved, context: OperationContext, gone: Decision
 ) -> Decision:
-    """Finish the deletion without an engine object, unless an unsuccessful run still holds the target."""
+    """Return `gone`, as there is no engine object, or a wait while an unsuccessful run still affects the target."""
     engine = context.engine_of(operation)
     succeeded = operation.status.phase is Phase.SUCCEEDED
     if engine is None or succeeded or not engine.blocks_end(operation, observed.objects):
@@ -160,7 +163,7 @@ def _finish_without_object(
 def _waiting(
     decision: Decision, operation: Operation, what: str, observed: OperationObserved, context: OperationContext
 ) -> Decision:
-    """Add a status that names what the deletion waits for, unless the run has already ended."""
+    """Return `decision` with a status that names `what` the deletion waits for, if the Operation is still running."""
     if operation.status.phase is not Phase.RUNNING:
         return decision
     engine = context.engine_of(operation)

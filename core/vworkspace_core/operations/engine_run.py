@@ -43,7 +43,7 @@ def decide_running(operation: Operation, observed: OperationObserved, context: O
 
 @attrs.frozen
 class _Run:
-    """One pass over a run."""
+    """One reconcile pass over an Operation in phase Running."""
 
     operation: Operation
     engine: Engine
@@ -79,7 +79,7 @@ class _Run:
         return f". {self.engine.after_stop}" if self.engine.after_stop else ""
 
     def decide(self) -> Decision:
-        """Dispatch on the engine object: none (helm, whatever the status names), ours, gone, not created yet."""
+        """Return the decision for the state of the engine object: never made (helm), ours, gone, or not created yet."""
         known = self.operation.status.engine_ref
         if known is None or not self.engine.made_kinds:
             return self._judged()
@@ -117,12 +117,12 @@ class _Run:
         return self._told(decision, lifecycle.progress_status(self.operation, status))
 
     def _with_remedy(self, status: EngineStatus) -> EngineStatus:
-        """Add to the message what the engine advises."""
+        """Return `status` with the engine's remedy, if it has one, added to the message."""
         help_ = self.engine.remedy(self.operation, status, self.context.settings)
         return attrs.evolve(status, message=f"{status.message}. {help_}") if help_ else status
 
     def _with_last_trouble(self, status: EngineStatus) -> EngineStatus:
-        """Add the last known obstacle to the message of a run that was stopped at its deadline."""
+        """Return a failed run's `status` with its last obstacle in the message if the run could not overcome it."""
         before = self._last_seen()
         if before.reason not in self.engine.terminal_reasons:
             return status
@@ -155,7 +155,7 @@ class _Run:
         return self._told(decision, lifecycle.refused_status(standing, failures, self.context.settings))
 
     def _gone(self, known: EngineRef) -> Decision:
-        """Decide about a vanished engine object: past the deadline, deleted by us, or deleted by others."""
+        """Return the decision about an engine object that is gone: past the deadline, deleted by us, or by others."""
         status = self._last_seen()
         if self.is_over:
             return self._timed_out(status)
@@ -164,7 +164,7 @@ class _Run:
         return self._ended_unseen(known, status)
 
     def _ended_unseen(self, known: EngineRef, status: EngineStatus) -> Decision:
-        """End the run with the result that Events or other objects show, or else with an unknown result (OPS-8)."""
+        """Return the decision that ends the run as Events or other objects show, or with an unknown result (OPS-8)."""
         final_status = self.engine.final_status(self.operation, self.observed.objects)
         if final_status is not None:
             phase = Phase.SUCCEEDED if final_status.phase is Progress.SUCCEEDED else Phase.FAILED
@@ -177,7 +177,7 @@ class _Run:
         return self._ended(Phase.FAILED, Reason.EXTERNAL_DELETION, attrs.evolve(status, message=message))
 
     def _last_seen(self) -> EngineStatus:
-        """Return the last recorded state of the run: its engine object is gone."""
+        """Return the state of the run as the status last recorded it, for a pass without an engine object."""
         running = condition_of(self.operation, Type.RUNNING)
         outputs = self.operation.status.outputs or {}
         if running is None:
@@ -185,7 +185,7 @@ class _Run:
         return EngineStatus(Progress.RUNNING, running.reason, running.message, outputs)
 
     def _created(self) -> Decision:
-        """Create the engine object of a recorded intent, or end a run that need not begin."""
+        """Return the decision that creates the engine object as recorded, or ends a run that need not begin."""
         status = self._last_seen()  # the message of a refused create, if there was one
         status = attrs.evolve(status, message=f"nothing was created; {status.message}".removesuffix("; "))
         if self.is_over:

@@ -80,22 +80,22 @@ ACCESS_MODES: Final[ParameterSchema] = {
 
 
 def list_schema(items: ParameterSchema, most: int = 64) -> ParameterSchema:
-    """Return the schema of a list of at most `most` such items."""
+    """Return the schema of a list of at most `most` items, each of the schema `items`."""
     return {"type": "array", "items": items, "maxItems": most}
 
 
 def mapped(keys: ParameterSchema, values: ParameterSchema, most: int = 64) -> ParameterSchema:
-    """Return the schema of a map from such keys to such values, with at most `most` entries."""
+    """Return the schema of a map with at most `most` entries, whose keys and values have these schemas."""
     return {"type": "object", "propertyNames": keys, "additionalProperties": values, "maxProperties": most}
 
 
 def record(required: tuple[str, ...] = (), /, **properties: ParameterSchema) -> ParameterSchema:
-    """Return the schema of an object with these properties and no others."""
+    """Return the schema of an object with these properties and no others, of which the `required` must be present."""
     return {"type": "object", "additionalProperties": False, "required": list(required), "properties": properties}
 
 
 def with_description(text: str, schema: ParameterSchema) -> ParameterSchema:
-    """Return the schema with the meaning of the parameter, which `docs/operations.md` prints."""
+    """Return `schema` with a description of the parameter, which `docs/operations.md` prints."""
     return {**schema, "description": text}
 
 

@@ -42,8 +42,9 @@ _MOST_TIMES: Final = 10
 
 
 def job_problems(spec: Any, settings: OperationSettings) -> tuple[Problem, ...]:
-    """Return why a Job with that spec may not start. Its pods, their account and images, and their number
-    are checked.
+    """Return the problems for which a Job with this spec may not start, at most `MOST_PROBLEMS`.
+
+    Its pods, their account and images, and their number are checked.
     """
     return tuple(islice(_job_problems(spec, settings, "spec"), MOST_PROBLEMS))
 
@@ -89,7 +90,10 @@ def image_problem(image: Any, settings: OperationSettings, path: str) -> Iterato
 
 
 def restricted_problems(pod: Any, path: str, annotations: Any = None) -> Iterator[Problem]:
-    """Yield what violates the restricted Pod Security profile in a pod's spec, and what would choose its node."""
+    """Yield a problem for each part of a pod's spec that violates the restricted Pod Security profile.
+
+    Parts that choose the pod's node are problems, too.
+    """
     if not isinstance(pod, Mapping):
         yield Problem(path, "must be an object")
         return

@@ -91,7 +91,10 @@ def start_or_unmet(
 def _identified(
     operation: Operation, observed: OperationObserved, context: OperationContext
 ) -> _Case | UnmetPrecondition:
-    """Find target, gate and cluster, type, template: the input of every later check."""
+    """Return the case with target, template and engine, the input of all later checks, or what is unmet before them.
+
+    The checks are target, namespace, cluster, type and template, in this order.
+    """
     target = target_of(operation, observed.objects)
     name = operation.spec.target_ref.name
     if target is None or not is_managed(target.metadata):
@@ -124,7 +127,7 @@ def _templated(
 
 
 def _capability(case: _Case) -> UnmetPrecondition | None:
-    """Check that the target itself names the engine (RES-5); this is never inferred from workloads."""
+    """Return what is unmet unless the target names the engine (RES-5), which is never inferred from workloads."""
     given = capabilities(case.target.metadata).get(case.template.capability)
     if given == case.engine.name:
         return None
@@ -216,7 +219,7 @@ _CHECKS: Final[tuple[Callable[[_Case], UnmetPrecondition | None], ...]] = (
 
 
 def _taken(case: _Case, ref: ObjectRef) -> UnmetPrecondition | None:
-    """Report that the engine object's name is taken: none was created for this Operation yet (OPS-1)."""
+    """Return what is unmet if the engine object's name is taken, as this Operation has created none yet (OPS-1)."""
     if ref not in case.observed.objects:
         return None
     return UnmetPrecondition(Reason.NAME_TAKEN, name_taken(ref))

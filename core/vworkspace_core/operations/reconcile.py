@@ -128,7 +128,7 @@ def _belongs_to_another_operator(operation: Operation, observed: OperationObserv
 
 
 def _decide_start(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
-    """Decide about an Operation that has not started: cancelled, blocked, or started by recording the intent."""
+    """Return the decision about an Operation that has not started: cancelled, blocked, or started by its intent."""
     if cancellation_requested(operation.metadata):
         status = EngineStatus(Progress.RUNNING, "", "cancelled before it started")
         wanted_status = lifecycle.ended_status(operation, Phase.CANCELLED, Reason.USER_CANCELLED, status, context.now)
@@ -151,7 +151,7 @@ def _decide_start(operation: Operation, observed: OperationObserved, context: Op
 
 
 def _unrecorded(trouble: str) -> UnmetPrecondition:
-    """Return the obstacle that the approval is not yet recorded as used, without which no run starts."""
+    """Return the obstacle that the approval is not yet recorded as used. `trouble` says why; it is empty at first."""
     message = (
         f"could not be written down as used: {trouble}; tried again" if trouble else "is being written down as used"
     )

@@ -1,4 +1,4 @@
-"""The validation of JSON by a JSON Schema of draft 2020-12: violations as `Problem`s, never with a pattern (OPS-2)."""
+"""The validation of JSON by a JSON Schema of draft 2020-12, with `Problem`s that never show a pattern (OPS-2)."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +32,7 @@ _TYPES: Final[Mapping[str, str]] = {
 
 
 def problem_messages(error: ValidationError, where: str) -> Iterator[Problem]:
-    """Yield the problems in a cattrs validation error, each with its path below `where`."""
+    """Yield the problems in a validation error of jsonschema. `where` is the path of the invalid value."""
     rule: Any = error.validator_value
     instance: Any = error.instance
     if _concerns_key(error):
@@ -110,7 +110,7 @@ def _form(error: ValidationError) -> str:
 
 
 def _described(error: ValidationError) -> str:
-    """Return the description of the parameter by the template's author."""
+    """Return the end of a message: an example and the description that the template's author gave the parameter."""
     schema = error.schema if isinstance(error.schema, Mapping) else {}
     examples, text = schema.get("examples"), schema.get("description")
     such = f", such as {quoted(str(examples[0]))}" if isinstance(examples, list) and examples else ""
@@ -133,7 +133,7 @@ _MOST_MEMBERS: Final = 1024
 
 
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    """Match as ECMAScript does: `$` is the end of the text only, and digits are those of ASCII."""
+    """Apply `pattern` as ECMAScript does: `$` is only the end of the text, and digits are only those of ASCII."""
     if not isinstance(instance, str):
         return
     if pattern.endswith("$") and not pattern.endswith("\\$"):
@@ -143,7 +143,10 @@ def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterat
 
 
 def _sized(keyword: str, bound: str) -> Callable[..., Iterator[ValidationError]]:
-    """Apply `keyword` only to values within `bound`. A larger value is reported only as too large."""
+    """Return the check of `keyword` limited to values within the schema's `bound`, such as `maxItems`.
+
+    A larger value is reported only as too large.
+    """
     judge: Any = Draft202012Validator.VALIDATORS[keyword]
 
     def judged(validator: Any, rule: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
@@ -188,7 +191,7 @@ def schema_problems(schema: Any, path: str) -> tuple[Problem, ...]:
 
 
 def _reference_problems(schema: Any, part: Any, path: str) -> Iterator[Problem]:
-    """Yield the references that lead nowhere inside the schema, so they are refused before a decision needs them."""
+    """Yield a problem for each reference that does not resolve in the schema, so that it is refused at the start."""
     if isinstance(part, list):
         for position, item in enumerate(part):
             yield from _reference_problems(schema, item, index(path, position))
@@ -214,7 +217,10 @@ def _leads_somewhere(schema: Any, reference: str) -> bool:
 
 
 def violations_of(schema: Mapping[str, Any], value: Any, path: str) -> tuple[Problem, ...]:
-    """Return the rules of `schema` that `value` breaks, by path, at most 32. References may only point into it."""
+    """Return the rules of `schema` that `value` breaks, by path, at most `MOST_PROBLEMS`.
+
+    References in `schema` may only point into the schema itself.
+    """
     validator = _Validator(schema, registry=Registry())
     try:
         errors = islice(validator.iter_errors(value), MOST_PROBLEMS)

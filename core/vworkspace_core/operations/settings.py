@@ -66,7 +66,7 @@ class OperationSettings:
     """The settings of Operations that a cluster may configure.
 
     `allowed_service_accounts` are those that a Job may name in addition to the runner. `allowed_images` are registries,
-    folders and images (see `api.images`); an empty list allows every image. `timeout_seconds` replaces default
+    folders and images (see `is_allowed_image`); an empty list allows every image. `timeout_seconds` replaces default
     deadlines by engine name.
     """
 

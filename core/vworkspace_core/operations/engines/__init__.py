@@ -1,4 +1,4 @@
-"""The registry of engines: a member of `EngineName`, and the module of that name here (OPS-6)."""
+"""The registry of engines: for each member of `EngineName` the engine in the module of that name (OPS-6)."""
 
 import re
 from collections.abc import Iterable, Mapping

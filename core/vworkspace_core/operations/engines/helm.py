@@ -38,7 +38,7 @@ from vworkspace_core.operations.parameter_schemas import SEMVER, record, with_de
 from vworkspace_core.operations.settings import OperationSettings
 
 SPEC_HASH: Final = "specHash"
-"""Output: hash of the chart and values at the Operation's start; another hash is a newer intent, which wins."""
+"""The output with the hash of chart and values at the Operation's start. If these change later, the change wins."""
 
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
 
@@ -213,7 +213,7 @@ def _row(operation: Operation, target: ApplicationInstance | None, outputs: Mapp
 
 
 def _judged(conditions: Mapping[str, Condition]) -> tuple[Row, str]:
-    """Return the target's own judgement of the release that it requested of Flux."""
+    """Return the row and the message that follow from the target's conditions about the requested release."""
     degraded, ready = conditions.get(Type.DEGRADED), conditions.get(Type.READY)
     forbidden = degraded is not None and degraded.reason == InstanceReason.FORBIDDEN_VERSION_OVERRIDE
     if degraded is not None and forbidden and _is_true(conditions, Type.DEGRADED):

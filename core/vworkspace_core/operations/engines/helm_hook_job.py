@@ -59,12 +59,15 @@ _CONTROLLER_PREFIXES: Final = ("helm.sh/", "meta.helm.sh/")
 
 
 class _NoHook(ValueError):
-    """The reason why there is no hook."""
+    """The error that says why there is no hook to run."""
 
 
 @attrs.frozen
 class _Hook:
-    """The result of the search: the spec of the hook's Job, or why there is none."""
+    """The result of the search for a hook: the spec of its Job, or in `missing` why there is none.
+
+    `problems` are the rules for pods that the spec breaks.
+    """
 
     spec: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
     missing: str = ""
@@ -137,7 +140,7 @@ def _check(operation: Operation, target: ApplicationInstance, context: EngineCon
 
 
 def _find_hook(operation: Operation, target: ApplicationInstance, context: EngineContext) -> _Hook:
-    """Find the hook, at most once per decision."""
+    """Return the result of the search for the hook, which is done at most once per decision."""
     hook: _Hook = context.once("hook", lambda: _find(operation, target, context))
     return hook
 
@@ -219,7 +222,10 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
 
 
 def _pod(spec: Mapping[str, Any], context: EngineContext) -> dict[str, Any]:
-    """Return the chart's pod template. A pod without a service account gets the runner's, but no token."""
+    """Return the pod spec of the chart's hook, adapted for a Job of ours.
+
+    A pod without a service account gets the runner's, but no token.
+    """
     pod = {key: value for key, value in spec.items() if key != "serviceAccount"}
     if pod.get("restartPolicy") not in ("Never", "OnFailure"):
         pod["restartPolicy"] = "Never"

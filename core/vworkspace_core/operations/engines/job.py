@@ -87,7 +87,7 @@ TABLE: Final = (
 
 _ACTIVE, _PENDING = TABLE[5], TABLE[-1]
 _LOOK_AGAIN_SECONDS: Final = 15.0
-"""Seconds between looks while no pod is ready: nothing that is watched reports the obstacle."""
+"""The seconds until the next pass while no pod is ready, since no watch reports what keeps the pods from running."""
 
 JOB_TERMINAL_REASONS: Final = frozenset(row.reason for row in TROUBLES)
 _REASON: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,63}")
@@ -162,7 +162,7 @@ def _resources(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _env(given: Any) -> list[dict[str, Any]]:
-    """Return variables from a map of names to values, or from Kubernetes' list, where the last of a name counts."""
+    """Return variables from a map of names to values, or from Kubernetes' list, whose last entry for a name counts."""
     if isinstance(given, Mapping):
         return [{"name": name, "value": value} for name, value in given.items()]
     return [dict(variable) for variable in {variable["name"]: variable for variable in given}.values()]

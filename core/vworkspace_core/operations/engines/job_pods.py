@@ -19,7 +19,7 @@ _RUNNING: Final = Progress.RUNNING
 
 
 def _event(text: str) -> tuple[EngineObject, ...]:
-    """Return the Event of a pod that could not be created."""
+    """Return a sample of the Event that a pod could not be created."""
     meta = {"name": "run.1", "namespace": "org-myteam"}
     body = {"metadata": meta, "involvedObject": {"uid": OBJECT_UID}, "reason": "FailedCreate", "message": text}
     return (EngineObject(CORE_EVENT, {**CORE_EVENT.manifest("run.1"), **body}),)
@@ -77,11 +77,11 @@ _MOST: Final = 50
 
 EVENTS_ACCESS: Final = Access(CORE_EVENT, ("list",))
 PODS_ACCESS: Final = (EVENTS_ACCESS, Access(POD, ("list",)))
-"""Rights in a gated namespace for `listings`: only these Events say why pods do not start (OPS-8)."""
+"""Rights in a managed namespace for `listings`: only these Events say why pods do not start (OPS-8)."""
 
 
 def listings(namespace: str, uid: str, *, pods: bool = True) -> tuple[Listing, ...]:
-    """Return the requests to list the Events about the Job with that uid, and its pods."""
+    """Return the requests to list the Events about the Job with that uid and, with `pods`, its pods."""
     events = Listing(CORE_EVENT, namespace, field_selector=f"involvedObject.uid={uid}", limit=_MOST)
     if not pods:
         return (events,)
@@ -89,7 +89,7 @@ def listings(namespace: str, uid: str, *, pods: bool = True) -> tuple[Listing, .
 
 
 def remedy_of_pods(operation: Operation, status: EngineStatus, settings: OperationSettings) -> str:
-    """Return the command that creates the pods' service account and the roles of the namespace."""
+    """Return the command that creates the pods' missing service account; empty if that is not the obstacle."""
     if status.reason != _ACCOUNT.reason:
         return ""
     help_ = account_remedy(operation.metadata.namespace, RUNNER, settings.installation)

@@ -159,7 +159,7 @@ def _claim_spec(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _extra_reads(operation: Operation, objects: Objects) -> tuple[ObjectRef, ...]:
-    """Return the content that a snapshot names once it is ready."""
+    """Return the reference of the VolumeSnapshotContent that a ready snapshot names; empty for any other object."""
     engine_object = own_object(operation, objects)
     if engine_object is None or get_path(engine_object[1], "status", "readyToUse") is not True:
         return ()

@@ -69,7 +69,11 @@ def _counts(done: str, number: int, **more: int) -> Mapping[str, Any]:
 
 
 def _rows(kind: str, done: str, partly: Row, *more: Row) -> tuple[Row, ...]:
-    """Return the phases that backups and restores share, with `kind` in their reasons; `done` names the count."""
+    """Return the table of Velero's phases, of which backups and restores share most.
+
+    `kind` is part of the reasons, `done` is the field with the number of finished items, `partly` is the row for
+    PartiallyFailed, and `more` are rows that only this kind has.
+    """
     pending, busy, last = (f"Velero{kind}{word}" for word in ("Pending", "InProgress", "Finalizing"))
     return (
         phase_row("", _RUNNING, pending, "not yet seen by Velero"),
@@ -322,7 +326,7 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
 
 
 def _message(row: Row, status: Mapping[str, Any]) -> str:
-    """Return the message: errors are only counts, since their texts are in the object storage."""
+    """Return the message for the status. Errors are only counted, since Velero keeps their texts in object storage."""
     texts = [str(status[name]) for name in ("failureReason",) if status.get(name)]
     texts += [str(problem) for problem in status.get("validationErrors") or ()]
     if row.phase == "PartiallyFailed":

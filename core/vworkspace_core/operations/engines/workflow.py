@@ -127,9 +127,9 @@ def _suspended(ref: ObjectRef, live: Manifest) -> str:
 
 
 def _message(row: Row, status: Mapping[str, Any]) -> str:
-    """Return the message of the first failed leaf; a failing step makes all steps around it fail as well.
+    """Return the message of the first node that failed on its own: a failing step makes the steps around it fail too.
 
-    A try that a later one made good did not fail the Workflow.
+    A failed try that a later try made good is left out.
     """
     if row.progress is not _FAILED:
         return row.meaning if row.phase != "Running" else ""
@@ -164,7 +164,7 @@ def _outputs(status: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _diagnostics(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
-    """Return what to list to learn the end of a workflow that its `ttlStrategy` removed before it was seen."""
+    """Return the request to list the Events of a workflow that its `ttlStrategy` removed before its end was seen."""
     known = operation.status.engine_ref
     if known is None or not known.uid or own_object(operation, objects) is not None:
         return ()
