@@ -138,7 +138,7 @@ class _Run:
         return self._told(decision, lifecycle.ended_status(self.operation, Phase.FAILED, Reason.TIMEOUT, ended, now))
 
     def _cancelled(self, status: EngineStatus) -> Decision:
-        """Delete the engine object first, then set the phase: a Cancelled Operation has nothing running (OPS-11)."""
+        """Return the decision that deletes the engine object, and sets the phase only once it is gone (OPS-11)."""
         engine_object, failures = self.engine_object, self.observed.failures
         if engine_object is None and not self.engine.blocks_end(self.operation, self.observed.objects):
             ended = attrs.evolve(status, message="cancelled on request" + self.after_stop)

@@ -1,6 +1,7 @@
 """The tree of an object of a box: the state of each node, and the gate or node that it waits for (SEE-1, PH-2).
 
-Computed by the engine that reconciles it, from current objects; without the box's file, from the objects alone.
+The code that reconciles the object computes it, from current objects. Without the box's file it follows from the labels
+of the objects alone.
 """
 
 from collections.abc import Mapping
@@ -43,7 +44,7 @@ _STATES: Final[Mapping[NodeState, OverviewState]] = {
     NodeState.READY: OverviewState.READY,
 }
 MARKS_OF_PARENTS: Final = (BOXES, CONTROLLERS)
-"""The marks by which children are found: those of boxes, and those of pure reconcilers."""
+"""The labels by which the children of an object are found: those that boxes set, and those of pure reconcilers."""
 _PLAIN: Final = frozenset({NodeState.READY, NodeState.PROGRESSING, NodeState.FAILED})
 """Node states for which the overview's state says everything, so that the node's own is not shown."""
 
@@ -78,7 +79,7 @@ def tree_of_marked(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, M
 
 
 def _with_conflict(box: "Box", parent: Parent, one: Observation, applies: Mapping[ObjectRef, Manifest]) -> Observation:
-    """Return an observation in conflict if others hold fields of the object that is about to be applied."""
+    """Return `one` as a conflict if other managers hold fields of its object that are to be applied, else unchanged."""
     apply = None if one.ref is None else applies.get(one.ref)
     if apply is None or one.live is None or not is_held_by_others(apply, one.live, box.field_manager):
         return one

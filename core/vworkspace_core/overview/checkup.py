@@ -69,7 +69,7 @@ _NEEDED: Final = (
     ((1, 28), "the webhooks need 1.28: install without them; the operator judges by the same rules"),
     ((1, 25), "rules of CRDs need 1.25: an object that breaks one is stored, and says ValidationFailed"),
 )
-"""The effect of features that older API servers lack, by version. The entry of the oldest version comes last."""
+"""The API server version that a feature needs, and what happens on an older one; the newest version first."""
 
 
 def api_server(version: str) -> Finding:
@@ -132,7 +132,10 @@ def velero_is_absent(point: str, namespace: str) -> Finding:
 
 
 def rights(point: str, asked: int, missing: Sequence[Right] | None, installation: Installation = PRINTED) -> Finding:
-    """Check that the operator's account has all rights. `missing` is None if they could not be checked."""
+    """Check that the operator's account has all rights. `missing` is None if they could not be checked.
+
+    `asked` is the number of rights that were checked.
+    """
     if missing is None:
         told = "you may not ask for the rights of others (create subjectaccessreviews)"
         return Finding(point, CheckResult.UNKNOWN, told, "ask an administrator to run this")
@@ -158,7 +161,7 @@ def accounts(namespace: str, missing: Sequence[str], installation: Installation 
 
 
 def managed_namespaces(namespaces: Sequence[str]) -> Finding:
-    """Check that the operator may act in any namespace."""
+    """Check that at least one namespace is managed, as the operator acts in no other."""
     if namespaces:
         return Finding("namespaces", CheckResult.OK, f"{len(namespaces)} open to the operator")
     told = "none is open to the operator, so it acts in none"

@@ -1,7 +1,7 @@
-"""The control plane's jobs and events, as lines that may be shown (SEE-3).
+"""The control plane's jobs and events, as rows that contain no secrets (SEE-3).
 
-Read from the JSON of the admin API. Of a payload only kind, namespace and name are taken: encrypted payloads stay
-encrypted, and malformed ones are reported as such.
+They are read from the JSON of the admin API. Of a payload only kind, namespace and name are taken: encrypted payloads
+stay encrypted, and malformed ones are reported as such.
 """
 
 from collections.abc import Iterable, Mapping
@@ -110,7 +110,7 @@ def _state(entry: Mapping[str, Any], result: Any) -> tuple[str, Severity]:
 
 
 def _payload_target(payload: Any) -> str:
-    """Return the object that a payload is about."""
+    """Return kind, namespace and name of the object in a payload, as text; empty if there is none."""
     if isinstance(payload, str):
         return "encrypted"
     for path in _TARGETS:

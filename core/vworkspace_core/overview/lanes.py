@@ -1,7 +1,7 @@
 """Lanes of a timeline: what each object did and when, as bars on one axis (SEE-3).
 
-Nothing is recorded: all follows from what objects report now, which are times of conditions and runs, and the history
-of a release. A time about which they report nothing has a bar without a claim, `earlier`.
+Nothing is recorded: all bars follow from what objects report now, which are times of conditions and runs, and the
+history of a release. A time about which they report nothing has a bar with the word `earlier`.
 """
 
 import re
@@ -31,7 +31,7 @@ RANGES: Final[Mapping[str, timedelta]] = {
     "7d": timedelta(days=7),
     "30d": timedelta(days=30),
 }
-"""The lengths of axis that a viewer may choose."""
+"""The lengths of the time axis that a viewer may choose."""
 MOST_LANES: Final = 100
 _MOST_REVISIONS: Final = 20
 _SOON: Final = timedelta(hours=1)
@@ -45,7 +45,7 @@ _WORDS: Final[Mapping[str, str]] = {
 
 @attrs.frozen
 class Bar:
-    """A time during which an object was in one state. `reason` says more than the word."""
+    """A time during which an object was in one state. `word` names the state, `reason` explains it."""
 
     begin: datetime
     end: datetime
@@ -133,13 +133,13 @@ def job_lane(
 
 
 def _in_words(summary: Summary) -> str:
-    """Return the state in small letters: `not ready`."""
+    """Return the state of a summary in lower-case words, such as `not ready`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", summary.state_text).lower()
 
 
 @attrs.frozen
 class _Point:
-    """The state that begins at a time."""
+    """A state of an object, and the time at which it began."""
 
     at: datetime
     word: str
@@ -148,7 +148,7 @@ class _Point:
 
 
 def _points(summary: Summary, manifest: Manifest, release: Manifest | None) -> Iterator[_Point]:
-    """Yield the states of an object from its creation to now, the last one last."""
+    """Yield the states of an object from its creation until now, in order of time."""
     created = time_at(manifest, "metadata", "creationTimestamp")
     since = summary.since or created
     if since is None:
@@ -168,7 +168,11 @@ def _points(summary: Summary, manifest: Manifest, release: Manifest | None) -> I
 
 
 def _beginning(manifest: Manifest, created: datetime, first: datetime, *, is_ready: bool) -> Iterator[_Point]:
-    """Yield what an object did before anything else is known: it waited for what blocked it, then it was installed."""
+    """Yield the states of an object between its creation and `first`, when its first known state began.
+
+    It waited until its obstacle was gone. After that it was being installed if this took less than an hour; a longer
+    time is unknown.
+    """
     blocked = condition_of(manifest, "Blocked")
     freed = time_at(dict(blocked), "lastTransitionTime") if blocked.get("status") == "False" else None
     at = created
@@ -240,7 +244,7 @@ def _joined(points: Iterable[_Point], now: datetime) -> tuple[Bar, ...]:
 
 
 def lane_view(lanes: Iterable[Lane], query: LaneQuery, now: datetime, *, keep_order: bool = False) -> LaneView:
-    """Return the lanes to show: those in trouble first, then those that changed last, unless their order means more."""
+    """Return the lanes to show: those in trouble first, then the last changed, unless `keep_order` is set."""
     lanes = list(lanes)
     length = query.range if query.range in RANGES else _suitable(lanes, now)
     begin = now - RANGES[length]

@@ -20,7 +20,7 @@ from purekube.controller.backoff import Backoff
 from vworkspace_core.overview.summary import OverviewState, Summary
 
 MOST_WAITING: Final = 256
-"""The number of notices that wait for a receiver which is away; beyond it the oldest is lost, and counted."""
+"""The most notices that are kept while the receiver is away; beyond that the oldest is lost, and counted."""
 RECENT: Final = timedelta(minutes=10)
 """The age up to which a new process announces a need again, since the process before may not have delivered it."""
 _BACKOFF: Final = Backoff(base=1.0, cap=300.0)
@@ -84,14 +84,14 @@ class Attention:
 
 @attrs.frozen
 class Send:
-    """Deliver this notice now."""
+    """The next step if a notice can be sent: deliver it now."""
 
     notice: Notice
 
 
 @attrs.frozen
 class WaitUntil:
-    """A pause until the given time, or until the next change if it is None."""
+    """The next step if none can be sent: wait until the given time; None means until the next change."""
 
     until: datetime | None
 
@@ -181,7 +181,7 @@ def _subject(ref: ObjectRef) -> str:
 
 
 def _resolved(state: Attention, uid: str, need: Need, summary: Summary | None, now: datetime) -> Attention:
-    """Forget a need, with a notice if it was announced."""
+    """Return the state without a need that has ended, with a notice of this if the need was announced."""
     needs = {key: each for key, each in state.needs.items() if key != uid}
     state = attrs.evolve(state, needs=MappingProxyType(needs))
     if not need.announced:

@@ -32,7 +32,7 @@ _MOST_PODS: Final = 4
 
 @attrs.frozen
 class ObjectGraphNode:
-    """One node of the drawing. `waits_for` and `gates` describe what blocks it."""
+    """One node of the drawing. `waits_for` has the nodes and `when_conditions` the gates that may block it."""
 
     id: str
     kind: str
@@ -161,7 +161,7 @@ def graph_of_parent(composite: Composite, manifest: Manifest, observed: Snapshot
 
 
 def _marked(composite: Composite, manifest: Manifest, observed: Snapshot) -> Branch:
-    """Return a parent with all objects that carry its uid."""
+    """Return the tree of a parent: below it are all objects labelled with its uid."""
     uid = bounded_name(str(metadata(manifest).get("uid") or ""))
     label = composite.marks.owner_uid
     children = [
@@ -173,7 +173,7 @@ def _marked(composite: Composite, manifest: Manifest, observed: Snapshot) -> Bra
 
 
 def _sources(graph: Graph, name: str, ends: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
-    """Return the nodes that this one depends on, each with its first drawn item."""
+    """Return the name of each node on which `name` depends, with the id of its first drawn item."""
     targets = dict.fromkeys(edge.to for edge in graph.edges.get(name, ()))
     return [(to, ends[to][0]) for to in targets if ends.get(to)]
 
@@ -197,7 +197,7 @@ def _of_observation(observation: Observation, explanation: Explanation) -> Objec
 
 
 def _folded(nodes: Sequence[ObjectGraphNode], name: str, most: int) -> list[ObjectGraphNode]:
-    """Return the most urgent nodes, and one node for the others. What is bad is never among the others."""
+    """Return the `most` most urgent nodes, and one node in place of the others; bad nodes are always returned."""
     ordered = sorted(nodes, key=lambda node: urgency(node.severity))
     number = max(most, sum(node.severity is Severity.BAD for node in nodes))
     others = ordered[number:]
@@ -215,7 +215,7 @@ def _folded(nodes: Sequence[ObjectGraphNode], name: str, most: int) -> list[Obje
 
 
 def _laid_out(nodes: Sequence[ObjectGraphNode], edges: Iterable[ObjectGraphEdge]) -> ObjectGraph:
-    """Place each node one column after its last source, and in the column next to its sources or below."""
+    """Return the drawing with each node one column after its last source, at the mean row of its sources or below."""
     drawn = {node.id: node for node in _most_urgent(nodes)}
     kept = [edge for edge in edges if edge.source in drawn and edge.target in drawn]
     columns = _columns(drawn, kept)

@@ -117,7 +117,7 @@ class ListView:
 
 
 def headline_of(rows: Sequence[ListRow]) -> Headline:
-    """Return what a person has to know first about these objects."""
+    """Return the sentence that says how many of these objects need a person, with the most urgent ones."""
     needs = sorted((row for row in rows if row.needs_person), key=_by_urgency)
     total = f"{len(rows)} object{'' if len(rows) == 1 else 's'}"
     if needs:

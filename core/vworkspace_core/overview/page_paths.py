@@ -1,4 +1,4 @@
-"""The address of an object's page, for the page and for what links to it (SEE-3)."""
+"""The URL of an object's page, for the server of the page and for links to it (SEE-3)."""
 
 from string import ascii_letters, digits
 from typing import Final
@@ -22,5 +22,5 @@ def page_link(base: str, ref: ObjectRef) -> str:
 
 
 def _quoted(part: str) -> str:
-    """Return a part of a path with everything else as `%XX`."""
+    """Return a part of a path with all bytes that are not unreserved written as `%XX`."""
     return "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in part.encode())

@@ -19,7 +19,7 @@ _WORKLOADS: Final = {kind.kind: kind for kind in (DEPLOYMENT, STATEFUL_SET, DAEM
 
 @attrs.frozen
 class PodSelection:
-    """The pods in `namespace` with one label, which belong to `owner`."""
+    """A selection of pods: those in `namespace` with this label and value, which belong to `owner`."""
 
     owner: ObjectRef
     namespace: str
@@ -38,7 +38,7 @@ class PodSelection:
 
 
 def pod_selections(objects: Mapping[ObjectRef, Manifest]) -> Iterator[PodSelection]:
-    """Yield the pods that belong to each HelmRelease and Job among the objects."""
+    """Yield the selection of the pods of each HelmRelease and Job among the objects."""
     for ref, live in objects.items():
         selection = selection_of(ref, live)
         if selection is not None:
@@ -46,7 +46,10 @@ def pod_selections(objects: Mapping[ObjectRef, Manifest]) -> Iterator[PodSelecti
 
 
 def selection_of(ref: ObjectRef, live: Manifest) -> PodSelection | None:
-    """Return the pods of a HelmRelease, whose name and place Helm's record says, or of a Job; None for other kinds."""
+    """Return the selection of the pods of a HelmRelease or Job; None for other kinds.
+
+    A release's name and namespace are those in Helm's record of it, or else in the spec.
+    """
     if ref.kind == JOB:
         return PodSelection(ref, ref.namespace or "", _JOB_NAME, ref.name)
     if ref.kind != HELM_RELEASE:
@@ -58,7 +61,7 @@ def selection_of(ref: ObjectRef, live: Manifest) -> PodSelection | None:
 
 
 def summary_of_pod(pod: Manifest) -> Summary:
-    """Return the summary of a pod. A reason by which a container or the scheduler holds it up is a fault."""
+    """Return the summary of a pod. One that a container or the scheduler holds up counts as degraded."""
     summary = summary_of_child(POD, pod)
     is_held = summary.state is OverviewState.PROGRESSING and summary.reason != "PodNotReady"
     return attrs.evolve(summary, state=OverviewState.DEGRADED) if is_held else summary

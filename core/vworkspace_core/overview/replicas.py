@@ -15,11 +15,11 @@ from purekube.controller.lease.record import holder_of, lease_name, shard_count_
 from purekube.controller.shard import Shard
 
 _HELD: Final = timedelta(seconds=60)
-"""The age up to which a renewed Lease has a holder, including the clock skew between two machines."""
+"""The time after its last renewal for which a Lease counts as held, with a margin for clock skew between machines."""
 
 
 _BEATING: Final = timedelta(seconds=150)
-"""Two heartbeats, and the clock skew between two machines."""
+"""The time for which an operator counts as alive after a heartbeat: two heartbeats, and a margin for clock skew."""
 
 
 @attrs.frozen

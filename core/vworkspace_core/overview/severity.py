@@ -1,4 +1,4 @@
-"""The urgency of a state at a glance, whatever its word: for colours, signs and the order of a list (SEE-3)."""
+"""The severity of each state of objects and nodes: for colours, signs and the order of a list (SEE-3)."""
 
 from collections.abc import Mapping
 from enum import StrEnum

@@ -102,7 +102,7 @@ class Summary:
 
     @property
     def next_look(self) -> str:
-        """The time of the operator's next reconcile of the object; empty if none is planned."""
+        """The occasion of the operator's next reconcile of the object, in words; empty if there will be none."""
         if self.state in _ENDED:
             return ""
         match self.state:
@@ -186,7 +186,10 @@ _OF_ROLLOUTS: Final[Mapping[str, OverviewState]] = {
     "Paused": OverviewState.SUSPENDED,
     "Gated": OverviewState.WAITING,
 }
-"""The state that a reason of RolledOut=False means if it is not progress: `RolloutPhase`, without its import."""
+"""The states that these reasons of RolledOut=False mean; all other reasons mean progress.
+
+They are members of `RolloutPhase`, which is not imported because that would slow the start.
+"""
 
 _RULES: Final[Mapping[Kind, Sequence[Rule]]] = {
     OPERATION: _in_order(OPERATION),
@@ -227,7 +230,7 @@ def summary_of(kind: Kind, manifest: Manifest) -> Summary:
 
 
 def _with_cells(summary: Summary, manifest: Manifest) -> Summary:
-    """Fill in the values that the columns of the kind show."""
+    """Return the summary with the chart versions, suspension and override that the kind's columns show."""
     desired, deployed, suspended = (cell(summary.ref.kind, each, manifest) for each in (WANTED, DEPLOYED, SUSPENDED))
     if not desired:
         desired, deployed = _revisions(summary.ref.kind, manifest)
@@ -259,7 +262,7 @@ def _waits(kind: Kind, manifest: Manifest) -> bool:
 
 
 def _with_advice(unseen: Summary, manifest: Manifest) -> Summary:
-    """Add why nothing is reported on an object: it is not for the operator, or no operator has seen it."""
+    """Return the summary with the advice why no operator reports on the object: it lacks the label, or none runs."""
     event = unmanaged(unseen.ref, manifest) if unseen.ref.kind in (APPLICATION_INSTANCE, OPERATION) else None
     if event is None:
         return attrs.evolve(unseen, advice=_NOT_REPORTED)
@@ -291,14 +294,18 @@ def _failed_at_its_generation(ready: Manifest | None, manifest: Manifest) -> boo
 
 
 def _is_retried(manifest: Manifest) -> bool:
-    """Report whether Flux tries a release again: Ready is Unknown meanwhile, and only its counts tell of failures."""
+    """Report whether Flux retries a failed release: Ready is Unknown meanwhile, and only failure counts show it."""
     status, generation = get_path(manifest, "status"), get_path(manifest, "metadata", "generation")
     is_of_now = generation is not None and get_path(status, "lastAttemptedGeneration") == generation
     return is_of_now and any(get_path(status, field) for field in COUNTED_FAILURES)
 
 
 def _newer(summary: Summary, overlooked: str) -> Summary:
-    """Replace Ready and Suspended of an older generation by Progressing; obstacles hold for both generations."""
+    """Return the summary with Progressing in place of a Ready or Suspended of an older generation.
+
+    `overlooked` is the message for this; it is empty if there is no newer generation. Obstacles hold for both
+    generations.
+    """
     if not overlooked or summary.state not in (OverviewState.READY, OverviewState.SUSPENDED):
         return summary
     return attrs.evolve(summary, state=OverviewState.PROGRESSING, reason="NewGeneration", message=overlooked)

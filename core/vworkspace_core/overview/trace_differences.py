@@ -9,7 +9,10 @@ from vworkspace_core.overview.trace import Moment, TraceTable
 
 @attrs.frozen
 class TraceDifference:
-    """One difference between two moments: the table, the row's name, and a description. `sign` is +, - or ~."""
+    """One difference between two moments: a row of a table that appeared (+), disappeared (-) or changed (~).
+
+    `name` is the first cell of the row.
+    """
 
     table: str
     sign: str

@@ -23,7 +23,7 @@ from vworkspace_core.jobs.state import JobStage, JobState
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of, summary_of_child
 
 MOST_OPEN: Final = 5_000
-"""The number of jobs, and of objects, that are traced at a time; beyond it new ones are not."""
+"""The most jobs, and the most objects, that are traced at the same time; further ones are not traced."""
 _SETTLED: Final = frozenset(
     {
         OverviewState.READY,
@@ -58,7 +58,7 @@ Attribute: TypeAlias = str | int
 
 @attrs.frozen
 class Span:
-    """A span that ended. `parent` is the id of the span above it, empty for the first; `error` says why it failed."""
+    """A span that ended. `parent` is the id of its parent span, empty for a root; `error` says why it failed."""
 
     context: TraceContext
     parent: str
@@ -86,13 +86,13 @@ class _OpenSpan:
             yield Span(self.context, self.parent, self.name, min(self.began, now), now, known, shown(error))
 
     def below(self, name: str, began: datetime, number: int, **attributes: Attribute) -> "_OpenSpan":
-        """Return a span below this one. `number` distinguishes it from others of the same name."""
+        """Return a child span of this one. `number` distinguishes it from others of the same name."""
         return _OpenSpan(self.context.child(name, number), self.context.span, name, began, attributes)
 
 
 @attrs.define
 class _OpenJob:
-    """A job that is not closed. `spans` counts the spans below it."""
+    """A job that is not closed: its own span, and that of its present stage. `spans` counts all its child spans."""
 
     whole: _OpenSpan
     stage: _OpenSpan
@@ -109,7 +109,7 @@ class _OpenRun:
     spans: int = 0
 
     def below(self, name: str, began: datetime, **attributes: Attribute) -> _OpenSpan:
-        """Return the next span below this one."""
+        """Return the next child span of the run."""
         self.spans += 1
         return self.whole.below(name, began, self.spans, **attributes)
 
@@ -127,7 +127,10 @@ class TraceRecorder:
     """The newest generation and trace of each object, by uid."""
 
     def job_changed(self, before: JobState | None, after: JobState | None, now: datetime) -> Iterable[Span]:
-        """Record a step of a job, and return the spans that ended. None is a job before its offer or after its end."""
+        """Record a step of a job, and return the spans that ended.
+
+        `before` is None for a job that was just offered, `after` for one that has ended.
+        """
         job = after or before
         opened = None if job is None else self._jobs.get(job.id)
         if job is None or (before is not None and opened is None):
@@ -153,7 +156,7 @@ class TraceRecorder:
         return _OpenJob(whole, whole.below(_name_of(job), now, 0))
 
     def object_changed(self, ref: ObjectRef, manifest: Manifest | None, now: datetime) -> Iterable[Span]:
-        """Record the present state of an object, None if it is gone, and return the spans that ended."""
+        """Record the present state of an object, and return the spans that ended. `manifest` is None if it is gone."""
         if ref.kind in (APPLICATION_INSTANCE, OPERATION):
             return self._own_changed(ref, manifest, now)
         return () if manifest is None else self._child_changed(ref, manifest, now)
@@ -188,7 +191,10 @@ class TraceRecorder:
         self._traced[uid] = (generation, context.trace)
 
     def _context(self, uid: str, generation: int, manifest: Manifest) -> tuple[TraceContext, str]:
-        """Return the context of a run: below its job's span, unless a former generation was that job's."""
+        """Return the context of a run's span, and the id of its parent span: its job's, else empty.
+
+        The job's span is the parent only of the first generation that is traced below it.
+        """
         annotations = metadata(manifest).get("annotations") or {}
         above = TraceContext.parsed(annotations.get(TRACEPARENT))
         if above is None and (key := annotations.get(IDEMPOTENCY_KEY)):
@@ -224,7 +230,7 @@ class TraceRecorder:
     def reconciled(
         self, ref: ObjectRef, seconds: float, result: str, writes: Iterable[str], error: str, now: datetime
     ) -> Iterable[Span]:
-        """Record a pass that ended, in which `writes` were made, and return its spans."""
+        """Record a reconcile pass of `seconds` that ended, in which `writes` were made, and return its spans."""
         run = self._runs.get(self._uids.get(ref, ""))
         if run is not None:
             span = run.below("reconcile", now - timedelta(seconds=seconds))

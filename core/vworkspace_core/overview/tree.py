@@ -74,7 +74,10 @@ class ObjectOrigin:
 
 
 def origin_of(manifest: Manifest) -> ObjectOrigin:
-    """Return who requested the object's present spec. Our own command line changes single fields of others' specs."""
+    """Return who requested the object's present spec.
+
+    Our own command line counts only if there is no other writer, since it changes single fields of others' specs.
+    """
     job = get_path(manifest, "metadata", "annotations", IDEMPOTENCY_KEY)
     tool, name, place = managing_tool(manifest)
     managers = [
@@ -94,7 +97,7 @@ def origin_data(origin: ObjectOrigin) -> dict[str, str]:
 
 
 def with_writer(cached: Manifest, live: Manifest) -> Manifest:
-    """Return the trimmed copy of an object with the spec's writer, and when it wrote, in managedFields.
+    """Return `cached`, a trimmed copy of `live`, with the spec's writer and the time of its write in managedFields.
 
     It is not a deep copy.
     """
@@ -231,7 +234,7 @@ def _owners(manifest: Manifest) -> set[str]:
 
 
 def _ordered(branches: Iterable[Branch]) -> tuple[Branch, ...]:
-    """Sort branches in causal order, sources before releases before runs; then by name."""
+    """Return branches in causal order, sources before releases before runs; then by name."""
     return tuple(sorted(branches, key=lambda branch: (_place(branch.summary.ref.kind), branch.summary.ref)))
 
 
