@@ -107,7 +107,7 @@ def is_allowed_source(chart: ChartSource, allowed: tuple[str, ...]) -> bool:
 
 
 def is_forbidden(chart: str, version: str, policy: Policy) -> bool:
-    """Report whether the policy forbids a chart version, for all charts or for this one (`<chart>@<version>`)."""
+    """Report whether `policy` forbids `version` for all charts or, by an entry `<chart>@<version>`, for this one."""
     asked = (_last(chart), _precedence(version))
     return any(_names(entry, *asked) for entry in policy.forbidden_versions)
 

@@ -11,7 +11,7 @@ from purekube.apimachinery.names import _HASH_DIGITS, LONGEST_LABEL, _digest, bo
 from vworkspace_core.api.application_instance import ApplicationInstance
 
 FIELD_MANAGER: Final = "vworkspace-operator"
-"""The one field manager of every write (REC-6)."""
+"""The field manager of every write by the operator (REC-6)."""
 
 MANAGED_BY: Final = "app.vworkspace.io/managed-by"
 MANAGED_BY_VALUE: Final = "control-plane"
@@ -19,7 +19,7 @@ CLUSTER_ID: Final = "app.vworkspace.io/cluster-id"
 APPLICATION_INSTANCE: Final = "app.vworkspace.io/application-instance"
 INSTANCE_UID: Final = "app.vworkspace.io/instance-uid"
 APPLICATION_NAMESPACE: Final = "app.vworkspace.io/application-namespace"
-"""A label of objects that are in another namespace than their application, and may outlive it: Velero's (OPS-7)."""
+"""A label with the application's namespace, on objects in another namespace that may outlive it: Velero's (OPS-7)."""
 OPERATION: Final = "app.vworkspace.io/operation"
 OPERATION_UID: Final = "app.vworkspace.io/operation-uid"
 
@@ -36,7 +36,7 @@ CANCEL: Final = "ops.vworkspace.io/cancel"
 LAST_APPLIED_GENERATION: Final = "vworkspace.io/last-applied-generation"
 IDEMPOTENCY_KEY: Final = "vworkspace.io/idempotency-key"
 TRACEPARENT: Final = "vworkspace.io/traceparent"
-"""An annotation: the span of the job or pipeline that applied the object, in the form of W3C Trace Context (SEE-7)."""
+"""An annotation with the span of the job or pipeline that applied the object, in W3C Trace Context format (SEE-7)."""
 JOB_ANNOTATIONS: Final = (IDEMPOTENCY_KEY, LAST_APPLIED_GENERATION)
 """Annotations that only the agent writes, when it applies the object of a job."""
 JOB_STORE: Final = "vworkspace.io/job-store"

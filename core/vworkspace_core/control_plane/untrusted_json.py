@@ -1,6 +1,7 @@
-"""JSON values that must not be passed on: too deep, or with texts and numbers that JSON cannot hold (PULL-7).
+"""The check of untrusted JSON for values that must not be passed on (PULL-7).
 
-The search is not recursive, so that a hostile payload cannot exhaust the stack.
+Such values are nested too deeply, or are texts or numbers that some JSON parsers refuse. The search is not recursive,
+so that a hostile payload cannot exhaust the stack.
 """
 
 import math

@@ -16,7 +16,7 @@ from vworkspace_core.credentials.secret import StoredCredential
 
 @attrs.frozen
 class SecretRead:
-    """The present content of the Secret."""
+    """The Secret was read; `stored` is its present content."""
 
     stored: StoredCredential
 

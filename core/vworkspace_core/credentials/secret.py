@@ -63,7 +63,7 @@ class StoredCredential:
         return content_hash(what) in self.served.get(sort, ())
 
     def with_served(self, requests: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
-        """Return `served` after a rotation for `requests`."""
+        """Return the value of `served` after a rotation that serves `requests`."""
         hashes: dict[str, tuple[str, ...]] = {}
         for request in requests:
             sort, _, what = request.partition("/")

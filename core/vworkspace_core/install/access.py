@@ -20,7 +20,7 @@ _Account: TypeAlias = tuple[str | None, str]
 
 
 def named_by_releases(rights: Mapping[ObjectRef, Manifest], releases: Iterable[Manifest]) -> frozenset[ObjectRef]:
-    """Return those of the objects in `rights` that HelmReleases use.
+    """Return the objects in `rights` that HelmReleases (`releases`) use.
 
     These are service accounts, their bindings, and the bound roles.
     """

@@ -35,7 +35,7 @@ class Settings:
     source_wait_seconds: float = 15.0
     """The time for which Flux's bare SourceNotReady counts as progress before it counts as unreachable."""
     stuck_ready_seconds: float = 60.0
-    """The time for which Ready=Unknown after a confirmed success is believed (helm-controller#1409)."""
+    """The time for which Ready=Unknown after a success counts as progress; then as a defect (helm-controller#1409)."""
     installation: Installation = PRINTED
     """The way the operator was installed, from which follows how to grant a missing right."""
     namespace_end_seconds: float = 300.0

@@ -39,7 +39,7 @@ from vworkspace_core.instances.status import StatusFields, own_conditions, with_
 # The finalizer that `--cascade=orphan` leaves on an object for the garbage collector (W-32).
 _GARBAGE_COLLECTOR_ORPHANS = "orphan"
 _LONGEST_FAILURE = 512
-"""The longest quote, in bytes, of Flux's message about an uninstall: the remedy after it has to fit."""
+"""The most bytes of Flux's message about an uninstall that are quoted, so that the remedy after it fits."""
 
 
 def decide_deletion(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:

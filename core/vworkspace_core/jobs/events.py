@@ -122,7 +122,7 @@ def event_key(live: Manifest, condition: Mapping[str, Any], moment: str = "") ->
 
 
 def heartbeat(cluster_id: str, cluster: Manifest | None, now: datetime) -> dict[str, Any]:
-    """Return the heartbeat of every minute: an event about this cluster's Cluster object, with its conditions."""
+    """Return the heartbeat event, sent every minute: it has the conditions of this cluster's Cluster object."""
     return _of_cluster("ClusterHeartbeat", f"heartbeat/{cluster_id}/{format_time(now)}", cluster_id, cluster, now)
 
 

@@ -44,7 +44,7 @@ def take_slot(job: JobState) -> JobStep:
 
 
 def inspected(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
-    """Make a plan from the inspection, and return its first step."""
+    """Return the first step of the plan that follows from the inspection `seen`."""
     if job.task is None:
         raise AssertionError("a refused job gets no slot")
     expired = job.expires_at is not None and at.expiry_now >= job.expires_at
@@ -75,7 +75,10 @@ def _follow(job: JobState, chosen: Plan, seen: Inspection, at: JobStepContext) -
 
 
 def _with_live(job: JobState, seen: Inspection) -> JobState:
-    """Return the job with the object that a noop's result names. It leaves a tombstone if its key has none yet."""
+    """Return a job that ends as a noop, with the reference to the live object that its result names.
+
+    If that object has the job's key, but the job store has no tombstone of it, the job leaves one.
+    """
     if seen.live is None:
         return job
     live = ref(job, str(metadata(seen.live).get("uid", "")), generation(seen.live))

@@ -34,7 +34,7 @@ class OperationObserved(Snapshot):
     `objects` holds the target, the engine object, and the objects that the engine's `looks_up` names. `siblings` are
     the other Operations on the same target. `missing_places` are namespaces that were looked up and do not exist,
     except the Operation's own. `claims` is the data by which claims are checked throughout a pass, including the
-    approval that it has used; None before.
+    approval that the pass recorded as used; it is None until then.
     """
 
     siblings: tuple[Operation, ...] = ()
@@ -44,7 +44,7 @@ class OperationObserved(Snapshot):
 
 @attrs.frozen
 class OperationContext:
-    """The input that is not observed: settings, time, data for checking claims, templates and engines."""
+    """The input of a decision that is not observed: settings, time, data for checking claims, templates and engines."""
 
     settings: OperationSettings
     now: datetime

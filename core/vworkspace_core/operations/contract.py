@@ -23,7 +23,7 @@ from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.operations.templates import OperationTemplate
 
 Objects: TypeAlias = Mapping[ObjectRef, Manifest]
-"""A snapshot of live objects."""
+"""A snapshot of live objects, by reference."""
 
 
 @attrs.frozen

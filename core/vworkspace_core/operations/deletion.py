@@ -26,8 +26,9 @@ from vworkspace_core.operations.status import condition_of, unblocked_status, wi
 
 
 def tidy(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
-    """Return the decision that releases the engine object of an ended Operation, and deletes it if the run
-    was stopped.
+    """Return the decision that removes our finalizer from the engine object of an ended Operation.
+
+    The object is also deleted if we stopped the run.
     """
     patches = lifecycle.unlock(operation, observed)
     deletes = lifecycle.stop(operation, observed, unlocking=bool(patches)) if _was_stopped(operation) else ()
@@ -137,7 +138,10 @@ def _locked_for_good(
 
 
 def _namespace_is_terminating(operation: Operation, made: ObjectRef, observed: OperationObserved) -> bool:
-    """Report whether the namespace is being deleted, and the object with it, so that we need not delete it."""
+    """Report whether the Operation's namespace, with the engine object `made` in it, is being deleted.
+
+    If so, the operator need not delete the object.
+    """
     return namespace_is_terminating(observed.namespace) and made.namespace == operation.metadata.namespace
 
 

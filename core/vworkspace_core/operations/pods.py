@@ -188,7 +188,7 @@ def _container_problems(container: Any, pod_context: Any, path: str) -> Iterator
 
 
 def _effective(context: Mapping[str, Any], pod_context: Any, field: str) -> Any:
-    """Return the container's own value, or else the pod's."""
+    """Return the value of `field` in a container's securityContext, or else in its pod's."""
     value = context.get(field)
     return get_path(pod_context, field) if value is None else value
 

@@ -1,9 +1,9 @@
 """The ledger of spent approvals: a claim is valid for one run (OPS-4).
 
 An approval has an id (`rid`). It is recorded with the uid of the Operation that it starts, before the run starts: the
-same claim in another Operation is refused, because its id is already used. An expired approval is invalid anyway
-and is not kept. The ledger is one Secret in the operator's own namespace; it holds no secret, but there the operator
-may write nothing else.
+same claim in another Operation is refused, because its id is already used. An expired approval is invalid anyway, and
+its entry is dropped a day later. The ledger is one Secret in the operator's own namespace; it holds no secret, but
+there the operator may write nothing else.
 """
 
 import hashlib

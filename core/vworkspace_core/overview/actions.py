@@ -95,7 +95,10 @@ def cancel(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
 
 @attrs.frozen
 class Approver:
-    """The person who approves, when the approval expires, and its id. An approval is valid for one run."""
+    """The name of the person who approves, with the approval's id (`request_id`) and expiry (`until`).
+
+    An approval is valid for one run.
+    """
 
     name: str
     request_id: str

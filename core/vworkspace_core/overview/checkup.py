@@ -198,7 +198,7 @@ def operator(
 
 
 def runs_an_agent(deployment: Manifest | None, cluster: Manifest | None, *, is_alive: bool) -> bool:
-    """Report whether the installation has a control plane: neither the Deployment's arguments nor the operator deny it.
+    """Report whether the operator runs with an agent: neither its Deployment's arguments nor its conditions deny it.
 
     The Cluster object of an operator that no longer runs counts only where no Deployment is in the cluster.
     """

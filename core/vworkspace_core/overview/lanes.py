@@ -198,7 +198,7 @@ def _of_history(release: Manifest | None) -> list[_Point]:
 
 
 def _is_back(versions: Sequence[str]) -> bool:
-    """Report whether the last version ran before, with another one in between."""
+    """Report whether the last of `versions` is a rollback: it ran before, with another version in between."""
     return versions[-1] in versions[:-1] and versions[-2] != versions[-1]
 
 

@@ -332,7 +332,7 @@ def _reason_and_message(condition: Manifest | None) -> tuple[str, str]:
 
 
 def _since(condition: Manifest | None) -> datetime | None:
-    """Return when the reason began, or else the status."""
+    """Return when the condition's reason began, or else its status; None if unknown."""
     return time_at(condition, "reasonTransitionTime") or time_at(condition, "lastTransitionTime")
 
 

@@ -1,4 +1,4 @@
-"""A recorded run, moment by moment, and its file: JSON, one line for each moment (SEE-3).
+"""A recorded run of a simulation, moment by moment, and its file: JSON, one line for each moment (SEE-3).
 
 Each moment is complete: what was done since the one before, and the state of everything then. It holds only what may be
 shown.

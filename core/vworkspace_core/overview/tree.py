@@ -44,7 +44,7 @@ class Branch:
     runs: str = ""
     """The chart and version of a release that the cluster runs now, which may differ from the desired ones."""
     made_from: tuple[ObjectRef, ...] = ()
-    """The objects that it reads: of a release its chart or source, of a chart its repository."""
+    """The objects of Flux that it reads: for a release its chart or source, for a chart its repository."""
 
 
 @attrs.frozen

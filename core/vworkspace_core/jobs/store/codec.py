@@ -74,7 +74,7 @@ def first_line(error: Exception) -> str:
 
 
 ONE_SECRET: Final = 1_000_000
-"""The longest value in bytes: a Secret holds 1,048,576 in all."""
+"""The most bytes of one value: a Secret can hold 1,048,576 in all."""
 LONGEST: Final = 4 * ONE_SECRET
 """The longest record in bytes by default: more than an API server takes as one object, so more than can be applied."""
 

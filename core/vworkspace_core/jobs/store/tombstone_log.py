@@ -46,7 +46,7 @@ class TombstoneLog:
     _next: int = attrs.field(default=1, init=False)
 
     def take(self, contents: Iterable[Segment | CorruptSecret | ForeignSecret]) -> None:
-        """Replace the state by what was read from the cluster."""
+        """Replace the log's state by `contents`, the Secrets that were read from the cluster."""
         self.index, self._segments, self._unwritten = TombstoneIndex(), [], []
         for content in contents:
             if isinstance(content, Segment):

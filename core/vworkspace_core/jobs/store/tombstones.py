@@ -151,7 +151,7 @@ class TombstoneIndex:
     closed: set[str] = attrs.field(factory=set, repr=False)
 
     def add(self, entries: Iterable[TombstoneEntry]) -> None:
-        """Add these entries."""
+        """Add entries to the index. A later entry replaces an earlier one with the same key."""
         for entry in entries:
             tombstone = entry.tombstone
             self.by_key[tombstone.idempotency_key] = tombstone

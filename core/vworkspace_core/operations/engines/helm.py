@@ -44,7 +44,10 @@ _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.F
 
 
 def _shows(*conditions: tuple[str, str, str], **override: str) -> dict[str, Any]:
-    """Return a sample status of a target that has applied the Operation, with conditions as type, status and reason."""
+    """Return a sample of the target's status once it has applied the override of the Operation.
+
+    Each of `conditions` is type, status and reason.
+    """
     moment = {"message": "", "lastTransitionTime": "2026-06-01T12:00:00Z", "observedGeneration": 1}
     given = [{"type": kind, "status": status, "reason": reason, **moment} for kind, status, reason in conditions]
     held = {"operation": "(name of the Operation)", "uid": OPERATION_UID, "specHash": "(hash of its spec)", **override}
@@ -116,9 +119,9 @@ _WAITING: Final = Row(
 )
 
 TABLE: Final = (_DELETED, _NEW_INTENT, _WAITING, _FORBIDDEN, _SUSPENDED, _BLOCKED, _READY, _FAILED_ROW, _ROLLED_BACK)
-"""Conditions of the target.
+"""The rows; each phase is a condition or a change of the target.
 
-Except for Blocked they count only while its `status.releaseOverride` is this Operation's.
+Except for Blocked, conditions count only while the target's `status.releaseOverride` is this Operation's.
 """
 
 
@@ -156,7 +159,7 @@ def _looks_up(_operation: Operation, target: ApplicationInstance, _: OperationSe
 
 
 def _initial_outputs(operation: Operation, target: ApplicationInstance, objects: Objects) -> Mapping[str, Any]:
-    """Return the outputs of the start, recorded once."""
+    """Return the outputs that are recorded once, when the Operation starts."""
     spec = target.spec
     runs = _running_version(target, objects)
     return {
@@ -168,13 +171,13 @@ def _initial_outputs(operation: Operation, target: ApplicationInstance, objects:
 
 
 def _applied_version(target: ApplicationInstance) -> str:
-    """Return the version that Flux was last asked for, by the spec or by an earlier Operation."""
+    """Return the chart version last requested from Flux, by the spec or by an earlier Operation."""
     applied, chart = target.status.last_applied_chart, target.spec.chart
     return applied.version if applied is not None else chart.version if chart is not None else ""
 
 
 def _running_version(target: ApplicationInstance, objects: Objects) -> str:
-    """Return the deployed version by Helm's history: after a failed upgrade it is not the one last asked for."""
+    """Return the deployed chart version by Helm's history; after a failed upgrade it is not the one last requested."""
     applied = _applied_version(target)
     for ref in _releases_of(target):
         history = get_path(objects.get(ref), "status", "history")
@@ -248,7 +251,7 @@ def _is_true(conditions: Mapping[str, Condition], kind: str) -> bool:
 
 
 def _blocks_end(operation: Operation, objects: Objects) -> bool:
-    """Report whether the target still requests from Flux what this Operation wanted."""
+    """Report whether the target's release override is still the one that this Operation requested."""
     target = target_of(operation, objects)
     override = target.status.release_override if target is not None else None
     return override is not None and override.uid == operation.metadata.uid

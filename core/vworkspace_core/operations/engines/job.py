@@ -153,7 +153,7 @@ def _pod(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _resources(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the given resources over small defaults; if only a request or only a limit is given, both are the same."""
+    """Return the given resources over small defaults; if only a request or a limit is given, the other equals it."""
     requests, limits = given.get("requests", {}), given.get("limits", {})
     return {
         "requests": {name: requests.get(name, limits.get(name, usual)) for name, usual in DEFAULT_REQUESTS.items()},
@@ -208,7 +208,7 @@ def job_diagnostics(operation: Operation, objects: Objects) -> tuple[Listing, ..
 
 
 def job_final_status(operation: Operation, objects: Objects) -> EngineStatus | None:
-    """Return the end of a Job that was removed before it was observed, from its Events; None if they do not show it."""
+    """Return the end of a Job that was removed before its end was seen; None if its Events do not show it."""
     known = operation.status.engine_ref
     end = end_from_events(known.uid, objects) if known is not None else None
     if known is None or end is None:
@@ -236,7 +236,7 @@ def _row(live: Manifest, status: Mapping[str, Any]) -> tuple[Row, Mapping[str, A
 
 
 def _needs_seconds(operation: Operation) -> int:
-    """Return a minute more than the Job may take, so that it ends on its own first."""
+    """Return a minute more than the Job's own deadline, so that the Job ends first; 0 if it has no deadline."""
     timeout_seconds = parameters_of(operation).get("timeoutSeconds")
     return timeout_seconds + 60 if isinstance(timeout_seconds, int) else 0
 

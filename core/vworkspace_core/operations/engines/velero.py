@@ -174,7 +174,10 @@ def _check(operation: Operation, target: ApplicationInstance, context: EngineCon
 
 
 def _namespace_problems(given: Mapping[str, Any], target: ApplicationInstance, objects: Objects) -> Iterator[Problem]:
-    """Yield a problem for each namespace, other than the target's own, that is not gated or does not consent."""
+    """Yield a problem for each namespace, other than the target's own, that is not managed or does not consent.
+
+    A namespace consents by its annotation that names the target's namespace.
+    """
     ours = target.metadata.namespace
     for path, name in _named_namespaces(given):
         namespace = objects.get(ObjectRef(NAMESPACE, None, name))
