@@ -18,7 +18,7 @@ from purekube_http.http import HttpTransport
 from purekube_http.responses import review_of, version_of
 
 _VERSION = Kind("", "v1", "version", "version", namespaced=False)
-"""A name for messages about `/version`, which is no resource."""
+"""A placeholder kind that names `/version`, which is not a resource, in error messages."""
 _TOKEN_REQUEST = Kind("authentication.k8s.io", "v1", "TokenRequest", "tokenrequests")
 
 
@@ -26,9 +26,9 @@ class KubeApiClient(KubeApi):
     """A client of the API server in `config`, to be used as an async context manager.
 
     `request_timeout` bounds connecting, sending and each silence while reading, in seconds (an admission webhook may
-    take 30). A watch may be silent for its own timeout plus `watch_grace`. Token and authority files are read again
-    after `credential_max_age` seconds. `observe` is called for every request. `before_write` may stop a write by
-    raising an error. The client adds to `KubeApi` the calls that only commands for people need.
+    take 30). A watch may be silent for its own timeout plus `watch_grace`. Token and CA files are read again after
+    `credential_max_age` seconds. `observe` is called for every request. `before_write` may stop a write by raising an
+    error. In addition to `KubeApi` the client has calls that only the command-line commands need.
     """
 
     def __init__(self, config: SingleConfig, **settings: Any) -> None:

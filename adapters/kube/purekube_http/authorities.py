@@ -1,4 +1,4 @@
-"""Certificate authorities: the TLS context of a configuration, and the authority file that may change while we run."""
+"""The TLS context of a kubeconfig, and its file of certificate authorities (CA file), reloaded when it changes."""
 
 import ssl
 import time
@@ -29,18 +29,19 @@ def tls_context(config: SingleConfig) -> ssl.SSLContext | None:
 
 
 def authority_file(config: SingleConfig, context: ssl.SSLContext | None, max_age: float) -> "AuthorityFile | None":
-    """Return the file of the authorities that `context` trusts; None if no file is configured.
+    """Return the reloader of the configured CA file for `context`; None if no file is configured or `context` is None.
 
-    The file is read again after `max_age` seconds.
+    It checks the file for changes at most once in `max_age` seconds.
     """
     path = config.cluster.certificate_auth
     return AuthorityFile(Path(config.abs_file(path)), context, max_age=max_age) if path and context else None
 
 
 class AuthorityFile:
-    """The file of certificate authorities of a TLS context. When it changes, the new authorities are trusted as well.
+    """The CA file of a TLS context. When it changes, its new authorities are trusted in addition to the old ones.
 
-    The old ones stay trusted until the process ends, which bridges a rotation. lightkube reads the file only once.
+    The old ones stay trusted until the process ends, so that servers with old and new certificates are accepted during
+    a rotation. lightkube reads the file only once.
     """
 
     def __init__(
@@ -59,9 +60,9 @@ class AuthorityFile:
         self._stamp = self._modified()
 
     def refresh(self) -> None:
-        """Read the file if it has changed, and trust the authorities in it.
+        """Trust the authorities in the file if it has changed. The file is checked at most once in `max_age` seconds.
 
-        A half-written file is read again at the next refresh.
+        A half-written file is read again at the next check.
         """
         if self._monotonic() - self._looked_at < self._max_age:
             return

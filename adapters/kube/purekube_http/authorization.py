@@ -1,4 +1,4 @@
-"""The value of the Authorization header: fixed, from a file that the kubelet rotates, or from an exec plugin.
+"""Sources of the Authorization header: a fixed value, a file that the kubelet rotates, or an exec plugin.
 
 Client certificates are part of the TLS context (`authorities`). No error message contains a token.
 """
@@ -16,26 +16,26 @@ from lightkube.config.models import User, UserExec
 from lightkube.core.exceptions import ConfigError
 
 MAX_AGE = 60.0
-"""The seconds after which token and authority files are read again, as in client-go; a 401 does it at once."""
+"""The seconds after which token and CA files are read again, as in client-go; after a 401 it is done at once."""
 
 
 _ANSWER = "the credential plugin's answer"
 
 
 class AuthorizationSource(Protocol):
-    """A source of the Authorization header. Raises ConfigError, whose message does not contain the token."""
+    """A source of the Authorization header's value. Its methods raise ConfigError, whose message contains no token."""
 
     async def current(self) -> str:
-        """Return the header's value, empty for none."""
+        """Return the header's value; empty to send no header."""
         ...
 
     async def renewed(self, refused: str) -> str:
-        """Return a new value after the server answered `refused` by 401; empty if there is none."""
+        """Return a new value of the header after a 401 for the value `refused`; empty if there is none."""
         ...
 
 
 def authorization_of(user: User, max_age: float = MAX_AGE) -> AuthorizationSource:
-    """Return the source for a kubeconfig's user.
+    """Return the source of the Authorization header for `user` of a kubeconfig.
 
     If the user has several credentials, the first of these is used: token file, token, exec plugin, user name and
     password.
@@ -54,12 +54,12 @@ def authorization_of(user: User, max_age: float = MAX_AGE) -> AuthorizationSourc
 
 @attrs.frozen
 class FixedAuthorization:
-    """A source of a value that does not change."""
+    """A source of the same header value for every request: a static token, a user name and password, or none."""
 
     value: str = attrs.field(repr=False)
 
     async def current(self) -> str:
-        """Return the value."""
+        """Return the header's value; empty to send no header."""
         return self.value
 
     async def renewed(self, refused: str) -> str:
@@ -70,8 +70,8 @@ class FixedAuthorization:
 class TokenFile:
     """A source that reads a bearer token from a file, which the kubelet rotates.
 
-    lightkube reads the file again only after a 401. It would keep an old token for ever if a proxy still accepts it, or
-    if a cluster with webhook authentication answers 403.
+    lightkube's own reader reads the file again only after a 401, so it keeps an old token for ever if a proxy still
+    accepts that token, or if a cluster with webhook authentication answers 403.
     """
 
     def __init__(
@@ -84,13 +84,13 @@ class TokenFile:
         self._read_at = float("-inf")
 
     async def current(self) -> str:
-        """Return the token. The file is read again if the last read is more than `max_age` seconds ago."""
+        """Return the header's value. The file is read again if the last read is more than `max_age` seconds ago."""
         if self._monotonic() - self._read_at > self._max_age:
             self._read()
         return self._bearer
 
     async def renewed(self, refused: str) -> str:
-        """Read the file again and return its token."""
+        """Read the file again and return the header's value with its token."""
         self._read()
         return self._bearer
 
@@ -106,21 +106,30 @@ class TokenFile:
 
 
 class ExecPlugin:
-    """A source that runs a command which prints a token. It runs at the first request and after a 401."""
+    """A source that runs an exec credential plugin, which prints a token.
+
+    It runs at the first request and after a 401.
+    """
 
     def __init__(self, command: UserExec) -> None:
         self._auth = ExecAuth(command)
 
     async def current(self) -> str:
-        """Return the token that the command printed last."""
+        """Return the header's value with the token that the plugin printed last.
+
+        Run the plugin if it has not run yet.
+        """
         return await self._flow(refused=False)
 
     async def renewed(self, refused: str) -> str:
-        """Run the command again and return its token."""
+        """Run the plugin again and return the header's value with its token."""
         return await self._flow(refused=True)
 
     async def _flow(self, *, refused: bool) -> str:
-        """Run lightkube's authentication flow: it yields a request with the header, and after a 401 another one."""
+        """Return the header of the request that lightkube's authentication flow yields.
+
+        With `refused` that request is answered by a 401, and the header of the next one is returned.
+        """
         flow = self._auth.async_auth_flow(httpx2.Request("GET", "https://plugin"))
         try:
             request = await anext(flow)

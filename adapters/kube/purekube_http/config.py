@@ -60,7 +60,7 @@ def with_token(config: SingleConfig, token: str) -> SingleConfig:
 
 
 def _refuse_unsupported(path: Path, source: KubeConfig, context: str | None) -> None:
-    """Refuse fields that lightkube silently ignores: it would connect another way, or as another user."""
+    """Raise Permanent if `context` has fields that lightkube ignores: it would connect otherwise or as another user."""
     document = yaml.safe_load(path.read_text(encoding="utf-8"))
     desired = context or source.current_context
     named = {entry["name"]: entry.get("context") or {} for entry in document.get("contexts") or ()}.get(desired, {})
@@ -99,7 +99,7 @@ def _usable_user(config: SingleConfig, origin: str) -> User:
 
 
 def _exec(plugin: UserExec | None, origin: str) -> UserExec | None:
-    """Return an exec plugin as lightkube accepts it.
+    """Return `plugin` with an API version and environment that lightkube accepts. Raises Permanent for other versions.
 
     lightkube refuses `v1`, which differs from `v1beta1` only in the plugin's input (KUBERNETES_EXEC_INFO).
     """
@@ -114,7 +114,7 @@ def _exec(plugin: UserExec | None, origin: str) -> UserExec | None:
 
 
 def _problem(error: Exception) -> str:
-    """Return the problem without the file's content, which may include tokens."""
+    """Return a description of a parse error without the file's content, which may include tokens."""
     if isinstance(error, KeyError):
         return f"{error} is missing"
     if isinstance(error, msgspec.ValidationError):

@@ -16,10 +16,11 @@ _COMPLAINT = 500
 async def dispatch(
     pool: ConnectionPool, request: KubeRequest, *, timeout: aiohttp.ClientTimeout | None = None, url: str = ""
 ) -> aiohttp.ClientResponse:
-    """Send one request and return its response, whatever its status. `url` replaces the path of the resource.
+    """Send one request and return its response, whatever its status.
 
-    Raises Invalid for a body that is no JSON, Unauthorized if there are no credentials to send, and Unavailable without
-    a response.
+    A `url` that is not empty replaces the resource's path. Raises Invalid for a body that cannot be encoded as JSON,
+    Unauthorized if the credentials cannot be read, Unavailable if there is no response, and the fence's error if the
+    fence stopped the request.
     """
     body = encoded(request)
     try:

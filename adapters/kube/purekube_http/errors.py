@@ -53,7 +53,7 @@ class ServerResponse:
 
     @classmethod
     def read(cls, code: int, headers: Mapping[str, str], body: bytes) -> "ServerResponse":
-        """Make this value of a response. A body that is not a Kubernetes Status becomes a short excerpt of text."""
+        """Return the parts of a response. If `body` is not a Kubernetes Status, `text` is a short excerpt of it."""
         status = _status(body)
         return cls(
             code=code,
@@ -126,7 +126,7 @@ def in_stream_error(request: KubeRequest, status: Json) -> OperatorError:
 def transport_error(request: KubeRequest, error: Exception) -> OperatorError:
     """Return the error for a request that was not answered completely.
 
-    Protocol errors may quote headers, and so tokens. Of these only the type is reported.
+    The text of an HTTP protocol error may quote headers, and so tokens; the returned message does not contain it.
     """
     match error:
         case aiohttp.ConnectionTimeoutError():
@@ -183,7 +183,10 @@ def _invalid(request: KubeRequest, response: ServerResponse, said: str) -> Opera
 
 
 def _without_values(request: KubeRequest, said: str, causes: tuple[StatusCause, ...]) -> Invalid:
-    """Build the error of a refusal. The server quotes refused values; for a Secret only the fields are kept."""
+    """Return the Invalid error of a refusal.
+
+    The server quotes refused values, so for a Secret only field names are kept.
+    """
     if request.kind != SECRET:
         return Invalid(said, causes)
     fields = ", ".join(cause.field for cause in causes) or "not said which field"
@@ -207,7 +210,10 @@ def _status(body: bytes) -> Mapping[str, Any] | None:
 
 
 def _retry_after(header: str, status: Mapping[str, Any] | None) -> float | None:
-    """Return the seconds to wait; API servers do not use the HTTP-date form, which is ignored."""
+    """Return the seconds to wait before a retry, from the header or else from the Status; None if neither names them.
+
+    API servers do not use the header's HTTP-date form, which is ignored.
+    """
     seconds = header if header.isascii() and header.isdigit() else get_path(status, "details", "retryAfterSeconds")
     return float(seconds) if seconds else None
 

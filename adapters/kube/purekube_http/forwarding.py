@@ -1,6 +1,7 @@
 """Requests of another client, sent on to the API server of a kubeconfig with its address and credentials.
 
-Nothing is decoded: method, path, headers and body pass as they came, and so does the answer.
+Nothing is decoded: method, path and body pass unchanged, and so does the answer's body. Only some headers are passed
+on.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -14,7 +15,7 @@ from purekube_http.authorization import MAX_AGE
 from purekube_http.transport import ConnectionPool
 
 _PASSED_ON: Final = ("accept", "user-agent", "kubectl-command")
-"""The headers of a request that an API server acts on or records, except its media type and credentials."""
+"""The request headers that are passed on in addition to the media type: an API server uses or records them."""
 
 
 class NoAnswer(Exception):
@@ -34,7 +35,7 @@ class ForwardedAnswer:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers in lower case, without those about the connection and the body's encoding."""
+        """The headers for content type, retry, warnings and auditing, with names in lower case; no other headers."""
         known = ("content-type", "retry-after", "warning", "audit-id")
         return {name.lower(): value for name, value in self._response.headers.items() if name.lower() in known}
 
@@ -70,7 +71,7 @@ class Forwarder:
         )
 
     async def open(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> ForwardedAnswer:
-        """Send a request and return its answer, whose body is still to be read; close it afterwards.
+        """Send a request and return its answer, whose body has not been read yet. The caller closes the answer.
 
         Only a few of `headers`, which have names in lower case, are sent on. Raises NoAnswer if no answer comes.
         """

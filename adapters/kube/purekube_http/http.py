@@ -19,11 +19,14 @@ from purekube_http.transport import BeforeWrite, ConnectionPool, Observe
 from purekube_http.watch import read_events
 
 WATCH_GRACE = 15.0
-"""The seconds by which a watch's read timeout exceeds the server's, so that it ends half-open connections only."""
+"""The seconds by which our read timeout of a watch exceeds the server's, so that it ends half-open connections only."""
 
 _CLOSE_LIMIT = 5.0
 _PAGE_BYTES = 2 * 1024 * 1024
-"""The size of a page in bytes. Decoded it takes six times as much memory, and a start reads several kinds at once."""
+"""The most bytes of a page of a list.
+
+Decoded they take six times as much memory, and a start lists several kinds at once.
+"""
 
 
 class HttpTransport:
@@ -64,7 +67,10 @@ class HttpTransport:
             await self._watches.close()
 
     async def send(self, request: KubeRequest) -> Manifest:
-        """Send one request and return its answer. A page that is too large is requested again with fewer objects."""
+        """Send one request and return its decoded answer.
+
+        A page of a list that is too large is requested with a smaller limit.
+        """
         limit = request.params.get("limit") if request.verb is KubeVerb.LIST else None
         if isinstance(limit, int):
             return await self._page(request, limit)
@@ -117,7 +123,10 @@ class HttpTransport:
         return answer_of(single, await self.body_of(single))
 
     async def _opened(self, request: KubeRequest, read_seconds: float | None) -> aiohttp.ClientResponse:
-        """Open a stream whose silence may last `read_seconds`."""
+        """Open a stream that may be silent for `read_seconds` (None: for ever).
+
+        Raises the error of an unsuccessful status.
+        """
         timeout = attrs.evolve(self._timeout, sock_read=read_seconds)
         response = await dispatch(self._watches, request, timeout=timeout)
         if response.status >= 300:

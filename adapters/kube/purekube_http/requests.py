@@ -1,4 +1,4 @@
-"""Requests as HTTP has them, without I/O.
+"""The URL, headers and body of a `KubeRequest` as they are sent over HTTP, without I/O.
 
 Every path segment is quoted and every namespace explicit: lightkube would fall back to the default namespace, and send
 `?` in a name as a query.
@@ -48,7 +48,7 @@ def url_of(request: KubeRequest) -> str:
 
 @lru_cache(maxsize=1024)
 def _resource(kind: Kind, namespace: str | None) -> str:
-    """Return the path of a resource. Cached: there are as many as kinds times namespaces."""
+    """Return the URL path of a resource. Cached, since there are only as many paths as kinds times namespaces."""
     group = "/apis/" if kind.group else "/api/"
     place = f"/namespaces/{quote(namespace, safe='')}" if kind.namespaced and namespace else ""
     return f"{group}{kind.api_version}{place}/{kind.plural}"
@@ -56,7 +56,7 @@ def _resource(kind: Kind, namespace: str | None) -> str:
 
 @lru_cache(maxsize=256)
 def _query(params: tuple[tuple[str, str | int | None], ...]) -> str:
-    """Return the query string. Cached: writes have few distinct queries."""
+    """Return the query string. Cached, since writes have few distinct queries."""
     return urlencode({key: value for key, value in params if value not in (None, "")})
 
 

@@ -1,7 +1,7 @@
-"""The check that an answer is the API server's, and about what was requested (RUN-1).
+"""The check that an answer comes from the API server and is about the requested object (RUN-1).
 
-A proxy or a login page answers 200 as well. All answers pass here: objects that were read or written, items of lists,
-events of watches.
+A proxy or a login page answers 200 as well. Every answer is checked here: objects that were read or written, items of
+lists, events of watches.
 """
 
 from typing import Any
@@ -50,7 +50,7 @@ def version_of(request: KubeRequest, body: bytes) -> str:
 
 
 def review_of(request: KubeRequest, body: bytes) -> dict[str, Any]:
-    """Return an answered review. Unlike other objects it has neither a name nor a resourceVersion.
+    """Return the decoded answer to a review or TokenRequest, which unlike other objects has no name or resourceVersion.
 
     Raises Unavailable for any other answer.
     """
@@ -61,7 +61,10 @@ def review_of(request: KubeRequest, body: bytes) -> dict[str, Any]:
 
 
 def _remains_of(request: KubeRequest, body: bytes) -> dict[str, Any]:
-    """Return the answer to a deletion, which is a Status or the object. Raises Unavailable for any other answer."""
+    """Return the decoded answer to a deletion, which is a Status or the object.
+
+    Raises Unavailable for any other answer.
+    """
     manifest = _decoded(request, body)
     if _typed(manifest, "v1", "Status") and (problem := why_foreign(request, manifest)):
         raise not_the_server(request, problem)
@@ -72,9 +75,10 @@ _PARTIAL = ("meta.k8s.io/v1", "PartialObjectMetadata")
 
 
 def _list_of(request: KubeRequest, body: bytes) -> dict[str, Any]:
-    """Return a page of a list: `items: null` is empty, and items of built-in kinds get their type.
+    """Return a decoded page of a list.
 
-    Raises Unavailable for an answer that is no list of that kind, or has other objects in it.
+    `items: null` becomes an empty list, and items without apiVersion and kind get them. Raises Unavailable for an
+    answer that is not a list of the requested kind, or has other objects in it.
     """
     manifest = _decoded(request, body, "items")
     if request.metadata_only:
@@ -94,7 +98,7 @@ def _list_of(request: KubeRequest, body: bytes) -> dict[str, Any]:
 
 
 def _replace_list_type(request: KubeRequest, manifest: dict[str, Any]) -> dict[str, Any]:
-    """Return a list of partial metadata, with the requested kind as the type of the list and its items.
+    """Return a PartialObjectMetadataList as a list of the requested kind. The types of its items are replaced in place.
 
     Raises Unavailable for any other list.
     """
@@ -108,9 +112,9 @@ def _replace_list_type(request: KubeRequest, manifest: dict[str, Any]) -> dict[s
 
 
 def replace_type(request: KubeRequest, partial: Any) -> str:
-    """Replace, in place, the type PartialObjectMetadata of an object by the requested kind.
+    """Replace the type PartialObjectMetadata of `partial` by the requested kind, in place.
 
-    Return an empty text, or the problem if the object has another type.
+    Return an empty text, or the problem if `partial` has another type.
     """
     if problem := _typed(partial, *_PARTIAL):
         return problem
@@ -119,7 +123,10 @@ def replace_type(request: KubeRequest, partial: Any) -> str:
 
 
 def why_foreign(request: KubeRequest, manifest: Any, *, versioned: bool = True) -> str:
-    """Return why an object is not the requested one; empty if it is."""
+    """Return why `manifest` is not the requested object; empty if it is.
+
+    With `versioned` the object must have a uid and a resourceVersion, which the answer to a dry run may lack.
+    """
     if problem := _typed(manifest, request.kind.api_version, request.kind.kind):
         return problem
     meta = manifest.get("metadata")
@@ -134,8 +141,9 @@ def why_foreign(request: KubeRequest, manifest: Any, *, versioned: bool = True) 
 
 
 def not_the_server(request: KubeRequest, problem: str) -> Unavailable:
-    """Return the error for a status 200 with an unusable body. Its `status` distinguishes it from a broken
-    connection.
+    """Return the error for a status 200 with an unusable body.
+
+    The error's `status` distinguishes it from the error of a broken connection.
     """
     message = (
         f"{request}: something other than the API server answered ({problem}); is a proxy or a login page in between?"
@@ -159,7 +167,10 @@ def _typed(manifest: Any, api_version: str, kind: str) -> str:
 
 
 def _typed_list(kind: Kind, manifest: Any) -> str:
-    """Return why an answer is no list of the kind. A custom kind names its list freely (`spec.names.listKind`)."""
+    """Return why an answer is not a list of `kind`; empty if it is.
+
+    A CRD names its list freely (`spec.names.listKind`).
+    """
     name = get_path(manifest, "kind")
     is_free = "." in kind.group and isinstance(name, str) and name != kind.kind
     return _typed(manifest, kind.api_version, str(name) if is_free else f"{kind.kind}List")

@@ -42,7 +42,7 @@ _log = logging.getLogger("vworkspace.requests")
 
 
 class FencedBody(aiohttp.Payload):
-    """The body of a write. The leader's fence is checked immediately before head and body are sent together.
+    """The body of a write, which checks the leader's fence immediately before head and body are sent together.
 
     A server acts only on complete requests, so a request that is stopped before its body has no effect.
     """
@@ -60,13 +60,13 @@ class FencedBody(aiohttp.Payload):
         return self._body.decode(encoding, errors)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        """Send the body. The fence may stop it by raising an error."""
+        """Check the fence, which raises an error to stop the write, and send the body."""
         self._before_write()
         await writer.write(self._body)
 
 
 class ConnectionPool:
-    """The connections to one API server, with metrics, and a fence that stops writes of a former leader.
+    """The connections to one API server, with metrics, and with a fence that stops the writes of a former leader.
 
     There are at most `connections` at once (0: no limit). With `keep` an idle connection is kept for 30 s. Raises
     Permanent if the configured address is unusable, or if certificates or keys cannot be loaded.
@@ -158,7 +158,7 @@ class ConnectionPool:
         return response
 
     def _opened(self) -> aiohttp.ClientSession:
-        """Return the session, which belongs to the event loop of the first request."""
+        """Return the session. It is created at the first request, and belongs to the event loop of that request."""
         if self._session is None:
             connector = _Connector(
                 ssl=True if self._context is None else self._context,
@@ -177,11 +177,11 @@ class ConnectionPool:
 
 
 class _Connector(aiohttp.TCPConnector):
-    """A connector that aborts the connections that it does not keep.
+    """A connector that aborts the connections that it does not keep, instead of closing them.
 
-    asyncio closes TLS politely: for up to 30 s it waits for the peer's close_notify. aiohttp forgets such a transport,
-    so that closing the session does not wait for it, and an event loop that ends leaves its socket open
-    (asyncio.sslproto, aiohttp 3.14). Nothing is lost: the answer is complete, or no caller needs the rest.
+    To close a TLS connection asyncio waits up to 30 s for the peer's close_notify. aiohttp does not wait for such a
+    connection when the session is closed, so its socket stays open when the event loop ends (asyncio.sslproto, aiohttp
+    3.14). An abort loses nothing: the answer is complete, or no caller needs the rest.
     """
 
     def _release(self, key: Any, protocol: ResponseHandler, *, should_close: bool = False) -> None:

@@ -29,7 +29,7 @@ _types = {event.value: event for event in WatchEventType}
 
 
 async def read_events(request: KubeRequest, response: aiohttp.ClientResponse) -> AsyncIterator[WatchEvent]:
-    """Yield the events of an open watch, whether it sends whole objects or only metadata.
+    """Yield the events of an open watch, whether it sends full objects or only their metadata.
 
     Raises the error of an ERROR event (Expired for 410), and Unavailable for a line that is no valid event. Errors of
     aiohttp are not translated.
@@ -65,7 +65,10 @@ def decode_line(request: KubeRequest, line: bytes) -> WatchEvent:
 
 
 def _foreign(request: KubeRequest, event: WatchEventType, manifest: dict[str, Any]) -> str:
-    """Return why the object of an event is not a watched one; a bookmark has a type and a version only."""
+    """Return why the object of an event does not belong to the watch; empty if it does.
+
+    The object of a bookmark has only a type and a resourceVersion.
+    """
     if event is not WatchEventType.BOOKMARK:
         return why_foreign(request, manifest)
     said = (manifest.get("apiVersion"), manifest.get("kind"))
@@ -79,7 +82,10 @@ def _refused(request: KubeRequest, line: _Line) -> OperatorError:
 
 
 def _unreadable(request: KubeRequest, what: str) -> Unavailable:
-    """Build the error of a 200 with an unusable answer; its `status` distinguishes it from a broken connection."""
+    """Return the error for an unusable line of a 200.
+
+    Its `status` distinguishes it from the error of a broken connection.
+    """
     return Unavailable(f"{request}: {what}", status=200)
 
 

@@ -144,7 +144,7 @@ class HttpControlPlane:
         return self._json(answer, "POST", "register")
 
     async def rotate(self) -> Mapping[str, Any]:
-        """Request a new credential."""
+        """Request a new credential and return the answer that contains it."""
         answer = await self._send("POST", "credentials/rotate", {})
         return self._json(answer, "POST", "credentials/rotate")
 
@@ -181,9 +181,10 @@ class HttpControlPlane:
         token: str | None = None,
         whole: bool = True,
     ) -> _Answer:
-        """Send one request. Raises the core's errors for any status except success, and for too long an answer.
+        """Send one request and return its successful answer. Raises the core's error for any other status.
 
-        Unless the answer has to be `whole`, the beginning of a too long answer is returned instead.
+        An answer that is too long raises Unavailable if `whole`, and is cut off otherwise. `token` replaces the current
+        token.
         """
         where = self._where(method, path.partition("?")[0])
         bearer = self._token() if token is None else token
@@ -210,7 +211,10 @@ class HttpControlPlane:
         )
 
     async def _bounded(self, where: str, timeout: float, exchange: Callable[[], Awaitable[_Answer]]) -> _Answer:
-        """Limit the whole exchange's time: a server that sends single bytes must not block it for ever."""
+        """Run `exchange` within a limit of its total time: a server that sends single bytes must not block it for ever.
+
+        Raises Unavailable after that time, and if there is no answer. `where` names the request in the message.
+        """
         try:
             with anyio.fail_after(2 * timeout + self._margin):
                 return await exchange()
@@ -239,7 +243,10 @@ class HttpControlPlane:
 
 
 def _agent_url(base_url: str, *, allow_http: bool) -> str:
-    """Return the URL of the agent API. A user in the URL is left out, as httpx would send it instead of the token."""
+    """Return the URL of the agent API.
+
+    A user name in the URL is left out, as httpx would send it instead of the token.
+    """
     parts = urlsplit(base_url.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"the control plane's URL must be like https://odoo.example.com, not {without_user(base_url)}")

@@ -1,4 +1,4 @@
-"""Decoding of the control plane's answers: they may be anything, and none may stop the agent (PULL-7)."""
+"""Decoding of the control plane's answers: they may contain anything, and none may stop the agent (PULL-7)."""
 
 import json
 import re
@@ -16,7 +16,7 @@ LONGEST_BODY: Final = 16 * 1024 * 1024
 """The most bytes of an answer, after decompression."""
 
 MOST_VALUES: Final = 400_000
-"""The most brackets, braces and commas of an answer. 16 MB of `{}` would be half a gigabyte of objects (RUN-11)."""
+"""The most values of an answer, counted as its `{`, `[` and commas. 16 MB of `{}` would take half a GB (RUN-11)."""
 
 _SEPARATORS: Final = (b"{", b"[", b",")
 
@@ -24,7 +24,7 @@ MOST_JOBS: Final = 1000
 """The most jobs taken from one answer; the others are offered again, since they have not been acknowledged."""
 
 _MOST_TOKENS: Final = 4 * MOST_VALUES
-"""The most strings and brackets in that many values: two strings at each comma, one more token at each bracket."""
+"""The most strings and brackets in MOST_VALUES values: two strings at each comma, one more token at each bracket."""
 
 _TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 _FIELDS: Final = (b'"id"', b'"idempotencyKey"')
@@ -61,7 +61,7 @@ def decode(body: bytes, where: str) -> Mapping[str, Any]:
 
 
 def jobs_of(body: bytes, where: str) -> list[Any]:
-    """Return the jobs of an answer that `fits`. Raises Unavailable with the problem."""
+    """Return the jobs of an answer for which `fits` is true, at most MOST_JOBS. Raises Unavailable with the problem."""
     jobs = decode(body, where).get("jobs")
     if not isinstance(jobs, list):
         raise Unavailable(f"{where}: the answer has no list of jobs")
@@ -77,8 +77,9 @@ def jobs_that_fit(body: bytes, where: str, longest: int = LONGEST_BODY) -> list[
     """Return the first jobs of an answer that is too large, as many as fit into the limits.
 
     `body` has too many values, or is only the first `longest` bytes of the answer. A job that is too large on its own
-    is returned as an `OversizedJob`, and is the last one. The control plane offers later jobs again once it is
-    answered. This takes up to a second, and memory for the jobs that fit. Raises Unavailable if no job can be returned.
+    is returned as an `OversizedJob`, and is the last one. Once that job is answered, the control plane offers the later
+    jobs again. This takes up to a second, and memory for the jobs that fit. Raises Unavailable if no job can be
+    returned.
     """
     jobs: list[Any] = []
     left = MOST_VALUES
@@ -99,7 +100,10 @@ def jobs_that_fit(body: bytes, where: str, longest: int = LONGEST_BODY) -> list[
 
 @attrs.frozen
 class _Span:
-    """The position of a job; `end` is None if the body ends before it, or the search was given up."""
+    """The byte range of a job in an answer, with the job's `id` and `idempotencyKey` in `fields`.
+
+    `end` is None if the answer is cut off within the job, or if the search for its end was given up.
+    """
 
     begin: int
     end: int | None
@@ -107,9 +111,9 @@ class _Span:
 
 
 def _oversized(span: _Span, body: bytes, longest: int | None) -> OversizedJob | None:
-    """Return the refusal of a job; None if it has no id to answer, or may just be cut off in a long answer.
+    """Return the refusal of the job at `span`; None if it has no id to answer, or may only be cut off in a long answer.
 
-    `longest` is the number of bytes read, if the job is the first.
+    `longest` is the number of bytes read if the job is the first of the answer, and otherwise None.
     """
     if "id" not in span.fields:
         return None
@@ -119,7 +123,7 @@ def _oversized(span: _Span, body: bytes, longest: int | None) -> OversizedJob | 
 
 
 def _spans(body: bytes) -> Iterator[_Span]:
-    """Yield the positions of the members of the list `jobs`. Linear, without recursion.
+    """Yield the byte range of each member of the list `jobs`, in linear time and without recursion.
 
     The last one has no end if it has more tokens than a job may have.
     """
@@ -151,7 +155,7 @@ def _spans(body: bytes) -> Iterator[_Span]:
 
 
 def _field(body: bytes, name: re.Match[bytes]) -> dict[str, Any]:
-    """Return the field that begins with this name of `_FIELDS`; none if the text is a value."""
+    """Return the field whose name is the match `name`, as a dict with one entry; empty if it is a value."""
     field = _FIELD.match(body, name.end())
     try:
         return {} if field is None else {json.loads(name[0]): json.loads(field[1])}

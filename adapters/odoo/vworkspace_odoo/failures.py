@@ -1,4 +1,4 @@
-"""Errors and answers of others as the core's errors, each one clear line that names the URL (PULL-7)."""
+"""The translation of failed HTTP exchanges into the core's errors, each one clear line that names the URL (PULL-7)."""
 
 import json
 import os
@@ -63,7 +63,7 @@ def _request_id(headers: httpx2.Headers, body: bytes) -> str:
 
 
 def _error_body(headers: httpx2.Headers, body: bytes) -> Mapping[str, Any]:
-    """Return the error body `{error, message, requestId}` (PULL-6); empty if it is none."""
+    """Return the error body `{error, message, requestId}` (PULL-6); empty if the body is not a JSON object."""
     if not is_json(headers.get("content-type", "")):
         return {}
     try:

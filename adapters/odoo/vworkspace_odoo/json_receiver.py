@@ -1,4 +1,4 @@
-"""JSON documents over HTTP: notices as CloudEvents (SEE-6), and spans for a collector (SEE-7)."""
+"""The sender of JSON documents over HTTP: notices as CloudEvents (SEE-6), and spans to a collector (SEE-7)."""
 
 import json
 from collections.abc import Callable, Mapping

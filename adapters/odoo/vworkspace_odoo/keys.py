@@ -85,7 +85,10 @@ def _keys(text: str, name: str) -> Iterator[ECKey | OKPKey]:
 
 
 def _sources(text: str) -> Iterator[Any]:
-    """Yield every key in `text`, not yet imported."""
+    """Yield every key in `text` as it is, PEM bytes or a JWK, before it is imported.
+
+    Yield none if `text` is neither.
+    """
     if not text.lstrip().startswith("{"):
         yield from (match[0].encode() for match in _PEM.finditer(text))
         return

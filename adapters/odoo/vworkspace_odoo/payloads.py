@@ -28,7 +28,7 @@ _JSON_CONTENT: Final = (None, "json", "application/json")
 
 
 class _Signatures(jws.JWSRegistry):
-    """The algorithms of this module. joserfc's warnings about algorithms are skipped, as the key decides."""
+    """A joserfc registry that accepts only the algorithms of the key, and skips joserfc's warnings about algorithms."""
 
     max_header_length = _SIGNATURE_LIMITS[0]
     max_signature_length = _SIGNATURE_LIMITS[2]
@@ -127,9 +127,9 @@ def decrypt_compact(sealed: str, keys: Sequence[BoundKey]) -> bytes:
 def _first(
     keys: Sequence[BoundKey], header: Mapping[str, Any], use: Callable[[BoundKey], Any], none_serves: str
 ) -> Any:
-    """Return the result of the first key with which `use` succeeds, else None.
+    """Return the result of `use` with the first key that suits `header` and does not make `use` fail; None if all fail.
 
-    Raises Invalid if no key suits the header.
+    Raises Invalid with the message `none_serves` if no key suits `header`.
     """
     serving = [key for key in keys if key.may_serve(header)]
     if not serving:
@@ -144,7 +144,10 @@ def _first(
 
 
 def _parts(text: str, limits: Sequence[int], what: str) -> list[str]:
-    """Return the parts of a compact form, as many as there are limits. Raises Invalid."""
+    """Return the parts of a JWS or JWE in compact form, one for each of `limits`.
+
+    Raises Invalid, which calls it `what`.
+    """
     if len(text) > sum(limits) + len(limits):
         raise Invalid(f"{what} is too long")
     parts = text.split(".", len(limits))
@@ -154,7 +157,10 @@ def _parts(text: str, limits: Sequence[int], what: str) -> list[str]:
 
 
 def _header(part: str, admitted: frozenset[str], what: str) -> Mapping[str, Any]:
-    """Return the protected header. Raises Invalid for a header with any member that is not admitted."""
+    """Return the decoded protected header.
+
+    Raises Invalid, which calls the JWS or JWE `what`, for members not `admitted`.
+    """
     try:
         raw = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
         header = json.loads(raw.decode("utf-8"), object_pairs_hook=_unambiguous)

@@ -1,4 +1,4 @@
-"""A `ControlPlane` that follows the credentials: a changed Secret needs no restart (PULL-8)."""
+"""A `ControlPlane` that reads the credentials before each request: a changed Secret needs no restart (PULL-8)."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -33,7 +33,7 @@ class ControlPlaneEndpoint:
 
 @attrs.define(eq=False)
 class _Connections:
-    """The connections to one endpoint, and the number of calls that use them."""
+    """The connections to one endpoint, the settings for which they were made, and the number of calls that use them."""
 
     control: HttpControlPlane
     made_for: tuple[str, ...] = attrs.field(repr=False)
@@ -46,8 +46,8 @@ class ReloadingControlPlane:
     `endpoint` is called before each request. Connections are kept while URL and certificates stay the same; a new token
     is used from the next request on. Connections to an earlier endpoint are closed when the last call on them ends.
     Unusable certificates raise Permanent, in addition to the port's errors. `on_token_used` is called with the token of
-    each call and whether the server accepted it or answered 401 or 403. It is not called for registration, which has a
-    token of its own. Use the client as an async context manager.
+    each answered call, and with True if the server accepted the token, False if it answered 401 or 403. It is not
+    called for registration, which has a token of its own. Use the client as an async context manager.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class ReloadingControlPlane:
             return await control.register(body)
 
     async def rotate(self) -> Mapping[str, Any]:
-        """Request a new credential."""
+        """Request a new credential and return the answer that contains it."""
         async with self._current() as control:
             return await control.rotate()
 
@@ -141,7 +141,7 @@ class ReloadingControlPlane:
                 await _close(used)
 
     def _for(self, endpoint: ControlPlaneEndpoint) -> tuple[_Connections, _Connections | None]:
-        """Return the connections for `endpoint`, and those that they replace, if any."""
+        """Return the connections for `endpoint`, and the earlier ones that they replace, None if there are none."""
         desired = (endpoint.url, endpoint.ca, endpoint.certificate, endpoint.private_key)
         present = self._connections
         if present is not None and present.made_for == desired:

@@ -32,9 +32,9 @@ def tls_context(ca: str, certificate: str, private_key: str) -> ssl.SSLContext |
 
 
 def default_verify(url: str) -> ssl.SSLContext | bool:
-    """Return the default value of httpx's `verify` for `url`, which trusts the system's authorities.
+    """Return the default of httpx's `verify` for `url`: the system's authorities for https://, none for http://.
 
-    Loading them takes tens of milliseconds. Plain HTTP does not need them, so it gets a context without any.
+    Loading the authorities takes tens of milliseconds, and plain HTTP does not need them.
     """
     return url.lower().startswith("https:") or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
@@ -58,10 +58,10 @@ def _load_certificate(context: ssl.SSLContext, certificate: str, private_key: st
 
 @contextmanager
 def _readable_path(text: str) -> Iterator[str]:
-    """Yield a path that holds `text` while the block runs: OpenSSL reads keys from files only.
+    """Yield the path of a file with the content `text`, for the time of the block: OpenSSL loads keys from files only.
 
-    It is in memory where the system can do that, since a pod's file system is read-only and a key on a disk would stay
-    there.
+    The file is in memory where the system can do that, since a pod's file system is read-only and a key on a disk would
+    stay there.
     """
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("vworkspace-tls")
