@@ -1,4 +1,4 @@
-"""The audit log: every answered request as data. Tests count the writes of a steady state with it."""
+"""The audit log: an entry of data for each answered request. Tests count the writes of a steady state with it."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -14,8 +14,9 @@ class AuditEntry:
     """One answered request.
 
     `at` is the server's time of the answer, `agent` the User-Agent. `status` is the HTTP status, `version` the store's
-    resourceVersion after it, `changed` whether the request moved it. `manager` is empty for reads, `user` for a caller
-    who is not authenticated (401). `impersonator` is the authenticated user, if that is another one.
+    resourceVersion after the request, and `changed` says whether the request increased it. `manager` is the field
+    manager, empty for reads; `user` is empty for a caller who is not authenticated (401). If `user` is impersonated,
+    `impersonator` is the authenticated user; otherwise it is empty.
     """
 
     at: datetime
@@ -56,7 +57,7 @@ class AuditLog:
             self.on_entry(entry)
 
     def clear(self) -> None:
-        """Remove all entries, so that a test counts from here on."""
+        """Remove all entries, so that later counts start here."""
         self._entries.clear()
 
     def select(self, desired: Callable[[AuditEntry], bool]) -> list[AuditEntry]:
@@ -64,7 +65,7 @@ class AuditLog:
         return [entry for entry in self if desired(entry)]
 
     def writes(self, *, user: str | None = None) -> list[AuditEntry]:
-        """Return the write requests of one user or of all, except dry runs."""
+        """Return the entries of all writes by `user`, or by every user if that is None, except dry runs."""
         return self.select(
             lambda entry: entry.verb.writes and not entry.dry_run and (user is None or entry.user == user)
         )

@@ -1,4 +1,4 @@
-"""Role-based access control: a request's attributes, the roles and bindings that judge them, the refusals."""
+"""Role-based access control: attributes of requests, their evaluation against roles and bindings, and refusals."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -23,17 +23,17 @@ _KINDS: Final = (
     Kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False),
 )
 REVIEWS: Final[frozenset[GroupResource]] = frozenset((kind.group, kind.plural) for kind in _KINDS)
-"""The review resources: a POST to them is answered, and nothing is stored."""
+"""The resources of reviews, such as SubjectAccessReview: a POST to one of them is answered, and nothing is stored."""
 
 OPEN_REVIEWS: Final = REVIEWS - {("authorization.k8s.io", "subjectaccessreviews")}
-"""Reviews of the caller itself, open to every caller as by the ClusterRole `system:basic-user`.
+"""The resources of reviews of the caller itself, open to every caller as by the ClusterRole `system:basic-user`.
 
-Reviews of others need a right.
+Reviews of other users need a right.
 """
 
 
 def review_resources() -> tuple[ServedResource, ...]:
-    """Return the review kinds as resources that can only be created."""
+    """Return the kinds of reviews as served resources, whose only verb is create."""
     return tuple(resource_of(_definition(kind), verbs=("create",)) for kind in _KINDS)
 
 
@@ -53,7 +53,7 @@ def _definition(kind: Kind) -> ServedKind:
 class Attributes:
     """The attributes of a request for authorization: a verb on a resource.
 
-    `namespace` is empty for cluster-scoped requests, `name` for collections.
+    `namespace` is empty for cluster-scoped requests, `name` for requests about a whole collection.
     """
 
     verb: str
@@ -69,7 +69,10 @@ Authorize = Callable[[Caller, Attributes], bool]
 
 
 def attributes_of(verb: RequestVerb, target: RequestTarget, only: str = "") -> Attributes:
-    """Return the attributes of a request. `only` is the single name that a list or watch selects, if any."""
+    """Return the attributes of a request.
+
+    `only` is the one name that a list or watch selects, empty without such a name.
+    """
     resource = target.resource
     return Attributes(
         verb.value, resource.group, resource.plural, target.subresource, target.namespace or "", target.name or only
@@ -77,7 +80,7 @@ def attributes_of(verb: RequestVerb, target: RequestTarget, only: str = "") -> A
 
 
 def review_attributes(asked: Mapping[str, Any]) -> Attributes:
-    """Return the attributes of the request about which an access review inquires."""
+    """Return the attributes of the request that an access review has in its `resourceAttributes`, here `asked`."""
     texts = {
         key: str(asked.get(key) or "") for key in ("verb", "group", "resource", "subresource", "namespace", "name")
     }
@@ -101,7 +104,7 @@ Rule = Mapping[str, Any]
 
 @attrs.frozen
 class _Grant:
-    """The rules that one binding grants to its subjects, in one namespace or everywhere (empty)."""
+    """The rules that one binding grants to its subjects in `namespace`, or everywhere if that is empty."""
 
     subjects: Sequence[Mapping[str, Any]]
     namespace: str
@@ -109,7 +112,10 @@ class _Grant:
 
 
 class Rbac:
-    """An authorizer by the roles in the store, which are read again only after a role or binding changed."""
+    """An authorizer that evaluates the roles and bindings in the store.
+
+    It reads them again only after one has changed.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -155,7 +161,7 @@ class Rbac:
 
 
 def service_account(namespace: str, name: str, *, agent: str = "") -> Caller:
-    """Return the caller that the token of a service account authenticates."""
+    """Return the caller for requests with the token of a service account. `agent` is the User-Agent of the requests."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
     return Caller(service_account_user(namespace, name), groups, agent)
 

@@ -36,7 +36,8 @@ class Identity:
 def impersonated(caller: Caller, identity: Identity, authorize: Authorize | None) -> Caller:
     """Return the caller with the requested `identity`, or `caller` itself if that is empty.
 
-    Raises ApiFailure: 400 for an identity without a user, 403 if `caller` lacks a right.
+    With `authorize` None no rights are needed. Raises ApiFailure: 400 for an identity without a user, 403 if `caller`
+    lacks a right.
     """
     if not identity:
         return caller
@@ -64,7 +65,10 @@ def _rights(identity: Identity) -> Iterator[Attributes]:
 
 
 def _groups(identity: Identity) -> tuple[str, ...]:
-    """Return the groups of the impersonated user: those named, else those of its ServiceAccount."""
+    """Return the groups of the impersonated user: the requested ones, or without any those of its ServiceAccount.
+
+    `system:authenticated` is added for every user except the anonymous one.
+    """
     account = _ACCOUNT.fullmatch(identity.user)
     if account is not None and not identity.groups:
         return service_account(account[1], account[3]).groups

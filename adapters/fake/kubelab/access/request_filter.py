@@ -1,4 +1,4 @@
-"""The gate around every request: authorization and checks before it, the audit log after it; access reviews."""
+"""The filter around every request: authorization and checks before it, the audit log after it; access reviews."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -35,7 +35,10 @@ class RequestFilter:
         self._now = now
 
     def admit(self, verb: RequestVerb, target: RequestTarget, caller: Caller, only: str = "") -> None:
-        """Refuse a request that the caller may not make, or that the resource does not serve. Raises ApiFailure."""
+        """Raise ApiFailure for a request that the caller may not make, or that the resource does not serve.
+
+        `only` is the one name that a list or watch selects, empty without such a name.
+        """
         asked = attributes_of(verb, target, only)
         if self.authorize is not None and not self.authorize(caller, asked):
             raise denied(caller, asked)
@@ -51,9 +54,10 @@ class RequestFilter:
         *,
         only: str = "",
     ) -> T:
-        """Authorize the request, run `act`, and write an audit entry whatever the outcome.
+        """Authorize the request, return the result of `act`, and write an audit entry even if either fails.
 
-        `only` is the name that a list or watch selects. It counts as the object's name for roles with `resourceNames`.
+        No entry is written for ConversionNeeded, after which the request is repeated. `only` is the name that a list or
+        watch selects. It counts as the object's name for roles with `resourceNames`.
         """
         before, status = self._store.version, 500
         try:
@@ -74,12 +78,12 @@ class RequestFilter:
     def refused(
         self, verb: RequestVerb, target: RequestTarget, caller: Caller, options: WriteOptions, failure: ApiFailure
     ) -> None:
-        """Write an audit entry for a request that was refused before it could act."""
+        """Write an audit entry for a request that was refused with `failure` before it was authorized."""
         failure.audited = True
         self._log(verb, target, caller, options, failure.status, self._store.version)
 
     def elsewhere(self, verb: RequestVerb, method: str, path: str, caller: Caller | None, status: int) -> None:
-        """Write an audit entry for a request that named no object, or failed before one was known."""
+        """Write an audit entry for a request that is not about objects, or that failed before its object was known."""
         self._audit.add(
             AuditEntry(
                 at=self._now(),
@@ -123,7 +127,7 @@ class RequestFilter:
 
 
 def _check_served(verb: RequestVerb, target: RequestTarget) -> None:
-    """Refuse a verb, a scope or a subresource that the resource does not have."""
+    """Raise ApiFailure for a verb, a scope or a subresource that the resource does not have."""
     resource = target.resource
     if verb not in resource.verbs:
         raise method_not_allowed()
@@ -164,7 +168,10 @@ class Reviewer:
         self._gate = request_filter
 
     def answer(self, kind: str, body: Any, caller: Caller) -> Reply:
-        """Return the review with its status. Raises ApiFailure 400 for a body that is no review."""
+        """Return the reply to a review of this kind: `body` with a status.
+
+        Raises ApiFailure 400 for a body that is no object.
+        """
         if not isinstance(body, Mapping):
             raise bad_request("a review is an object")
         status = self._status(kind, body, caller)
@@ -190,9 +197,9 @@ class Reviewer:
 
 
 def _subject_of(body: Mapping[str, Any]) -> Caller:
-    """Return the caller a SubjectAccessReview is about.
+    """Return the caller that a SubjectAccessReview is about.
 
-    Raises ApiFailure 422 if it names none, as kube-apiserver does.
+    Raises ApiFailure 422 if the review names none, as kube-apiserver does.
     """
     user, groups = str(get_path(body, "spec", "user") or ""), get_path(body, "spec", "groups") or ()
     if not user and not groups:

@@ -13,7 +13,11 @@ Manifest = Mapping[str, Any]
 
 @attrs.frozen
 class AdmissionAttributes:
-    """A write request for admission; `operation` is CREATE, UPDATE or DELETE."""
+    """A write request in terms of admission.
+
+    `operation` is CREATE, UPDATE or DELETE. `object` is the new object, None for DELETE; `old_object` is the stored
+    one, None for CREATE.
+    """
 
     operation: str
     target: RequestTarget
@@ -23,7 +27,7 @@ class AdmissionAttributes:
     old_object: Manifest | None
     dry_run: bool = False
     matched: str = ""
-    """The version by which the webhook's rules match, if it is another than the version of the request."""
+    """The API version that the webhook's rules match, if it is not the version of the request; otherwise empty."""
 
     def in_version(self, version: str) -> "AdmissionAttributes":
         """Return this request with its objects converted to `version`. Raises ApiFailure and ConversionNeeded."""
@@ -37,7 +41,7 @@ class AdmissionAttributes:
 
     @property
     def labels(self) -> tuple[Mapping[str, str], ...]:
-        """Labels of the new and of the old object: a selector may match either."""
+        """The labels of the new and of the old object. A selector matches if it selects either of them."""
         states = (self.object, self.old_object)
         return tuple(get_path(state, "metadata", "labels") or {} for state in states if state is not None)
 
@@ -46,7 +50,7 @@ class AdmissionAttributes:
         return {"object": self.object, "oldObject": self.old_object, "request": self.review("", "v1")["request"]}
 
     def review(self, uid: str, version: str) -> dict[str, Any]:
-        """Return the AdmissionReview to send, in a version of AdmissionReview that the webhook understands."""
+        """Return the AdmissionReview to send, with the id `uid`. `version` is its own version, `v1` or `v1beta1`."""
         resource = self.target.resource
         kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
         place = {"group": resource.group, "version": resource.version, "resource": resource.plural}

@@ -1,4 +1,4 @@
-"""The match of a write request with a webhook: its rules, selectors and conditions."""
+"""The matching of a write request with a webhook's rules, selectors and match conditions."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -13,10 +13,10 @@ Manifest = Mapping[str, Any]
 
 
 def version_for(declared: Manifest, request: AdmissionAttributes, namespace_labels: Mapping[str, str]) -> str:
-    """Return the version in which a declared webhook receives this request; empty if the webhook does not match.
+    """Return the API version in which a webhook receives the objects of `request`; empty if the webhook does not match.
 
-    With `matchPolicy: Equivalent` this may be a served version other than the request's. The objects are then
-    converted.
+    `declared` is the webhook's entry in its configuration. With `matchPolicy: Equivalent` the result may be a served
+    version other than the request's. The objects are then converted.
     """
     definition = request.target.resource.definition
     own = request.target.resource.version
@@ -35,7 +35,7 @@ def _selected(declared: Manifest, request: AdmissionAttributes, namespace_labels
 
 
 def conditions_hold(declared: Manifest, request: AdmissionAttributes) -> bool:
-    """Report whether every `matchCondition` is true.
+    """Report whether every `matchCondition` of the webhook `declared` is true for the request.
 
     One false condition is enough for False. Otherwise a condition that cannot be evaluated counts by failurePolicy:
     with Ignore the webhook is skipped, with Fail this raises ApiFailure.

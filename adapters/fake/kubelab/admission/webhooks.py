@@ -29,7 +29,7 @@ Manifest = Mapping[str, Any]
 
 @attrs.frozen
 class Webhook:
-    """One webhook to call."""
+    """A webhook to call. `version` is the version of AdmissionReview that it receives."""
 
     name: str
     mutating: bool
@@ -37,7 +37,7 @@ class Webhook:
     ignores_failure: bool
     version: str
     asked_in: str = ""
-    """The version in which the objects are sent; empty for the version of the request."""
+    """The API version in which the objects are sent; empty for the version of the request."""
 
 
 def webhooks_for(
@@ -45,10 +45,11 @@ def webhooks_for(
     configurations: Iterable[tuple[bool, Manifest]],
     namespace_labels: Mapping[str, str],
 ) -> tuple[Webhook, ...]:
-    """Return the webhooks that must agree to a request, in the order of calling.
+    """Return the webhooks to call for a request, in the order of calling.
 
-    `configurations` are (whether mutating, configuration object), in order. As in kube-apiserver, no webhook is called
-    for writes of webhook configurations: a broken one could otherwise lock out every user.
+    Each of `configurations` is a pair, in order: whether it is mutating, and the configuration object. As in
+    kube-apiserver, no webhook is called for writes of webhook configurations: a broken one could otherwise lock out
+    every user.
     """
     if request.target.resource.group == _GROUP:
         return ()

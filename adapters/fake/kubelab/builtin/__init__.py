@@ -30,4 +30,4 @@ BUILTIN_DEFINITIONS: Final[tuple[ServedKind, ...]] = (
     *WEBHOOKS,
     *CRDS,
 )
-"""Every built-in definition."""
+"""The definitions of all built-in kinds."""

@@ -39,7 +39,7 @@ def _decoded_size(data: Mapping[str, str]) -> int:
 
 
 def _check_frozen(new: Manifest, old: Manifest, *fields: str) -> list[StatusCause]:
-    """Return what an update changes although `immutable: true` freezes the data and `immutable` itself."""
+    """Return a cause for each changed field of `fields`, and for `immutable` itself, if `old` has `immutable: true`."""
     if not old.get("immutable"):
         return []
     text = "field is immutable when `immutable` is set"
@@ -63,7 +63,7 @@ def _check_config_map_update(new: Manifest, old: Manifest) -> list[StatusCause]:
 
 
 def _read_secret(manifest: Manifest) -> Manifest:
-    """Move `stringData` into `data`, and set the default type, Opaque."""
+    """Return a Secret whose `stringData` is moved into `data`, with the default type, Opaque."""
     out = filled({key: value for key, value in manifest.items() if key != "stringData"}, type="Opaque")
     plain = manifest.get("stringData")
     if plain:
@@ -100,12 +100,12 @@ def _check_secret_update(new: Manifest, old: Manifest) -> list[StatusCause]:
 
 
 def _update_secret(new: Manifest, old: Manifest) -> Manifest:
-    """Keep the old type in a PUT that has none."""
+    """Return the updated Secret. It keeps the old type if a PUT leaves the type out."""
     return {**new, "type": old["type"]} if not new.get("type") and old.get("type") else new
 
 
 def _create_namespace(manifest: Manifest) -> Manifest:
-    """Add what every namespace has: the label with its own name, the finalizer `kubernetes`, the phase."""
+    """Return a new namespace with what all have: a label with its name, the finalizer `kubernetes`, the phase."""
     meta = manifest["metadata"]
     labels = {**(meta.get("labels") or {}), "kubernetes.io/metadata.name": meta["name"]} if meta.get("name") else {}
     finalizers = (manifest.get("spec") or {}).get("finalizers") or []
@@ -114,7 +114,7 @@ def _create_namespace(manifest: Manifest) -> Manifest:
 
 
 def _update_namespace(new: Manifest, old: Manifest) -> Manifest:
-    """Keep the finalizers of the spec, which change through `/finalize` only, and the label with the name."""
+    """Return the updated namespace with its old `spec.finalizers`, which only `/finalize` changes, and its label."""
     meta = new["metadata"]
     labels = {**(meta.get("labels") or {}), "kubernetes.io/metadata.name": meta["name"]}
     return {**new, "metadata": {**meta, "labels": labels}, "spec": old.get("spec", {})}

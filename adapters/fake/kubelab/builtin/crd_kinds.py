@@ -29,7 +29,7 @@ def _read(manifest: Manifest) -> Manifest:
 
 
 def _with_stored_versions(manifest: Manifest) -> Manifest:
-    """Replace an empty `storedVersions` by the storage version, which is stored in any case."""
+    """Return the CRD with the storage version in `status.storedVersions` if that is empty."""
     status = manifest.get("status")
     if not isinstance(status, Mapping) or status.get("storedVersions") != []:
         return manifest
@@ -38,7 +38,7 @@ def _with_stored_versions(manifest: Manifest) -> Manifest:
 
 
 def _with_port(conversion: Any) -> Any:
-    """Fill in 443, the default port of a webhook's service."""
+    """Return `spec.conversion` of a CRD with 443, the default port of the webhook's service, filled in."""
     service = get_path(conversion, "webhook", "clientConfig", "service")
     if not isinstance(service, Mapping) or "port" in service:
         return conversion
@@ -78,11 +78,11 @@ def _check(manifest: Manifest) -> list[StatusCause]:
 
 _WEBHOOK: Final = "spec.conversion.webhookClientConfig"
 _REVIEWS: Final = "spec.conversion.conversionReviewVersions"
-"""The paths that kube-apiserver prints in its messages; the fields have other names in `v1`."""
+"""The paths of the two fields in kube-apiserver's messages, which differ from their names in `v1`."""
 
 
 def _check_conversion(conversion: Mapping[str, Any]) -> list[StatusCause]:
-    """Check that the webhook of a conversion is set if, and only if, the strategy is Webhook, and can be called."""
+    """Check that `spec.conversion` has a webhook if, and only if, its strategy is Webhook, and can be called."""
     webhook = conversion.get("webhook") or {}
     client, versions = webhook.get("clientConfig"), webhook.get("conversionReviewVersions")
     if conversion.get("strategy") != "Webhook":
@@ -112,7 +112,7 @@ def _check_client(client: Mapping[str, Any]) -> list[StatusCause]:
 
 
 def _check_names(group: str, names: Mapping[str, Any], name: Any) -> list[StatusCause]:
-    """Check that the definition is named after its plural and group, and that all its names can be part of a URL."""
+    """Check that a CRD is named after its plural and group, and that all its names can be part of a URL."""
     causes = [invalid_value("spec.group", group, text) for text in name_problems(group, NameRule.SUBDOMAIN)]
     if "." not in group:
         causes.append(invalid_value("spec.group", group, "should be a domain with at least one dot"))
@@ -167,7 +167,7 @@ def _check_update(new: Manifest, old: Manifest) -> list[StatusCause]:
 
 
 def _check_stored_versions(manifest: Manifest) -> list[StatusCause]:
-    """Check that each version which objects may be stored in is still declared: they would be unreadable otherwise."""
+    """Check that each version in `status.storedVersions` is still declared: its objects would become unreadable."""
     declared = [version.get("name") for version in manifest["spec"]["versions"]]
     stored = (manifest.get("status") or {}).get("storedVersions") or ()
     told = (

@@ -1,7 +1,7 @@
-"""Schedules of CronJobs as kube-apiserver validates them (W-39): robfig/cron v3's standard syntax, in its messages.
+"""The validation of CronJob schedules as in kube-apiserver (W-39): robfig/cron v3's standard syntax, in its messages.
 
-Five fields, `@daily` and its like, `@every 1h30m`. A time zone belongs into `timeZone`; `TZ=` in a schedule is accepted
-only where the stored object has it already.
+A schedule is five fields, `@daily` and its like, or `@every 1h30m`. A time zone belongs into `timeZone`; `TZ=` in a
+schedule is accepted only where the stored object has it already.
 """
 
 import re
@@ -25,7 +25,7 @@ _FIELDS: Final[tuple[tuple[int, int, Mapping[str, int]], ...]] = (
     (1, 12, {name: at for at, name in enumerate(_MONTHS, 1)}),
     (0, 6, {name: at for at, name in enumerate(_DAYS)}),
 )
-"""The smallest value, the largest value and the names of each field."""
+"""The smallest value, the largest value and the names of each field, from the minute to the day of the week."""
 _DURATION: Final = re.compile(r"[+-]?(?:(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+|0)", re.ASCII)
 _OTHER_UNIT: Final = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)([^\d.]*)", re.ASCII)
 _INTEGER: Final = re.compile(r"[+-]?\d+", re.ASCII)
@@ -39,8 +39,9 @@ class _Malformed(Exception):
 
 
 def schedule_causes(spec: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> list[StatusCause]:
-    """Return the problems of `schedule` and `timeZone` in a CronJob's spec. `before` is the present spec, for an
-    update.
+    """Return the problems of `schedule` and `timeZone` in a CronJob's spec.
+
+    `before` is the stored spec for an update, and None for a new CronJob.
     """
     schedule, zone = str(spec["schedule"]), spec.get("timeZone")
     causes = []

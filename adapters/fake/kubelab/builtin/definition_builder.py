@@ -9,7 +9,7 @@ from purekube.schema.compile import Compiled, compile_schema
 from purekube.schema.objectmeta import OBJECT_META_OPENAPI, with_type_meta
 
 _KNOWN: Final[Compiled] = {}
-"""Compiled schemas shared among built-in kinds: the pod template, most of a workload's schema, is the same in all."""
+"""A cache of compiled schemas for all built-in kinds: several contain the pod template, most of a workload's schema."""
 
 REPLICAS = ScalePaths("spec.replicas", "status.replicas", "status.selector")
 
@@ -24,7 +24,10 @@ def built_in(
     served: frozenset[str] = frozenset(),
     selectable_fields: tuple[str, ...] = (),
 ) -> ServedKind:
-    """Return the definition of a built-in kind. A kind whose schema has `status` gets a status subresource."""
+    """Return the definition of a built-in kind. A kind whose schema has `status` gets a status subresource.
+
+    `served` are the API versions that serve its objects; empty for its own version only.
+    """
     kind, openapi = built.kind, built.openapi
     fields = openapi.get("properties", {})
     document = {
@@ -48,7 +51,7 @@ def built_in(
 
 
 def _published(document: Any) -> Any:
-    """Return a schema as kube-apiserver publishes it: a MicroTime has the format `date-time`, too."""
+    """Return an OpenAPI schema as kube-apiserver publishes it: a MicroTime has the format `date-time` as well."""
     if not isinstance(document, dict):
         return document
     members = {key: _published(value) for key, value in document.items()}
@@ -63,7 +66,7 @@ _MODE: Final = 0o644
 
 
 def filled(fields: Fields, **defaults: Any) -> dict[str, Any]:
-    """Return `fields` with defaults for absent keys. A default of None is left out."""
+    """Return `fields` with `defaults` for absent keys. A default of None is left out."""
     return {**{key: value for key, value in defaults.items() if value is not None}, **fields}
 
 
@@ -76,7 +79,10 @@ def pod_template(template: Fields, *, restart_policy: str | None = "Always") -> 
 
 
 def pod_spec(spec: Fields, *, restart_policy: str | None = "Always", service_links: bool = False) -> dict[str, Any]:
-    """Return a pod spec with its defaults. `restart_policy` is None if the user has to choose one (Jobs)."""
+    """Return a pod spec with its defaults.
+
+    `restart_policy` is the default policy, None if a user must choose one (Jobs).
+    """
     out = filled(
         spec,
         restartPolicy=restart_policy,

@@ -1,4 +1,4 @@
-"""Events in the core group and in `events.k8s.io`: one stored object under two schemas."""
+"""Events in the core group and in `events.k8s.io`: the same stored objects under two schemas."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -48,7 +48,7 @@ def new_event_of(event: Manifest) -> dict[str, Any]:
 
 
 def _check_new(manifest: Manifest) -> list[StatusCause]:
-    """Check the rules of `events.k8s.io`: the reporting controller and instance, the lengths of texts, the object."""
+    """Check the rules of `events.k8s.io`: required fields, lengths of texts, the type, the series and the namespace."""
     causes = []
     for key in ("reportingController", "reportingInstance", "action", "reason"):
         if not manifest.get(key):
@@ -65,7 +65,7 @@ def _check_new(manifest: Manifest) -> list[StatusCause]:
 
 
 def _check_series(manifest: Manifest) -> list[StatusCause]:
-    """Check that a series, if there is one, counts at least two occurrences."""
+    """Check that a series, if there is one, counts at least two occurrences and has the time of the last one."""
     series = manifest.get("series")
     if series is None:
         return []
@@ -78,7 +78,7 @@ def _check_core(manifest: Manifest) -> list[StatusCause]:
 
 
 def _check_place(manifest: Manifest, field: str) -> list[StatusCause]:
-    """Check that an event is in the namespace of its object, or in `default` if that is cluster-scoped."""
+    """Check that an event is in its object's namespace, or in `default` or `kube-system` for a cluster-wide object."""
     about = (manifest.get(field) or {}).get("namespace") or ""
     here = manifest["metadata"].get("namespace")
     if about == here or (not about and here in ("default", "kube-system")):

@@ -1,4 +1,4 @@
-"""The kinds Job and CronJob. A Job ends only after all its parts have ended, and its end is final."""
+"""The kinds Job and CronJob. A condition that ends a Job needs the condition before it, and is final."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -15,12 +15,12 @@ from purekube.schema.structure import equal
 Manifest = Mapping[str, Any]
 
 _AFTER: Final = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
-"""The conditions that end a Job, each with the condition that must precede it."""
+"""The conditions that end a Job, each with the condition that must be true as well (it is set before the end)."""
 _TIME: Final = "status.completionTime"
 
 
 def check_job_status(new: Manifest, old: Manifest) -> list[StatusCause]:
-    """Return everything that is wrong with the new status."""
+    """Return the problems of a Job's new status, compared with its old one."""
     now, before = new.get("status") or {}, old.get("status") or {}
     said, was = _true(now), _true(before)
     return [*_completion(now, before, said), *_conditions(said, was), *_activity(now, said)]
@@ -74,7 +74,10 @@ def _read_job(manifest: Manifest) -> Manifest:
 
 
 def _job_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Fill in the defaults of a Job: one pod, run once. `completions` is 1 only if `parallelism` is absent as well."""
+    """Return a Job's spec with defaults: one pod, run once.
+
+    `completions` is 1 only if `parallelism` is absent as well.
+    """
     alone = spec.get("completions") is None and spec.get("parallelism") is None
     out = filled(
         spec,
@@ -92,7 +95,7 @@ def _job_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _create_job(manifest: Manifest) -> Manifest:
-    """Set selector and labels from the job's uid, unless `manualSelector` is true."""
+    """Return a new Job with the selector and labels that its uid determines, unless `manualSelector` is true."""
     spec = manifest["spec"]
     if spec.get("manualSelector"):
         return {**manifest, "status": {}}
@@ -117,7 +120,7 @@ def _create_job(manifest: Manifest) -> Manifest:
 
 
 def _update_job(new: Manifest, old: Manifest) -> Manifest:
-    """Keep the generated selector when a PUT leaves it out."""
+    """Return the updated Job. It keeps the generated selector if a PUT leaves it out."""
     spec, before = dict(new["spec"]), old["spec"]
     if "selector" not in spec and "selector" in before:
         spec["selector"] = before["selector"]
@@ -149,7 +152,10 @@ def _negative(spec: Mapping[str, Any], path: str, counts: Iterable[str]) -> list
 
 
 def _check_job_update(new: Manifest, old: Manifest) -> list[StatusCause]:
-    """Check that selector, template, completions and the like stay; a suspended job's scheduling may change."""
+    """Check that selector, template, completions and the like do not change.
+
+    The scheduling of a suspended Job that has never started may change.
+    """
     causes = _check_job(new)
     now, before = new["spec"], old["spec"]
     for key in ("completions", "selector", "completionMode", "backoffLimitPerIndex", "managedBy", "podFailurePolicy"):
@@ -168,9 +174,10 @@ _SCHEDULING: Final = ("affinity", "nodeSelector", "tolerations", "schedulingGate
 
 
 def _fixed(template: Mapping[str, Any], suspended: Any) -> Any:
-    """Return the immutable part of a job's template.
+    """Return the immutable part of a Job's template.
 
-    That is all of it, or all except scheduling until a suspended job has started for the first time.
+    That is the whole template, or for a suspended Job that has never started all except its labels, annotations and
+    scheduling.
     """
     if not suspended:
         return template
@@ -198,7 +205,7 @@ def _read_cron_job(manifest: Manifest) -> Manifest:
 
 
 def _check_cron_job(manifest: Manifest) -> list[StatusCause]:
-    """Check a new CronJob; a longer name would leave no room for the time in the names of its Jobs."""
+    """Check a new CronJob. Its name must be short enough for the names of its Jobs, to which it appends the time."""
     name = str(manifest["metadata"].get("name", ""))
     causes = _cron_job_causes(manifest)
     if len(name) > _LONGEST_NAME:

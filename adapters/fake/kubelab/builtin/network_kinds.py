@@ -26,7 +26,7 @@ def _read_service(manifest: Manifest) -> Manifest:
 
 
 def _create_service(manifest: Manifest) -> Manifest:
-    """Give the service a cluster IP, and node ports if its type has them; both are derived from its uid."""
+    """Return a new Service with a cluster IP, and node ports if its type has them; both are derived from its uid."""
     spec = dict(manifest["spec"])
     if spec["type"] != "ExternalName":
         spec = filled(spec, clusterIP=_address(manifest["metadata"]["uid"]))
@@ -38,7 +38,7 @@ def _create_service(manifest: Manifest) -> Manifest:
 
 
 def _update_service(new: Manifest, old: Manifest) -> Manifest:
-    """Keep the service's cluster IP and what belongs to it when an update leaves them out."""
+    """Return the updated Service. It keeps its cluster IP and the related fields if an update leaves them out."""
     spec, before = dict(new["spec"]), old["spec"]
     for key in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort"):
         if not spec.get(key) and before.get(key) and spec["type"] != "ExternalName":
@@ -79,7 +79,7 @@ def _check_service_update(new: Manifest, old: Manifest) -> list[StatusCause]:
 
 
 def _read_policy(manifest: Manifest) -> Manifest:
-    """Fill in defaults: egress rules make a policy apply to both directions; ports are TCP."""
+    """Return a NetworkPolicy with defaults: with egress rules it applies to both directions, and ports are TCP."""
     spec = dict(manifest.get("spec") or {})
     if not spec.get("policyTypes"):
         spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]

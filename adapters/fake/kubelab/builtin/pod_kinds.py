@@ -22,7 +22,7 @@ _CHANGEABLE: Final = (
 
 
 def check_pod_spec(spec: Mapping[str, Any], path: str) -> list[StatusCause]:
-    """Check what every pod needs: at least one container, each with an image."""
+    """Check a pod spec at `path`: it needs at least one container, and each container needs an image."""
     causes = []
     containers = spec.get("containers") or []
     if not containers:

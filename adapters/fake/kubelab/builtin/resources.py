@@ -1,6 +1,6 @@
-"""The built-in resources: the built-in definitions with what only serving needs.
+"""The built-in resources: the definitions of the built-in kinds with the settings that only serving needs.
 
-Events are one table under two APIs, as in a real server: what is written as `events.k8s.io/v1` is read as
+Events are stored once and served under two APIs, as in a real server: what is written as `events.k8s.io/v1` is read as
 `v1` by `kubectl describe`, and the other way round.
 """
 
@@ -30,7 +30,7 @@ _EVENT_FIELDS: Final = (
     "reportingComponent",
     "source",
 )
-"""Further field selectors of core Events; `kubectl events --for` uses them."""
+"""Field selectors of core Events in addition to those of the definition; `kubectl events --for` uses them."""
 
 
 def builtin_resources() -> tuple[ServedResource, ...]:

@@ -20,7 +20,7 @@ def _read_claim(manifest: Manifest) -> Manifest:
 
 
 def _create_claim(manifest: Manifest) -> Manifest:
-    """Make a claim Pending, and protect it from deletion while a pod uses it."""
+    """Return a new claim with the phase Pending and the finalizer that protects it while a pod uses it."""
     meta = manifest["metadata"]
     finalizers = meta.get("finalizers") or []
     held = finalizers if _PROTECTION in finalizers else [*finalizers, _PROTECTION]

@@ -26,10 +26,10 @@ _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 
 @attrs.frozen
 class ClusterAccess:
-    """The callers by bearer token, of which the first is the kubeconfig's default. None makes every caller
-    administrator.
+    """The access to a server: its callers and its certificate.
 
-    `tls` is the server's certificate; None serves plain HTTP.
+    `tokens` are the callers by bearer token, of which the first is the kubeconfig's default. None makes every caller
+    administrator. `tls` is the server's certificate; None serves plain HTTP.
     """
 
     tokens: Mapping[str, Caller] | None = attrs.field(default=None, repr=False)
@@ -48,14 +48,14 @@ class ClusterAccess:
 
 
 OPEN: Final = ClusterAccess()
-"""Plain HTTP, where every caller is the administrator."""
+"""The access over plain HTTP, where every caller is the administrator."""
 
 
 def access_for(host: str, *, tls: bool, tokens: Mapping[str, Caller] | None, rbac: bool) -> ClusterAccess:
     """Return the access that the options describe.
 
-    Raises KubelabError for `rbac` without tokens, for an address beyond this machine without them, and for `tls`
-    without its package.
+    Raises KubelabError for `rbac` without tokens, for a `host` other than this machine without tokens, and for `tls`
+    without the package that it needs.
     """
     if rbac and not tokens:
         raise KubelabError(
@@ -71,9 +71,9 @@ def access_for(host: str, *, tls: bool, tokens: Mapping[str, Caller] | None, rba
 
 
 def callers(token: str, tokens: Path | None) -> Mapping[str, Caller]:
-    """Return the callers that a command line names: the administrator's token, and the tokens of a file.
+    """Return the callers by token: the administrator with `token`, unless it is empty, and those in the file `tokens`.
 
-    Raises KubelabError.
+    Raises KubelabError if the file cannot be used.
     """
     return ({token: ADMIN} if token else {}) | ({} if tokens is None else _read_tokens(tokens))
 
@@ -109,8 +109,9 @@ def write_kubeconfig(path: Path, url: str, access: ClusterAccess = OPEN) -> None
 
 @contextmanager
 def audited(log: AuditLog, path: Path | None) -> Iterator[None]:
-    """Append every request to the file `path` as a line of JSON, immediately. Raises KubelabError if it cannot be
-    written.
+    """Append each request that `log` receives to the file `path` as a line of JSON, immediately, while the block runs.
+
+    With `path` None nothing is written. Raises KubelabError if the file cannot be opened.
     """
     if path is None:
         yield
@@ -132,7 +133,7 @@ def audited(log: AuditLog, path: Path | None) -> Iterator[None]:
 
 
 def _read_tokens(path: Path) -> dict[str, Caller]:
-    """Return the callers of a file like kube-apiserver's `--token-auth-file`: token,user,uid,"group,group"."""
+    """Return the callers by token of a file like kube-apiserver's `--token-auth-file`: token,user,uid,"group,group"."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.reader(file))

@@ -21,14 +21,14 @@ _OPTION = "behaviour"
 
 @attrs.frozen
 class ClusterBehaviour:
-    """The behaviour of all simulated controllers of a cluster. A part that is None is as if everything succeeds."""
+    """The behaviour of all simulated controllers of a cluster. For a part that is None everything succeeds."""
 
     flux: FluxBehaviour | None = None
     downstream: DownstreamBehaviour | None = None
 
 
 def read_behaviour(behaviour: Behaviour) -> ClusterBehaviour:
-    """Return the behaviour in a file of YAML, or in a mapping; its names are those of the fields, in camelCase.
+    """Return the behaviour in a YAML file or in a mapping, whose keys are the names of the fields in camelCase.
 
     Raises KubelabError that names the file, and each wrong field with its path.
     """

@@ -15,7 +15,7 @@ from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 
 
 class KubelabError(Exception):
-    """The error that the laboratory cannot start. Its message says what to do.
+    """An error that keeps kubelab from starting. Its message says what to do.
 
     `option` is the option that caused it, such as `simulate`. `is_misuse` says that the options themselves are wrong.
     """
@@ -28,7 +28,7 @@ class KubelabError(Exception):
 
     @property
     def as_flag(self) -> str:
-        """The message for the command line."""
+        """The message for the command line, with the option as a flag, such as `--simulate`."""
         return f"--{self.option.replace('_', '-')} {self.text}" if self.option else self.text
 
 
@@ -37,7 +37,7 @@ Definition: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """A safe loader for which an unquoted time is a text, as it is for kubectl."""
+    """A safe loader that reads an unquoted time as a text, as kubectl does."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - the name and the type are PyYAML's
         first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
@@ -55,9 +55,9 @@ def read_definitions(crds: Definition | Iterable[Definition], folder: Path = Pat
 
 
 def install(server: ApiServer, crds: Iterable[Manifest]) -> None:
-    """Apply the CRDs as `kubectl apply --server-side` does, which can therefore replace them without a conflict.
+    """Apply the CRDs as kubectl's field manager, so that `kubectl apply --server-side` can replace them later.
 
-    Raises KubelabError with the name and reason of a refused one.
+    Raises KubelabError with the name of a refused CRD and the reason.
     """
     api = InProcessKube(server)
     names: set[str] = set()
@@ -102,7 +102,10 @@ def read_documents(file: Path, option: str) -> list[Any]:
 
 
 def _items(document: Any) -> list[Any]:
-    """Return the items of a List, which `kubectl get -o yaml` prints, and otherwise the document."""
+    """Return the items of a List, which `kubectl get -o yaml` prints.
+
+    For any other document return a list of it alone.
+    """
     is_list = isinstance(document, Mapping) and str(document.get("kind", "")).endswith("List")
     return list(document.get("items") or ()) if is_list else [document]
 

@@ -1,6 +1,6 @@
 """The embedded API server, with simulated downstream controllers if requested.
 
-Without them they are not imported: so it starts faster, and people start it often.
+Their modules are imported only if they are requested, so that a server without them starts faster.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -45,9 +45,8 @@ class EmbeddedCluster:
     ) -> "EmbeddedCluster":
         """Return a cluster with these CRDs installed. CRDs of the simulated controllers are added if `crds` lacks them.
 
-        `simulate` names the simulated controllers, in a list or in a text with commas. With `rbac`, its roles and
-        bindings are enforced. `behaviour` says what fails in the simulated controllers, as a file or its content.
-
+        `simulate` names the simulated controllers, in a list or in a text with commas. With `rbac`, the cluster's roles
+        and bindings are enforced. `behaviour` says what fails in the simulated controllers, as a file or its content.
         Raises KubelabError for a CRD that is refused, a simulator that does not exist, and a behaviour that is wrong.
         """
         server = ApiServer(now=lambda: datetime.now(UTC), rbac=rbac)

@@ -31,8 +31,9 @@ T = TypeVar("T")
 
 @attrs.frozen
 class Server:
-    """A cluster that is being served. Clients use its URL and kubeconfig; `call` gives access to the API
-    server itself.
+    """A cluster that is being served.
+
+    Clients use its URL and kubeconfig; `call` gives access to the API server itself.
     """
 
     url: str
@@ -59,7 +60,7 @@ class Server:
 
 @attrs.frozen
 class ServingThread:
-    """A thread that serves at a URL, with a portal into its event loop, and the future of its work."""
+    """A thread that serves at a URL, with a portal into its event loop, and a future that ends with the server."""
 
     url: str
     portal: BlockingPortal
@@ -82,11 +83,11 @@ def serve(
     """Serve a new cluster until the block is left, from a thread with an event loop of its own.
 
     `crds` are manifests, files or folders of YAML; `simulate` names simulated controllers (`kubelab.SIMULATORS`, or
-    `all`), with commas between or as a list. `behaviour` is a file, or its content, that says what fails in them. `tls`
-    serves HTTPS with a new authority, which the kubeconfig carries. `tokens` are callers by bearer token, the first of
-    the kubeconfig's current context; without them every caller is the administrator. With `rbac`, roles and bindings
-    decide what callers may do. Port 0 takes a free one. `services` maps (namespace, name) of services to base URLs, for
-    admission webhooks.
+    `all`), in a list or in a text with commas. `behaviour` is a file, or its content, that says what fails in them.
+    `tls` serves HTTPS with a new authority, which the kubeconfig contains. `tokens` are callers by bearer token, and
+    the first is the user of the kubeconfig's current context; without them every caller is the administrator. With
+    `rbac`, roles and bindings decide what callers may do. Port 0 takes a free one. `services` maps (namespace, name) of
+    services to base URLs, for admission webhooks.
 
     Raises KubelabError for options that do not work, OSError if the address cannot be bound.
     """
@@ -117,10 +118,10 @@ def serve_cluster(
 
 @contextmanager
 def serving_thread(run: Callable[[Callable[[str], None]], Awaitable[None]]) -> Iterator[ServingThread]:
-    """Run a server in a thread with its own event loop while the block runs. `run` serves until it is cancelled.
+    """Run a server in a thread with its own event loop while the block runs.
 
-    `run` calls its argument with the URL once requests are accepted. Exceptions of `run` are raised here, whenever they
-    occur.
+    `run` calls its argument with the URL once requests are accepted, and serves until it is cancelled. Exceptions of
+    `run` are raised here, whenever they occur.
     """
 
     async def task(*, task_status: TaskStatus[str] = TASK_STATUS_IGNORED) -> None:

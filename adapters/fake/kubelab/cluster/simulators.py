@@ -32,7 +32,7 @@ _CALLERS: dict[type, Caller] = {
 
 
 def chosen_simulators(names: Sequence[str]) -> Sequence[str]:
-    """Return the simulators of these names; `all` means every one. Raises KubelabError for an unknown name."""
+    """Return the names of the simulators to run; `all` means every one. Raises KubelabError for an unknown name."""
     if "all" in names:
         return SIMULATORS
     for name in names:
@@ -44,7 +44,7 @@ def chosen_simulators(names: Sequence[str]) -> Sequence[str]:
 
 
 def missing_crds(crds: Sequence[Manifest], names: Sequence[str]) -> Iterator[Manifest]:
-    """Yield the simulators' CRDs that are not among `crds`, which are usually those of the real projects."""
+    """Yield the CRDs of the simulators `names` that are not among `crds`, which may have those of the real projects."""
     present = {crd["metadata"]["name"] for crd in crds}
     ours = (*(flux_crds() if _FLUX in names else ()), *downstream_crds(name for name in names if name != _FLUX))
     yield from (crd for crd in ours if crd["metadata"]["name"] not in present)
@@ -53,9 +53,9 @@ def missing_crds(crds: Sequence[Manifest], names: Sequence[str]) -> Iterator[Man
 def simulators(
     server: ApiServer, names: Sequence[str], behaviour: ClusterBehaviour
 ) -> tuple[FluxSimulator | None, DownstreamSimulator | None]:
-    """Return the simulators of these names. They do not run yet.
+    """Return the Flux simulator and the simulator of the other controllers in `names`, None if not named.
 
-    Raises KubelabError for the behaviour of a simulator that is not among them.
+    Neither runs yet. Raises KubelabError for the behaviour of a simulator that is not among them.
     """
     others = [name for name in names if name != _FLUX]
     for part, value, is_simulated in (
@@ -74,8 +74,9 @@ def simulators(
 
 
 async def simulate(server: ApiServer, simulator: Simulator) -> None:
-    """Run a simulator until cancelled. An error about one object does not end it, as controller-runtime recovers
-    panics.
+    """Run a simulator until cancelled.
+
+    An error about one object does not end it, as controller-runtime recovers from panics.
     """
     simulator.recovers = True
     await run_simulator(_api_for(server, type(simulator)), _WallClock(), simulator)
@@ -95,12 +96,12 @@ class _WallClock:
 
 
 async def _yield_first(request: KubeRequest, proceed: Send) -> Manifest:
-    """Yield to the event loop first: in-process answers would otherwise starve all other clients."""
+    """Let other tasks run before a GET or PATCH: in-process answers would otherwise starve all other clients."""
     if request.verb in (KubeVerb.GET, KubeVerb.PATCH):
         await anyio.lowlevel.checkpoint()
     return await proceed(request)
 
 
 def _api_for(server: ApiServer, simulator: type) -> InProcessKube:
-    """Return the client of one set of simulated controllers, with a name of its own in the audit log."""
+    """Return the in-process client of a set of simulated controllers, with their own caller in the audit log."""
     return InProcessKube(server, caller=_CALLERS[simulator]).through(_yield_first)
