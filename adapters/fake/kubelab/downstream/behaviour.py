@@ -23,18 +23,21 @@ class Ending(StrEnum):
     FAIL = "fail"
     """Final for Velero (Failed) and Argo (Failed); pods, movers and snapshots are retried."""
     ERROR = "error"
-    """Argo: Error, Argo itself could not run it. VolSync: Synchronizing=False/Error, which is retried."""
+    """Argo: Error, as if Argo itself could not run the step. VolSync: Synchronizing=False/Error, which is retried."""
     INVALID = "invalid"
     """Velero: FailedValidation. Argo: Failed with `invalid spec`."""
     STALL = "stall"
-    """An attempt that does not end until the rule is removed; then it is decided again."""
+    """An attempt that does not end until its rule is removed; then a new attempt begins by the remaining rules."""
     REFUSED = "refused"
-    """A Job's pod: the API server refuses it (quota, Pod Security, a webhook), which is retried."""
+    """Jobs: the API server refuses the pod (quota, Pod Security, a webhook), and the controller tries again."""
 
 
 @attrs.frozen
 class WorkflowStep:
-    """One node of a workflow. A suspended node waits until it is resumed, or for `seconds` if given."""
+    """One node of a workflow.
+
+    It takes `seconds` (None: the usual time); a suspended one with None waits until it is resumed.
+    """
 
     name: str
     seconds: float | None = None
@@ -45,13 +48,12 @@ class WorkflowStep:
 
 @attrs.frozen
 class DownstreamOutcome:
-    """The end of one attempt. `seconds` overrides the usual duration; `times` limits how often a rule is used per
-    object.
+    """The end of one attempt.
 
-    `exit_code` is that of a failing pod. `waiting` is the reason why a stalled pod cannot start (`ImagePullBackOff`,
-    `Unschedulable`). `steps` are a workflow's nodes, `outputs` its output parameters. `items` is the number of items
-    that Velero counts; `errors` and `warnings` are how many of them had errors or warnings. `failed_hooks` is the
-    number of failed hooks.
+    `seconds` overrides the usual duration; `times` limits how often a rule is used per object. `exit_code` is that of a
+    failing pod. `waiting` is the reason why a stalled pod cannot start (`ImagePullBackOff`, `Unschedulable`). `steps`
+    are a workflow's nodes, `outputs` its output parameters. `items` is the number of items that Velero counts; `errors`
+    and `warnings` are how many of them had errors or warnings. `failed_hooks` is the number of failed hooks.
     """
 
     ending: Ending = Ending.SUCCEED
@@ -90,12 +92,12 @@ class DownstreamRule:
 class VeleroBehaviour:
     """The behaviour of Velero. Times are seconds.
 
-    Objects outside `namespace` are ignored. `queues` is v1.18's queue of backups (Queued, ReadyToStart), of which
+    Objects outside `namespace` are ignored. `queues` turns on v1.18's queue of backups (Queued, ReadyToStart), of which
     `concurrent_backups` run at a time. `plugin_operations` asynchronous uploads per backup or restore take
-    `plugin_seconds`. Backups in the object storage without an object get one every `sync_seconds`. `storage_locations`
-    exist in addition to those with a BackupStorageLocation object. `captured` are the kinds whose objects a backup
-    contains and a restore creates again: by default ConfigMaps, Secrets, volume claims, and each namespaced kind of a
-    CustomResourceDefinition, except Velero's own.
+    `plugin_seconds`. Every `sync_seconds` each backup in the object storage without a Backup object gets one.
+    `storage_locations` exist in addition to those with a BackupStorageLocation object. `captured` are the kinds whose
+    objects a backup contains and a restore creates again: by default ConfigMaps, Secrets, volume claims, and each
+    namespaced kind of a CustomResourceDefinition, except Velero's own.
     """
 
     namespace: str = "velero"
@@ -132,9 +134,10 @@ class WorkflowBehaviour:
 class JobBehaviour:
     """The behaviour of the Job controller. Times are seconds.
 
-    Pods need their service account, as on every API server; `default` is in every namespace. Pods are ready after
-    `ready_seconds` and take `pod_seconds` in all; terminated pods take `terminating_seconds`. A failed pod is replaced
-    after 10 s, 20 s, 40 s and so on, at most `max_backoff_seconds`.
+    A pod is refused while its service account does not exist, as by every API server; `default` exists in every
+    namespace. Pods are ready after `ready_seconds` and end after `pod_seconds`; pods that are stopped take
+    `terminating_seconds` to end. A failed pod is replaced after 10 s, 20 s, 40 s and so on, at most
+    `max_backoff_seconds`.
     """
 
     ready_seconds: float = 0.0

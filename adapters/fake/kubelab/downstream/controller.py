@@ -15,17 +15,17 @@ from purekube.apimachinery.timestamps import format_time
 
 @attrs.frozen
 class WipeMemories(Question):
-    """A request to drop all controllers' memories of an object whose data was deleted. The answer is None."""
+    """A request from a pass to drop all controllers' memories of `ref`, whose data was deleted. The answer is None."""
 
     ref: ObjectRef
 
 
 @attrs.frozen
 class ObjectView:
-    """Everything that a controller sees in one pass. `live` is None for a deleted object of which a memory remains.
+    """Everything that a controller sees in one pass. `live` is None for a deleted object that the controller remembers.
 
-    `world` has every observed object of the kinds that the controller watches. `memories` are the controller's memories
-    of other objects.
+    `memory` is its memory of this object. `world` has every observed object of the kinds that the controller watches.
+    `memories` are the controllers' memories of all objects, by object and uid.
     """
 
     ref: ObjectRef
@@ -55,7 +55,7 @@ class ObjectView:
         return bool(get_path(self.live, "metadata", "deletionTimestamp"))
 
     def at(self, seconds: float) -> datetime:
-        """Return the time in `seconds` from now."""
+        """Return the time `seconds` from now."""
         return self.now + timedelta(seconds=seconds)
 
     def timestamp(self) -> str:
@@ -72,8 +72,8 @@ class ObjectView:
 class PassResult:
     """The end of a pass over one object: the controller's memory of the object, and the time of the next pass.
 
-    A memory of None is dropped. `interval` marks a regular interval, as opposed to remaining work. `error` is the text
-    that the controller would log.
+    With None the memory is dropped. `interval` says that the next pass is a periodic one, and that no work remains.
+    `error` is the text that the controller would log.
     """
 
     memory: Any = None
@@ -94,9 +94,9 @@ def _no_one(_ref: ObjectRef, _world: Mapping[ObjectRef, Manifest]) -> Iterable[O
 class DownstreamController:
     """The definition of one simulated controller.
 
-    `subjects` are the kinds that it reconciles; `watches` are further kinds that it observes. `wakes` returns the
-    subjects to reconcile after an object changed, in addition to the object itself. `restarted` returns the part of a
-    memory that survives a restart of the controller's process (None: nothing).
+    `subjects` are the kinds that it reconciles; `watches` are further kinds that it observes. After an object changed,
+    `wakes` returns the subjects to reconcile in addition to the object itself. `restarted` returns the part of a memory
+    that survives a restart of the controller's process (None: nothing).
     """
 
     name: str
@@ -108,7 +108,7 @@ class DownstreamController:
 
 
 def change(view: ObjectView, after: Mapping[str, Any], *, subresource: str = "") -> PassStep[None]:
-    """Patch the live object so that it becomes `after`. Nothing is sent if they are equal."""
+    """Patch the live object so that it has the top-level fields of `after`. Nothing is sent if it has them already."""
     before = view.live or {}
     body = {key: after[key] for key in after if after[key] != before.get(key)}
     patch: dict[str, Any] = {}
@@ -128,7 +128,7 @@ def with_finalizers(view: ObjectView, *desired: str) -> dict[str, Any]:
 
 
 def without_finalizers(ref: ObjectRef, live: Manifest | None, *gone: str) -> PassStep[None]:
-    """Remove these finalizers from the object. Nothing is sent if it has none of them."""
+    """Remove the finalizers `gone` from the object. Nothing is sent if it has none of them."""
     present = metadata(live or {}).get("finalizers") or ()
     left = [name for name in present if name not in gone]
     if len(left) < len(present):
@@ -155,7 +155,7 @@ def with_condition(
 ) -> list[dict[str, Any]]:
     """Return `conditions` with `new` in place of the condition of its type.
 
-    The transition time changes only if the status does.
+    The transition time and the fields `extra` change only if the condition's status does.
     """
     old = next((item for item in conditions if item.get("type") == new["type"]), None)
     moved = old is None or old.get("status") != new["status"]
@@ -204,7 +204,7 @@ def released(view: ObjectView, attempt: Attempt) -> bool:
 
 
 def account_refusal(view: ObjectView, account: Any, pod: str) -> str:
-    """Return the refusal of a pod with that service account; empty if the account exists. `default` always exists."""
+    """Return the refusal of a pod with this service account; empty if the account exists. `default` always exists."""
     name, space = str(account or "default"), view.ref.namespace
     if name == "default" or ObjectRef(SERVICE_ACCOUNT, space, name) in view.world:
         return ""

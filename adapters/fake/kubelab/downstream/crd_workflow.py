@@ -1,4 +1,4 @@
-"""The schema of Workflow: the fields that workflows use here, and those that Argo writes."""
+"""The schemas of Workflow and WorkflowTemplate: the fields that the operator uses, and those that Argo writes."""
 
 from typing import Final
 
@@ -87,7 +87,7 @@ def _template() -> JsonSchema:
 
 
 def workflow_status() -> JsonSchema:
-    """Return the schema of a Workflow's `status`. Phases are free texts, as in Argo's own."""
+    """Return the schema of a Workflow's `status`. Phases are strings without an enum, as in Argo's own schema."""
     outputs = record({"exitCode": STRING, "parameters": items(_PARAMETER), "result": STRING})
     seconds = {"type": "object", "additionalProperties": COUNT}
     condition = record({"message": STRING, "status": STRING, "type": STRING})

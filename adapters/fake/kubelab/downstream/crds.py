@@ -152,7 +152,7 @@ def _once(name: str) -> JsonSchema:
 
 
 def _either(field: str, other: str, first: str) -> list[dict[str, Any]]:
-    """Return rules that require exactly one of two fields, and forbid to unset it."""
+    """Return CEL rules that require exactly one of two fields, and forbid unsetting it. Messages begin with `first`."""
     rules = [
         _rule(f"{name} is required once set", f"!has(oldSelf.{name}) || has(self.{name})") for name in (field, other)
     ]

@@ -59,7 +59,7 @@ class DownstreamSimulator(Simulator):
 
     @property
     def watched(self) -> Sequence[tuple[Kind, str]]:
-        """The kinds that are listed and watched, each with its label selector (none here)."""
+        """The kinds that are listed and watched, each with its label selector, which is always empty here."""
         kinds = (kind for item in self.controllers for kind in (*item.subjects, *item.watches))
         return tuple((kind, "") for kind in dict.fromkeys(kinds))
 
@@ -105,7 +105,7 @@ class DownstreamSimulator(Simulator):
         return ControllerPass(self._by_kind[ref.kind].name, self._reconcile(ref, now))
 
     def _reconcile(self, ref: ObjectRef, now: datetime) -> PassStep[ControllerResult]:
-        """Run a pass over the live object, and over each remembered earlier object of its name."""
+        """Run a pass over the live object, and over each remembered object that had its name before."""
         live = yield from get_object(ref)
         uid = "" if live is None else uid_of(live)
         results: list[PassResult] = []
@@ -116,7 +116,10 @@ class DownstreamSimulator(Simulator):
         return _joined(results, now)
 
     def _pass(self, ref: ObjectRef, uid: str, live: Manifest | None, now: datetime) -> PassStep[PassResult]:
-        """Run the controller's pass over one object, and store the memory that it returns."""
+        """Run the controller's pass over the object `uid` of this name, and store the memory that the pass returns.
+
+        `live` is None if that object does not exist any more.
+        """
         memory = self._memories.get(ref, {}).get(uid)
         view = ObjectView(ref, uid, live, memory, now, self._behaviour, self._objects, self._memories)
         result = yield from self._by_kind[ref.kind].reconcile(view)
@@ -139,7 +142,10 @@ class DownstreamSimulator(Simulator):
 
 
 def _joined(results: Sequence[PassResult], now: datetime) -> ControllerResult:
-    """Combine the results of all passes over objects of one name: work precedes regular intervals."""
+    """Return one result for the passes over all objects of a name.
+
+    Its next pass is when the next work is due, or without any work at the end of the next interval.
+    """
     work = earliest(*(result.requeue_at for result in results if not result.interval))
     due = work or earliest(*(result.requeue_at for result in results if result.interval))
     error = next((result.error for result in reversed(results) if result.error), "")
@@ -148,9 +154,9 @@ def _joined(results: Sequence[PassResult], now: datetime) -> ControllerResult:
 
 
 async def run(api: KubeApi, clock: Clock, simulator: DownstreamSimulator | None = None) -> None:
-    """Simulate until cancelled. Keep `simulator` (made with the same `api`) to change its behaviour meanwhile.
+    """Simulate until cancelled.
 
-    Needs asyncio's event loop. An unreachable API server is retried every second; kinds that are not served yet are
-    waited for.
+    To change the behaviour meanwhile, pass a `simulator` (made with the same `api`) and keep it. Needs asyncio's event
+    loop. An unreachable API server is retried every second; kinds that are not served yet are waited for.
     """
     await run_simulator(api, clock, simulator or DownstreamSimulator(api))

@@ -54,7 +54,7 @@ class _Memory:
 
 @attrs.frozen
 class _Verdict:
-    """The coming end of the Job: the interim condition and its reason."""
+    """The interim condition that announces the end of a Job: SuccessCriteriaMet or FailureTarget, and its reason."""
 
     type: str
     reason: str
@@ -75,7 +75,7 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _condition(job: Manifest, *types: str) -> Mapping[str, Any] | None:
-    """Return the first condition of one of these types that is True."""
+    """Return the first condition of one of these types that is True; None if there is none."""
     for item in get_path(job, "status", "conditions") or ():
         if item.get("type") in types and item.get("status") == "True":
             return dict(item)
@@ -83,7 +83,7 @@ def _condition(job: Manifest, *types: str) -> Mapping[str, Any] | None:
 
 
 def _finished(view: ObjectView, end: Mapping[str, Any]) -> PassStep[PassResult]:
-    """Delete a finished Job when its TTL has passed; until then only wait."""
+    """Delete a finished Job when its TTL has passed. `end` is its final condition."""
     ttl, since = view.spec.get("ttlSecondsAfterFinished"), moment_of(end.get("lastTransitionTime"))
     if ttl is None or since is None:
         return NOTHING
@@ -171,7 +171,10 @@ def _resume(view: ObjectView, status: dict[str, Any]) -> PassStep[None]:
 
 
 def _write(view: ObjectView, memory: _Memory, status: dict[str, Any], verdict: _Verdict | None) -> PassStep[None]:
-    """Write the status. Ended pods are counted by a write of their own, or by that of the final condition."""
+    """Write the status, in which ended pods are listed as uncounted.
+
+    They are counted by a second write, or if there is a `verdict` by the write of the final condition.
+    """
     _count(view, memory, status)
     view = yield from _written(view, status)
     if verdict is None and any(status["uncountedTerminatedPods"].values()):
@@ -182,13 +185,16 @@ def _write(view: ObjectView, memory: _Memory, status: dict[str, Any], verdict: _
 
 
 def _written(view: ObjectView, status: Mapping[str, Any]) -> PassStep[ObjectView]:
-    """Write the status; return the view with it."""
+    """Write the status, and return a view of the object with that status."""
     yield from change(view, {"status": status}, subresource="status")
     return attrs.evolve(view, live={**(view.live or {}), "status": dict(status)})
 
 
 def _collect(view: ObjectView, memory: _Memory, status: dict[str, Any]) -> tuple[_Memory, _Verdict | None]:
-    """List the pods that have ended."""
+    """Return the memory without the pods that have ended, and the verdict of `podFailurePolicy` about them, if any.
+
+    The ended pods are listed in `status`, which is modified in place.
+    """
     left, verdict, failures = [], None, 0
     for pod in memory.pods:
         if released(view, pod.attempt):
@@ -214,7 +220,7 @@ def _list_ended(status: dict[str, Any], end: str, pod: JobPod) -> None:
 
 
 def _number(status: Mapping[str, Any], end: str) -> int:
-    """Return the number of pods that ended as `end` says (`succeeded` or `failed`), counted or not."""
+    """Return the number of pods that ended as `end` says (`succeeded` or `failed`), whether counted or uncounted."""
     listed = get_path(status, "uncountedTerminatedPods", end) or ()
     return int(status.get(end, 0)) + len(listed)
 
@@ -231,7 +237,7 @@ def _using(memory: _Memory, pod: JobPod) -> _Memory:
 
 
 def _failed_by_policy(view: ObjectView, pod: JobPod) -> _Verdict | None:
-    """Apply `podFailurePolicy`: an exit code may end the Job regardless of its backoff limit."""
+    """Return the verdict if `podFailurePolicy` ends the Job because of the pod's exit code; None if it does not."""
     code = pod.attempt.outcome.exit_code
     for index, rule in enumerate(get_path(view.spec, "podFailurePolicy", "rules") or ()):
         codes = rule.get("onExitCodes") or {}
@@ -273,7 +279,7 @@ def _is_complete(view: ObjectView, status: Mapping[str, Any]) -> bool:
 
 
 def _start(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> _Memory:
-    """Start as many pods as are missing, unless the last failure was too recent."""
+    """Return the memory with as many new pods as are missing; none are added too soon after a failure."""
     if memory.retry_at is not None and view.now < memory.retry_at:
         return memory
     memory = attrs.evolve(memory, refused="", retry_at=None)
@@ -292,7 +298,7 @@ def _start(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> _Mem
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Return the Jobs of a namespace when one of its service accounts changes."""
+    """Return the Jobs in the namespace of a service account that changed; none for any other object."""
     if ref.kind != SERVICE_ACCOUNT:
         return []
     return [other for other in world if other.kind == JOB and other.namespace == ref.namespace]
@@ -304,7 +310,10 @@ def _missing(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> in
 
 
 def _stop(view: ObjectView, memory: _Memory, status: dict[str, Any], verdict: _Verdict) -> _Memory:
-    """Write the interim condition and end the running pods, which count as failed once they are gone."""
+    """Return the memory without the running pods, which count as failed once they are gone.
+
+    The interim condition is added to `status`, which is modified in place.
+    """
     status["terminating"] = len(memory.pods)
     _mark(view, status, verdict.type, "True", verdict.reason, verdict.message)
     return attrs.evolve(memory, pods=(), gone_at=view.at(view.behaviour.job.terminating_seconds))

@@ -38,7 +38,10 @@ def _ingress(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _assign_address(view: ObjectView, ports: Any) -> PassStep[PassResult]:
-    """Assign a permanent address, derived from the object's uid, from a range that is reserved for documentation."""
+    """Assign a permanent address, derived from the object's uid, from a range that is reserved for documentation.
+
+    An address with `ports` gets the mode VIP.
+    """
     if (view.status.get("loadBalancer") or {}).get("ingress"):
         return NOTHING
     attempt = view.memory if isinstance(view.memory, Attempt) and not released(view, view.memory) else None
@@ -59,7 +62,7 @@ ADDRESSES: Final = (
     DownstreamController("cloud-controller-manager", (SERVICE,), _balancer),
     DownstreamController("ingress-controller", (INGRESS,), _ingress),
 )
-"""The controllers; their names are the field managers of their writes."""
+"""The controllers that assign addresses; their names are the field managers of their writes."""
 
 
 _PROTECTION: Final = "kubernetes.io/pvc-protection"
@@ -72,7 +75,7 @@ _BINDING: Final = {
 
 @attrs.frozen
 class _Memory:
-    """The provisioning of one claim."""
+    """The memory about the provisioning of one claim. A failed attempt is retried at `retry_at`."""
 
     attempt: Attempt | None = None
     used: tuple[DownstreamRule, ...] = ()
@@ -170,7 +173,7 @@ def _delete(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Return the claims that wait for a snapshot or for another storage class."""
+    """Return the claims that are not bound and may wait for `ref`, if that is a snapshot or a storage class."""
     if ref.kind not in (VOLUME_SNAPSHOT, STORAGE_CLASS):
         return []
     return [

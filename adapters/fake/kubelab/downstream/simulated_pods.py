@@ -28,7 +28,7 @@ class JobPod:
 
 
 def pod_name(view: ObjectView, number: int) -> str:
-    """Return the name of the Job's pod of that number, with a suffix as the API server draws it."""
+    """Return the name of the Job's pod with this number. Its suffix looks like one that the API server generates."""
     drawn = uuid.uuid5(uuid.NAMESPACE_OID, f"{view.uid} {number}").int
     suffix = "".join(_LETTERS[drawn // len(_LETTERS) ** place % len(_LETTERS)] for place in range(5))
     return f"{view.ref.name[:57]}-{suffix}"
@@ -66,7 +66,7 @@ def _waiting(pod: JobPod) -> dict[str, Any]:
 
 
 def deleted(view: ObjectView, pods: tuple[JobPod, ...]) -> PassStep[None]:
-    """Delete pods that must no longer run."""
+    """Post an Event about the deletion of each of `pods`, and delete every pod of the Job that exists as an object."""
     for pod in pods:
         yield job_event(view, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}")
     for ref, manifest in view.all_of(POD, view.ref.namespace):

@@ -39,12 +39,12 @@ _GIB: Final = 1024**3
 
 
 def content_name(view: ObjectView) -> str:
-    """Return the name of the content that is created for a snapshot."""
+    """Return the name of the VolumeSnapshotContent that is created for a snapshot."""
     return f"snapcontent-{view.uid}"
 
 
 def content_manifest(view: ObjectView, class_: Manifest) -> dict[str, Any]:
-    """Return the content of a snapshot, bound to it."""
+    """Return the VolumeSnapshotContent to create for a snapshot of the class `class_`, bound to the snapshot."""
     reference = {
         "apiVersion": VOLUME_SNAPSHOT.api_version,
         "kind": VOLUME_SNAPSHOT.kind,
@@ -68,7 +68,7 @@ def content_manifest(view: ObjectView, class_: Manifest) -> dict[str, Any]:
 
 
 def cut(view: ObjectView, claim: Manifest | None) -> PassStep[None]:
-    """Write the status with which the CSI driver reports a snapshot on its content, if the kind is served."""
+    """Write the status of a taken snapshot into its content, like the CSI driver, if the content's kind is served."""
     status = {
         "error": None,
         "creationTime": round(view.now.timestamp()) * 10**9,
@@ -82,13 +82,13 @@ def cut(view: ObjectView, claim: Manifest | None) -> PassStep[None]:
 
 
 def cut_failed(view: ObjectView, message: str) -> PassStep[None]:
-    """Write the driver's error, that it could not take the snapshot, into the content's status."""
+    """Write the error of a CSI driver that could not take a snapshot into the status of the snapshot's content."""
     status = {"readyToUse": False, "error": {"message": message, "time": view.timestamp()}}
     yield SimulatedPatch(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, content_name(view)), "", {"status": status}, "status")
 
 
 def size_of(claim: Manifest | None, view: ObjectView) -> str:
-    """Return the size of the claim, the least that a restored claim must have."""
+    """Return the size of the claim, which is the least size of a claim restored from a snapshot of it."""
     size = get_path(claim, "status", "capacity", "storage") or get_path(
         claim, "spec", "resources", "requests", "storage"
     )
@@ -110,9 +110,9 @@ _DEFAULT_CLASS: Final = "snapshot.storage.kubernetes.io/is-default-class"
 
 @attrs.frozen
 class _Memory:
-    """The cutting of one snapshot.
+    """The memory about taking one snapshot.
 
-    A failed one is retried at `retry_at`; each of the `failures` lengthens the delay.
+    A failed attempt is retried at `retry_at`; the delay grows with the number of `failures`.
     """
 
     attempt: Attempt | None = None
@@ -123,7 +123,7 @@ class _Memory:
 
 @attrs.frozen
 class _Trouble:
-    """The reason why there is no snapshot yet."""
+    """The reason why a snapshot cannot be taken yet."""
 
     message: str
 
@@ -148,7 +148,7 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
 def _fail(view: ObjectView, memory: _Memory, message: str, *, is_ready_told: bool = True) -> PassStep[PassResult]:
     """Write an error that the next attempt may clear, and schedule that attempt.
 
-    `readyToUse` is left out without `is_ready_told`, as by the real controller when there is no class.
+    Without `is_ready_told` the status does not get `readyToUse: false`, as in the real controller if there is no class.
     """
     backoff = FailureBackoff(view.behaviour.snapshot.retry_seconds, view.behaviour.snapshot.max_retry_seconds)
     retry = view.at(backoff.delay(memory.failures + 1))
@@ -189,7 +189,7 @@ def _provision(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
 
 
 def _class(view: ObjectView) -> Manifest | _Trouble:
-    """Return the named class, or the default one."""
+    """Return the class that the snapshot names, or else the default class; a _Trouble if that does not exist."""
     settings, desired = view.behaviour.snapshot, view.spec.get("volumeSnapshotClassName")
     classes = {ref.name: item for ref, item in view.all_of(VOLUME_SNAPSHOT_CLASS)}
     if desired is None:
@@ -210,7 +210,10 @@ def _class(view: ObjectView) -> Manifest | _Trouble:
 
 
 def _claim(view: ObjectView) -> Manifest | _Trouble | None:
-    """Return the claim to cut, which has to exist and be bound. None if references are not checked."""
+    """Return the claim to take a snapshot of; a _Trouble unless it exists and is bound.
+
+    If references are not checked, return any claim of that name, or None.
+    """
     name = str(get_path(view.spec, "source", "persistentVolumeClaimName"))
     claim = view.world.get(ObjectRef(PERSISTENT_VOLUME_CLAIM, view.ref.namespace, name))
     if not view.behaviour.snapshot.checks_references:
@@ -226,7 +229,7 @@ def _claim(view: ObjectView) -> Manifest | _Trouble | None:
 
 
 def _bind(view: ObjectView, class_: Manifest) -> PassStep[None]:
-    """Write the finalizers, the content, and a status that names it: bound and not ready."""
+    """Bind the snapshot to a new content that is not ready: write the finalizers, the content and a status."""
     name = str(metadata(class_)["name"])
     # The default class is written into the spec.
     spec = {**view.spec, "volumeSnapshotClassName": name}
@@ -240,7 +243,7 @@ def _bind(view: ObjectView, class_: Manifest) -> PassStep[None]:
 
 
 def _ready(view: ObjectView, size: str, content: str) -> PassStep[None]:
-    """Write success, without the error of earlier attempts."""
+    """Write a status that says that the snapshot is ready, without the error of earlier attempts."""
     status = {key: value for key, value in view.status.items() if key != "error"}
     status |= {"boundVolumeSnapshotContentName": content, "creationTime": view.timestamp()}
     status |= {"readyToUse": True, "restoreSize": size}
@@ -248,7 +251,7 @@ def _ready(view: ObjectView, size: str, content: str) -> PassStep[None]:
 
 
 def _bind_provided(view: ObjectView, memory: _Memory, name: str) -> PassStep[PassResult]:
-    """Bind a content that was made by hand, which has to refer to this snapshot."""
+    """Bind the snapshot to the content `name`, which a user created and which has to refer to this snapshot."""
     ref = ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, name)
     content = view.world.get(ref)
     if content is None:
@@ -267,7 +270,7 @@ def _bind_provided(view: ObjectView, memory: _Memory, name: str) -> PassStep[Pas
 
 
 def _delete(view: ObjectView) -> PassStep[PassResult]:
-    """Finish a deletion. `deletionPolicy` decides whether the data is deleted, too."""
+    """Finish a deletion: remove the finalizers, and delete the content as well if its `deletionPolicy` says so."""
     name = view.status.get("boundVolumeSnapshotContentName")
     content = view.world.get(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, str(name)))
     if content is not None and get_path(content, "spec", "deletionPolicy") == "Delete":
@@ -279,7 +282,7 @@ def _delete(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Return the snapshots that are not ready, after a change of an object that they may wait for."""
+    """Return the snapshots that are not ready and may wait for the changed object `ref`."""
     if ref.kind not in (PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT_CLASS, VOLUME_SNAPSHOT_CONTENT):
         return []
     return [

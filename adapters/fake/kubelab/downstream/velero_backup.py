@@ -41,7 +41,10 @@ _RESTARTED: Final = 'found a backup with status "InProgress" during the server s
 
 @attrs.frozen
 class _Waiting:
-    """A place in the queue. A `ready` backup already counts as one in progress."""
+    """A backup's place in the queue, which is ordered by `ticket`.
+
+    A `ready` backup already counts as one in progress.
+    """
 
     ticket: int
     ready: bool = False
@@ -69,7 +72,7 @@ def reconcile_backup(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _forsaken(view: ObjectView) -> PassStep[PassResult]:
-    """Fail a backup in progress without a run, because the server has restarted meanwhile."""
+    """Fail a backup whose phase is in progress but whose run is lost, because the server has restarted meanwhile."""
     status = {**view.status, "phase": "Failed", "failureReason": _RESTARTED, "completionTimestamp": view.timestamp()}
     yield from change(view, {"status": status})
     return NOTHING
@@ -105,7 +108,7 @@ def _tickets(view: ObjectView) -> list[int]:
 
 
 def _running(view: ObjectView) -> int:
-    """Count the backups that are in progress or about to be."""
+    """Return the number of other backups that are in progress or ready to start."""
     return sum(1 for memory in _others(view) if _takes_a_place(memory))
 
 
@@ -145,7 +148,7 @@ def _captured(view: ObjectView, spec: Mapping[str, Any]) -> PassStep[tuple[tuple
 
 
 def _every_kind() -> PassStep[tuple[Kind, ...]]:
-    """Return the kinds that Velero would discover, apart from those that only the API server's controllers make."""
+    """Return the kinds that a backup contains by default; kinds that only built-in controllers create are left out."""
     definitions = yield from list_objects(CUSTOM_RESOURCE_DEFINITION)
     custom = [_kind_of(definition["spec"]) for definition in definitions]
     others = (kind for kind in custom if kind.namespaced and kind.group != VELERO_BACKUP.group)

@@ -118,7 +118,7 @@ def _run(view: ObjectView, run: VeleroRun) -> PassStep[PassResult]:
 
 
 def _unusable(view: ObjectView, run: VeleroRun) -> str:
-    """Return why the backup cannot be read; empty if it is complete, even with errors."""
+    """Return why the data of the backup cannot be read; empty if the backup is Completed or PartiallyFailed."""
     name = get_path(run.manifest, "spec", "backupName")
     backup = view.world.get(ObjectRef(VELERO_BACKUP, view.ref.namespace, str(name)))
     if get_path(backup, "status", "phase") in ("Completed", "PartiallyFailed"):
@@ -127,7 +127,10 @@ def _unusable(view: ObjectView, run: VeleroRun) -> str:
 
 
 def _restored(view: ObjectView, run: VeleroRun) -> PassStep[None]:
-    """Create the namespaces, then the objects. Existing objects remain, or are updated if the restore says so."""
+    """Create the namespaces, then the objects.
+
+    Existing objects remain, or are updated if `existingResourcePolicy` says so.
+    """
     spec = run.manifest.get("spec") or {}
     mapping: Mapping[str, str] = spec.get("namespaceMapping") or {}
     spaces = sorted({str(metadata(item).get("namespace")) for _, item in run.items})
@@ -143,7 +146,10 @@ def _restored(view: ObjectView, run: VeleroRun) -> PassStep[None]:
 
 
 def _fresh(view: ObjectView, item: Manifest, mapping: Mapping[str, str], backup: str) -> dict[str, Any]:
-    """Return a new object: without the server's fields, status and owners' uids."""
+    """Return the object to create for a stored `item`: without uid, status and the metadata that the server sets.
+
+    Its namespace is mapped by `mapping`, and labels name the backup and the restore.
+    """
     meta = {key: value for key, value in metadata(item).items() if key not in _DROPPED}
     space = str(meta["namespace"])
     marks = {"velero.io/backup-name": backup, "velero.io/restore-name": view.ref.name}

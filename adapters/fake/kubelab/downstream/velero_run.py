@@ -1,7 +1,7 @@
 """A backup or restore in progress: its phases, written one after the other.
 
-The phases are those of Velero's `pkg/apis/velero/v1`. It continues without its object: Velero cannot be stopped, and
-completes what it has begun.
+The phases are those of Velero's `pkg/apis/velero/v1`. A run continues even if its object is deleted: Velero cannot be
+stopped, and completes what it has begun.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,10 @@ class Flow:
 
 @attrs.frozen
 class VeleroRun:
-    """A backup or restore in progress. `manifest` is the object at its beginning, `status` the present status."""
+    """A backup or restore in progress. `manifest` is the object at its beginning, `status` the present status.
+
+    The present phase ends at `until`, and half of its progress is reported at `half`; None means not at all.
+    """
 
     attempt: Attempt
     manifest: Manifest
@@ -58,12 +61,15 @@ class VeleroRun:
 
     @property
     def total(self) -> int:
-        """The number of items."""
+        """The number of items that the status reports."""
         return len(self.items) if self.attempt.outcome.items is None else self.attempt.outcome.items
 
 
 def start(view: ObjectView, flow: Flow, manifest: Manifest, status: Mapping[str, Any]) -> VeleroRun:
-    """Return a new run. `status` is its first status, `manifest` the object with Velero's defaults."""
+    """Return a new run in the phase InProgress.
+
+    `manifest` is the object with Velero's defaults, `status` the status so far.
+    """
     attempt = begin(view, (), flow.seconds)
     used = attempt.used_up(())
     begun = {**status, "phase": "InProgress", "startTimestamp": view.timestamp()}

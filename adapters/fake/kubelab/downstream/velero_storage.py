@@ -18,8 +18,9 @@ from purekube.apimachinery.resources import VELERO_BACKUP
 
 @attrs.frozen
 class Stored:
-    """A backup in the object storage. The next sync is at `sync_at`; it re-creates the Backup object if that is
-    missing.
+    """A backup in the object storage, which remains when its Backup object is deleted.
+
+    The sync at `sync_at` creates the missing object again; None if no sync is planned.
     """
 
     manifest: Manifest
@@ -54,7 +55,10 @@ def at_its_end(view: ObjectView) -> PassStep[PassResult]:
 
 
 def in_storage(view: ObjectView, stored: Stored) -> PassStep[PassResult]:
-    """Keep a stored backup. If its object is missing, the next sync creates the object again."""
+    """Keep a stored backup until it expires.
+
+    If its Backup object is missing, the next sync creates the object again.
+    """
     if view.live is not None:
         result = yield from at_its_end(view)
         return attrs.evolve(result, memory=attrs.evolve(stored, sync_at=None))
@@ -77,7 +81,7 @@ def _next_sync(view: ObjectView) -> datetime:
 
 
 def _synced(view: ObjectView, stored: Stored) -> dict[str, Any]:
-    """Return the stored object, including its status, which is kept as there is no status subresource."""
+    """Return the Backup to create for a stored backup. Its status is kept, as the kind has no status subresource."""
     meta = metadata(stored.manifest)
     marks = {key: meta[key] for key in ("labels", "annotations") if key in meta}
     manifest = VELERO_BACKUP.manifest(view.ref.name, view.ref.namespace)
@@ -90,6 +94,6 @@ def _synced(view: ObjectView, stored: Stored) -> dict[str, Any]:
 
 
 def stored_data(memories: Mapping[ObjectRef, Mapping[str, Any]], backup: ObjectRef) -> Sequence[tuple[Kind, Manifest]]:
-    """Return the objects that the Backup of that name contains."""
+    """Return the objects that the stored backup `backup` contains; none if it is not in the object storage."""
     records = [memory for memory in memories.get(backup, {}).values() if isinstance(memory, Stored)]
     return records[-1].items if records else ()

@@ -1,4 +1,4 @@
-"""VolSync: syncs by manual trigger, by schedule or without end, as its state machine writes them.
+"""VolSync: syncs by manual trigger, by schedule or continuously, with the statuses that its state machine writes.
 
 Two of its habits mislead and are imitated on purpose. The manual trigger is copied to `lastManualSync` when a sync
 ends, not when it begins (`statemachine/machine.go`, transitionToCleaningUp). A failing mover is started again for ever,
@@ -76,7 +76,7 @@ def next_run(schedule: str, after: datetime) -> datetime:
 
 
 def _values(field: str, low: int, high: int) -> set[int]:
-    """Return the numbers in one field.
+    """Return the numbers that one field of a schedule selects, from `low` to `high`.
 
     Raises ValueError for all syntax except `*`, numbers, ranges, lists and steps.
     """
@@ -96,12 +96,15 @@ _MOVERS: Final = ("restic", "rclone", "rsync", "rsyncTLS", "syncthing", "externa
 _SYNCHRONIZING: Final = "Synchronizing"
 _PRUNE_DAYS: Final = 7
 _SHORTEST_PAUSE: Final = 1.0
-"""The pause between endless syncs in seconds, without which time could not pass."""
+"""The least pause between continuous syncs in seconds; without a pause simulated time would not advance."""
 
 
 @attrs.frozen
 class _Memory:
-    """The mover of one object. `wait` is the end of cleaning up, or the time when an error is checked again."""
+    """The memory about one object's mover.
+
+    `wait` is the end of cleaning up, or the time when an error is checked again.
+    """
 
     attempt: Attempt | None = None
     used: tuple[DownstreamRule, ...] = ()
@@ -143,7 +146,7 @@ def _is_due(view: ObjectView) -> bool:
 
 
 def _following(view: ObjectView) -> datetime | None:
-    """Return when the schedule's next sync is due, counted from the last one."""
+    """Return when the schedule's next sync is due, counted from the last one; None before the first sync has ended."""
     last = moment_of(view.status.get("lastSyncTime"))
     return None if last is None else next_run(view.spec["trigger"]["schedule"], last)
 
@@ -299,7 +302,7 @@ def _restic(view: ObjectView) -> dict[str, Any]:
 
 
 def _image(view: ObjectView) -> dict[str, Any]:
-    """Return the claim that was written to, or the name of the snapshot of it."""
+    """Return `latestImage` for the status: the written claim, or with `copyMethod: Snapshot` the snapshot of it."""
     mover = next(view.spec[name] for name in _MOVERS if name in view.spec)
     if get_path(mover, "copyMethod") == "Snapshot":
         name = f"volsync-{view.ref.name}-dst-{view.now:%Y%m%d%H%M%S}"
@@ -315,7 +318,7 @@ def _clean_up(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Return the objects that wait for a claim or Secret of the namespace."""
+    """Return the ReplicationSources and ReplicationDestinations that refer to the changed claim or Secret `ref`."""
     if ref.kind not in (PERSISTENT_VOLUME_CLAIM, SECRET):
         return []
     kinds = (REPLICATION_SOURCE, REPLICATION_DESTINATION)

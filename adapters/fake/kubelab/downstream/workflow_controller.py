@@ -72,7 +72,7 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _completed(view: ObjectView) -> PassStep[PassResult]:
-    """Ignore a completed workflow, except for its removal by TTL."""
+    """Delete a completed workflow when its TTL has passed, and do nothing else with it."""
     ttl, ended = view.spec.get("ttlStrategy") or {}, moment_of(view.status.get("finishedAt"))
     special = "secondsAfterSuccess" if view.status.get("phase") == "Succeeded" else "secondsAfterFailure"
     seconds = ttl.get(special, ttl.get("secondsAfterCompletion"))
@@ -86,7 +86,7 @@ def _completed(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _refused(view: ObjectView) -> _End | None:
-    """Return the failure that Argo finds before anything runs, if any."""
+    """Return the failure that Argo finds before any step runs; None if there is none."""
     template = get_path(view.spec, "workflowTemplateRef", "name")
     if f"{view.ref.namespace}/{template}" in view.behaviour.workflow.missing_templates:
         return _End("Error", f'workflowtemplates.argoproj.io "{template}" not found')
@@ -113,7 +113,10 @@ def _start_attempt(view: ObjectView) -> _Memory:
 
 
 def _steps_of(view: ObjectView, outcome: DownstreamOutcome) -> tuple[WorkflowStep, ...]:
-    """Return the steps in the workflow's spec, in order; one step for any other workflow."""
+    """Return the steps in the workflow's spec, in order, or one step if it has none.
+
+    The last one ends as `outcome` says.
+    """
     templates = {item.get("name"): item for item in view.spec.get("templates") or ()}
     entry = templates.get(view.spec.get("entrypoint")) or {}
     inner = [step for group in entry.get("steps") or () for step in group]
@@ -125,7 +128,7 @@ def _steps_of(view: ObjectView, outcome: DownstreamOutcome) -> tuple[WorkflowSte
 
 
 def _advance(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
-    """Run steps one after the other, until all are done, one fails, or a step or the deadline is not due yet."""
+    """Run steps one after the other until all are done, one has failed, or there is something to wait for."""
     memory = _let_go(view, memory)
     while True:
         stopped = _stopped(view)
@@ -151,7 +154,7 @@ def _advance(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
 
 
 def _let_go(view: ObjectView, memory: _Memory) -> _Memory:
-    """Let a step end well if the rule that stalled it has been removed."""
+    """Return the memory, in which a stalled step will succeed if the rule that stalled it has been removed."""
     running = memory.records[-1] if memory.records else None
     rule = memory.attempt.rule
     if running is None or running.finished is not None or running.step.ending is not Ending.STALL:
@@ -164,7 +167,7 @@ def _let_go(view: ObjectView, memory: _Memory) -> _Memory:
 
 
 def _stopped(view: ObjectView) -> _End | None:
-    """Return the end by `spec.shutdown` or `spec.activeDeadlineSeconds`, which ends every running node."""
+    """Return the end of the workflow by `spec.shutdown` or `spec.activeDeadlineSeconds`; None if neither ends it."""
     shutdown = view.spec.get("shutdown")
     if shutdown:
         # The node's message has two spaces after the colon, as Argo 3.7.4 writes it.
@@ -176,7 +179,7 @@ def _stopped(view: ObjectView) -> _End | None:
 
 
 def _of_node(end: _End) -> _End:
-    """Return the end of the running node when its workflow is stopped: the same phase, with the node's message."""
+    """Return the end of the node that still runs when its workflow ends by `end`: its phase, and the node's message."""
     return _End(end.phase, end.node, end.node)
 
 

@@ -37,7 +37,7 @@ def node_id(workflow: str, index: int, count: int) -> str:
 
 
 def nodes_of(workflow: str, records: Sequence[StepRecord], count: int, phase: str) -> dict[str, Any]:
-    """Return every node of a workflow of `count` steps, of which `records` have begun."""
+    """Return every node of a workflow, by id. `count` is the number of its steps, of which `records` have begun."""
     if count == 1:
         return {workflow: _leaf(workflow, workflow, workflow, records[0])} if records else {}
     nodes: dict[str, Any] = {}
@@ -92,12 +92,12 @@ def _root(workflow: str, records: Sequence[StepRecord], count: int, phase: str) 
 
 
 def compressed(nodes: Mapping[str, Any]) -> str:
-    """Return nodes in the compressed form of large workflows' `status.compressedNodes`."""
+    """Return the nodes as the compressed text that large workflows have in `status.compressedNodes`."""
     return base64.b64encode(gzip.compress(canonical_json(nodes), mtime=0)).decode()
 
 
 def written_nodes(workflow: Manifest) -> Mapping[str, Any]:
-    """Return the nodes in a status, compressed or not."""
+    """Return the nodes in a Workflow's status, by id, whether they are compressed there or not."""
     packed = get_path(workflow, "status", "compressedNodes")
     if isinstance(packed, str):
         nodes = json.loads(gzip.decompress(base64.b64decode(packed)))

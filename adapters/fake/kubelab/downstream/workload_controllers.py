@@ -30,7 +30,10 @@ from purekube.apimachinery.manifest import content_hash, metadata
 
 @attrs.frozen
 class Pods:
-    """Counts of pods. `ready` are ready pods of the newest template; `left` are remaining pods of earlier templates."""
+    """Counts of pods. `ready` are ready pods of the newest template; `left` are remaining pods of earlier templates.
+
+    `updated` are all pods of the newest template, `want` the desired number.
+    """
 
     want: int
     updated: int
@@ -47,9 +50,9 @@ class Pods:
 class Rollout:
     """The memory about a workload: the observed generation, and the rollout of its template.
 
-    `before` is the number of ready pods of another template when the rollout began. New pods become ready one after the
-    other, each after `seconds`, and each replaces an old one. Pods of an attempt that fails or stalls are created and
-    never become ready.
+    `before` is the number of ready pods of earlier templates when the rollout began. New pods become ready one after
+    the other, each after `seconds`, and each replaces an old one. Pods of an attempt that fails or stalls are created
+    and never become ready.
     """
 
     generation: int
@@ -63,11 +66,11 @@ class Rollout:
 
     @property
     def works(self) -> bool:
-        """Report whether the rollout's pods will become ready."""
+        """True if the rollout's pods will become ready."""
         return self.attempt.outcome.ending is Ending.SUCCEED
 
     def at(self, now: datetime) -> Pods:
-        """Return the counts of pods at a time."""
+        """Return the counts of pods at the time `now`."""
         passed = (now - self.began).total_seconds()
         steps = self.want if self.seconds <= 0 else int((passed + 1e-6) / self.seconds)
         done = max(0, min(self.want, steps)) if self.works else 0
@@ -88,7 +91,7 @@ _DAEMON_COUNTS: Final = frozenset(
     ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
 )
 _LATE: Final = 600.0
-"""The seconds without progress after which a Deployment reports that, if it sets no deadline."""
+"""The default of `progressDeadlineSeconds`, after which a Deployment without progress reports the missed deadline."""
 
 
 StatusOf: TypeAlias = Callable[[ObjectView, Rollout, Pods], dict[str, Any]]
@@ -96,7 +99,10 @@ StatusOf: TypeAlias = Callable[[ObjectView, Rollout, Pods], dict[str, Any]]
 
 @attrs.frozen
 class _Noticed:
-    """A generation that the controller has not observed yet, and what it knew before."""
+    """A generation that the controller observes only after `until`.
+
+    Before that it knows the rollout `before`, if any.
+    """
 
     generation: int
     until: datetime
@@ -106,7 +112,11 @@ class _Noticed:
 def _reconciling(
     want_of: Callable[[ObjectView], int], status_of: StatusOf, always: frozenset[str] = frozenset()
 ) -> Callable[[ObjectView], PassStep[PassResult]]:
-    """Return a reconcile function for workloads; `always` are the counts that are written even if zero."""
+    """Return a reconcile function for one kind of workload.
+
+    `want_of` returns the desired number of pods, `status_of` the status; `always` are the counts that are written even
+    if zero.
+    """
 
     def reconcile(view: ObjectView) -> PassStep[PassResult]:
         if view.live is None or view.deleting:
@@ -129,7 +139,7 @@ def _generation(view: ObjectView) -> int:
 
 
 def _notice(view: ObjectView) -> _Noticed | None:
-    """Return a new generation until the delay of its observation is over, else None."""
+    """Return the new generation until the delay of its observation is over; None after that, or without a new one."""
     memory, generation = view.memory, _generation(view)
     if isinstance(memory, Rollout) and memory.generation == generation:
         return None
@@ -175,7 +185,7 @@ def _write_status(view: ObjectView, status: Mapping[str, Any]) -> PassStep[None]
 
 
 def _deadline(view: ObjectView, memory: Rollout, pods: Pods) -> datetime | None:
-    """Return when a Deployment without progress reports that."""
+    """Return when the Deployment will miss its progress deadline; None if it is complete or has missed it."""
     if view.ref.kind != DEPLOYMENT or pods.done:
         return None
     late = memory.began + timedelta(seconds=memory.seconds * pods.ready + _progress_deadline(view))
@@ -235,7 +245,7 @@ def _progressing(view: ObjectView, memory: Rollout, pods: Pods) -> dict[str, Any
 
 
 def _remaining_pods(memory: Rollout, pods: Pods) -> int:
-    """Return the number of earlier pods that remain.
+    """Return the number of pods of earlier templates that remain.
 
     They are removed before their replacements start, so there are never too many.
     """
