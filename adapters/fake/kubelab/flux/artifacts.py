@@ -90,9 +90,9 @@ def short_release_name(name: str) -> str:
 
 
 IMAGE_VERSION: Final = "org.opencontainers.image.version"
-"""The annotation of a pushed chart with its version.
+"""The annotation of a pushed chart with the chart's version.
 
-An artifact has it if its revision does not contain the version.
+It is copied to the artifact in a source's status if the artifact's revision does not contain the version.
 """
 _STORAGE: Final = "http://source-controller.flux-system.svc.cluster.local."
 
@@ -107,7 +107,10 @@ def storage_url(ref: ObjectRef, file_name: str) -> str:
 
 
 def new_artifact(ref: ObjectRef, revision: str, file_name: str, now: datetime) -> dict[str, Any]:
-    """Return a stored artifact. Digest and size are those of the stored file, not of the pulled one."""
+    """Return the value of `status.artifact` for a revision of the source `ref`.
+
+    Digest and size are those of the file that source-controller stores, not of the pulled one.
+    """
     digest = sha256_of(f"{ref.kind.kind}:{revision}")
     return {
         "digest": digest,
@@ -130,7 +133,10 @@ def _host(url: str) -> tuple[str, str]:
 
 
 def oci_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
-    """Return reason and message of FetchFailed on an OCIRepository. A registry's 401 is OCIArtifactPullFailed."""
+    """Return reason and message of FetchFailed on an OCIRepository.
+
+    A 401 from the registry gives OCIArtifactPullFailed.
+    """
     host, path = _host(request.url)
     address = f"https://{host}/v2/{path}/manifests/{request.version}"
     match answer.fault:

@@ -37,12 +37,12 @@ class OutcomeKind(StrEnum):
     RENDER_ERROR = "render-error"
     """Templates do not render: no release is stored, no failure counted, retried with backoff for ever."""
     VALUES_ERROR = "values-error"
-    """The values violate the chart's schema: otherwise as RENDER_ERROR."""
+    """The values violate the chart's schema; the consequences are those of RENDER_ERROR."""
 
 
 @attrs.frozen
 class FluxOutcome:
-    """The outcome of one Helm action. `seconds` overrides the delay of the action; `times` limits a rule's use."""
+    """The outcome of one Helm action. `seconds` overrides its usual duration; `times` limits the uses per release."""
 
     kind: OutcomeKind = OutcomeKind.SUCCEED
     message: str = ""
@@ -106,7 +106,7 @@ class SourceFault(StrEnum):
 
 @attrs.frozen
 class SourceOutcome:
-    """The outcome of one request. `times` limits a rule's use."""
+    """The outcome of one request. `seconds` overrides its usual duration; `times` limits the uses per source."""
 
     fault: SourceFault = SourceFault.NONE
     message: str = ""
@@ -168,7 +168,10 @@ class ChartHook:
 
 @attrs.frozen
 class ActionAnswer:
-    """The simulated outcome of one Helm action. An empty `error` means success."""
+    """The simulated outcome of one Helm action, which takes `seconds`. An empty `error` means success.
+
+    `stores_release` says whether Helm stores a release, even a failed one. `hooks` are stored with it.
+    """
 
     error: str
     seconds: float
@@ -185,9 +188,10 @@ class FluxBehaviour:
     maps `<url>:<tag>` to a text that changes its digest, as if the tag was pushed again. `index_revision` changes every
     Helm repository's index, as publishing any chart does. `drifted` maps `<namespace>/<HelmRelease>` to resources that
     were changed by hand, as `<kind>/<namespace>/<name>`, with `#` and a JSON pointer for rules of
-    `driftDetection.ignore`. `missing_service_accounts` has the `<namespace>/<name>` of accounts that Flux cannot
-    impersonate, so that it skips the uninstall. `ready_stuck_unknown` is helm-controller#1409: after a success Released
-    is lost and Ready stays Unknown for good. With `events` the controllers post Events, which the operator does not
+    `driftDetection.ignore`. `hooks` maps a chart to its Helm hooks. `missing_service_accounts` has the
+    `<namespace>/<name>` of accounts that Flux cannot impersonate, so that it skips the uninstall. `ready_stuck_unknown`
+    is helm-controller#1409: after a success Released is lost and Ready stays Unknown for good. With `release_secrets`
+    Helm's storage is mirrored into Secrets. With `events` the controllers post Events, which the operator does not
     read.
     """
 
@@ -214,7 +218,7 @@ class FluxBehaviour:
     max_retry_seconds: float = 900.0
 
     def seconds_for(self, action: Action) -> float:
-        """Return the duration of a Helm action whose outcome has none."""
+        """Return the duration of a Helm action whose outcome does not set one."""
         return {
             Action.INSTALL: self.install_seconds,
             Action.UPGRADE: self.upgrade_seconds,

@@ -78,7 +78,10 @@ def _same_state(left: FluxCondition, right: FluxCondition) -> bool:
 def with_condition(
     conditions: Sequence[FluxCondition], new: FluxCondition, *, generation: int, now: datetime
 ) -> list[FluxCondition]:
-    """Return `conditions` with `new` set for an object of that generation, sorted as Flux sorts them."""
+    """Return `conditions` with `new` in place of the condition of its type, sorted as Flux sorts them.
+
+    `generation` becomes the `observedGeneration` of the new condition.
+    """
     old = next((item for item in conditions if item["type"] == new["type"]), None)
     # The time changes with the reason and the message, too, contrary to the API conventions.
     moved = now if old is None or not _same_state(old, new) else None
@@ -141,8 +144,9 @@ def summarize(
 ) -> tuple[str, str, str] | None:
     """Return status, reason and message of source-controller's condition Ready, which it derives from others.
 
-    Return None without conditions. The worst group of conditions decides the status; the first of `scope` in that group
-    decides reason and message.
+    Return None without conditions. Conditions of the types `negative` are bad if they are True, others if they are
+    False. The worst group of conditions decides the status; the first of `scope` in that group decides reason and
+    message.
     """
     considered = [item for item in conditions if item["type"] in scope]
     if not considered:

@@ -33,7 +33,7 @@ from purekube.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOS
 
 
 def helm_release_spec() -> JsonSchema:
-    """Return the schema of `spec`."""
+    """Return the schema of a HelmRelease's `spec`."""
     rule = "(has(self.chart) && !has(self.chartRef)) || (!has(self.chart) && has(self.chartRef))"
     return record(
         {
@@ -170,7 +170,7 @@ def _upgrade() -> dict[str, JsonSchema]:
 
 
 def helm_release_status() -> JsonSchema:
-    """Return the schema of `status`."""
+    """Return the schema of a HelmRelease's `status`."""
     texts = (
         "helmChart",
         "lastAttemptedConfigDigest",

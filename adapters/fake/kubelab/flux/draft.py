@@ -47,7 +47,7 @@ def write_difference(
 
 
 def _write_conditions(ref: ObjectRef, before: Manifest, after: Manifest, now: datetime) -> PassStep[bool]:
-    """Merge the changed conditions into the latest object, even if it changes meanwhile; return whether it exists."""
+    """Merge the changed conditions into the latest object, again after a conflict; return whether it exists."""
     for _ in range(_CONFLICTS):
         try:
             return (yield from _merge_conditions(ref, before, after, now))
@@ -82,7 +82,10 @@ def conditions_patch(latest: Manifest, before: Manifest, after: Manifest, now: d
 
 
 def metadata_patch(before: Manifest, after: Manifest) -> dict[str, Any] | None:
-    """Return the patch of the object itself: the finalizers, replaced as a whole and without a lock, as Flux does."""
+    """Return the patch of the metadata, None if nothing changed.
+
+    It replaces all finalizers without a lock, as Flux does.
+    """
     diff = merge_diff(metadata(before), metadata(after))
     return {"metadata": diff} if diff else None
 
@@ -172,14 +175,14 @@ class Draft:
             meta["finalizers"] = [item for item in meta["finalizers"] if item != FINALIZER]
 
     def mark(self, type_: str, status: str, reason: str, message: str) -> None:
-        """Set a condition for this pass's generation."""
+        """Set a condition, whose `observedGeneration` is the generation that this pass works on."""
         new = {"type": type_, "status": status, "reason": reason, "message": message}
         self.status["conditions"] = with_condition(
             conditions_of(self.object), new, generation=self.generation, now=self.now
         )
 
     def report(self, type_: str, status: str, reason: str, message: str) -> None:
-        """Set a condition for this pass's generation, and post an Event with its message."""
+        """Set a condition as `mark` does, and post an Event with its reason and message."""
         self.mark(type_, status, reason, message)
         self.tell(reason, message)
 
@@ -206,7 +209,7 @@ class Draft:
         self.mark(STALLED, "True", reason, message)
 
     def progress(self, message: str, *, drift: bool) -> None:
-        """Set Reconciling=True, and Ready=Unknown if the artifact is outdated or was never ready."""
+        """Set Reconciling=True, and Ready=Unknown if the artifact is outdated (`drift`) or Ready was never set."""
         self.mark_reconciling("Progressing", message)
         ready = condition(self.object, READY)
         if drift or ready is None or ready["status"] == "Unknown":

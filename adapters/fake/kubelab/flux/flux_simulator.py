@@ -32,7 +32,7 @@ _SOURCES: Final = {
 
 
 def field_manager_of(ref: ObjectRef) -> str:
-    """Return the field manager of the controller of an object."""
+    """Return the field manager of the controller that reconciles `ref`."""
     return HELM_CONTROLLER if ref.kind == HELM_RELEASE else SOURCE_CONTROLLER
 
 
@@ -57,8 +57,8 @@ def reconcile(ref: ObjectRef, now: datetime, behaviour: FluxBehaviour) -> PassSt
 class FluxSimulator(Simulator):
     """A simulation of source-controller and helm-controller. It uses a `KubeApi`; registries and Helm are scripted.
 
-    `behaviour` may be replaced at any time. `crash()` forgets the passes in progress, as a restart does. `together`
-    decides whether objects are reconciled one by one or, as by Flux's workers, several at once.
+    `behaviour` may be replaced at any time. `crash()` drops the passes in progress, as a restart does. `together`
+    decides whether objects are reconciled one by one or several at once, as by Flux's workers.
     """
 
     title = "the simulated Flux"
@@ -130,7 +130,7 @@ class FluxSimulator(Simulator):
 
 
 async def run(api: KubeApi, clock: Clock, simulator: FluxSimulator | None = None) -> None:
-    """Simulate Flux until cancelled. Keep `simulator` (made with the same `api`) to change its behaviour meanwhile.
+    """Simulate Flux until cancelled. To change its behaviour meanwhile, pass a `simulator` (made with the same `api`).
 
     Needs asyncio's event loop. An unreachable API server is retried every second; kinds that are not served yet are
     waited for.

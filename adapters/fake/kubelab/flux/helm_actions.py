@@ -19,13 +19,19 @@ _HOOKS_FAILED: Final = "hooks failed: "
 
 
 def install(request: HelmRequest) -> PassStep[str]:
-    """Install the chart, and clear the history of any earlier release."""
+    """Install the chart, and clear the history of any earlier release.
+
+    Return the error if Helm has stored no release, and otherwise an empty text.
+    """
     request.set_history([])
     return (yield from _release(request, Action.INSTALL, None))
 
 
 def upgrade(request: HelmRequest) -> PassStep[str]:
-    """Upgrade the release to the desired chart and values."""
+    """Upgrade the release to the desired chart and values.
+
+    Return the error if Helm has stored no release, and otherwise an empty text.
+    """
     releases = yield from request.load()
     return (yield from _release(request, Action.UPGRADE, _base(releases)))
 
@@ -103,7 +109,7 @@ def _take_inventory(request: HelmRequest) -> None:
 
 
 def count_failure(request: HelmRequest) -> None:
-    """Count a failed action of any type."""
+    """Increment `status.failures`, which counts failed actions of every type."""
     request.draft.status["failures"] = int(request.draft.status.get("failures", 0)) + 1
 
 
@@ -246,7 +252,10 @@ def uninstall(draft: Draft, spec: HelmSpec) -> PassStep[str]:
 
 
 def uninstall_remediation(request: HelmRequest) -> PassStep[str]:
-    """Uninstall a failed release, so that the next attempt installs it again. Ready still reports the failure."""
+    """Uninstall a failed release, so that the next attempt installs it again. Ready still reports the failure.
+
+    Return the error if there is one other than a timeout, and otherwise an empty text.
+    """
     draft = request.draft
     answer = yield from _remove(draft, request.spec, (yield from request.load()), "uninstall-remediation")
     entry = request.history[0]
@@ -285,14 +294,17 @@ def _remove(draft: Draft, spec: HelmSpec, releases: tuple[StoredRelease, ...], a
 
 
 def _mismatch(answer: ActionAnswer, newest: StoredRelease, current: Snapshot) -> ActionAnswer:
-    """Return the answer for a removed release that another HelmRelease had made meanwhile."""
+    """Return `answer` with the error that the uninstalled release is not the current one of the history.
+
+    Another HelmRelease has made the uninstalled one meanwhile.
+    """
     taken = f"{newest.namespace}/{newest.name}.v{newest.version}"
     text = f"release mismatch: uninstalled release {taken} != current release {full_name(current)}"
     return attrs.evolve(answer, error=text)
 
 
 def unlock(request: HelmRequest) -> PassStep[str]:
-    """Mark a release as failed that a crash of helm-controller left pending."""
+    """Set a release to failed if a crash of helm-controller left it pending."""
     newest = last_release((yield from request.load()))
     if newest is None or not newest.status.pending:
         return ""

@@ -55,7 +55,7 @@ def reconcile_helm_release(
     ready_stuck_unknown: bool = False,
     events: bool = False,
 ) -> PassStep[ControllerResult]:
-    """Reconcile a HelmRelease. `dependency_requeue` is the seconds until a missing source is checked again."""
+    """Reconcile a HelmRelease. A missing source or dependency is checked again after `dependency_requeue` seconds."""
     draft = Draft(manifest, HELM_RELEASE, now, events=events)
     spec = HelmSpec.of(manifest)
     result = yield from _pass(draft, spec, dependency_requeue, ready_stuck_unknown)
@@ -111,7 +111,7 @@ def _prepare(draft: Draft, spec: HelmSpec, dependency_requeue: float) -> "PassSt
 
 
 def _recover(draft: Draft) -> None:
-    """Clear a failure of prerequisites, as all are present now."""
+    """Set Ready to Unknown if it reports a missing prerequisite, since all are present now."""
     reason = (condition(draft.object, READY) or {}).get("reason")
     if reason in ("DependencyNotReady", "ArtifactFailed", "SourceNotReady", "ValuesError"):
         draft.mark(READY, "Unknown", "Progressing", _RECOVERING)
@@ -139,7 +139,7 @@ def _reinstall(draft: Draft, spec: HelmSpec) -> PassStep[ControllerResult]:
 
 
 def _begin_attempt(request: HelmRequest) -> bool:
-    """Record what is attempted; return whether a forced release was requested."""
+    """Record the attempt in the status; report whether a forced release was requested."""
     draft, chart, values = request.draft, request.chart, request.values
     draft.status["storageNamespace"] = request.spec.storage_namespace
     reset = _token(draft, RESET_AT, "lastHandledResetAt")
@@ -164,7 +164,10 @@ def _has_new_request(draft: Draft, chart: Chart, values: HelmValues) -> bool:
 
 
 def _token(draft: Draft, annotation: str, handled: str) -> bool:
-    """Report whether the annotation requests something now: its token must be that of requestedAt, and new."""
+    """Report whether a request by `annotation` is due: its token must be that of `requestedAt`, and new.
+
+    The token is recorded in the status field `handled`.
+    """
     token = draft.annotations.get(annotation)
     if token is None:
         return False
@@ -218,7 +221,8 @@ def _drop_chart_object(draft: Draft) -> PassStep[None]:
 def _delete(draft: Draft, spec: HelmSpec) -> PassStep[ControllerResult]:
     """Uninstall and remove the finalizer.
 
-    A suspended HelmRelease is released without the uninstall, so its workload stays (`reconcileDelete`).
+    The finalizer of a suspended HelmRelease is removed without the uninstall, so its workload stays
+    (`reconcileDelete`).
     """
     if not draft.spec.get("suspend"):  # no uninstall of a suspended one
         error = yield from _uninstall_for_good(draft, spec)

@@ -37,7 +37,7 @@ class HelmReleaseState(Enum):
 
 @attrs.frozen
 class HelmObservation:
-    """A state with the drifted resources, and the reason if the state is unknown."""
+    """The state of a release, its drifted resources, and the reason if the state is unknown."""
 
     state: HelmReleaseState
     drift: Sequence[str] = ()
@@ -76,7 +76,7 @@ _Choice: TypeAlias = Next | NoAction | Stop
 
 
 def determine(request: HelmRequest) -> PassStep[HelmObservation]:
-    """Compare Helm's storage with the HelmRelease."""
+    """Return the state of the release in Helm's storage, compared with the HelmRelease."""
     newest = last_release((yield from request.load()))
     state = HelmReleaseState.ABSENT if newest is None else _stored_state(request, newest)
     if state is HelmReleaseState.IN_SYNC:
@@ -185,7 +185,7 @@ def _in_sync(request: HelmRequest, forced: bool) -> _Choice:
 
 
 def _forget_remediation(request: HelmRequest) -> None:
-    """Turn Remediated into a success, because the rolled-back release has become the desired one."""
+    """Replace Remediated=True by Released=True, because the rolled-back release has become the desired one."""
     draft = request.draft
     if status_of(draft.object, REMEDIATED) == "True":
         draft.unmark(REMEDIATED)
@@ -193,7 +193,7 @@ def _forget_remediation(request: HelmRequest) -> None:
 
 
 def _confirm_release(request: HelmRequest) -> None:
-    """Clear a failure that was cured otherwise: the release is in sync although the last action failed."""
+    """Set Released=True if it reports that the last action failed, since the release is in sync nevertheless."""
     draft = request.draft
     reason = (condition(draft.object, RELEASED) or {}).get("reason")
     for action in ("install", "upgrade"):

@@ -27,7 +27,7 @@ _ComposedValues: TypeAlias = HelmValues | InputUnavailable
 
 
 def find_source(draft: Draft, spec: HelmSpec) -> PassStep[_FoundSource]:
-    """Return the OCIRepository or HelmChart that provides the chart."""
+    """Return the OCIRepository or HelmChart that provides the chart; InputUnavailable if it does not exist."""
     reference = get_path(draft.spec, "chartRef")
     if reference:
         kind = OCI_REPOSITORY if reference.get("kind") == "OCIRepository" else HELM_CHART
@@ -75,7 +75,7 @@ def load_chart(source: Manifest) -> Chart:
 
 
 def compose_values(draft: Draft, spec: HelmSpec) -> PassStep[_ComposedValues]:
-    """Return the values of all references merged with the inline ones.
+    """Return the values of all references in `valuesFrom` and the inline ones, or InputUnavailable if one is missing.
 
     Referenced content is not parsed, and only changes the digest.
     """

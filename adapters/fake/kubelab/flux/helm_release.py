@@ -141,7 +141,7 @@ def _go_on(request: HelmRequest) -> ControllerResult:
 
 
 def _pause(request: HelmRequest) -> ControllerResult:
-    """End the pass when the same type of action would follow again."""
+    """Return the result of a pass that ends because a type of action would follow for the second time."""
     later = _retry_later(request)
     if later is not None:
         return later

@@ -25,7 +25,10 @@ _DEFAULT_RETRY_INTERVAL: Final = 300.0
 
 @attrs.frozen
 class Remediation:
-    """The reaction to a failed install or upgrade. A negative number of `retries` means no limit."""
+    """The reaction to a failed install or upgrade. A negative number of `retries` means no limit.
+
+    `counter` is the status field with the number of failures.
+    """
 
     retries: int
     remediate_last_failure: bool
@@ -52,7 +55,7 @@ class HelmSpec:
 
     @classmethod
     def of(cls, manifest: Manifest) -> "HelmSpec":
-        """Read the spec of a HelmRelease."""
+        """Return the names and settings in a HelmRelease."""
         meta = metadata(manifest)
         spec = manifest.get("spec")
         return cls(spec if isinstance(spec, Mapping) else {}, str(meta.get("namespace", "")), str(meta.get("name", "")))
@@ -75,7 +78,7 @@ class HelmSpec:
 
     @property
     def storage_namespace(self) -> str:
-        """The namespace of Helm's records."""
+        """The namespace in which Helm stores its releases."""
         return str(self.raw.get("storageNamespace") or self.namespace)
 
     @property
@@ -95,7 +98,7 @@ class HelmSpec:
 
     @property
     def keep_history(self) -> bool:
-        """True if an uninstall keeps its record."""
+        """True if an uninstall keeps the release in Helm's storage."""
         return bool(get_path(self.raw, "uninstall", "keepHistory"))
 
     @property
@@ -161,8 +164,9 @@ def active_retry_interval(spec: HelmSpec, status: Mapping[str, Any]) -> float | 
 
 @attrs.frozen
 class Chart:
-    """A loaded chart. `version` includes the digest of an OCI source; `own_version` is the version in the
-    chart itself.
+    """A loaded chart.
+
+    `version` includes the digest of an OCI source; `own_version` is the version in the chart itself.
     """
 
     name: str
@@ -173,7 +177,7 @@ class Chart:
 
 @attrs.frozen
 class HelmValues:
-    """Composed values: the inline ones, and the digest over all parts."""
+    """Composed values: the inline ones, and a digest over them and the referenced ones."""
 
     inline: Mapping[str, Any]
     digest: str
@@ -206,7 +210,7 @@ class HelmRequest:
             self.draft.status.pop("history", None)
 
     def load(self) -> PassStep[tuple[StoredRelease, ...]]:
-        """Return Helm's storage of this release."""
+        """Return the revisions of this release in Helm's storage, oldest first."""
         return (yield from load_releases(self.draft.status["storageNamespace"], self.spec.stored_name, self.draft.ref))
 
     def store(self, *changed: StoredRelease) -> PassStep[None]:
@@ -222,11 +226,12 @@ class HelmRequest:
 
 
 def summarize_release(draft: Draft, spec: HelmSpec) -> None:
-    """Copy the decisive one of Remediated, TestSuccess and Released to Ready. The latest generation takes precedence.
+    """Set Ready from the decisive one of Remediated, TestSuccess and Released.
 
-    Remediated makes Ready False even if the remediation succeeded (`internal/reconcile/release.go`, summarize). Without
-    any of the three, the first condition is copied, even Ready itself. A lost Released therefore leaves Ready=Unknown
-    for good (helm-controller#1409).
+    The latest `observedGeneration` decides, and for equal ones the order above. Remediated makes Ready False even if
+    the remediation succeeded (`internal/reconcile/release.go`, summarize). Without any of the three, the first
+    condition is copied, even Ready itself. A lost Released therefore leaves Ready=Unknown for good
+    (helm-controller#1409).
     """
     scope = [REMEDIATED, TEST_SUCCESS, RELEASED]
     if not spec.tests_enabled:

@@ -34,7 +34,7 @@ class ReleasedWorkload:
 
 
 class HelmStorage:
-    """Helm's records by storage namespace and release name.
+    """Helm's stored revisions by storage namespace and release name.
 
     With Secrets, a name that is unknown, or whose newest Secret is gone, is looked up in the cluster first. A restarted
     simulator thus knows what is installed, and notices Secrets that were deleted by hand.
@@ -46,7 +46,7 @@ class HelmStorage:
         self._owners: dict[tuple[str, str], ObjectRef] = {}
 
     async def load(self, namespace: str, name: str, owner: ObjectRef, *, secrets: bool) -> tuple[StoredRelease, ...]:
-        """Return the releases of a name of `owner`, oldest first."""
+        """Return the revisions of the release `name`, oldest first. `owner` is its HelmRelease."""
         key = (namespace, name)
         self._owners.setdefault(key, owner)
         known = self._releases.get(key)
@@ -57,7 +57,7 @@ class HelmStorage:
     async def store(
         self, namespace: str, name: str, owner: ObjectRef, releases: Sequence[StoredRelease], *, secrets: bool
     ) -> None:
-        """Replace the releases of a name."""
+        """Make `releases` the only revisions of the release `name`. `owner` is its HelmRelease."""
         before = self._releases.get((namespace, name), ())
         self._releases[namespace, name] = tuple(releases)
         self._owners[namespace, name] = owner
@@ -118,9 +118,9 @@ class HelmStorage:
             await self._update(namespace, release)
 
     async def _update(self, namespace: str, release: StoredRelease) -> None:
-        """Update a record's Secret.
+        """Update the Secret of a revision.
 
-        A deleted record, for example with its namespace, is not created again: Helm continues without it.
+        A deleted Secret is not created again, since it may be gone with its namespace: Helm continues without it.
         """
         secret = release_secret(release, namespace)
         ref = ObjectRef(SECRET, namespace, secret_name(release))

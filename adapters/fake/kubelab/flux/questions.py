@@ -1,4 +1,4 @@
-"""The questions of simulated Flux controllers to registries and Helm, as data."""
+"""The questions that simulated Flux controllers put to registries and Helm, as data."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ class Decide(Question):
 
 @attrs.frozen
 class LoadReleases(Question):
-    """A read of Helm's storage of one release name. The answer is its releases, oldest first."""
+    """A request for the revisions of the release `name` in Helm's storage. The answer is these, oldest first."""
 
     namespace: str
     name: str
@@ -37,7 +37,7 @@ class LoadReleases(Question):
 
 @attrs.frozen
 class StoreReleases(Question):
-    """A replacement of Helm's storage of one release name. The answer is None."""
+    """A request to make `releases` the only revisions of the release `name` in Helm's storage. The answer is None."""
 
     namespace: str
     name: str
@@ -54,7 +54,7 @@ class FindDrift(Question):
 
 @attrs.frozen
 class CanImpersonate(Question):
-    """A request whether a service account exists. The answer is a bool."""
+    """A question whether a service account exists. The answer is a bool."""
 
     namespace: str
     name: str
@@ -62,7 +62,7 @@ class CanImpersonate(Question):
 
 @attrs.frozen
 class CorrectDrift(Question):
-    """A correction of the drifted resources of a release. The answer is None."""
+    """A request to correct the drifted resources of a release. The answer is None."""
 
     owner: ObjectRef
 
@@ -80,7 +80,7 @@ def decide(action: Action, target: HelmTarget, timeout: float) -> PassStep[Actio
 
 
 def load_releases(namespace: str, name: str, owner: ObjectRef) -> PassStep[tuple[StoredRelease, ...]]:
-    """Return Helm's storage of one release name of `owner`, oldest first."""
+    """Return the revisions of `owner`'s release `name` in Helm's storage, oldest first."""
     answer: tuple[StoredRelease, ...] = yield LoadReleases(namespace, name, owner)
     return answer
 
@@ -92,11 +92,11 @@ def find_drift(owner: ObjectRef) -> PassStep[Sequence[str]]:
 
 
 def can_impersonate(namespace: str, name: str) -> PassStep[bool]:
-    """Report whether the service account exists under which Helm is to act."""
+    """Report whether the service account exists that Helm is to impersonate."""
     answer: bool = yield CanImpersonate(namespace, name)
     return answer
 
 
 def correct_drift(owner: ObjectRef) -> PassStep[None]:
-    """Correct drifted resources."""
+    """Correct the drifted resources of `owner`'s release."""
     yield CorrectDrift(owner)

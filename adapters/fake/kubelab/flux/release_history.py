@@ -47,7 +47,7 @@ def versioned_chart(entry: Mapping[str, Any]) -> str:
 
 
 def tested(entry: Mapping[str, Any]) -> bool:
-    """Report whether test results are recorded. An empty result counts, for a chart without tests."""
+    """Report whether the entry has results of all its tests. An empty result counts, for a chart without tests."""
     hooks = entry.get("testHooks")
     return hooks is not None and all(hook.get("phase") in ("Succeeded", "Failed") for hook in hooks.values())
 
@@ -58,7 +58,10 @@ def has_failed_test(entry: Mapping[str, Any]) -> bool:
 
 
 def previous(history: Sequence[Snapshot], *, ignore_tests: bool) -> Snapshot | None:
-    """Return the newest earlier release that succeeded, which is the target of a rollback."""
+    """Return the newest earlier release that succeeded, which is the target of a rollback; None if there is none.
+
+    With `ignore_tests` a failed test does not matter.
+    """
     for entry in history[1:]:
         if entry["status"] in _SUCCEEDED and (ignore_tests or not has_failed_test(entry)):
             return entry

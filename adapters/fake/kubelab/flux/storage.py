@@ -55,7 +55,7 @@ class StoredRelease:
     hooks: tuple[ChartHook, ...] = ()
 
     def digest(self, oci_digest: str = "") -> str:
-        """Return the checksum of the release as Flux keeps it in the history, with the digest of its OCI artifact."""
+        """Return the checksum that Flux keeps in the history of this revision and the digest of its OCI artifact."""
         return "sha256:" + hashlib.sha256(_go_json(_observation(self, oci_digest)) + b"\n").hexdigest()
 
     def with_status(
@@ -71,12 +71,12 @@ class StoredRelease:
 
 
 def last_release(releases: Sequence[StoredRelease]) -> StoredRelease | None:
-    """Return the newest revision."""
+    """Return the newest revision; None if there is none."""
     return max(releases, key=lambda item: item.version, default=None)
 
 
 def replace(releases: Sequence[StoredRelease], *changed: StoredRelease) -> tuple[StoredRelease, ...]:
-    """Return `releases` with those revisions added or replaced, oldest first."""
+    """Return `releases` with the revisions `changed` added or replaced, oldest first."""
     by_version = {item.version: item for item in (*releases, *changed)}
     return tuple(by_version[version] for version in sorted(by_version))
 
@@ -246,7 +246,7 @@ def _document(release: StoredRelease) -> dict[str, Any]:
 
 
 def _observation(release: StoredRelease, oci_digest: str) -> dict[str, Any]:
-    """Return what Flux takes the checksum of: the release without its chart's content and without test hooks."""
+    """Return the document of which Flux takes the checksum: the release without its chart's content and test hooks."""
     return {
         "name": release.name,
         "version": release.version,

@@ -138,7 +138,7 @@ def _has(release: Manifest, kind: Kind, revision: str) -> bool:
 
 
 def source_of(release: Manifest) -> ObjectRef | None:
-    """Return the OCIRepository or HelmChart that provides a HelmRelease's chart."""
+    """Return the OCIRepository or HelmChart that provides a HelmRelease's chart; None if its spec names none."""
     meta = metadata(release)
     namespace, name = str(meta.get("namespace")), str(meta.get("name"))
     reference = get_path(release, "spec", "chartRef")
