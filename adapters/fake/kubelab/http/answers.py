@@ -29,7 +29,7 @@ class AnswerForm(Enum):
 
 @attrs.frozen
 class AcceptedForm:
-    """A form in which to answer, with the version of its API group, and whether as YAML instead of JSON."""
+    """The form in which to answer, the version of that form's API group, and whether as YAML instead of JSON."""
 
     form: AnswerForm
     version: str = "v1"
@@ -56,7 +56,10 @@ def media_type(header: str) -> str:
 
 
 def wanted_form(accept: str, forms: frozenset[AnswerForm]) -> AcceptedForm:
-    """Return the first form of an Accept header that is among `forms`. Raises ApiFailure 406."""
+    """Return the first form in the Accept header that is possible: the plain object, or one of `forms`.
+
+    Raises ApiFailure 406 if there is none.
+    """
     for kind, parameters in _clauses(accept or "*/*"):
         if kind not in {"application/json", "application/yaml", "application/*", "*/*"}:
             continue
@@ -93,7 +96,7 @@ def document(content: Any, accepted_form: AcceptedForm = JSON, *, status: int = 
 
 
 def failed(failure: ApiFailure) -> Response:
-    """Return a refusal: a Status, or plain text where kube-apiserver sends plain text (W-38)."""
+    """Return the response for a failure: a Status, or plain text where kube-apiserver sends plain text (W-38)."""
     if failure.plain:
         return Response(f"{failure.message}\n", failure.status, media_type="text/plain; charset=utf-8")
     response = document(status_body(failure), status=failure.status)
@@ -111,7 +114,10 @@ def object_answer(
     *,
     warnings: tuple[str, ...] = (),
 ) -> Response:
-    """Return one object: in full, as a Table, or its metadata only. `warnings` come before the reply's own."""
+    """Return one object: in full, as a Table, or its metadata only.
+
+    `include` is the part of the object that rows of a Table contain. `warnings` come before the reply's own.
+    """
     if accepted_form.form is AnswerForm.OBJECT:
         response = _response(reply.raw, accepted_form, reply.status)
     else:
@@ -124,7 +130,7 @@ def object_answer(
 
 
 def warn(response: Response, text: str) -> None:
-    """Add a Warning header (W-36)."""
+    """Add a Warning header with `text` to the response (W-36)."""
     response.headers.append("warning", f'299 - "{_quoted(text)}"')
 
 

@@ -203,7 +203,7 @@ class HttpHandler:
         return None if known is None else Caller(known.user, known.groups, agent)
 
     def _log(self, request: Request, status: int) -> None:
-        """Write the audit log of a request that named no object: 401, discovery, an unreadable body."""
+        """Write an audit entry for a request that is not about an object: 401, discovery, an unreadable body."""
         verb = _VERBS.get(request.method, RequestVerb.GET)
         self._server.request_filter.elsewhere(verb, request.method, request.scope["path"], self._known(request), status)
 

@@ -19,7 +19,7 @@ SKEW: Final = timedelta(hours=1)
 
 
 def certificates_for(hosts: Sequence[str], now: datetime) -> Certificates:
-    """Make a new authority and a certificate for these names and addresses, valid for a year."""
+    """Return the certificate of a new authority, and one signed by it for `hosts` with its key, valid for a year."""
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     issuer, subject = _name("kubelab-ca"), _name("kubelab")
     authority = (

@@ -1,4 +1,4 @@
-"""Certificates as data. `authority` makes them, apart, so that a server without TLS does not load cryptography."""
+"""Certificates as data. The module `authority` makes them, so that a server without TLS does not load cryptography."""
 
 import ssl
 import tempfile

@@ -62,7 +62,10 @@ def api_resources(registry: ResourceRegistry, group: str, version: str) -> dict[
 
 
 def aggregated(registry: ResourceRegistry, *, core: bool, version: str) -> dict[str, Any]:
-    """Return aggregated discovery: all of `/api` (with `core`) or `/apis` in one document of this `version` (`v2`)."""
+    """Return aggregated discovery: all of `/api` (with `core`) or `/apis` in one document.
+
+    `version` is that of the document, `v2` or `v2beta1`.
+    """
     groups = [name for name in _groups(registry) if (name == "") is core]
     return {
         "kind": "APIGroupDiscoveryList",

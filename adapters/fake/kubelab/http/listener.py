@@ -1,4 +1,4 @@
-"""The HTTP server under both embedded servers: bind, signal readiness, serve, end cleanly."""
+"""The HTTP server of both the embedded API server and the embedded control plane: bind, serve, end cleanly."""
 
 import asyncio
 import socket
@@ -34,10 +34,8 @@ async def serve_until_cancelled(
 ) -> None:
     """Serve until cancelled.
 
-    `ready` is called in this task once requests are accepted, `ending` when open answers are to end.
-
-    On cancellation connections close cleanly: uvicorn itself is shielded, since a cancelled uvicorn would leave them
-    open.
+    `ready` is called in this task once requests are accepted, `ending` when open responses must end. On cancellation
+    connections close cleanly: uvicorn itself is shielded, since a cancelled uvicorn would leave them open.
     """
     started = asyncio.Event()
     runner = _Runner(config, started.set)

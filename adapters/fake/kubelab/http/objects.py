@@ -42,7 +42,7 @@ def watch_timeout(seconds: float | None) -> float:
 
 
 def include_object(query: Mapping[str, str]) -> str:
-    """Return how much of each object the rows of a Table include."""
+    """Return the part of each object that the rows of a Table include: Metadata (the default), None or Object."""
     return query.get("includeObject") or "Metadata"
 
 
@@ -181,7 +181,10 @@ class _Call:
         return self._checked(read_yaml(self._raw) if "yaml" in self._media else read_json(self._raw), validation)
 
     def _checked(self, body: DecodedBody, validation: FieldValidation) -> tuple[Any, tuple[str, ...]]:
-        """Return the body's value, and warnings about keys that it repeats (S-14)."""
+        """Return the body's value, and warnings about its duplicate keys (S-14).
+
+        Raises ApiFailure for these if strict.
+        """
         texts = tuple(f'duplicate field "{path}"' for path in body.duplicates)
         if texts and validation is FieldValidation.STRICT:
             kind, version = self._target.resource.kind, self._target.resource.version

@@ -12,7 +12,10 @@ from kubelab.model.resources import ServedResource
 from purekube.schema.objectmeta import OBJECT_META_OPENAPI
 
 OPENAPI_V2_ACCEPTED: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-"""The Accept type for the protobuf form. `@` is invalid in a Content-Type, so the answer has the other spelling."""
+"""The Accept type of OpenAPI v2 as protobuf.
+
+`@` is invalid in a Content-Type, so the answer's type is spelled otherwise.
+"""
 OPENAPI_V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 OBJECT_META_NAME: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _INFO: Final = {"title": "Kubernetes", "version": "v1.36.3"}
@@ -115,9 +118,9 @@ def _gvk(resource: ServedResource) -> dict[str, str]:
 
 
 def _schema_name(resource: ServedResource) -> str:
-    """Return a schema's name.
+    """Return the name of a resource's schema.
 
-    `test.example.v1.Widget` for the group `example.test`, `io.k8s.api.core.v1.ConfigMap` for the core group.
+    It is `test.example.v1.Widget` for the group `example.test`, `io.k8s.api.core.v1.ConfigMap` for the core group.
     """
     if not resource.custom:
         group = (resource.group or "core").removesuffix(".k8s.io").split(".")[0]

@@ -1,4 +1,4 @@
-"""The messages that kubectl sends as protobuf, `create` of plain kinds and the access reviews, in the wire format."""
+"""The wire format of the messages that kubectl sends as protobuf: `create` of plain kinds, and access reviews."""
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
@@ -227,7 +227,7 @@ _DELETE_OPTIONS: Final = _message(
     f4=Member("propagationPolicy", _text),
     f5=_texts("dryRun"),
 )
-"""The same message in every API group."""
+"""The decoder of DeleteOptions, which is the same message in every API group."""
 
 _KINDS: Final[Mapping[tuple[str, str], Read]] = {
     ("v1", "Namespace"): _message(f1=_METADATA, f2=Member("spec", _message(f1=_texts("finalizers")))),

@@ -40,7 +40,7 @@ def inflate(raw: bytes) -> bytes:
 
 
 def read_json(raw: bytes) -> DecodedBody:
-    """Decode JSON. Raises ApiFailure 400."""
+    """Decode JSON, and report its duplicate keys. Raises ApiFailure 400 for other data."""
     repeated = _Repeated()
     try:
         value = json.loads(raw, object_pairs_hook=repeated.of_pairs)
@@ -50,7 +50,7 @@ def read_json(raw: bytes) -> DecodedBody:
 
 
 def read_yaml(raw: bytes) -> DecodedBody:
-    """Decode YAML, of which JSON is a part. Raises ApiFailure 400."""
+    """Decode YAML, which includes JSON, and report its duplicate keys. Raises ApiFailure 400 for other data."""
     repeated = _Repeated()
     if raw.lstrip()[:1] == b"{":
         try:

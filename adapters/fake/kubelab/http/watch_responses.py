@@ -28,8 +28,9 @@ async def send_watch(
 ) -> None:
     """Send `stream` until it ends, `timeout` seconds have passed or the client disconnects.
 
-    `take` returns the pending lines, in the requested version; a refusal ends the stream. `bookmark` queues a bookmark
-    on the stream; it is called every `bookmark_interval` seconds and once more before a timeout ends the stream.
+    `take` returns the pending lines, in the requested version; if it raises ApiFailure the stream ends with that error.
+    `bookmark` queues a bookmark on the stream; it is called every `bookmark_interval` seconds and once more before a
+    timeout ends the stream.
     """
     ready = asyncio.Event()
     stream.on_ready = ready.set
@@ -70,7 +71,7 @@ async def _disconnected(receive: Receive) -> None:
 
 
 def _last_line(stream: WatchStream) -> bytes:
-    """Return the ERROR line of a stream that failed (W-11)."""
+    """Return the ERROR line of a stream that failed (W-11); empty if the stream did not fail."""
     if stream.failure is None:
         return b""
     error: dict[str, Any] = {"type": "ERROR", "object": status_body(stream.failure)}

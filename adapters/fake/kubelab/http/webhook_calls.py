@@ -1,4 +1,4 @@
-"""Calls of webhooks over HTTPS, and requests that need conversion: try, fetch the missing conversions, try again."""
+"""Calls of webhooks over HTTPS, and requests that need conversions: run, fetch missing conversions, run again."""
 
 import http.client
 import json
@@ -68,7 +68,7 @@ def _address(webhook: WebhookClient, services: Services) -> str:
 
 
 _ROUNDS = 50
-"""The most retries: more than a kind has versions, because an apply compares its fields in each version."""
+"""The most attempts at a request. An apply compares fields in each version of a kind, and may need one for each."""
 
 T = TypeVar("T")
 

@@ -30,7 +30,7 @@ class WithAnswers(Protocol):
     """A function that runs an action on the server, and fetches the conversions that the action turns out to need."""
 
     def __call__(self, act: Callable[[], T]) -> Awaitable[T]:
-        """Return what `act` returns."""
+        """Return the result of `act`, which is run again after each fetched conversion."""
         ...
 
 
@@ -90,7 +90,7 @@ class DeleteCall:
 
 
 async def admit_delete(server: ApiServer, call: DeleteCall, services: Services) -> None:
-    """Call the webhooks that match a DELETE. Raises ApiFailure when one denies it."""
+    """Call the webhooks that match a DELETE, for each object to delete. Raises ApiFailure if one of them denies it."""
     answers = ConversionAnswers()
     for request in await converted(server, partial(call.requests, server), services, answers):
         for webhook in await converted(server, partial(server.webhooks, request), services, answers):

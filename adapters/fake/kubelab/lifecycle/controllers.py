@@ -68,10 +68,10 @@ class BuiltinControllers:
         return looked
 
     def locate(self, reference: Mapping[str, Any], dependent: Node) -> Node | None:
-        """Return the key under which an owner would be stored: in the dependent's namespace, or in none if
-        cluster-scoped.
+        """Return the resource and key under which the owner that `reference` names would be stored.
 
-        Return None if the kind is unknown, or if it is namespaced while the dependent is not.
+        The owner is in the namespace of `dependent`, or in none if it is cluster-scoped. Return None if its kind is
+        unknown, or if it is namespaced while the dependent is not.
         """
         resource = self._registry.of_kind(reference["apiVersion"], reference["kind"])
         namespace = dependent[1][0]
@@ -92,7 +92,7 @@ class BuiltinControllers:
         )
 
     def _try(self, act: Callable[[RequestTarget], Reply], node: Node) -> None:
-        """Run a write on an object. What admission or validation refuses is skipped; the audit log has the refusal."""
+        """Run a write on the object at `node`. A refused write is skipped; the audit log has the refusal."""
         where, (namespace, name) = node
         with suppress(ApiFailure):
             act(RequestTarget(self._registry.of_group(*where)[0].as_stored(), namespace or None, name))
@@ -111,7 +111,7 @@ class BuiltinControllers:
             self._server.update(target, {"spec": {}}, WriteOptions(), NAMESPACE_CONTROLLER)
 
     def _namespaced(self) -> list[ServedResource]:
-        """Return one resource for each table of namespaced objects."""
+        """Return one served version, without conversion, of each namespaced resource."""
         return [
             resource.as_stored() for resource in {one.storage: one for one in self._registry if one.namespaced}.values()
         ]

@@ -15,7 +15,7 @@ from kubelab.model.records import GroupResource, ObjectKey, Record, StoredChange
 from kubelab.storage.store import Store
 
 Node = tuple[GroupResource, ObjectKey]
-"""The table and the key of an object."""
+"""The place of a stored object: its resource (group and plural) and its key (namespace and name)."""
 
 
 class OwnerState(Enum):
@@ -47,7 +47,10 @@ Verdict = DropReferences | DeleteDependent | None
 
 
 def decide_dependent(owners: Mapping[str, OwnerState], finalizers: tuple[str, ...], has_dependents: bool) -> Verdict:
-    """Return what to do with a dependent, given the state of each owner by uid. None leaves it unchanged."""
+    """Return the decision about a dependent, given the state of each owner by uid. None leaves it unchanged.
+
+    `finalizers` are those of the dependent; `has_dependents` says whether it is itself an owner.
+    """
     lost = frozenset(uid for uid, state in owners.items() if state is not OwnerState.SOLID)
     if not lost:
         return None
@@ -78,9 +81,7 @@ class ObjectAccess(Protocol):
 
 
 class Collector:
-    """A garbage collector: the graph of owners and dependents, and a queue of objects that may have lost
-    their owners.
-    """
+    """A garbage collector: the graph of owners and dependents, and a queue of objects that may be garbage."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -162,7 +163,7 @@ class Collector:
                 pass
 
     def _in_circle(self, record: Record) -> bool:
-        """Report whether a dependent of this dependent already waits for its own: the two would wait for each other."""
+        """Report whether a dependent of this object is being deleted in the foreground: both could wait for ever."""
         dependents = (self._store.get(*node) for node in self._dependents.get(record.uid, ()))
         return any(
             dependent is not None and dependent.deleting and FOREGROUND in dependent.finalizers

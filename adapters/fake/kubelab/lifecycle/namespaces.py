@@ -16,14 +16,14 @@ _IMMORTAL: Final = frozenset({"default", "kube-public", "kube-system"})
 
 
 def undeletable(target: RequestTarget) -> ApiFailure | None:
-    """Return the refusal to delete this namespace, if it is one that may not be deleted."""
+    """Return the refusal to delete a namespace that may not be deleted; None for any other target."""
     if target.resource.storage == NAMESPACES and target.name in _IMMORTAL:
         return forbidden("", "namespaces", target.name, "this namespace may not be deleted")
     return None
 
 
 def finalized(live: Mapping[str, Any], body: Any) -> WriteOutcome:
-    """Return the outcome of a PUT on `/finalize`, which takes only the finalizers in `spec` from the body."""
+    """Return the outcome of a PUT on `/finalize`, which takes only `spec.finalizers` from the body."""
     finalizers = get_path(body, "spec", "finalizers")
     spec = {key: value for key, value in (live.get("spec") or {}).items() if key != "finalizers"}
     if finalizers:
@@ -41,7 +41,7 @@ class Namespaces:
         store.observe(self._on_change)
 
     def admit(self, target: RequestTarget) -> None:
-        """Refuse a create in a namespace that does not exist (404) or is terminating (403). Raises ApiFailure."""
+        """Raise ApiFailure for a create in a namespace that does not exist (404) or is terminating (403)."""
         namespace = target.namespace
         if not target.resource.namespaced or namespace is None:
             return

@@ -1,4 +1,4 @@
-"""The served resources: the built-in ones, and those of CRDs from the moment one is written until it is gone."""
+"""The served resources: the built-in ones, and those of each CRD from its creation until it is gone."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -41,7 +41,7 @@ class ResourceRegistry:
         self.generation += 1
 
     def at(self, group: str, version: str, plural: str) -> ServedResource:
-        """Return the resource of a URL path. Raises the plain-text 404 (W-38)."""
+        """Return the resource of a URL path. Raises the plain-text 404 if it is not served (W-38)."""
         resource = self._by_path.get((group, version, plural))
         if resource is None:
             # A path that is not served is answered in plain text, not with a Status (W-38).
@@ -49,7 +49,7 @@ class ResourceRegistry:
         return resource
 
     def of_kind(self, api_version: str, kind: str) -> ServedResource | None:
-        """Return the resource that an owner reference or a manifest names, if it is served."""
+        """Return the resource that an owner reference or a manifest names; None if it is not served."""
         group, _, version = api_version.rpartition("/")
         return self._by_kind.get((group, version, kind))
 
@@ -73,7 +73,7 @@ def admit(store: Store, target: RequestTarget) -> None:
 
 
 def terminating_crd(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """Return the CRD after its deletion request: with a finalizer, and Terminating as pending."""
+    """Return the CRD after its deletion request: with the cleanup finalizer, and InstanceDeletionPending."""
     finalizers = [name for name in crd["metadata"].get("finalizers") or () if name != CLEANUP]
     meta = {**crd["metadata"], "deletionTimestamp": format_time(now), "finalizers": [*finalizers, CLEANUP]}
     message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
@@ -81,7 +81,7 @@ def terminating_crd(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
 
 
 def in_progress(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """Return the CRD while its objects are being deleted."""
+    """Return the CRD while its objects are being deleted: with the reason InstanceDeletionInProgress."""
     return _terminating(crd, now, "InstanceDeletionInProgress", "CustomResource deletion is in progress")
 
 
@@ -131,7 +131,8 @@ class CustomDefinitions:
     def settle(self, where: GroupResource, delete_all: DeleteAll) -> None:
         """Update the served resources after a write to the resource `where`.
 
-        Only writes of CRDs, and of objects whose CRD is being deleted, have an effect.
+        Only writes of CRDs, and of objects whose CRD is being deleted, have an effect. When the deletion of a CRD
+        begins, `delete_all` deletes its objects.
         """
         while self._touched:
             name, _ = self._touched.popitem()
@@ -184,7 +185,7 @@ class CustomDefinitions:
             self._finish(where)
 
     def _finish(self, where: GroupResource) -> None:
-        """Remove a CRD that is being deleted once its last object is gone."""
+        """Remove the CRD of the resource `where`, which is being deleted, once its last object is gone."""
         key: ObjectKey = ("", self._dying[where])
         record = self._store.get(DEFINITIONS, key)
         if record is None or self._store.count(where):
@@ -211,9 +212,9 @@ class CustomDefinitions:
 
 
 def _compiled(crd: Mapping[str, Any], conversions: Conversions) -> tuple[tuple[ServedResource, ...], str]:
-    """Return the resources that a CRD serves; none, and the reason, if its valid schema turns out to be unusable.
+    """Return the resources that a CRD serves; none, and the reason, if a schema turns out to be unusable.
 
-    A schema can be any JSON that a client sends: none may crash the server.
+    A schema that passed validation can still be any JSON that a client sends: none may crash the server.
     """
     try:
         return resources_of_crd(crd, conversions), ""

@@ -124,7 +124,7 @@ class RequestTarget:
 
     @property
     def key(self) -> ObjectKey:
-        """The key of the object in its table."""
+        """The namespace (empty for a cluster-scoped object) and the name under which the object is stored."""
         return (self.namespace or "", self.name)
 
     @property
@@ -182,7 +182,10 @@ class Reply:
 
 @attrs.frozen
 class ListedPage:
-    """The selected records of one page, the resourceVersion of the list, and what is needed to continue it."""
+    """One page of a list: its selected records, the list's resourceVersion, and the token for the next page, if any.
+
+    `remaining` is the number of objects after this page, None if it is not reported.
+    """
 
     records: tuple[Record, ...]
     version: int

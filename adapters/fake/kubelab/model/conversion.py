@@ -18,9 +18,9 @@ from purekube.schema.prune import apply_defaults, drop_nulls, prune
 
 @attrs.frozen
 class WebhookClient:
-    """The address of a webhook: a URL, or a service (namespace, name) with a path.
+    """The address of a webhook: a URL, or a service (namespace, name), for which `url` is only `:<port><path>`.
 
-    `ca` is the PEM bundle of authorities that its certificate is verified with.
+    `ca` is the PEM bundle of authorities that its certificate is verified with. `timeout` is in seconds.
     """
 
     url: str
@@ -30,7 +30,7 @@ class WebhookClient:
 
 
 def client_of(config: Mapping[str, Any], timeout: float) -> WebhookClient:
-    """Return the client of a `clientConfig`; `timeout` is in seconds."""
+    """Return the webhook's address in a `clientConfig`; `timeout` is in seconds."""
     service = config.get("service")
     where = (service["namespace"], service["name"]) if service else None
     path = f":{service.get('port', 443)}{service.get('path') or '/'}" if service else ""
@@ -72,7 +72,7 @@ AskWebhook = Callable[[ConversionWebhook, Manifest], Any]
 
 
 class ConversionNeeded(Exception):
-    """The exception that interrupts a request until these objects are converted.
+    """An exception that interrupts a request until `objects` are converted to `api_version`.
 
     The caller converts them and repeats the request.
     """
@@ -89,7 +89,7 @@ class ConversionNeeded(Exception):
 
 
 def all_needed(needs: Sequence[ConversionNeeded]) -> ConversionNeeded:
-    """Return one exception for the conversions that several objects need, so that one review can fetch them."""
+    """Return one exception for all of `needs` with the webhook and version of the first: one review can fetch them."""
     first = needs[0]
     of_first = [
         conversion_needed
@@ -120,7 +120,7 @@ class ConversionAnswers:
         self._known: dict[tuple[str, bytes], Manifest] = {}
 
     def learn(self, need: ConversionNeeded, answer: Any, uid: str) -> None:
-        """Store an answer. Raises ApiFailure for an answer that kube-apiserver refuses."""
+        """Store the conversions in a webhook's answer. Raises ApiFailure for an answer that kube-apiserver refuses."""
         converted = converted_objects(need.objects, answer, need.api_version, uid, need.webhook.review_version)
         for manifest, result in zip(need.objects, converted, strict=True):
             self._known[need.api_version, _key(manifest)] = result
@@ -142,7 +142,7 @@ class Conversions:
     """Conversion by webhook: through a function in this process, or with answers that the HTTP handler has fetched."""
 
     def __init__(self, ask: AskWebhook | None, check: Callable[[Manifest], Sequence[StatusCause]]) -> None:
-        """Set `check`, which returns what is wrong with labels and annotations."""
+        """Set `ask`, which asks a webhook in this process, and `check`, which returns the problems of metadata."""
         self._ask = ask
         self._check = check
         self._answers: ConversionAnswers | None = None
@@ -158,7 +158,7 @@ class Conversions:
             self._answers = None
 
     def convert(self, webhook: ConversionWebhook, manifest: Manifest, api_version: str) -> Manifest:
-        """Convert an object. Raises ApiFailure, and ConversionNeeded within `answered_by`."""
+        """Convert an object to `api_version`. Raises ApiFailure, and ConversionNeeded within `answered_by`."""
         if self._answers is not None:
             converted = self._answers.of(webhook, manifest, api_version)
         else:
@@ -185,7 +185,7 @@ class Conversions:
 
 
 def review_of(webhook: ConversionWebhook, objects: Sequence[Manifest], api_version: str, uid: str) -> dict[str, Any]:
-    """Return the ConversionReview that requests objects in another version."""
+    """Return the ConversionReview that requests the conversion of `objects` to `api_version`."""
     request = {"uid": uid, "desiredAPIVersion": api_version, "objects": list(objects)}
     return {"apiVersion": f"{_GROUP}/{webhook.review_version}", "kind": _KIND, "request": request}
 
@@ -234,7 +234,7 @@ def _response(first: Manifest, answer: Any, uid: str, review_version: str) -> Ma
 
 
 def _check(manifest: Manifest, converted: Any, api_version: str, index: int) -> None:
-    """Check that a converted object has the requested version and the original's kind and identity."""
+    """Raise ApiFailure unless a converted object has the requested version and the original's kind and identity."""
     if not isinstance(converted, Mapping):
         raise internal(f"{_named(manifest)} failed: the object at index {index} is no JSON object")
     at = f"{_named(manifest)} returned invalid"
@@ -302,7 +302,7 @@ class KindVersions:
         return known
 
     def typed(self, manifest: Manifest, api_version: str) -> Manifest:
-        """Convert for comparing ownership: as `convert`, but raise UntypedError for fields unknown in `api_version`."""
+        """Convert as `convert` does, to compare ownership, but raise UntypedError for fields that are unknown there."""
         if manifest["apiVersion"] == api_version:
             return manifest
         known, unknown = self._known(manifest, api_version)
@@ -322,10 +322,10 @@ class KindVersions:
         return prune(self.schemas[api_version], dict(converted))
 
     def read(self, stored: Manifest, api_version: str) -> Manifest:
-        """Return a stored object in a version, with the defaults of the version in which it is stored."""
+        """Return a stored object in `api_version`, with the defaults of the version in which it is stored."""
         schema = self.schemas.get(stored["apiVersion"])
         return self.convert(stored if schema is None else apply_defaults(schema, dict(stored)), api_version)
 
     def written(self, manifest: Manifest) -> Manifest:
-        """Return an object in the version in which it is stored."""
+        """Return an object converted to the version in which it is stored."""
         return self.convert(manifest, self.storage)

@@ -132,7 +132,7 @@ class ServedKind:
     storage: bool = True
     deprecated: bool = False
     versions: KindVersions | None = attrs.field(default=None, repr=False)
-    """All versions of a CRD that declares several."""
+    """All versions of a CRD that declares several; None for any other kind."""
 
     @property
     def api_version(self) -> str:
@@ -171,7 +171,7 @@ class ServedKind:
         return manifest if self.versions is None else self.versions.typed(manifest, api_version)
 
     def empty(self) -> dict[str, Any]:
-        """Return the object before its creation: its type and the structs of the skeleton."""
+        """Return the state of an object before its creation: its type and the structs of the skeleton."""
         return {"apiVersion": self.api_version, "kind": self.kind.kind, **self.behaviour.skeleton}
 
 

@@ -242,7 +242,7 @@ def _field_conflict(cause: FailureCause) -> FieldConflict:
 
 
 def _invalid(failure: ApiFailure, said: str, asked: str, kind: Kind) -> Invalid:
-    """Build the error of a refusal. The server quotes refused values; for a Secret only the fields are kept."""
+    """Build the error of a refusal. The server quotes refused values, so for a Secret only field names are kept."""
     if kind != SECRET:
         return Invalid(said, tuple(StatusCause(cause.field, cause.message, cause.reason) for cause in failure.causes))
     fields = ", ".join(cause.field for cause in failure.causes) or "not said which field"

@@ -1,7 +1,7 @@
 """The records of the store: objects as JSON bytes, and changes as pairs of them.
 
 An object is encoded once, when it is written. The HTTP handler sends the bytes unchanged, and the history shares them.
-Clients get copies of their own; what only reads an object (the pipeline, watches, laws) shares one decoded copy. A
+Clients get copies of their own; readers that change nothing (the pipeline, watches, tests) share one decoded copy. A
 record also has the few facts that selectors, paging and garbage collection need of every object, so that they never
 decode.
 """
@@ -32,7 +32,7 @@ decode = _decoder.decode
 
 @lru_cache(maxsize=512)
 def decode_shared(raw: bytes) -> Mapping[str, Any]:
-    """Decode an object that readers share and must not change: equal bytes in use give the same object."""
+    """Return the decoded object, which readers share and must not change. Equal bytes in use give the same object."""
     manifest: Mapping[str, Any] = decode(raw)
     return manifest
 
