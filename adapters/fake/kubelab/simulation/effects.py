@@ -69,7 +69,10 @@ class SimulatedApply:
 
 @attrs.frozen
 class SimulatedCreate:
-    """A create (POST). It has no effect if an object of that name exists, or if the kind is not served."""
+    """A create (POST). It has no effect if an object of that name exists, or if the kind is not served.
+
+    The answer is None.
+    """
 
     kind: Kind
     manifest: Manifest
@@ -77,7 +80,7 @@ class SimulatedCreate:
 
 @attrs.frozen
 class SimulatedDelete:
-    """A delete of one object, if it exists and has that uid (empty: any uid)."""
+    """A delete of one object, if it exists and has that uid (empty: any uid). The answer is None."""
 
     ref: ObjectRef
     uid: str = ""
@@ -86,9 +89,9 @@ class SimulatedDelete:
 
 @attrs.frozen
 class PostEvent:
-    """A request to post an Event about an object. An error of the API server is ignored, as event recorders do.
+    """A request to post an Event about an object. The answer is None.
 
-    `moment` is the time in the Event.
+    An error of the API server is ignored, as by client-go's event recorder. `moment` is the time in the Event.
     """
 
     ref: ObjectRef
@@ -172,7 +175,7 @@ def terminal(error: str) -> ControllerResult:
 
 _T = TypeVar("_T")
 PassStep: TypeAlias = Generator[Effect, Any, _T]
-"""A part of a pass, which returns a `_T`."""
+"""A generator that is a part of a pass: it yields effects and returns a `_T`."""
 
 
 def get_object(ref: ObjectRef) -> PassStep[Manifest | None]:

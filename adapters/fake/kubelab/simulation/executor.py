@@ -108,7 +108,10 @@ class SimulationExecutor:
 
 
 def _event(post: PostEvent, component: str) -> Manifest:
-    """Build an Event of the core group as Kubernetes' controllers post them: one for each text."""
+    """Return an Event of the core group as Kubernetes' controllers post them.
+
+    The same reason and message give the same name, so a repetition creates no further Event.
+    """
     digest = hashlib.sha256(f"{post.uid}/{post.reason}/{post.message}".encode()).hexdigest()
     ref = post.ref
     about = {"apiVersion": ref.kind.api_version, "kind": ref.kind.kind, "namespace": ref.namespace, "name": ref.name}

@@ -88,7 +88,7 @@ async def run_simulator(api: KubeApi, clock: Clock, simulator: Simulator) -> Non
 
 
 async def _rest(clock: Clock, simulator: Simulator, changed: "asyncio.Event") -> None:
-    """Wait until something changes or is due."""
+    """Wait until an observed object changes or a pass is due."""
     import asyncio
 
     due = simulator.next_wake_up()

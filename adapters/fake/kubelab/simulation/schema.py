@@ -77,7 +77,7 @@ def items(schema: JsonSchema) -> JsonSchema:
 
 
 def record(properties: Mapping[str, JsonSchema], required: Sequence[str] = (), **rules: Any) -> JsonSchema:
-    """Return the schema of an object with these fields and no others."""
+    """Return the schema of an object with these fields and no others; `rules` are further keywords."""
     schema: JsonSchema = {"type": "object", "properties": dict(properties)}
     if required:
         schema["required"] = sorted(required)
@@ -192,6 +192,6 @@ def nullable(schema: JsonSchema) -> JsonSchema:
 
 
 def object_schema(required: Sequence[str] = (), **parts: JsonSchema) -> JsonSchema:
-    """Return the schema of a whole object: type, metadata, and the given parts."""
+    """Return the schema of a full object: apiVersion, kind, metadata, and the given parts."""
     fixed: dict[str, JsonSchema] = {"apiVersion": string(), "kind": string(), "metadata": {"type": "object"}}
     return record({**fixed, **parts}, required)

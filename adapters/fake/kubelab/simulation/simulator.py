@@ -52,7 +52,7 @@ class ControllerPass:
 
 @attrs.define
 class _UnderWay:
-    """A pass in progress, busy until `until`. `again` is set when its object changes meanwhile."""
+    """A pass in progress, which sleeps until `until`. `again` is set when its object changes meanwhile."""
 
     begun: ControllerPass
     until: datetime
@@ -90,7 +90,7 @@ class Simulator(ABC):
     @property
     @abstractmethod
     def backoff(self) -> FailureBackoff:
-        """The delay before a failed pass is repeated."""
+        """The delays before a failed pass is repeated."""
 
     @property
     def watch_latency_seconds(self) -> float:
@@ -103,7 +103,7 @@ class Simulator(ABC):
 
     @abstractmethod
     def _begin(self, ref: ObjectRef, now: datetime) -> ControllerPass:
-        """Begin a pass over one object, which the pass has to read first."""
+        """Return a new pass over one object. The pass itself has to read the object first."""
 
     @abstractmethod
     async def _answer(self, question: Question) -> Any:
@@ -113,7 +113,7 @@ class Simulator(ABC):
 
     @property
     def errors(self) -> dict[ObjectRef, str]:
-        """The error with which the last pass over each object ended, if it did."""
+        """The error of the last pass over each object whose last pass ended with one."""
         return dict(self._last_errors)
 
     def known(self, kind: Kind) -> Sequence[ObjectRef]:
@@ -121,7 +121,7 @@ class Simulator(ABC):
         return tuple(ref for ref in self._objects if ref.kind == kind)
 
     def set_waker(self, wake: Callable[[], None]) -> None:
-        """Set a function to call when an object becomes due for another reason than an observed change."""
+        """Set a function to call when an object becomes due for a reason other than an observed change."""
         self._wake = wake
 
     def observe(self, kind: Kind, manifest: Manifest, now: datetime) -> None:
@@ -153,7 +153,7 @@ class Simulator(ABC):
                 self._due.add(ref, now)
 
     def crash(self) -> None:
-        """Drop the controllers' memory in the middle of their work."""
+        """Drop the passes in progress, the queue and the observed objects, as a crash of the controllers does."""
         self._passes.clear()
         self._objects.clear()
         self._due.clear()
@@ -185,7 +185,7 @@ class Simulator(ABC):
         return bool(due or busy)
 
     async def _take(self, ref: ObjectRef, now: datetime) -> None:
-        """Begin a pass.
+        """Begin a pass over an object that is due, unless a pass over it is in progress.
 
         Under an event loop an object may be deleted while others are worked on, and change while its pass runs.
         """
@@ -204,7 +204,7 @@ class Simulator(ABC):
             await self._continue(ref, item, item.until, item.until)
 
     async def _continue(self, ref: ObjectRef, item: _UnderWay, answer: Any, now: datetime) -> None:
-        """Perform effects until the pass is busy for a while or over."""
+        """Perform the effects of a pass until it sleeps or ends. `answer` answers its last effect."""
         stop = await self._converse(item.begun, answer)
         if isinstance(stop, Sleep):
             item.until = now + timedelta(seconds=stop.seconds)
@@ -217,9 +217,10 @@ class Simulator(ABC):
             self._due.add(ref, now)
 
     async def _converse(self, begun: ControllerPass, answer: Any) -> Sleep | ControllerResult:
-        """Answer effects until the pass sleeps or ends. An error that it does not catch ends it.
+        """Perform the effects of a pass until it sleeps or ends; return the Sleep or the result.
 
-        A defect of the pass is raised, unless `recovers` is set, with which the process survives it.
+        An error of the API server that the pass does not catch ends it with that error. Any other exception is raised,
+        or with `recovers` logged and made the result.
         """
         following: Callable[[], Effect] = partial(begun.steps.send, answer)
         try:
@@ -260,8 +261,9 @@ class Simulator(ABC):
     # --- without an event loop -------------------------------------------------------------------------------------
 
     def tick(self, now: datetime) -> None:
-        """List all watched objects, and run everything that is due at `now`. Only for a `KubeApi` that
-        never suspends.
+        """List all watched objects, and run everything that is due at `now`.
+
+        This needs a `KubeApi` that never suspends.
         """
         run_sync(self.advance(now))
 

@@ -44,7 +44,7 @@ class KindProperties(Versioned, Protocol):
         """Return the fields that writes to this endpoint cannot change."""
 
     def empty(self) -> Mapping[str, Any]:
-        """Return the object before its creation; built-in kinds have structs that exist from the start."""
+        """Return the state of an object before its creation; built-in kinds have structs that exist from the start."""
 
 
 def apply(
@@ -109,7 +109,7 @@ def _merged(
     key: ManagerKey,
     force: bool,
 ) -> tuple[Any, dict[ManagerKey, ManagedFieldsEntry]]:
-    """Return the object after merging and dropping fields, and the entries of all managers."""
+    """Return the object after merging `config` and dropping fields that it gives up, and all managers' entries."""
     new = merge(rules.schema, live, config)
     owned = recursive_difference(field_set(rules.schema, config), rules.ignored)
     last = managers.get(key)
@@ -218,7 +218,7 @@ def _updated(
 
 
 def _adopt(definition: KindProperties, rules: Rules, live: Mapping[str, Any], subresource: str, now: str) -> Managers:
-    """Assign everything that the endpoint can change to `before-first-apply`, at the first apply (S-54)."""
+    """Return everything that the endpoint can change as owned by `before-first-apply`, for the first apply (S-54)."""
     key = key_of(BEFORE_FIRST_APPLY, ManagedFieldsOperation.UPDATE, subresource, rules.api_version)
     return _updated(rules, _bare(definition.empty()), _bare(live), {}, key, now)
 
@@ -232,7 +232,7 @@ def _managers_of(live: Mapping[str, Any] | None) -> Managers:
 
 
 def _bare(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the object without managedFields, which are no part of ownership."""
+    """Return the object without managedFields, which no manager owns."""
     meta = manifest.get("metadata")
     if not isinstance(meta, dict) or "managedFields" not in meta:
         return dict(manifest)

@@ -1,6 +1,6 @@
 """The difference of two values as three sets of paths: removed, modified, added.
 
-It is what an update takes into ownership, and what an apply may conflict about.
+An update takes ownership of the modified and added paths, and an apply may conflict about them.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class Comparison:
 
 
 def compare(schema: Schema, old: Any, new: Any) -> Comparison:
-    """Compare two values of `schema`; either may be MISSING."""
+    """Return the difference of two values of `schema`; either may be MISSING."""
     walk = _Comparing()
     walk.visit(schema, old, new)
     return Comparison(walk.removed, walk.modified, walk.added)

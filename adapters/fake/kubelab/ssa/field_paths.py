@@ -21,17 +21,17 @@ class PathError(ValueError):
 
 
 def field(name: str) -> str:
-    """Return the element of a struct field or map key."""
+    """Return the path element of a struct field or map key."""
     return "f:" + name
 
 
 def valued(value: Any) -> str:
-    """Return the element of an item of a set."""
+    """Return the path element of an item of a set."""
     return "v:" + _encoder.encode(_plain(value)).decode()
 
 
 def keyed(keys: dict[str, Any]) -> str:
-    """Return the element of an item of a map list."""
+    """Return the path element of an item of a map list with these keys."""
     return "k:" + _encoder.encode({name: _plain(value) for name, value in keys.items()}).decode()
 
 

@@ -31,7 +31,7 @@ def has(fields: FieldSet, element: str) -> bool:
 
 
 def insert(fields: dict[str, Any], path: tuple[str, ...] | list[str]) -> None:
-    """Add `path` to a set under construction, whose dicts may be changed."""
+    """Add `path` to `fields`, which is modified in place, like all dicts in it."""
     if not path:
         return
     for element in path[:-1]:

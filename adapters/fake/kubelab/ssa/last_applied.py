@@ -31,9 +31,9 @@ def apply_as(
     force: bool = False,
     now: str,
 ) -> dict[str, Any]:
-    """Perform a server-side apply. Raises the same errors as `apply`.
+    """Return the object after a server-side apply. Raises the same errors as `apply`.
 
-    As the manager `kubectl`, also take over the fields that client-side apply wrote.
+    The manager `kubectl` also takes over the fields that client-side apply wrote.
     """
 
     def run(*, forced: bool) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def apply_as(
 
 
 def _written_before(definition: KindProperties, live: Manifest | None) -> FieldSet:
-    """Return the fields of the last-applied configuration that still have its values."""
+    """Return the fields of the last-applied configuration that `live` still has with the same values."""
     text = _annotations(live or {}).get(LAST_APPLIED)
     if live is None or not text:
         return EMPTY
@@ -73,7 +73,7 @@ def _written_before(definition: KindProperties, live: Manifest | None) -> FieldS
 
 
 def _annotated(manifest: dict[str, Any], config: Manifest) -> dict[str, Any]:
-    """Update the annotation, if there is one, to the configuration applied now."""
+    """Return the object with its last-applied annotation, if it has one, replaced by the configuration applied now."""
     annotations = _annotations(manifest)
     if not annotations.get(LAST_APPLIED):
         return manifest

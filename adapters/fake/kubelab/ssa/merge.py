@@ -151,7 +151,7 @@ def _remove_members(schema: Schema, value: Any, fields: FieldSet) -> Any:
 
 
 def with_named_fields(schema: Schema | None, fields: FieldSet) -> FieldSet:
-    """Return `fields` with every declared struct field that leads to one of its paths added."""
+    """Return `fields` plus every declared struct field that is an ancestor of one of its paths."""
     out: dict[str, Any] = {}
     for element, node in fields.items():
         if element == MEMBER or not node:

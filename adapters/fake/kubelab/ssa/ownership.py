@@ -1,4 +1,4 @@
-"""The effect of a write on the field sets of other managers, and its conflicts with them."""
+"""The effect of a write on the fields that other managers own, and its conflicts with them."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, TypeAlias
@@ -46,7 +46,7 @@ def _is_atomic(schema: Schema) -> bool:
 
 
 Clashes: TypeAlias = Mapping[ManagerKey, FieldSet]
-"""The fields that a write would change although others own them, by owner."""
+"""The fields that a write would change although other managers own them, by the manager that owns them."""
 
 NEVER_OWNED: Final[FieldSet] = {
     "f:apiVersion": {},
@@ -67,7 +67,7 @@ NEVER_OWNED: Final[FieldSet] = {
 
 
 class UntypedError(ValueError):
-    """The error that a conversion gave an object fields that its version does not declare."""
+    """An error for an object that has fields, after a conversion, that its version does not declare."""
 
 
 class Versioned(Protocol):
@@ -142,8 +142,9 @@ def settle(
 ) -> tuple[dict[ManagerKey, ManagedFieldsEntry], Comparison]:
     """Return the managers' entries without the fields that changed between `old` and `new`, and the changed fields.
 
-    The entry of `writer` is unchanged. Values that stay equal stay shared (S-29, S-31). The Update entry of the same
-    manager name is a separate entry, so an apply conflicts with it too (S-32). Raises Conflict unless `force`.
+    The entry of `writer` is unchanged. Several managers may own a field whose value stays the same (S-29, S-31). The
+    Update entry of the same manager name is a separate entry, so an apply conflicts with it too (S-32). Raises Conflict
+    unless `force`.
     """
     changes = compare(rules.schema, old, new).without(rules.ignored)
     # Equal values never conflict, and stay shared (S-29, S-34).

@@ -21,7 +21,7 @@ _EXPIRED_TOKEN: Final = (
     "deleted between the time the first chunk was returned and now may show up in the list."
 )
 _INCONSISTENT: Final = -1
-"""The resourceVersion in a token that continues with the current state."""
+"""The resourceVersion in a continue token with which the list continues in the current state."""
 
 
 @attrs.frozen
@@ -83,7 +83,7 @@ class Selection:
 
 
 def plan_list(options: ListOptions, current: int, floor: int) -> ReadPlan:
-    """Decide what to read at store version `current`, whose history reaches back to `floor`. Raises ApiFailure."""
+    """Return what to read at store version `current`, whose history reaches back to `floor`. Raises ApiFailure."""
     _check_match(options)
     if options.continue_token:
         return _plan_page(options, floor)
@@ -116,8 +116,9 @@ def _plan_page(options: ListOptions, floor: int) -> ReadPlan:
 
 
 def page_of(records: list[Record], plan: ReadPlan, version: int, selective: bool) -> ListedPage:
-    """Return the selected records cut to the page's limit. The remaining ones are counted only without selectors
-    (W-04).
+    """Return the selected records cut to the page's limit.
+
+    The remaining ones are counted only without selectors, that is if not `selective` (W-04).
     """
     if not plan.limit or len(records) <= plan.limit:
         return ListedPage(tuple(records), version)
@@ -163,7 +164,7 @@ def watch_version(options: ListOptions) -> int | None:
 
 
 def check_watch_options(options: ListOptions) -> None:
-    """Refuse combinations of watch options that kube-apiserver refuses (W-12).
+    """Raise ApiFailure for combinations of watch options that kube-apiserver refuses (W-12).
 
     The rules, and those for lists, are in apimachinery's `pkg/apis/meta/internalversion/validation`.
     """

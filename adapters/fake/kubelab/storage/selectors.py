@@ -221,7 +221,7 @@ def parse_fields(text: str, supported: Callable[[str], bool]) -> tuple[FieldTerm
 
 
 def name_selected(text: str) -> str:
-    """Return the only name that a field selector can match; empty if there is none or the selector is malformed."""
+    """Return the name that a field selector requires of an object; empty if it requires none or is malformed."""
     try:
         terms = parse_fields(text, lambda path: True)
     except ApiFailure:

@@ -60,7 +60,7 @@ class Store:
         return lambda: self._observers.remove(observer)
 
     def get(self, where: GroupResource, key: ObjectKey) -> Record | None:
-        """Return the current state of one object."""
+        """Return the current state of one object; None if it does not exist."""
         table = self._tables.get(where)
         return None if table is None else table.objects.get(key)
 

@@ -92,7 +92,7 @@ class WatchStreams:
 
 
 def selection_of(target: RequestTarget, options: ListOptions) -> Selection:
-    """Return what a list, a watch or a collection's delete selects. Raises ApiFailure 400 for a bad selector."""
+    """Return the selection of a list, a watch or a collection's delete. Raises ApiFailure 400 for a bad selector."""
     resource = target.resource
     return Selection(
         namespace=target.namespace,

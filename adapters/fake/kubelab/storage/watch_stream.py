@@ -126,9 +126,9 @@ BOOKMARK_SECONDS: Final = 60.0
 def timed(
     stream: WatchStream, seconds: float, bookmark: Callable[[], None], interval: float = BOOKMARK_SECONDS
 ) -> Iterator[None]:
-    """Call `bookmark` every `interval` seconds, and end the stream after `seconds` with a last one (W-19).
+    """Call `bookmark` every `interval` seconds, and end the stream after `seconds` with a last bookmark (W-19).
 
-    The running loop has one timer of the stream at a time. After the block the stream is ended.
+    The stream has only one timer of the running loop at a time. After the block the stream is ended.
     """
     import asyncio  # here, so that importing the fake costs no event loop
 

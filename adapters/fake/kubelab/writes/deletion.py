@@ -16,7 +16,7 @@ _POLICIES: Final = ("Background", "Foreground", "Orphan")
 
 
 def delete_options(body: Mapping[str, Any], query: Mapping[str, str], *, dry_run: bool = False) -> DeleteOptions:
-    """Read options from the body and, where the body has none, from the query. Raises ApiFailure 400 and 422."""
+    """Return the options in the body and, where the body has none, in the query. Raises ApiFailure 400 and 422."""
     preconditions = body.get("preconditions") or {}
     if not isinstance(preconditions, Mapping):
         raise bad_request("json: cannot unmarshal into Go struct field DeleteOptions.preconditions")
@@ -91,7 +91,7 @@ def finalizers_for(finalizers: Sequence[str], propagation: str) -> tuple[str, ..
 
 
 def marked(live: Mapping[str, Any], finalizers: Sequence[str], now: datetime) -> dict[str, Any]:
-    """Return `live` as terminating: with a timestamp and, the first time, the next generation (S-72)."""
+    """Return `live` as terminating: with `finalizers`, a timestamp and, at first, the next generation (S-72)."""
     meta = {**live["metadata"], "finalizers": list(finalizers)}
     if not finalizers:
         del meta["finalizers"]

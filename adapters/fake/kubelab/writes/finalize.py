@@ -85,7 +85,7 @@ def finalize_update(
 
 
 def _with_default_status(definition: ServedKind, stored: Manifest) -> Manifest:
-    """Return a new object as readers see it: with the status's defaults, though a create drops the status."""
+    """Return a new object as readers see it: with the default status, although a create drops the body's status."""
     status = definition.schema.properties.get("status")
     if definition.built_in or "status" in stored or status is None or status.default is MISSING:
         return stored
@@ -94,7 +94,7 @@ def _with_default_status(definition: ServedKind, stored: Manifest) -> Manifest:
 
 
 def _check_version(definition: ServedKind, live: Manifest, manifest: Manifest, write: WriteRequest) -> None:
-    """Check the optimistic lock: 409 for a stale resourceVersion, 422 if a required one is absent (S-74)."""
+    """Check the optimistic lock: raise 409 for a stale resourceVersion, 422 if a required one is absent (S-74)."""
     asked, current = manifest["metadata"].get("resourceVersion"), live["metadata"].get("resourceVersion")
     if not asked and definition.behaviour.unconditional_update:
         return
@@ -170,7 +170,7 @@ def _causes(definition: ServedKind, live: Manifest, manifest: Manifest, write: W
 
 
 def _kube_finalizers(definition: ServedKind, meta: Mapping[str, Any]) -> list[StatusCause]:
-    """Check rules for finalizers that apply to some of the built-in kinds only."""
+    """Check the finalizers of a built-in kind, unless its group permits any name."""
     strict = definition.built_in and definition.kind.group not in _FREE_FINALIZERS
     return check_kube_finalizers(meta.get("finalizers") or ()) if strict else []
 
@@ -181,9 +181,9 @@ def _warned(definition: ServedKind, new: Mapping[str, Any], old: Mapping[str, An
 
 
 def _with_old_times(live: Manifest, manifest: Manifest) -> Manifest:
-    """Keep the old times if nothing else in managedFields differs, so that a no-op stays one (S-65).
+    """Return `manifest` with the times of the old managedFields if these differ in nothing else: a no-op stays one.
 
-    kube-apiserver does so in `pkg/endpoints/handlers/fieldmanager/equality.go`.
+    kube-apiserver does so in `pkg/endpoints/handlers/fieldmanager/equality.go` (S-65).
     """
     old, new = live["metadata"].get("managedFields"), manifest["metadata"].get("managedFields")
     if not old or not new or len(old) != len(new) or old == new:
@@ -199,7 +199,10 @@ def _timeless(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _refused(definition: ServedKind, name: str, causes: list[StatusCause], write: WriteRequest) -> ApiFailure | None:
-    """Build the refusal of an object with these problems: raised, unless the write defers validation."""
+    """Return the refusal of an object with these problems; None if there are none.
+
+    It is raised unless the write defers validation.
+    """
     if not causes:
         return None
     failure = invalid(definition.kind.group, definition.kind.kind, name, _wire(causes))

@@ -76,7 +76,10 @@ def check_metadata(metadata: Mapping[str, Any], rule: NameRule, *, namespaced: b
 
 
 def check_common(metadata: Mapping[str, Any], settled: Mapping[str, Any] = {}) -> list[StatusCause]:
-    """Check the rules of every write of every kind. Values shared with `settled` were checked before."""
+    """Check the labels, annotations, owner references and finalizers in any write.
+
+    Values that are shared with `settled`, the metadata of a validated object, are not checked again.
+    """
     causes: list[StatusCause] = []
     for key, check in _COMMON:
         value = metadata.get(key)
@@ -200,7 +203,7 @@ def check_kube_finalizers(finalizers: Iterable[str]) -> list[StatusCause]:
 
 
 def check_metadata_update(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[StatusCause]:
-    """Check immutable fields, and that deletion admits no new finalizers (S-09, S-75, S-76)."""
+    """Check immutable fields, and that an object in deletion gets no new finalizers (S-09, S-75, S-76)."""
     causes = [
         invalid_value(f"metadata.{key}", new.get(key), "field is immutable")
         for key in ("name", "namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds")

@@ -122,7 +122,7 @@ MAX_OPERATIONS: Final = 10_000
 
 
 def json_patch(document: Any, operations: Any) -> Any:
-    """Apply a JSON patch (RFC 6902).
+    """Return `document` with the operations of a JSON patch (RFC 6902) applied.
 
     Raises ApiFailure: 400 for a malformed patch, 413 for too many operations (W-37), 422 when an operation fails.
     """
@@ -166,7 +166,7 @@ def _operate(document: Any, operation: Mapping[str, Any]) -> Any:
 
 
 def _pointer(text: Any) -> tuple[str, ...]:
-    """Return the steps of a JSON pointer."""
+    """Return the steps of a JSON pointer. Raises ApiFailure 422 for any other text."""
     if text == "":
         return ()
     if not isinstance(text, str) or not text.startswith("/"):

@@ -43,7 +43,7 @@ _PATCH_TYPES: Final = ("application/json-patch+json", "application/merge-patch+j
 
 
 def create(definition: ServedKind, body: Any, write: WriteRequest) -> WriteOutcome:
-    """Create an object (POST). Raises ApiFailure (400, 422)."""
+    """Return the outcome of a create (POST). Raises ApiFailure (400, 422, 500)."""
     raw = require_type(definition, body)
     manifest, warnings = read_body(definition, raw, write.field_validation)
     if manifest["metadata"].get("resourceVersion"):
@@ -63,7 +63,7 @@ def create(definition: ServedKind, body: Any, write: WriteRequest) -> WriteOutco
 
 
 def update(definition: ServedKind, live: Manifest, body: Any, write: WriteRequest) -> WriteOutcome:
-    """Replace an object or a subresource (PUT). Raises ApiFailure (400, 409, 422)."""
+    """Return the outcome of replacing an object or a subresource (PUT). Raises ApiFailure (400, 409, 422)."""
     if write.subresource == "scale":
         return _scale(definition, live, body, write)
     raw = require_type(definition, body)
@@ -78,7 +78,7 @@ def update(definition: ServedKind, live: Manifest, body: Any, write: WriteReques
 def patch(
     definition: ServedKind, live: Manifest, patch_body: Any, patch_type: PatchType, write: WriteRequest
 ) -> WriteOutcome:
-    """Apply a patch other than server-side apply. Raises ApiFailure (400, 409, 413, 415, 422)."""
+    """Return the outcome of a patch other than server-side apply. Raises ApiFailure (400, 409, 413, 415, 422)."""
     # A CRD has no Go struct with patch tags, so kube-apiserver answers 415 (S-11).
     if patch_type is PatchType.STRATEGIC and not definition.built_in:
         raise unsupported_media_type(_PATCH_TYPES)
@@ -98,7 +98,10 @@ def patch(
 
 
 def apply(definition: ServedKind, live: Manifest | None, body: Any, write: WriteRequest) -> WriteOutcome:
-    """Perform a server-side apply, which creates a missing object. Raises ApiFailure (400, 404, 409, 422, 500)."""
+    """Return the outcome of a server-side apply, which creates a missing object.
+
+    Raises ApiFailure (400, 404, 409, 422, 500).
+    """
     config = _config(definition, body, write)
     # An apply creates, but not through `/status` (S-12).
     if live is None and write.subresource:
@@ -119,7 +122,7 @@ def apply(definition: ServedKind, live: Manifest | None, body: Any, write: Write
 
 
 def _same_content(merged: Manifest, live: Manifest) -> bool:
-    """Report whether an apply changed ownership only: an object stored in another version then gets no defaults."""
+    """Report whether an apply changed only managedFields: then an object stored in another version gets no defaults."""
     rest = [(merged.get(key), live.get(key)) for key in {*merged, *live} - {"metadata"}]
     return all(one is other for one, other in rest) and not [
         key
@@ -188,7 +191,7 @@ def _replaced(
     warnings: tuple[str, ...],
     managers: Managers,
 ) -> WriteOutcome:
-    """Compute the outcome of a PUT or patch with a whole new state: track ownership, then finalize."""
+    """Return the outcome of a PUT or patch, whose new state is `manifest`: track ownership, then finalize."""
     meta = manifest["metadata"]
     if definition.kind.namespaced and not meta.get("namespace"):
         manifest = {**manifest, "metadata": {**meta, "namespace": live["metadata"]["namespace"]}}
@@ -208,7 +211,7 @@ def _replaced(
 
 
 def _scale(definition: ServedKind, live: Manifest, body: Any, write: WriteRequest) -> WriteOutcome:
-    """Write the scale subresource: only the number of replicas has an effect (S-51)."""
+    """Return the outcome of a write of the scale subresource: only the number of replicas has an effect (S-51)."""
     if not isinstance(body, Mapping):
         raise bad_request("a Scale is an object")
     version = get_path(body, "metadata", "resourceVersion") or live["metadata"].get("resourceVersion")
@@ -222,7 +225,7 @@ def _live_managers(live: Manifest) -> Managers:
 
 
 def _claimed(definition: ServedKind, raw: Manifest, live: Manifest | None) -> Managers:
-    """Return the ownership to start from, given managedFields in the request (S-68, S-69)."""
+    """Return the managers to start from: valid ones in the request, or else those of `live` (S-68, S-69)."""
     asked = (raw.get("metadata") or {}).get("managedFields")
     if is_reset(asked, built_in=definition.built_in):
         return {}

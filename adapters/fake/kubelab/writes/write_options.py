@@ -31,7 +31,10 @@ def write_options(query: Mapping[str, str], kind: str) -> WriteOptions:
 
 
 def check_write(options: WriteOptions, kind: str, *, apply: bool = False) -> None:
-    """Refuse a manager name or a force flag that the kind of write does not allow. Raises ApiFailure 422."""
+    """Raise ApiFailure 422 for a manager name or a force flag that the kind of write does not allow.
+
+    `kind` is the name of the options object in errors.
+    """
     manager = options.field_manager or ""
     # 422 and not 400: kube-apiserver validates PatchOptions as an object of its own (S-02 to S-04).
     if apply and not manager:
@@ -46,7 +49,7 @@ def check_write(options: WriteOptions, kind: str, *, apply: bool = False) -> Non
 
 
 def manager_of(options: WriteOptions, caller: Caller) -> str:
-    """Return the field manager of a write."""
+    """Return the field manager of a write: the one in its options, or else the caller's default."""
     return options.field_manager or caller.default_manager
 
 

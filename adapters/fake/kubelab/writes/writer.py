@@ -34,9 +34,8 @@ from purekube.schema.structure import equal
 class WriteCall:
     """A write that creates or changes an object: POST, PUT or PATCH.
 
-    Without a `patch_type` a PATCH is a server-side apply.
-
-    With `defers` an invalid object is refused by `Prepared.check`, after mutating webhooks have been called.
+    Without a `patch_type` a PATCH is a server-side apply. With `defers` an invalid object is refused only by
+    `Prepared.check`, after mutating webhooks have been called.
     """
 
     verb: RequestVerb
@@ -55,7 +54,7 @@ class WriteCall:
 
 @attrs.frozen
 class Prepared:
-    """A write that is decided and not stored: the outcome of the pipeline for `before`, the live record."""
+    """A write that is decided but not stored. `before` is the live record, None for a create."""
 
     call: WriteCall
     before: Record | None
@@ -63,7 +62,7 @@ class Prepared:
     write: WriteRequest
 
     def check(self) -> None:
-        """Refuse an object that violates its schema. Raises ApiFailure."""
+        """Raise the ApiFailure of an object that violates its schema."""
         if self.outcome.refusal is not None:
             raise self.outcome.refusal
 
@@ -93,7 +92,7 @@ class ObjectWriter:
         self._now = now
 
     def prepare(self, call: WriteCall) -> Prepared:
-        """Decide a write against the stored state."""
+        """Return the write as decided against the stored state. Nothing is stored."""
         if call.verb is RequestVerb.CREATE:
             return self._create(call)
         if call.applies:
@@ -174,14 +173,14 @@ class ObjectWriter:
         return Prepared(call, record, pipeline.apply(target.resource.definition, live, call.body, write), write)
 
     def _admit(self, target: RequestTarget) -> None:
-        """Refuse a create in a terminating namespace, or of a kind whose CRD is being deleted."""
+        """Raise ApiFailure for a create in a missing or terminating namespace, or for a CRD that is being deleted."""
         registry.admit(self._store, target)
         self._namespaces.admit(target)
 
     def _store_outcome(
         self, target: RequestTarget, before: Record | None, outcome: WriteOutcome, options: WriteOptions
     ) -> bytes:
-        """Store the outcome, unless nothing changed; return the resulting object."""
+        """Store the outcome, unless nothing changed; return the resulting object as bytes of the request's version."""
         resource = target.resource
         if before is not None and not outcome.changed and not before.lacks_status and not resource.converts:
             return resource.render(before)
