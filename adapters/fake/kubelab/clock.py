@@ -52,11 +52,11 @@ class ManualClock:
 
 
 class StuckError(RuntimeError):
-    """The error that every task of a virtual loop waits, and no timer or file descriptor will wake any of them."""
+    """The error of a virtual loop in which every task waits, and no timer or file descriptor will wake any of them."""
 
 
 class BusyError(RuntimeError):
-    """The error that the tasks of a virtual loop run for ever without waiting, so that no time can pass."""
+    """The error of a virtual loop whose tasks run for ever without waiting, so that no time can pass."""
 
 
 class _JumpingSelector(selectors.SelectSelector):
@@ -101,7 +101,7 @@ class _NumberedTask(asyncio.Task[Any]):
 
 
 class _NumberedTimer(asyncio.TimerHandle):
-    """A timer that fires after those of its moment that were set before it: a heap alone has no such order (SIM-3)."""
+    """A timer that fires after those that were set earlier for the same time, which a heap does not ensure (SIM-3)."""
 
     __slots__ = ("number",)
     number: int
@@ -151,7 +151,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def call_at(
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """Set a timer. Those of one moment fire in the order in which they were set."""
+        """Set a timer. Timers for the same time fire in the order in which they were set."""
         timer = _NumberedTimer(when, callback, args, self, context)
         timer.number = next(self._timer_numbers)
         heapq.heappush(self._scheduled, timer)

@@ -40,7 +40,7 @@ OnOpen = Callable[[KubeRequest, WatchStream], None]
 
 
 def _ignore(request: KubeRequest, stream: WatchStream) -> None:
-    """Do nothing with the stream of a watch."""
+    """Do nothing: the default of `on_open`."""
 
 
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -105,7 +105,10 @@ class InProcessTransport:
                 assert_never(request.verb)
 
     def _as(self, request: KubeRequest) -> Caller:
-        """Return the caller of a request. Raises ApiFailure if it may not impersonate its account."""
+        """Return the caller of a request, who may impersonate a service account.
+
+        Raises ApiFailure if that is not allowed.
+        """
         account = request.account
         if account is None:
             return self._caller

@@ -109,11 +109,11 @@ class ApiServer:
     # --- reading -------------------------------------------------------------------------------------------------
 
     def get(self, target: RequestTarget, caller: Caller = ADMIN) -> Reply:
-        """Read one object; through a subresource, the whole object."""
+        """Read one object. Through `/scale` this is its Scale, through any other subresource the full object."""
         return self.request_filter.answer(RequestVerb.GET, target, caller, lambda: self._reader.get(target))
 
     def list(self, target: RequestTarget, options: ListOptions = EVERYTHING, caller: Caller = ADMIN) -> ObjectPage:
-        """Read one page (W-01 to W-06)."""
+        """Read one page of a list (W-01 to W-06)."""
         only = name_selected(options.field_selector)
         return self.request_filter.answer(
             RequestVerb.LIST, target, caller, lambda: self._reader.page(target, options), only=only
@@ -160,7 +160,7 @@ class ApiServer:
         return self.perform(WriteCall(RequestVerb.PATCH, target, body, options, caller))
 
     def perform(self, call: WriteCall) -> Reply:
-        """Validate one write and store it; answer an access review."""
+        """Perform one write, or answer an access review, which is a write that stores nothing."""
         if call.target.resource.storage in REVIEWS:
             kind = call.target.resource.kind
             return self.request_filter.answer(
@@ -175,7 +175,7 @@ class ApiServer:
         )
 
     def prepare(self, call: WriteCall) -> Prepared:
-        """Validate a write without storing it, so that admission webhooks can be called; `commit` stores it."""
+        """Return a validated write that is not stored, so that admission webhooks can be called; `commit` stores it."""
         try:
             self.request_filter.admit(call.verb, call.target, call.caller)
             return self._decide(call)
@@ -264,7 +264,7 @@ class ApiServer:
     def _write(
         self, verb: RequestVerb, target: RequestTarget, options: WriteOptions, caller: Caller, act: Callable[[], T]
     ) -> T:
-        """Write, then run what the write triggers: CRDs are served, garbage is collected."""
+        """Perform a write, then what it triggers: an update of the served resources, and a garbage collection."""
         answer = self.request_filter.answer(verb, target, caller, act, options)
         if not options.dry_run:
             self._definitions.settle(target.resource.storage, self._delete_all)

@@ -1,7 +1,6 @@
-"""The laboratory: simulated controllers (`flux`, `downstream`), the embedded control plane (`controlplane`), time.
+"""The embedded control plane (`controlplane`) and an in-memory `JobStore`, for tests, demo and development.
 
-The simulated controllers write what the real ones write, on the embedded API server (`kubelab`) or on any
-other.
+The simulated Kubernetes cluster is a package of its own, `kubelab`.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""A `JobStore` in memory with the durable one's behaviour: what survives a crash is in one place (PULL-4)."""
+"""A `JobStore` in memory that behaves like the durable one; it has all that survives a crash of the agent (PULL-4)."""
 
 from collections.abc import Sequence
 
@@ -13,8 +13,8 @@ from vworkspace_core.jobs.job_store import JobRecord, Tombstone
 class MemoryJobStore:
     """A `JobStore` in memory.
 
-    Records are kept as JSON, so that a caller's later changes have no effect. `longest` is the largest number of bytes
-    of a record. `remembered` is the largest number of tombstones, of which the oldest are forgotten first.
+    A record is refused if it has more than `longest` bytes as JSON. `remembered` is the largest number of tombstones,
+    of which the oldest are forgotten first.
     """
 
     longest: int = 1024 * 1024
@@ -43,11 +43,11 @@ class MemoryJobStore:
         self.records.pop(job_id, None)
 
     async def tombstone(self, idempotency_key: str) -> Tombstone | None:
-        """Return the tombstone of a key."""
+        """Return the tombstone of a key; None if there is none."""
         return self.tombstones.get(idempotency_key)
 
     async def newest(self, object_key: str) -> Tombstone | None:
-        """Return the tombstone of the highest generation of an object."""
+        """Return the tombstone of the highest generation of an object; None if it has none."""
         mine = (
             tombstone
             for key, tombstone in self.tombstones.items()

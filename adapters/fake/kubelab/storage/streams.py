@@ -123,7 +123,7 @@ class StoreReader:
         self._streams = streams
 
     def get(self, target: RequestTarget) -> Reply:
-        """Return one object. Through `/scale` return its Scale, through other subresources the whole object."""
+        """Return one object. Through `/scale` return its Scale, through any other subresource the full object."""
         record = self._store.get(target.resource.storage, target.key)
         if record is None:
             raise not_found(target.resource.group, target.resource.plural, target.name)

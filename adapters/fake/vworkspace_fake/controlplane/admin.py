@@ -87,13 +87,13 @@ async def _json(request: Request) -> Any:
 
 
 class _Admin:
-    """The handlers: from a JSON object to a JSON value."""
+    """The handlers of the admin API, each from the JSON object of a request to the JSON value of its answer."""
 
     def __init__(self, server: ControlPlaneServer) -> None:
         self._server = server
 
     def enqueue(self, _: Request, body: dict[str, Any]) -> Any:
-        """Offer a job."""
+        """Offer a job, well-formed or `raw`, and return its entry."""
         self._check_cluster(_text(body, "clusterId"))
         if "raw" in body:
             return self._server.enqueue_raw(_text(body, "clusterId"), body["raw"]).as_json()
@@ -116,7 +116,7 @@ class _Admin:
         return entry.as_json()
 
     def _check_cluster(self, cluster_id: str) -> None:
-        """Refuse a job for an unknown cluster, which would wait for ever."""
+        """Raise a 404 ApiRefusal for an unknown cluster, whose job would wait for ever."""
         known = self._server.tokens.clusters()
         if cluster_id not in known:
             names = ", ".join(sorted(known)) or "none"
@@ -134,7 +134,7 @@ class _Admin:
         return self._server.jobs.get(request.path_params["job_id"]).as_json()
 
     def withdraw(self, request: Request, _: Any) -> Any:
-        """Close a job."""
+        """Withdraw a job and return its entry."""
         self._server.close_job(request.path_params["job_id"])
         return self.get_job(request, _)
 
@@ -143,12 +143,12 @@ class _Admin:
         return {"events": list(self._server.events_of(request.query_params.get("cluster", "")))}
 
     def add_token(self, _: Request, body: dict[str, Any]) -> Any:
-        """Accept a token."""
+        """Accept a token for a cluster from now on."""
         self._server.tokens.add(_text(body, "clusterId"), _text(body, "token"))
         return {}
 
     def revoke_token(self, _: Request, body: dict[str, Any]) -> Any:
-        """Refuse a token."""
+        """Refuse a token from now on."""
         self._server.tokens.revoke(_text(body, "token"))
         return {}
 

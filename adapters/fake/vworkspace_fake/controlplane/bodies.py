@@ -80,7 +80,7 @@ def _condition(condition: Any, path: str) -> Iterator[str]:
 
 
 def _resource_ref(value: Any) -> Iterator[str]:
-    """Check a reference.
+    """Yield the problems of an event's `resourceRef`.
 
     The namespace is empty for cluster-scoped objects, the uid for a Cluster that does not exist.
     """

@@ -72,7 +72,7 @@ def control_plane_app(
 
 
 class _AgentFace:
-    """The endpoints. Each responds through `_answer`, where faults and refusals become responses."""
+    """The endpoints of the agent API. Each responds through `_answer`, where faults and refusals become responses."""
 
     def __init__(self, server: ControlPlaneServer, polls: LongPolls) -> None:
         self._server = server
@@ -156,7 +156,10 @@ class _NoAnswer(Response):
 
 
 async def _unless_gone(request: Request, poll: Awaitable[list[Any]]) -> list[Any]:
-    """Wait for the poll, but give it up when the caller disconnects, so that no job is offered without a receiver."""
+    """Return the jobs of `poll`; none if the caller disconnects before it ends.
+
+    The poll is then cancelled, so that no job is offered without a receiver.
+    """
     waiting = asyncio.ensure_future(poll)
     gone = asyncio.ensure_future(_hangup(request))
     try:

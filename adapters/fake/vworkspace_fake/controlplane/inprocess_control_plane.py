@@ -69,7 +69,7 @@ class InProcessControlPlane:
         await self._call(AgentCall.STATUS, lambda: self._server.status(self._token, job_id, body))
 
     async def result(self, job_id: str, body: Mapping[str, Any]) -> None:
-        """Report the final result of a job. It is no error if there is one already."""
+        """Report the final result of a job. If the job has a result already, nothing happens."""
         try:
             await self._call(AgentCall.RESULT, lambda: self._server.result(self._token, job_id, body))
         except Permanent as error:

@@ -69,13 +69,13 @@ class JobBook:
         self._jobs[entry.id] = entry
 
     def get(self, job_id: str) -> JobEntry:
-        """Return the job. Raises a 404 ApiRefusal."""
+        """Return the job. Raises a 404 ApiRefusal if it does not exist."""
         if job_id not in self._jobs:
             raise ApiRefusal(404, f"there is no job {job_id}")
         return self._jobs[job_id]
 
     def offer(self, cluster_id: str, now: datetime) -> list[Any]:
-        """Return the jobs that are offered to the cluster now."""
+        """Return the jobs that are offered to the cluster now, and record the offer of each."""
         due = self.order(
             [job for job in self._jobs.values() if job.cluster_id == cluster_id and self._is_due(job, now)]
         )

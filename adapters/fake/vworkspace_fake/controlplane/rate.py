@@ -24,7 +24,7 @@ class RequestRateLimiter:
     _buckets: dict[str, tuple[float, datetime]] = attrs.field(factory=dict, init=False, repr=False)
 
     def take(self, caller: str, now: datetime) -> None:
-        """Count one request. Raises a 429 ApiRefusal with the time to wait."""
+        """Count one request of `caller`. If it exceeds the limit, raise a 429 ApiRefusal with the time to wait."""
         if self.limit is None:
             return
         rate = self.limit.requests / self.limit.seconds

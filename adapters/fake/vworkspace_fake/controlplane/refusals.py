@@ -18,7 +18,7 @@ _ERRORS: Final[Mapping[int, str]] = {
 
 
 class ApiRefusal(Exception):
-    """An answer that is not a success.
+    """An exception that becomes an answer other than a success.
 
     `retry_after` is in seconds; `body` and `content_type` replace the usual ones.
     """

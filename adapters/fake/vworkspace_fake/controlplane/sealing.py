@@ -1,4 +1,4 @@
-"""Jobs signed and encrypted as by a control plane (PULL-9): the only module here that needs joserfc."""
+"""The signing and encryption of jobs by a control plane (PULL-9): the only module here that needs joserfc."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from vworkspace_core.jobs.payload_security import signed_content
 
 
 class _Registry(jws.JWSRegistry):
-    """Algorithms for large payloads, without joserfc's warning about the name EdDSA."""
+    """A joserfc registry that permits large payloads, and skips joserfc's warning about the name EdDSA."""
 
     max_payload_length = 16 * 1024 * 1024
 
@@ -72,8 +72,9 @@ def _algorithm(key: _Key) -> str:
 
 @attrs.frozen
 class KeyPairs:
-    """New keys for a control plane and a cluster: `sealing` for the former, texts for the latter's
-    credentials Secret.
+    """New keys for a control plane and a cluster.
+
+    `sealing` has the keys of the control plane; the texts are for the cluster's credentials Secret.
     """
 
     sealing: Sealing
@@ -108,8 +109,9 @@ def key_in(pem: str) -> ECKey | OKPKey:
 
 
 def signing_key_of(seed: bytes) -> OKPKey:
-    """Return the Ed25519 key derived from a seed of 32 bytes, so that every run of a simulation has the same
-    signatures.
+    """Return the Ed25519 key derived from a seed of 32 bytes.
+
+    With it every run of a simulation has the same signatures.
     """
     private = Ed25519PrivateKey.from_private_bytes(seed)
     return OKPKey.import_key(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))

@@ -72,14 +72,14 @@ class ControlPlaneServer:
     # --- the agent's side ---------------------------------------------------------------------------------
 
     def fetch(self, token: str | None, cluster_id: str) -> list[Any]:
-        """Return the jobs that are offered to the cluster, at once."""
+        """Return the jobs that are offered to the cluster now, without waiting."""
         caller = self._caller(token)
         if caller != cluster_id:
             raise ApiRefusal(403, f"the token is not for cluster {cluster_id}")
         return self.jobs.offer(cluster_id, self.now())
 
     def poll(self, token: str | None, cluster_id: str) -> list[Any]:
-        """Look for jobs again within a long poll: like `fetch`, but part of the same request."""
+        """Return the jobs that are offered to the cluster now, within a long poll. This is not counted as a request."""
         if self.tokens.cluster_of(token) != cluster_id:
             raise ApiRefusal(403, f"the token is not for cluster {cluster_id}")
         return self.jobs.offer(cluster_id, self.now())

@@ -54,11 +54,14 @@ class TokenBook:
         return frozenset(self._clusters)
 
     def find(self, text: str) -> IssuedToken | None:
-        """Return the token without marking it as used."""
+        """Return the token without marking it as used; None if it is not known."""
         return self._tokens.get(text)
 
     def cluster_of(self, text: str | None) -> str:
-        """Return the cluster of the token `text`. Raises a 401 ApiRefusal."""
+        """Return the cluster of the token `text`, and mark the token as used.
+
+        Raises a 401 ApiRefusal for any other text.
+        """
         token = self._tokens.get(text or "")
         if token is None:
             raise ApiRefusal(401, "the token is not known" if text else "a bearer token is required")

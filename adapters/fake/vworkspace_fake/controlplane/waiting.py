@@ -1,4 +1,4 @@
-"""The long poll: it waits until there is a job, a redelivery is due, or the time is over, without polling.
+"""The long poll: it waits for an event until there is a job, a redelivery is due, or the time is over.
 
 asyncio is imported only when a poll has to wait, so that the server itself works without any loop.
 """
