@@ -18,7 +18,7 @@ Ts = TypeVarTuple("Ts")
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """The default start of virtual time."""
 _TURN: Final = 0.05
-"""The most real seconds that one check for finished threads waits."""
+"""The real seconds of one wait for functions that run in threads."""
 
 
 @attrs.define

@@ -1,4 +1,4 @@
-"""Text that looks random and is the same in every run: from a seed, uids and suffixes of generated names."""
+"""Reproducible random texts: the same from the same seed; uids and suffixes of generated names are made of them."""
 
 import random
 from random import Random

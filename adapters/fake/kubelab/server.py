@@ -230,7 +230,7 @@ class ApiServer:
         return any(self.store.count(where) for where in CONFIGURATIONS)
 
     def webhooks(self, request: AdmissionAttributes) -> tuple[Webhook, ...]:
-        """Return the admission webhooks that must agree to a write."""
+        """Return the admission webhooks that must agree to a write, in the order of calling."""
         configurations = [
             (index == 0, record.shared())
             for index, where in enumerate(CONFIGURATIONS)

@@ -47,7 +47,10 @@ async def read_events(request: KubeRequest, response: aiohttp.ClientResponse) ->
 
 
 def decode_line(request: KubeRequest, line: bytes) -> WatchEvent:
-    """Decode one line of a watch. Raises Expired or Unavailable for an ERROR line and for an unreadable one."""
+    """Return the event in one line of a watch.
+
+    Raises the error of an ERROR line (Expired for 410), and Unavailable for an unreadable line.
+    """
     try:
         decoded = decode_with(_decode, line, "object")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

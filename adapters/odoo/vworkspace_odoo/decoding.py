@@ -155,7 +155,7 @@ def _spans(body: bytes) -> Iterator[_Span]:
 
 
 def _field(body: bytes, name: re.Match[bytes]) -> dict[str, Any]:
-    """Return the field whose name is the match `name`, as a dict with one entry; empty if it is a value."""
+    """Return the field whose name is matched by `name`, as a dict with one entry; empty if the match is a value."""
     field = _FIELD.match(body, name.end())
     try:
         return {} if field is None else {json.loads(name[0]): json.loads(field[1])}

@@ -57,7 +57,7 @@ def _excerpt(headers: httpx2.Headers, body: bytes) -> str:
 
 
 def _request_id(headers: httpx2.Headers, body: bytes) -> str:
-    """Return the id that the server gave to the request, which its operators can search for."""
+    """Return the server's id of the request, by which it can be found in the server's logs; empty if there is none."""
     request_id = _error_body(headers, body).get("requestId")
     return request_id[:_LONGEST_ID] if isinstance(request_id, str) and request_id.isprintable() else ""
 

@@ -123,7 +123,10 @@ class Rbac:
         store.observe(self._on_change)
 
     def allows(self, caller: Caller, asked: Attributes) -> bool:
-        """Report whether a rule of one of the caller's bindings permits the request."""
+        """Report whether a rule of one of the caller's bindings permits the request.
+
+        The group `system:masters` may do everything, and every caller may review itself.
+        """
         if MASTERS in caller.groups or (asked.group, asked.resource) in OPEN_REVIEWS:
             return True
         return any(permits(rule, asked) for rule in self.rules(caller, asked.namespace))

@@ -47,7 +47,7 @@ def _with_port(conversion: Any) -> Any:
 
 
 def _require_readable_schemas(manifest: Manifest) -> None:
-    """Raise 400 for a schema with a keyword of the wrong JSON type."""
+    """Raise ApiFailure 400 for a schema in which a keyword has a value of the wrong JSON type."""
     for index, version in enumerate((manifest.get("spec") or {}).get("versions") or ()):
         schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
         why = next(mistyped_keywords(schema, f"spec.versions[{index}].schema.openAPIV3Schema"), None)

@@ -87,7 +87,7 @@ def _check_place(manifest: Manifest, field: str) -> list[StatusCause]:
 
 
 def _check_new_update(new: Manifest, old: Manifest) -> list[StatusCause]:
-    """Check that an update changes the series only."""
+    """Check that an update changes no field of an Event except its series."""
     fixed = ("action", "reason", "note", "type", "regarding", "related", "reportingController", "reportingInstance")
     return [
         invalid_value(key, new.get(key), "field is immutable")

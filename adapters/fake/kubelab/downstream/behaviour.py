@@ -19,7 +19,7 @@ class Ending(StrEnum):
 
     SUCCEED = "succeed"
     PARTIAL = "partial"
-    """Velero: PartiallyFailed, through the phases that precede it."""
+    """Velero: PartiallyFailed, after phases whose names have this suffix already."""
     FAIL = "fail"
     """Final for Velero (Failed) and Argo (Failed); pods, movers and snapshots are retried."""
     ERROR = "error"

@@ -63,7 +63,7 @@ class ObjectView:
         return format_time(self.now)
 
     def all_of(self, kind: Kind, namespace: str | None = None) -> Iterator[tuple[ObjectRef, Manifest]]:
-        """Yield the observed objects of a kind, in one namespace or in all."""
+        """Yield the observed objects of a kind, in one namespace or (None) in all."""
         for ref in sorted(ref for ref in self.world if ref.kind == kind and namespace in (None, ref.namespace)):
             yield ref, self.world[ref]
 
@@ -136,7 +136,7 @@ def without_finalizers(ref: ObjectRef, live: Manifest | None, *gone: str) -> Pas
 
 
 def earliest(*moments: datetime | None) -> datetime | None:
-    """Return the first of these times; None if there is none."""
+    """Return the earliest of these times, ignoring None; None if no time is left."""
     return min((moment for moment in moments if moment is not None), default=None)
 
 

@@ -52,7 +52,10 @@ def velero_crds() -> tuple[dict[str, Any], ...]:
 
 
 def _selection(**hooks: JsonSchema) -> dict[str, JsonSchema]:
-    """Return the fields by which backups and restores select objects."""
+    """Return the schemas of the fields by which backups and restores select objects.
+
+    `hooks` are the fields of `spec.hooks`.
+    """
     return {
         "excludedNamespaces": _LIST,
         "excludedResources": _LIST,

@@ -1,4 +1,4 @@
-"""The pods of a simulated Job: a name and Events for each, an object only for one that cannot start."""
+"""The pods of a simulated Job: each has a name and Events, and only one that cannot start is an object."""
 
 import uuid
 from typing import Any, Final
@@ -16,7 +16,7 @@ _UNSCHEDULABLE: Final = "Unschedulable"
 
 @attrs.frozen
 class JobPod:
-    """A simulated pod of a Job: its name, and the attempt that it makes."""
+    """A simulated pod of a Job: its name, and the attempt that decides how it ends."""
 
     name: str
     attempt: Attempt
@@ -40,7 +40,7 @@ def job_event(view: ObjectView, type_: str, reason: str, message: str) -> PostEv
 
 
 def created(view: ObjectView, pod: JobPod) -> PassStep[None]:
-    """Create a pod with its Event. Only a pod that cannot start becomes an object."""
+    """Post an Event about the creation of a pod. A pod that cannot start is created as an object, too."""
     if pod.attempt.outcome.waiting:
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": view.ref.name, "uid": view.uid, "controller": True}
         labels = {"batch.kubernetes.io/controller-uid": view.uid, "batch.kubernetes.io/job-name": view.ref.name[:63]}

@@ -255,7 +255,7 @@ def _conditions(records: Sequence[StepRecord], end: _End | None) -> list[dict[st
 
 
 def _end_event(view: ObjectView, end: _End) -> PostEvent:
-    """Return the Event about the end, as Argo posts it; it outlives the workflow."""
+    """Return the Event about the workflow's end, as Argo posts it. It remains when the workflow is deleted."""
     good = end.phase == "Succeeded"
     reason, text = ("WorkflowSucceeded", "Workflow completed") if good else ("WorkflowFailed", end.message)
     return PostEvent(view.ref, view.uid, "Normal" if good else "Warning", reason, text, view.timestamp())

@@ -21,7 +21,7 @@ class Action(StrEnum):
 
 
 class OutcomeKind(StrEnum):
-    """The ways a Helm action can end."""
+    """The ways in which a Helm action can end."""
 
     SUCCEED = "succeed"
     FAIL = "fail"
@@ -99,7 +99,7 @@ class SourceFault(StrEnum):
     UNAVAILABLE = "unavailable"
     """The registry cannot be reached."""
     INVALID_URL = "invalid-url"
-    """The URL cannot be parsed: stalls with URLInvalid."""
+    """The URL cannot be parsed: the source stalls with URLInvalid."""
     CORRUPT = "corrupt"
     """The answer is no index, or has no chart layer."""
 

@@ -47,7 +47,10 @@ def write_difference(
 
 
 def _write_conditions(ref: ObjectRef, before: Manifest, after: Manifest, now: datetime) -> PassStep[bool]:
-    """Merge the changed conditions into the latest object, again after a conflict; return whether it exists."""
+    """Merge the changed conditions into the latest object, again after each conflict.
+
+    Return whether the object still exists.
+    """
     for _ in range(_CONFLICTS):
         try:
             return (yield from _merge_conditions(ref, before, after, now))

@@ -45,7 +45,7 @@ class HelmObservation:
 
 
 class Next(StrEnum):
-    """The next action, with its name in Flux's messages."""
+    """The actions that can be next, by their names in Flux's messages."""
 
     INSTALL = "install"
     UPGRADE = "upgrade"

@@ -1,4 +1,4 @@
-"""The spec of a HelmRelease as helm-controller reads it (`api/v2/helmrelease_types.go`), and a pass's summary."""
+"""The spec of a HelmRelease as helm-controller reads it (`api/v2/helmrelease_types.go`), and its condition Ready."""
 
 import re
 from collections.abc import Mapping

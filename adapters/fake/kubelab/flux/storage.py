@@ -32,7 +32,7 @@ class HelmReleaseStatus(StrEnum):
 
     @property
     def pending(self) -> bool:
-        """True if an action was begun and did not end."""
+        """True if an action on the release has begun and not ended."""
         return self.value.startswith("pending-")
 
 

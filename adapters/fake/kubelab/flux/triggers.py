@@ -29,7 +29,7 @@ WATCH_LABEL = "reconcile.fluxcd.io/watch=Enabled"
 
 
 class FluxObjects(ObservedObjects):
-    """All observed objects, with an index of the users of each chart source."""
+    """All observed objects, with an index from each chart source to the HelmCharts and HelmReleases that use it."""
 
     def __init__(self, objects: Mapping[ObjectRef, Manifest] | None = None) -> None:
         super().__init__()

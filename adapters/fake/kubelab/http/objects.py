@@ -37,7 +37,7 @@ def wants_watch(request: Request, target: RequestTarget) -> bool:
 
 
 def watch_timeout(seconds: float | None) -> float:
-    """Return the seconds after which a watch ends."""
+    """Return the seconds after which a watch ends: those in its query, or else a random number (W-19)."""
     return random.uniform(*_WATCH_SECONDS) if seconds is None else seconds
 
 

@@ -148,7 +148,7 @@ def _schema(resource: ServedResource) -> dict[str, Any]:
 
 
 def _patchable(schema: Any) -> Any:
-    """Return a built-in schema with patch strategies on its merging lists, for clients' strategic patches."""
+    """Return a built-in schema with patch strategy and merge key of each list that strategic merge patches merge."""
     if isinstance(schema, list):
         return [_patchable(item) for item in schema]
     if not isinstance(schema, Mapping):

@@ -11,7 +11,7 @@ from kubelab.model.records import encode
 from kubelab.storage.watch_stream import Line, WatchStream, timed
 
 RenderLine = Callable[[Line], bytes]
-"""A function from one event to its line of the response."""
+"""A function that renders one event as a line of the response."""
 
 
 async def send_watch(

@@ -54,7 +54,7 @@ class BuiltinControllers:
 
     @property
     def idle(self) -> bool:
-        """True if neither has work to do."""
+        """True if neither controller has work to do."""
         return self._collector.idle and self._namespaces.idle
 
     def run(self) -> int:

@@ -76,7 +76,7 @@ class ObjectAccess(Protocol):
         ...
 
     def merge(self, node: Node, record: Record, metadata: Mapping[str, Any]) -> None:
-        """Merge-patch the object's metadata."""
+        """Merge-patch the object's metadata, unless the object has changed since `record` was read."""
         ...
 
 

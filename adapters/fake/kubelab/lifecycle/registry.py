@@ -73,7 +73,10 @@ def admit(store: Store, target: RequestTarget) -> None:
 
 
 def terminating_crd(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """Return the CRD after its deletion request: with the cleanup finalizer, and InstanceDeletionPending."""
+    """Return the CRD after its deletion request: with the cleanup finalizer and the condition Terminating.
+
+    The condition's reason is InstanceDeletionPending.
+    """
     finalizers = [name for name in crd["metadata"].get("finalizers") or () if name != CLEANUP]
     meta = {**crd["metadata"], "deletionTimestamp": format_time(now), "finalizers": [*finalizers, CLEANUP]}
     message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
@@ -81,7 +84,10 @@ def terminating_crd(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
 
 
 def in_progress(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """Return the CRD while its objects are being deleted: with the reason InstanceDeletionInProgress."""
+    """Return the CRD while its objects are being deleted: with the condition Terminating.
+
+    The condition's reason is InstanceDeletionInProgress.
+    """
     return _terminating(crd, now, "InstanceDeletionInProgress", "CustomResource deletion is in progress")
 
 
@@ -223,7 +229,7 @@ def _compiled(crd: Mapping[str, Any], conversions: Conversions) -> tuple[tuple[S
 
 
 def _established(crd: Mapping[str, Any], now: str, problem: str) -> dict[str, Any]:
-    """Return the CRD with the status that its controllers write: named and, without a `problem`, established."""
+    """Return the CRD with the status that its controllers write: NamesAccepted and, without `problem`, Established."""
     spec, status = crd["spec"], crd.get("status") or {}
     storage = next(version["name"] for version in spec["versions"] if version["storage"])
     stored = status.get("storedVersions") or []

@@ -44,9 +44,9 @@ _KIND: Final = "ConversionReview"
 _SECONDS: Final = 30.0
 """The seconds that kube-apiserver waits for an answer."""
 _FREE: Final = ("labels", "annotations")
-"""The metadata that a conversion may change."""
+"""The fields of the metadata that a conversion may change."""
 _SEEN: Final = ("name", "namespace", "uid", "labels", "annotations")
-"""The metadata that a conversion may depend on. All other metadata is restored after the conversion."""
+"""The fields of the metadata that a conversion may depend on. All others are restored after the conversion."""
 
 
 @attrs.frozen

@@ -29,7 +29,10 @@ MODIFIED = "the object has been modified; please apply your changes to the lates
 
 @attrs.frozen
 class FailureCause:
-    """One entry of `details.causes`. `reason` is the wire's word (`FieldValueInvalid`, `FieldManagerConflict`)."""
+    """One entry of `details.causes`.
+
+    `reason` is a word of the API, such as `FieldValueInvalid`, `FieldManagerConflict`.
+    """
 
     field: str
     message: str
@@ -99,7 +102,7 @@ def status_body(failure: ApiFailure) -> dict[str, Any]:
 
 
 def resource_of(group: str, plural: str) -> str:
-    """Return `widgets.example.test`, or the bare plural for the core group."""
+    """Return a resource's name with its group, such as `widgets.example.test`; the bare plural for the core group."""
     return f"{plural}.{group}" if group else plural
 
 
@@ -158,8 +161,9 @@ def forbidden(group: str, plural: str, name: str, why: str, causes: Iterable[Fai
 
 
 def namespace_terminating(group: str, plural: str, name: str, namespace: str) -> ApiFailure:
-    """Build the 403 for a create in a terminating namespace; its cause distinguishes it from a missing permission
-    (S-19).
+    """Build the 403 for a create in a terminating namespace.
+
+    Its cause distinguishes it from the 403 for a missing permission (S-19).
     """
     why = f"unable to create new content in namespace {namespace} because it is being terminated"
     cause = FailureCause("metadata.namespace", f"namespace {namespace} is being terminated", "NamespaceTerminating")
@@ -200,7 +204,7 @@ def internal(message: str) -> ApiFailure:
 
 
 _CONTENT_ERRORS: Final = ("failed to create typed patch object", "etcdserver: request is too large")
-"""The beginnings of messages of 500s that a retry cannot cure, only another content (S-15, W-37)."""
+"""The beginnings of the messages of 500s that no retry cures, only other content in the request (S-15, W-37)."""
 
 
 def core_error(failure: ApiFailure, asked: str, kind: Kind) -> OperatorError:

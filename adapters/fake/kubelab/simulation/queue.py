@@ -1,4 +1,4 @@
-"""The work queue of simulated controllers: the due time of each object, its backoff, the number worked on at once."""
+"""The work queue of simulated controllers: when each object is due, its backoff, how many are worked on at once."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
@@ -95,13 +95,13 @@ class DueTimes:
         return sorted(ref for ref, when in self._due.items() if when <= now)
 
     def first(self) -> datetime | None:
-        """Return when the first object is due."""
+        """Return when the first object is due; None if the queue is empty."""
         if not self._is_known:
             self._first, self._is_known = min(self._due.values(), default=None), True
         return self._first
 
     def first_work(self) -> datetime | None:
-        """Return when the first object with remaining work is due."""
+        """Return when the first object with remaining work is due; None if there is none."""
         return min((when for ref, when in self._due.items() if ref not in self._intervals), default=None)
 
     def clear(self) -> None:

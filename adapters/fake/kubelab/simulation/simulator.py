@@ -204,7 +204,10 @@ class Simulator(ABC):
             await self._continue(ref, item, item.until, item.until)
 
     async def _continue(self, ref: ObjectRef, item: _UnderWay, answer: Any, now: datetime) -> None:
-        """Perform the effects of a pass until it sleeps or ends. `answer` answers its last effect."""
+        """Perform the effects of a pass until it sleeps or ends.
+
+        `answer` is sent to the pass first; it is None for a new one.
+        """
         stop = await self._converse(item.begun, answer)
         if isinstance(stop, Sleep):
             item.until = now + timedelta(seconds=stop.seconds)

@@ -163,7 +163,7 @@ def _drop(rules: Rules, merged: Any, last: ManagedFieldsEntry, entries: Iterable
 
 
 def _without_unowned(schema: Schema, whole: Any, pruned: Any, everybody: FieldSet) -> Any:
-    """Return `whole` without the fields that `pruned` lacks and no manager owns."""
+    """Return `whole` without fields that `pruned` lacks and that are not in `everybody`, the fields of all managers."""
     kept = union(_named_set(schema, pruned), with_named_fields(schema, everybody))
     return remove(schema, whole, difference(_named_set(schema, whole), kept))
 

@@ -52,7 +52,7 @@ def compare(schema: Schema, old: Any, new: Any) -> Comparison:
 
 
 class _Comparing:
-    """One walk over two values; `_path` is the current position."""
+    """A walk over two values that collects the paths of their differences; `_path` is the current position."""
 
     def __init__(self) -> None:
         self.removed: dict[str, Any] = {}

@@ -20,7 +20,7 @@ _FITTING: Final[Mapping[type, frozenset[JsonType]]] = {
     int: _NUMERIC,
     float: _NUMERIC,
 }
-"""The schema types that accept a scalar of each Python type, whatever else the schema says."""
+"""The schema types that a scalar of each Python type fits, so that it needs no further check."""
 
 
 def misfits(schema: Schema, value: Any, path: str = "") -> list[str]:

@@ -62,7 +62,7 @@ def parse_element(text: str) -> str:
 
 
 def element_text(element: str) -> str:
-    """Format one element as in messages: `.name`, `[key="value"]`, `[="value"]`, `[0]` (S-80)."""
+    """Return an element as messages print it: `.name`, `[key="value"]`, `[="value"]`, `[0]` (S-80)."""
     kind, rest = element[0], element[2:]
     if kind == "f":
         return "." + rest
@@ -73,7 +73,7 @@ def element_text(element: str) -> str:
 
 
 def path_text(path: tuple[str, ...]) -> str:
-    """Format a whole path as in messages; keys are not quoted, so it cannot be parsed back (S-80)."""
+    """Return a path as messages print it. Names of fields are not quoted, so it cannot be parsed back (S-80)."""
     return "".join(map(element_text, path))
 
 

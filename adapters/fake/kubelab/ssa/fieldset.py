@@ -31,7 +31,7 @@ def has(fields: FieldSet, element: str) -> bool:
 
 
 def insert(fields: dict[str, Any], path: tuple[str, ...] | list[str]) -> None:
-    """Add `path` to `fields`, which is modified in place, like all dicts in it."""
+    """Add `path` to the set `fields`, whose dicts are modified in place."""
     if not path:
         return
     for element in path[:-1]:
@@ -86,7 +86,7 @@ def difference(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def _without(node: FieldSet, other: FieldSet) -> FieldSet | None:
-    """Return `node` without `other`, None if nothing remains."""
+    """Return the subtree `node` without the paths of the subtree `other`; None if nothing remains."""
     below = difference(node, other) if node and other else {key: value for key, value in node.items() if key != MEMBER}
     stays = is_member(node) and not is_member(other)
     if not stays:

@@ -144,7 +144,7 @@ def _unreadable(definition: ServedKind, why: str) -> Exception:
 def coerce(
     definition: ServedKind, body: Mapping[str, Any], settled: Mapping[str, Any] | None = None
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """Return `body` without fields unknown to the kind and without stray nulls, and the unknown paths."""
+    """Return `body` without unknown fields and without nulls that the schema forbids, and the unknown paths."""
     old = MISSING if settled is None else settled
     metadata, strange = _metadata(definition, body.get("metadata"), (settled or {}).get("metadata") or {})
     rest, unknown = prune(definition.schema, dict(body), old)

@@ -81,7 +81,7 @@ class Prepared:
 
 
 class ObjectWriter:
-    """The preparation and storing of writes. Every method may raise ApiFailure."""
+    """The part of the server that prepares and stores writes. Every method may raise ApiFailure."""
 
     def __init__(
         self, store: Store, namespaces: Namespaces, identities: Identities, now: Callable[[], datetime]

@@ -79,7 +79,7 @@ class _AgentFace:
         self._polls = polls
 
     async def jobs(self, request: Request) -> Response:
-        """Long poll for jobs."""
+        """Answer a long poll for jobs."""
         return await self._answer(request, AgentCall.FETCH, self._poll)
 
     async def _poll(self, request: Request, token: str | None) -> Any:
@@ -94,7 +94,7 @@ class _AgentFace:
         return {"jobs": jobs}
 
     async def ack(self, request: Request) -> Response:
-        """Acknowledge a job."""
+        """Record the acknowledgement of a job."""
         return await self._post(
             request, AgentCall.ACK, lambda t, _: self._server.ack(t, _job_id(request)), bodiless=True
         )

@@ -85,7 +85,7 @@ class ControlPlaneServer:
         return self.jobs.offer(cluster_id, self.now())
 
     def ack(self, token: str | None, job_id: str) -> None:
-        """Acknowledge a job for the agent."""
+        """Record the agent's acknowledgement of a job."""
         self.jobs.ack(self._caller(token), job_id, self.now())
 
     def status(self, token: str | None, job_id: str, body: Any) -> None:
