@@ -175,7 +175,7 @@ class ApiServer:
         )
 
     def prepare(self, call: WriteCall) -> Prepared:
-        """Return a validated write that is not stored, so that admission webhooks can be called; `commit` stores it."""
+        """Return a decided write that is not stored, so that admission webhooks can be called; `commit` stores it."""
         try:
             self.request_filter.admit(call.verb, call.target, call.caller)
             return self._decide(call)

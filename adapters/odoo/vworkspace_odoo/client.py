@@ -44,12 +44,12 @@ class _Answer:
 
 
 class HttpControlPlane:
-    """A client of the control plane at `base_url`. `token` is called before each request, so that a new token is used
-    at once.
+    """A client of the control plane at `base_url`.
 
-    `margin` is the number of seconds that the answer to a long poll may take beyond the poll's wait. Other requests may
-    take `timeout` seconds. `transport` replaces sockets in a simulation. Raises ValueError for an unusable URL, and for
-    http:// to another machine unless `allow_http`. Use it as an async context manager, or close it.
+    `token` is called before each request, so that a new token is used at once. `margin` is the number of seconds that
+    the answer to a long poll may take beyond the poll's wait. Other requests may take `timeout` seconds. `transport`
+    replaces sockets in a simulation. Raises ValueError for an unusable URL, and for http:// to another machine unless
+    `allow_http`. Use it as an async context manager, or close it.
     """
 
     def __init__(

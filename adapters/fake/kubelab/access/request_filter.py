@@ -78,7 +78,7 @@ class RequestFilter:
     def refused(
         self, verb: RequestVerb, target: RequestTarget, caller: Caller, options: WriteOptions, failure: ApiFailure
     ) -> None:
-        """Write an audit entry for a request that was refused with `failure` before it was authorized."""
+        """Write an audit entry for a write that was refused with `failure` before it was stored."""
         failure.audited = True
         self._log(verb, target, caller, options, failure.status, self._store.version)
 

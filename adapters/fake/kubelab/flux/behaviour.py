@@ -1,7 +1,7 @@
 """The behaviour of a simulated Flux: delays, outcomes, existing charts; data that can be changed at run time.
 
 The first rule that matches and is not used up decides; without one everything succeeds. A rule counts its uses per
-release (or per source), so that `FluxOutcome(OutcomeKind.FAIL, times=2)` fails twice for each.
+release and chart version (or per source), so that `FluxOutcome(OutcomeKind.FAIL, times=2)` fails twice for each.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,10 @@ class OutcomeKind(StrEnum):
 
 @attrs.frozen
 class FluxOutcome:
-    """The outcome of one Helm action. `seconds` overrides its usual duration; `times` limits the uses per release."""
+    """The outcome of one Helm action. `seconds` overrides its usual duration.
+
+    `times` limits the uses of a rule with this outcome, per release and chart version.
+    """
 
     kind: OutcomeKind = OutcomeKind.SUCCEED
     message: str = ""

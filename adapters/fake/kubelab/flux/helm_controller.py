@@ -55,7 +55,10 @@ def reconcile_helm_release(
     ready_stuck_unknown: bool = False,
     events: bool = False,
 ) -> PassStep[ControllerResult]:
-    """Reconcile a HelmRelease. A missing source or dependency is checked again after `dependency_requeue` seconds."""
+    """Reconcile a HelmRelease.
+
+    A source or dependency that is not ready is looked at again after `dependency_requeue` seconds.
+    """
     draft = Draft(manifest, HELM_RELEASE, now, events=events)
     spec = HelmSpec.of(manifest)
     result = yield from _pass(draft, spec, dependency_requeue, ready_stuck_unknown)
