@@ -1,4 +1,4 @@
-"""The entry of the command line, which answers `--version`, `--help` and `completion` without importing anything else.
+"""The entry of the command line, which answers `--version`, `--help` and `completion` with only the standard library.
 
 Every other command is run by `vworkspace_app.commands.execution`.
 """
@@ -25,7 +25,7 @@ def main() -> None:
 
 
 def _escape(error: UnicodeError) -> tuple[str, int]:
-    """Escape characters that the terminal cannot show as JSON does, so that JSON stays JSON and printing works."""
+    """Escape characters that the terminal's encoding lacks, in JSON's notation: printed JSON stays valid JSON."""
     assert isinstance(error, UnicodeEncodeError)
     text = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{text[i : i + 2].hex()}" for i in range(0, len(text), 2)), error.end
@@ -34,7 +34,7 @@ def _escape(error: UnicodeError) -> tuple[str, int]:
 def run_command(arguments: Sequence[str], *, guarded: bool = False) -> int:
     """Run one command and return its exit status; problems are printed in one line on standard error.
 
-    With `guarded` standard output and error show control sequences instead of obeying them, from now on.
+    With `guarded`, standard output and error of this process show control sequences instead of obeying them.
     """
     missing = _missing_package()
     if (answer := answered(arguments, complete=missing is None)) is not None:
@@ -60,7 +60,10 @@ def _print_answer(answer: str) -> int:
 
 
 def _missing_package() -> ModuleNotFoundError | None:
-    """Return the error of a package that every command but these needs, without importing it; None if it is there."""
+    """Return the ImportError for anyio if it is not installed, without importing it; else None.
+
+    All commands need it, except those that this module answers.
+    """
     try:
         there = find_spec("anyio") is not None
     except ModuleNotFoundError as error:

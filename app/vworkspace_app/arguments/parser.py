@@ -1,7 +1,7 @@
-"""Reading the words of a command as its arguments, with argparse, and its help.
+"""The parser of a command's arguments, based on argparse, and the text of the command's help.
 
-argparse divides the words. Their values, and what is missing or unknown, are judged here, so that every error is one
-line that names the help to read.
+argparse only splits the words into options and values. This module converts the values and reports what is missing or
+unknown, so that every error is one line that names the help to read.
 """
 
 import argparse
@@ -26,14 +26,14 @@ class _Words(argparse.ArgumentParser):
 
 
 def call(function: Callable[..., Any], words: Sequence[str]) -> Any:
-    """Call the function of a command with the words' values, and return its result. Raises UsageError."""
+    """Call the function of a command with the values parsed from `words`; return its result. Raises UsageError."""
     arguments = arguments_of(function)
     given = _given(arguments, words)
     return function(*_positional(arguments, given), **_options(function, arguments, given))
 
 
 def _given(arguments: Sequence[Argument], words: Sequence[str]) -> dict[int, Any]:
-    """Return the values of the given arguments by their numbers. Raises UsageError."""
+    """Return the parsed value of each argument that was given, by its index in `arguments`. Raises UsageError."""
     parser = _Words(add_help=False, allow_abbrev=False, exit_on_error=False, argument_default=argparse.SUPPRESS)
     for number, argument in enumerate(arguments):
         if not argument.positional:
@@ -56,7 +56,7 @@ def _given(arguments: Sequence[Argument], words: Sequence[str]) -> dict[int, Any
 
 
 def _placed(arguments: Sequence[Argument], words: Sequence[str]) -> dict[int, Any]:
-    """Return the words of positional arguments by number. Raises UsageError for more than there are."""
+    """Assign `words` to the positional arguments, by index in `arguments`. Raises UsageError if words are left over."""
     placed: dict[int, Any] = {}
     for number, argument in enumerate(arguments):
         if argument.positional and words:
@@ -95,7 +95,7 @@ def _unknown(option: str, arguments: Iterable[Argument]) -> str:
 
 
 def alike(word: str, known: Iterable[str]) -> str:
-    """Return a question after the known word that is most like `word`; empty without one."""
+    """Return "; did you mean X?" with the known word X that is most similar to `word`; empty if none is similar."""
     return "".join(f"; did you mean {match}?" for match in get_close_matches(word, [*known], 1))
 
 
@@ -107,7 +107,11 @@ def _positional(arguments: Sequence[Argument], given: dict[int, Any]) -> Iterato
 
 
 def _options(function: Callable[..., Any], arguments: Sequence[Argument], given: dict[int, Any]) -> dict[str, Any]:
-    """Return the options by parameter; given fields of an attrs class change its default."""
+    """Return the values of options by the function's parameter.
+
+    Options that are fields of an attrs class are merged into one value: the parameter's default with those fields
+    replaced.
+    """
     options = {arguments[number].parameter: value for number, value in given.items() if _is_plain(arguments[number])}
     for parent in {argument.parameter for argument in arguments if argument.field}:
         fields = {arguments[n].field: value for n, value in given.items() if arguments[n].parameter == parent}
@@ -120,7 +124,7 @@ def _is_plain(argument: Argument) -> bool:
 
 
 def width() -> int:
-    """Return the width of help in columns: the terminal's, or 80 without one."""
+    """Return the width of help in columns: the terminal's, at most 100; 80 if there is no terminal."""
     return min(shutil.get_terminal_size().columns, _WIDEST)
 
 
@@ -148,7 +152,7 @@ def _place(argument: Argument) -> str:
 
 
 def description(text: str) -> Iterator[str]:
-    """Yield the paragraphs of a docstring, folded; examples, which are indented, as they are."""
+    """Yield the paragraphs of a docstring, wrapped; indented ones, which are examples, unchanged."""
     for paragraph in text.replace("`", "").split("\n\n"):
         yield paragraph if paragraph.startswith("    ") else textwrap.fill(paragraph, width(), break_on_hyphens=False)
 
@@ -170,7 +174,7 @@ def _meaning(argument: Argument) -> str:
 
 
 def titled(title: str, rows: Sequence[tuple[str, str]]) -> str:
-    """Return a table of names and meanings below a title, folded to the width of help."""
+    """Return a table of names and their descriptions under `title`, wrapped to the width of help."""
     column = min(max((len(name) for name, _ in rows), default=0), 30) + 4
     return "\n".join((f"{title}:", *(line for name, about in rows for line in _row(name, about, column))))
 

@@ -1,8 +1,8 @@
 """The arguments of a command, read from the signature of its function.
 
 A parameter before `*` is positional, one after it is an option. `bool` is a flag with a `--no-` form, `list[X]` an
-option that may be repeated, `tuple[X, X]` one with two values. `Literal` and enums have choices. The fields of an
-attrs class whose parameter is named `*` are options too.
+option that may be repeated, `tuple[X, X]` one with two values. `Literal` and enums have choices. If a parameter has the
+name "*" in its annotation and an attrs class as its type, each field of the class is an option.
 """
 
 import inspect
@@ -21,7 +21,7 @@ _TAKES: Final = {str: "TEXT", int: "NUMBER", float: "NUMBER"}
 
 
 class UsageError(Exception):
-    """A misused command line."""
+    """An error in how a command was called, such as an unknown option or a missing argument."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -30,9 +30,10 @@ class UsageError(Exception):
 
 @attrs.frozen
 class Parameter:
-    """The words of a parameter: its names, its meaning, and the variable that it is read from when it is not given.
+    """An annotation of a parameter: the argument's names, help text, and environment variable to use if it is absent.
 
-    `negative` is empty for a flag without a `--no-` form. What is not to be parsed keeps its default.
+    `negative` is the name of the option that unsets a flag: None for the usual `--no-` form, "" for no such option.
+    With `parse` False the parameter is no argument: it keeps its default.
     """
 
     name: str | Sequence[str] = ()
@@ -44,7 +45,10 @@ class Parameter:
 
 @attrs.frozen
 class Argument:
-    """An argument: the parameter that takes it (`field` of `parameter`, if that is an attrs class), and its words."""
+    """An argument of a command, with the parameter of the function that takes its value.
+
+    If that parameter is an attrs class, `field` is the class's field that takes the value; else it is empty.
+    """
 
     parameter: str
     names: tuple[str, ...]
@@ -61,27 +65,27 @@ class Argument:
 
     @property
     def label(self) -> str:
-        """The name in messages."""
+        """The name that messages use for the argument."""
         return self.names[0]
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The names with the one that takes a flag back."""
+        """All names of the option, including the one that unsets a flag."""
         return (*self.names, self.negative) if self.negative else self.names
 
     @property
     def flag(self) -> bool:
-        """Report whether it takes no value."""
+        """Report whether the argument is a flag, which takes no value."""
         return self.kind is bool
 
     @property
     def required(self) -> bool:
-        """Report whether it must be given."""
+        """Report whether the argument must be given: it has no default, and its environment variable is not set."""
         return self.default is REQUIRED and not os.environ.get(self.env_var)
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The values that it can have; none if any text is one."""
+        """The only values that are accepted; empty if any text is."""
         if get_origin(self.kind) is Literal:
             return get_args(self.kind)
         is_enum = isinstance(self.kind, type) and issubclass(self.kind, Enum)
@@ -89,11 +93,11 @@ class Argument:
 
     @property
     def takes(self) -> str:
-        """The form of a value, in capitals."""
+        """The placeholder for the value in help, in capitals, or the choices."""
         return "{" + ",".join(filter(None, self.choices)) + "}" if self.choices else _TAKES.get(self.kind, "PATH")
 
     def value(self, text: str) -> Any:
-        """Return the value of a text. Raises UsageError for one that is none."""
+        """Convert a word to the argument's type. Raises UsageError if it is not a valid value."""
         if self.choices and text not in self.choices:
             known = ", ".join(filter(None, self.choices))
             raise UsageError(f"{self.label} {text}: give one of {known}")
@@ -148,7 +152,7 @@ def _argument(
 
 
 def _unwrapped(annotation: Any) -> tuple[Any, Parameter]:
-    """Return the type of an annotation without None, and its words."""
+    """Return the type in an annotation, without `| None`, and its `Parameter`, an empty one if it has none."""
     words = Parameter()
     if get_origin(annotation) is Annotated:
         annotation, *metadata = get_args(annotation)

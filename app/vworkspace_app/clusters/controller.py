@@ -45,7 +45,7 @@ _BUILT_IN = ("", "batch", CUSTOM_RESOURCE_DEFINITION.group)
 
 @attrs.frozen
 class ClusterSettings:
-    """The facts about the operator that are known from the start.
+    """The settings of the operator that do not change while it runs.
 
     `window` and `damping` are in seconds; `ClusterInventory` explains them.
     """
@@ -63,7 +63,10 @@ class ClusterSettings:
 
 @attrs.define(eq=False)
 class ClusterReconciler:
-    """The reconciler of Cluster objects. It observes `informers`, and the job agent if there is one."""
+    """The reconciler of Cluster objects, whose statuses it computes from the state of `informers` and of the job agent.
+
+    `report` returns the job agent's state; None if the operator runs without one.
+    """
 
     api: KubeApi
     informers: Informers
@@ -106,7 +109,7 @@ class ClusterReconciler:
             self._written[key.name] = self._now()
 
     async def _offer(self, key: ObjectRef) -> ReconcileResult:
-        """Create the object, once in the life of this process."""
+        """Create this cluster's Cluster object if it is missing, at most once per process."""
         endpoint = self.credentials.current.url
         served = self._served(CLUSTER)
         known = bool(endpoint) or self.report is None
@@ -143,7 +146,7 @@ class ClusterReconciler:
         )
 
     def _weak_settings(self) -> WeakSettings:
-        """Return the present weak points: of settings, of the policy of the Cluster objects, of namespaces."""
+        """Return the weak points now: of the settings, of the Cluster objects' policy, and of managed namespaces."""
         settings, clusters = self.settings, self.informers.store(CLUSTER)
         raw = filter(None, (clusters.raw(namespace, name) for namespace, name in clusters.names()))
         policy = strictest_policy(settings.policy, raw, settings.cluster_id)
@@ -163,7 +166,7 @@ class ClusterReconciler:
             yield runner.kind, InformerReport(self._served(runner.kind), failures, trouble)
 
     def _served(self, kind: Kind) -> bool:
-        """Return whether a kind is served, by its definition; if definitions cannot be listed, by its own informer."""
+        """Report whether a kind is served, by its CRD; if CRDs cannot be listed, by the state of its own informer."""
         definitions, runner = self.informers.find(CUSTOM_RESOURCE_DEFINITION), self.informers.find(kind)
         if definitions is None or not definitions.has_synced:
             return runner is not None and not runner.missing
@@ -178,9 +181,7 @@ class ClusterReconciler:
         return of_cluster(self.informers.store(CLUSTER).objects(), self.settings.cluster_id)
 
     def keys(self) -> Iterable[ObjectRef]:
-        """Return every Cluster object with our cluster id. If there is none, return the reference of the
-        one to create.
-        """
+        """Return every Cluster object with our cluster id; if there is none, the one to create."""
         ref = ref_of(cluster_manifest(self.settings.cluster_id, ""), CLUSTER)
         return [ref_of(cluster, CLUSTER) for cluster in self._ours()] or [ref]
 
@@ -212,10 +213,10 @@ def _read(stored: StoredObject) -> Cluster | None:
 
 
 def _guard(namespace: Manifest | None) -> tuple[bool, bool]:
-    """Return the parts of a namespace that the status reports."""
+    """Report whether a namespace is managed, and whether it has a Pod Security label: the status depends on both."""
     return namespace_is_managed(namespace), bool(get_path(namespace, "metadata", "labels", POD_SECURITY))
 
 
 def of_cluster(clusters: Iterable[Manifest], cluster_id: str) -> Iterator[Manifest]:
-    """Yield the Cluster objects of this cluster."""
+    """Yield the Cluster objects whose `spec.clusterId` is `cluster_id`."""
     return (cluster for cluster in clusters if get_path(cluster, "spec", "clusterId") == cluster_id)
