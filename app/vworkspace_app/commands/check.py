@@ -35,7 +35,7 @@ async def _findings(pre: bool, install: InstallOptions, form: Format | None, api
 
 
 def finding_text(finding: Finding, screen: Screen) -> str:
-    """Return the point, folded to the screen; below it the remedy, unfolded so that it can be copied."""
+    """Return the finding, wrapped to the screen, and below it the remedy, unwrapped so that it can be copied."""
     told = finding.point + (f": {finding.told}" if finding.told else "")
     folded = textwrap.wrap(told, max(screen.width - len(_INDENT), 20), break_long_words=False, break_on_hyphens=False)
     shown = screen.coloured(f"{finding.verdict.value:<8}", _COLOURS[finding.verdict])
@@ -50,7 +50,7 @@ def finding_data(finding: Finding) -> dict[str, str]:
 
 
 def verdict_line(findings: Sequence[Finding]) -> str:
-    """Return the last line: the number of points, and how many failed."""
+    """Return the last line: how many points were checked, and how many failed."""
     failed = sum(finding.verdict is CheckResult.FAILED for finding in findings)
     return f"{len(findings)} points: " + (f"{failed} failed" if failed else "nothing failed")
 

@@ -26,7 +26,7 @@ from vworkspace_app.settings import RunSettings
 from vworkspace_app.webhooks import ServedKinds
 
 NOBODY: Final = WebhookTrust("")
-"""A webhook trust that is empty: no authority that the API server could trust."""
+"""A `WebhookTrust` without a certificate authority: no webhook can be registered with it."""
 
 
 def run_by_name(settings: RunSettings, names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
@@ -56,14 +56,14 @@ def controllers_table() -> str:
 
 
 def render_crds(names: Sequence[str], output: Format, trust: WebhookTrust = NOBODY) -> str:
-    """Return the CRDs of the kinds that the controllers define by classes. Raises CommandError."""
+    """Return the CRDs of the kinds that the controllers define as Python classes. Raises CommandError."""
     loaded = load_controllers(names)
     check_kinds(loaded.resources)
     return dump([_labelled(_definition(one, trust), name) for one, name in loaded.kinds.items()], output)
 
 
 def _labelled(definition: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the definition with the label by which `status` recognizes the kind as a controller's."""
+    """Return the CRD with the label by which the command `status` recognizes a controller's kind."""
     return {**definition, "metadata": {**definition["metadata"], "labels": {CONTROLLER_NAME: name}}}
 
 
@@ -84,7 +84,10 @@ def _have_trust(kind: Resource[Any, Any], trust: WebhookTrust) -> None:
 
 
 def render_roles(names: Sequence[str], options: RoleOptions, output: Format, former: Sequence[str] = ()) -> str:
-    """Return the roles of each controller, or those to prune kinds that it no longer owns. Raises CommandError."""
+    """Return the roles that the controllers need. Raises CommandError.
+
+    With `former` kinds: only the roles to prune those, which the controllers no longer own.
+    """
     loaded, kinds = load_controllers(names), former_kinds(former)
     if kinds:
         of_former = (former_roles(_name(composite.name), kinds, options) for composite in loaded.composites)

@@ -46,18 +46,18 @@ from vworkspace_core.overview.checkup import CheckResult
 
 _HERE: Final = "127.0.0.1:0"
 _GRACE: Final = 600.0
-"""Seconds in which everything of a demo that is interrupted is taken out of a cluster."""
+"""The seconds that an interrupted demo has to delete its objects from the cluster."""
 
 
 async def _require(api: KubeApiClient) -> None:
-    """Raise CommandError unless Flux is in the cluster and the caller may install."""
+    """Raise CommandError unless Flux is in the cluster and the user has the rights to install the operator."""
     async for finding in before_installing(api):
         if finding.verdict is CheckResult.FAILED:
             raise CommandError(f"{finding.point}: {finding.told}. To fix: {finding.remedy}")
 
 
 def _run_on_cluster(work: Callable[[anyio.Event], Awaitable[None]]) -> None:
-    """Run the demo until its end or a signal. Raises CommandError, also for what the cluster refuses."""
+    """Run the demo until its end or a signal. Raises CommandError, also when the API server refuses a request."""
     try:
         run_until_stopped(work, grace=_GRACE)
     except (OperatorError, BaseExceptionGroup) as group:
@@ -71,7 +71,7 @@ def _run_on_cluster(work: Callable[[anyio.Event], Awaitable[None]]) -> None:
 
 @attrs.define
 class _Play:
-    """One performance; `is_told` once the story has ended, well or not."""
+    """A run of the demo. `is_told` becomes true when the story has ended, even if it failed."""
 
     stage: Stage
     keep: bool
@@ -102,7 +102,7 @@ class _Play:
                     await self._linger(world)
 
     async def on_cluster(self, options: DemoClusterOptions, stop: anyio.Event) -> None:
-        """Tell the story in the cluster, until its end or `stop`; everything is taken away before this returns."""
+        """Run the story in the cluster until its end or `stop`; delete all objects of the demo before returning."""
         async with open_cluster_world(options, self.stage, _require) as world:
             self.stage.say(f"control plane  {world.control_url}")
             with self.stage.live(lambda waiting_for: instance_table(world.spectator, world.control, waiting_for)):
@@ -127,7 +127,7 @@ class _Play:
 
     @contextmanager
     def _served(self, label: str, *sources: ScreenSource) -> Iterator[None]:
-        """Serve the page while the block runs, if requested, and print its address."""
+        """Serve the demo's page while the block runs, and print its address; do nothing if no page was requested."""
         if not self.listen:
             yield
             return
@@ -150,7 +150,10 @@ class _Play:
         self.stage.verdict()
 
     async def _linger(self, world: DemoWorld) -> None:
-        """Leave a playground until a signal; after a story that failed, leave what exists."""
+        """Prepare the playground, print commands to try, and wait to be cancelled by a signal.
+
+        If an object of the playground does not come in time, what exists is left running.
+        """
         self.stage.act("A playground")
         with suppress(TooSlow):
             await playground.prepare_playground(Narrator(world, self.stage))

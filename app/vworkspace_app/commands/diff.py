@@ -21,7 +21,7 @@ from vworkspace_core.api.kinds import ALL_KINDS, APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.own_status import unmanaged
 
 SAME, DIFFERS, FAILED = 0, 1, 2
-"""The exit statuses, as diff and kubectl diff have them."""
+"""The exit statuses, with the same meaning as those of `diff` and `kubectl diff`."""
 
 _KINDS: Final = (APPLICATION_INSTANCE, OPERATION)
 
@@ -42,9 +42,9 @@ async def _online(files: Sequence[str], box_files: Sequence[str], api: KubeApiCl
 
 
 def applied(documents: Sequence[Manifest], boxes: Sequence[Kind] = ()) -> Iterator[tuple[Kind, Manifest]]:
-    """Yield the objects to apply, of our kinds and those of boxes: documents themselves, or payloads of jobs.
+    """Yield each object to apply with its kind: a document itself, or the object in a job's payload.
 
-    Raises CommandError for any other kind.
+    Raises CommandError for a kind that is neither one of ours nor one of `boxes`.
     """
     for document in documents:
         manifest = document
@@ -67,7 +67,7 @@ def _is(manifest: Manifest, kind: Kind) -> bool:
 
 
 def text(found: Difference, *, colour: bool) -> str:
-    """Return the diffs, and below each change that the API server would refuse, the reason."""
+    """Return the diffs of all changes; below each one that the API server would refuse, the reason."""
     parts = []
     for change in found.changes:
         parts.append(plan_documents.diff_text([(change.ref, change.before, change.after)], colour=colour))
@@ -77,7 +77,7 @@ def text(found: Difference, *, colour: bool) -> str:
 
 
 def diff_line(found: Difference) -> str:
-    """Return a line with what the operator would do after the change."""
+    """Return one line that says what the operator would do after the change."""
     own = found.changes[0]
     if own.refused:
         return "the API server would not take it, so that nothing downstream would change"
@@ -116,13 +116,13 @@ def _offline(files: Sequence[str], folder: Path) -> int:
 
 
 def _observed(folder: Path) -> dict[ObjectRef, Manifest]:
-    """Return the objects of a folder or a file, by reference."""
+    """Return the objects in the YAML files of a folder, or in one file, by reference."""
     paths = sorted(map(str, folder.glob("*.yaml"))) if folder.is_dir() else [str(folder)]
     return {_ref(document): document for document in (read_documents(paths) if paths else [])}
 
 
 def _ref(document: Manifest) -> ObjectRef:
-    """Return the reference; for a kind the operator does not know, only group and kind are filled in."""
+    """Return the reference to an object; for a kind that the operator does not know, without the plural."""
     for kind in ALL_KINDS:
         if _is(document, kind):
             return ref_of(document, kind)

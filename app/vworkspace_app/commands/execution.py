@@ -1,4 +1,4 @@
-"""Running a command: one line on standard error for every error, exit status 2 for usage, 1 for failure.
+"""The execution of a command: an error is one line on standard error; exit status 2 is for usage, 1 for failure.
 
 This module needs no packages except the core's, so that it can report that others are missing.
 """
@@ -15,7 +15,7 @@ from vworkspace_app.missing_packages import install_hint
 
 
 def guard_streams() -> None:
-    """Show control sequences on standard output and error instead of obeying them."""
+    """Replace standard output and error by streams that show control sequences instead of obeying them."""
     sys.stdout, sys.stderr = VisibleStream(sys.stdout), VisibleStream(sys.stderr)
 
 
@@ -41,7 +41,7 @@ def _parser() -> Callable[..., Any]:
 
 
 def _ended_by(error: BaseException) -> int | None:
-    """Print the error and return the exit status; None for a defect, which shows its traceback."""
+    """Print the error and return the exit status; return None for an unexpected error, whose traceback is needed."""
     match error:
         case CommandError():
             return _print_error(error.message, error.status)

@@ -186,7 +186,7 @@ _FILES: Final = {
 
 
 def write_project(project: str, group: str, kind: str, directory: Path) -> None:
-    """Write the project into a folder and print its files.
+    """Write the project into a folder and print the paths of its files.
 
     Raises CommandError for invalid names, and for files that exist.
     """

@@ -24,7 +24,7 @@ from vworkspace_core.api.labels import CLUSTER_ID
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
 _PLAIN: Final = InstallOptions()
 _FLAGS: Final = {"settings": "--setting", "tenant_roles": "--no-tenant-roles"}
-"""The flags that have another name than their field of InstallOptions."""
+"""The flags of fields of InstallOptions whose flag has a name other than the field's."""
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -37,10 +37,9 @@ def render_manifests(
     namespaces: Sequence[str] = (),
     account: str = "",
 ) -> str:
-    """Return the CRDs, or the objects that the managed `namespaces` need, or else the operator; with `rbac_only` only
-    roles.
+    """Return the CRDs if `crds_only`, else what the managed `namespaces` need, or without any the operator's manifests.
 
-    Raises CommandError.
+    With `rbac_only` these are only the roles, of one `account` if it is given. Raises CommandError.
     """
     _check_parts(options, account, crds_only=crds_only, rbac_only=rbac_only, tenant=bool(namespaces))
     _check_use(options, crds_only=crds_only, rbac_only=rbac_only, tenant=bool(namespaces))
@@ -70,7 +69,11 @@ def render_manifests(
 
 
 def render_values(path: str, options: InstallOptions, output: Format, *, others: bool) -> str:
-    """Return what the Helm chart installs for a values file, into the namespace of `options`. Raises CommandError."""
+    """Return the manifests that the Helm chart renders for a values file. Raises CommandError.
+
+    Of `options` only the namespace to install into is used. `others` says that the command line has further options,
+    which is an error.
+    """
     from vworkspace_app.install.chart_values import chart_values, values_documents  # the validator is slow to import
 
     if others or options != InstallOptions(namespace=options.namespace):
@@ -100,7 +103,7 @@ def _check_names(options: InstallOptions, namespaces: Sequence[str]) -> None:
 
 
 def _check_parts(options: InstallOptions, account: str, *, crds_only: bool, rbac_only: bool, tenant: bool) -> None:
-    """Raise CommandError for parts that cannot be combined."""
+    """Raise CommandError if several parts are requested that cannot be printed together."""
     if crds_only and (tenant or rbac_only):
         other = "--namespace" if tenant else "--rbac-only"
         raise CommandError(f"--crds-only and {other} print different things: give one of them", status=USAGE)
@@ -113,10 +116,10 @@ def _check_parts(options: InstallOptions, account: str, *, crds_only: bool, rbac
 
 
 def _check_use(options: InstallOptions, *, crds_only: bool, rbac_only: bool, tenant: bool) -> None:
-    """Raise CommandError for an option that would be ignored."""
+    """Raise CommandError for an option that has no effect on the requested manifests."""
 
     def given(*scopes: OptionScope) -> str:
-        """Return the given flags that change these prints alone."""
+        """Return the flags of options in these scopes that differ from their defaults."""
         fields = [field for field in attrs.fields(InstallOptions) if field.metadata.get("scope") in scopes]
         changed = [field.name for field in fields if getattr(options, field.name) != getattr(_PLAIN, field.name)]
         return ", ".join(_FLAGS.get(name, f"--{name.replace('_', '-')}") for name in changed)
@@ -130,7 +133,10 @@ def _check_use(options: InstallOptions, *, crds_only: bool, rbac_only: bool, ten
 
 
 def _check_agent(options: InstallOptions, *, whole: bool) -> None:
-    """Raise CommandError if the cluster's id is missing, or given where it would be ignored."""
+    """Raise CommandError if the cluster id is missing without an agent, given with one, or no valid label.
+
+    `whole`: the manifests of the operator are requested.
+    """
     if options.agent and options.cluster_id:
         raise CommandError("--cluster-id is for --no-agent: else the credentials Secret names it", status=USAGE)
     if whole and not options.agent and not options.cluster_id:
@@ -140,7 +146,7 @@ def _check_agent(options: InstallOptions, *, whole: bool) -> None:
 
 
 def chosen_settings(given: list[str]) -> dict[str, str]:
-    """Return the settings given by `--setting`. Raises CommandError."""
+    """Return the settings given as KEY=VALUE by the flag `--setting`. Raises CommandError."""
     try:
         return read_settings(given)
     except ValueError as error:
@@ -148,7 +154,10 @@ def chosen_settings(given: list[str]) -> dict[str, str]:
 
 
 def labels_of(given: list[str], *, asked: bool) -> dict[str, str]:
-    """Return the labels given by `--service-monitor-label`. Raises CommandError."""
+    """Return the labels given as KEY=VALUE by `--service-monitor-label`. Raises CommandError.
+
+    `asked` says whether an object that has these labels is requested.
+    """
     if given and not asked:
         raise CommandError(
             "--service-monitor-label is for --service-monitor and --prometheus-rule: give one of them", status=USAGE

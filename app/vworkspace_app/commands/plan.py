@@ -55,7 +55,7 @@ class PlanRequest:
 
 @attrs.frozen
 class Planned:
-    """The text to print, its summary in a line, and whether a write is planned or the object is blocked.
+    """The result of `plan`: a text, a one-line summary, whether a write is planned, whether the object is blocked.
 
     With an `output` of None the text is a diff.
     """
@@ -68,7 +68,7 @@ class Planned:
 
 @attrs.frozen
 class _Question:
-    """One object to plan, and everything its decision depends on."""
+    """The object to plan, and everything that its decision depends on."""
 
     ref: ObjectRef
     manifest: Manifest
@@ -80,14 +80,14 @@ class _Question:
 
 
 def plan(request: PlanRequest, *, colour: bool = False) -> Planned:
-    """Return the Decision as text. Raises CommandError for options and input that cannot be understood."""
+    """Return the plan for an object in the request's files. Raises CommandError for input that cannot be understood."""
     if not request.files:
         raise CommandError("give at least one FILE (see vworkspace-operator plan --help)", status=USAGE)
     return plan_of(request, partial(read_documents, request.files), colour=colour)
 
 
 def plan_of(request: PlanRequest, read: Callable[[], Sequence[Manifest]], *, colour: bool = False) -> Planned:
-    """Plan documents from another source; `read` is called once the options have been checked."""
+    """Return the plan for an object among the documents that `read` returns; it is called after options are checked."""
     now, missing = _time(request.now), frozenset(_kind_named(name) for name in request.missing)
     templates, documents = read_templates(request.templates), read()
     ref, _ = chosen(documents, request.wanted)
@@ -108,9 +108,10 @@ def plan_of(request: PlanRequest, read: Callable[[], Sequence[Manifest]], *, col
 
 
 def _decided(question: _Question) -> tuple[Decision, Decision]:
-    """Return the decision, and that of a later pass.
+    """Return the decision, and the one of the next pass that completes it.
 
-    The later pass creates once an intent is recorded (OPS-1), and deletes replaced objects.
+    For an Operation the next pass creates the engine objects whose intent this one records (OPS-1); for an instance it
+    deletes objects that were replaced.
     """
     if question.ref.kind != OPERATION:
         return _of_instance(question)
@@ -133,7 +134,7 @@ def _note_unknown(manifest: Manifest) -> None:
 
 
 def is_without_release(manifest: Manifest, objects: Mapping[ObjectRef, Manifest]) -> bool:
-    """Return whether the instance's status names a HelmRelease that the files do not hold."""
+    """Report whether the instance's status names a HelmRelease that is not among `objects`."""
     name, namespace = (get_path(manifest, "status", "helmReleaseRef", field) for field in ("name", "namespace"))
     return name is not None and ObjectRef(HELM_RELEASE, namespace, str(name)) not in objects
 
@@ -185,7 +186,7 @@ def _of_operation(question: _Question) -> Decision:
 
 
 def _acted_on(question: _Question) -> list[Operation]:
-    """Return the Operations among the documents that the operator of this cluster acts on."""
+    """Return the Operations among the documents that are managed and belong to this cluster."""
     cluster = bounded_name(question.cluster_id)
     return [
         operation

@@ -1,4 +1,4 @@
-"""The input and output of `plan`: documents as an API server would hold them, and a Decision as text or data."""
+"""The input and output of `plan`: documents completed as an API server would, and a Decision as text or data."""
 
 import base64
 import binascii
@@ -28,11 +28,11 @@ from vworkspace_core.operations.engines import engine_kinds
 _PLANNED = (OPERATION, APPLICATION_INSTANCE)
 _QUIET: Final = ContextVar("quiet", default=False)
 _NO_UID = "00000000-0000-0000-0000-"
-"""The beginning of all stand-in uids."""
+"""The prefix of every stand-in uid."""
 
 
 def note(text: str) -> None:
-    """Print a line on standard error about a fact that shaped the plan but is not part of it."""
+    """Print a note on standard error: a fact that influenced the plan but is not part of it."""
     if not _QUIET.get():
         print(f"note: {text}", file=sys.stderr)
 
@@ -48,14 +48,15 @@ def quiet() -> Iterator[None]:
 
 
 def problem_lines(error: ValidationProblems) -> str:
-    """Return every problem with its path, in one line."""
+    """Return all problems with their paths, in one line."""
     return "; ".join(map(str, error.problems))
 
 
 def chosen(documents: Sequence[Manifest], desired: str) -> tuple[ObjectRef, Manifest]:
-    """Return the object to plan: the named one, else the only Operation, else the only ApplicationInstance.
+    """Return the object to plan: the one that `desired` names, else the only Operation or ApplicationInstance.
 
-    Raises CommandError if there is none, or if several are possible.
+    `desired` is a name or Kind/name. If it is empty, ApplicationInstances count only if there is no Operation. Raises
+    CommandError if there is no such object, or more than one.
     """
     candidates = [
         (ref_of(manifest, kind), manifest) for kind in _PLANNED for manifest in documents if _is(manifest, kind)
@@ -84,15 +85,15 @@ def _is(manifest: Manifest, kind: Kind) -> bool:
 
 @attrs.frozen
 class InputDocuments:
-    """Every document whose kind affects a decision, by reference."""
+    """The given documents of all kinds that decisions read, by reference."""
 
     objects: Mapping[ObjectRef, Manifest]
 
     @classmethod
     def of(cls, documents: Sequence[Manifest], now: str) -> "InputDocuments":
-        """Read the documents as stored objects, and print a note for each of an unknown kind.
+        """Return the documents completed as stored objects; print a note for each whose kind no decision reads.
 
-        `now` fills in missing creation times.
+        `now` is the creation time of objects that have none.
         """
         objects: dict[ObjectRef, Manifest] = {}
         for manifest in documents:
@@ -106,7 +107,7 @@ class InputDocuments:
         return cls(objects)
 
     def namespace(self, name: str) -> Manifest:
-        """Return that Namespace; if none was given, a managed one, with a note."""
+        """Return the Namespace of this name; if none was given, a managed one, and print a note."""
         namespace = self.objects.get(ObjectRef(NAMESPACE, None, name))
         if namespace is not None:
             return namespace
@@ -117,7 +118,7 @@ class InputDocuments:
         }
 
     def operations(self) -> tuple[Operation, ...]:
-        """Return every Operation that can be read; print a note for each other one."""
+        """Return the given Operations; for each that cannot be decoded, print a note instead."""
         operations = []
         for ref, manifest in self.objects.items():
             if ref.kind == OPERATION:
@@ -128,7 +129,7 @@ class InputDocuments:
         return tuple(operations)
 
     def approval_secret(self) -> bytes | None:
-        """Return the key `approval-secret` of the credentials Secret, None if no such Secret was given."""
+        """Return the value of `approval-secret` in the credentials Secret; None if the Secret or value is missing."""
         for ref, manifest in self.objects.items():
             if ref.kind == SECRET and ref.name == CREDENTIALS_SECRET:
                 return _key(manifest, "approval-secret")
@@ -136,7 +137,7 @@ class InputDocuments:
 
 
 def _kind_of(manifest: Manifest) -> Kind | None:
-    """Return the kind if a decision or some engine looks at it, else None."""
+    """Return the document's kind if decisions or engines read it, else None."""
     return next((kind for kind in (*ALL_KINDS, *engine_kinds()) if _is(manifest, kind)), None)
 
 
@@ -151,34 +152,37 @@ def _key(secret: Manifest, name: str) -> bytes | None:
 
 
 def _as_stored(ref: ObjectRef, manifest: Manifest, now: str) -> Manifest:
-    """Return the manifest as an API server would hold it: one from a file has no uid, generation or resourceVersion."""
+    """Return the manifest with the metadata that an API server sets, such as the uid, wherever it is missing."""
     stored: dict[str, Any] = {"uid": _uid(ref), "generation": 1, "resourceVersion": "1", "creationTimestamp": now}
     return {**manifest, "metadata": {**stored, **metadata(manifest)}}
 
 
 def _uid(ref: ObjectRef) -> str:
-    """Return a stand-in uid: Operations are distinguished by their uids; all other objects share one."""
+    """Return a stand-in uid: one for each Operation, since uids tell them apart; the same for all other objects."""
     return _NO_UID + (content_hash([ref.namespace, ref.name])[:12] if ref.kind == OPERATION else "0" * 12)
 
 
 def cluster_of(manifest: Manifest) -> str:
-    """Return the cluster that the object's label names."""
+    """Return the cluster id in the object's label; empty if it has none."""
     return str(get_path(manifest, "metadata", "labels", CLUSTER_ID) or "")
 
 
 _OBSTACLES: Final = ("Blocked", "Stalled", "Failed")
 _SERVER: Final = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")
-"""The fields of metadata that only an API server writes."""
+"""The metadata fields that only an API server sets."""
 
 
 def data(decision: Decision, afterwards: Decision) -> dict[str, Any]:
-    """Return the decision, and the creates and deletes of a later pass (OPS-1) under `then`."""
+    """Return the decision as data; creates and deletes of the next pass (`afterwards`) are under `then` (OPS-1)."""
     later = as_data(Decision(creates=afterwards.creates, deletes=afterwards.deletes))
     return {**as_data(decision), **({"then": later} if later else {})}
 
 
 def summary(decision: Decision, afterwards: Decision, present: Manifest) -> str:
-    """Return a line: `2 applies (OCIRepository shop, HelmRelease shop), 0 deletes; Blocked: ValidationFailed: …`."""
+    """Return a summary: `2 applies (OCIRepository shop, HelmRelease shop), 0 deletes; Blocked: ValidationFailed: …`.
+
+    `present` is the planned object before the decision.
+    """
     parts = [text for text in (_downstream(decision, afterwards), _own(decision)) if text]
     return "; ".join([*parts, *_obstacles(decision, present)]) or "nothing to do"
 
@@ -207,7 +211,7 @@ def _count_and_refs(singular: str, plural: str, refs: Sequence[ObjectRef]) -> st
 
 
 def _own(decision: Decision) -> str:
-    """Return what is written to the object itself."""
+    """Return which writes the decision makes to the planned object itself, in words."""
     verb = "adds" if decision.finalizer is Finalizer.ADD else "removes"
     parts = [f"{verb} the finalizer"] if decision.finalizer else []
     parts += ["writes the status"] if decision.status is not None else []
@@ -228,7 +232,10 @@ def _obstacles(decision: Decision, present: Manifest) -> Iterator[str]:
 
 
 def diff(decision: Decision, afterwards: Decision, present: Mapping[ObjectRef, Manifest], *, colour: bool) -> str:
-    """Return a unified diff for every downstream object; empty if none changes."""
+    """Return a unified diff of all downstream objects that would change; empty if none would.
+
+    `present` holds the objects as they are now.
+    """
     before_and_after: list[tuple[ObjectRef, Any, Any]] = []
     for apply in decision.applies:
         live = _plain(present.get(apply.ref))
@@ -244,7 +251,10 @@ def diff(decision: Decision, afterwards: Decision, present: Mapping[ObjectRef, M
 
 
 def diff_text(changes: Iterable[tuple[ObjectRef, Manifest | None, Manifest | None]], *, colour: bool) -> str:
-    """Return unified diffs of objects as they are and as they would be, without fields that only an API server sets."""
+    """Return unified diffs of objects, each given as it is and as it would be; None for an object that is absent.
+
+    Fields that only an API server sets are left out.
+    """
     lines = [line for ref, before, after in changes for line in _lines(ref, _plain(before), _plain(after))]
     return "".join(f"{_coloured(line) if colour else line}\n" for line in lines)
 
@@ -260,7 +270,7 @@ def _coloured(line: str) -> str:
 
 
 def _plain(manifest: Manifest | None) -> dict[str, Any] | None:
-    """Return the manifest without the fields that the API server and status writers add."""
+    """Return the manifest without its status and without the metadata that the API server sets."""
     if manifest is None:
         return None
     meta = {key: value for key, value in (manifest.get("metadata") or {}).items() if key not in _SERVER}

@@ -1,6 +1,7 @@
-"""A process with controllers: connection to the API server, logs, metrics, probes, page, leader election (RUN-4).
+"""The process that runs controllers: API connection, logs, metrics, probes, page and leader election (RUN-4).
 
-`run_process` is that of `run`; `run_extensions` runs boxes and controllers in Python in one without our own kinds.
+`run_process` runs any work in such a process. `run_extensions` uses it to run boxes and Python controllers without the
+operator's own kinds.
 """
 
 import random
@@ -51,7 +52,7 @@ _log = structlog.get_logger("operator")
 
 @attrs.frozen
 class OperatorProcess:
-    """The parts of a process that its work needs; `server` is the address of the API server."""
+    """The parts of the process that its work uses; `server` is the URL of the API server."""
 
     log: logs.Logs
     server: str
@@ -63,16 +64,16 @@ class OperatorProcess:
 
 
 Work: TypeAlias = Callable[[OperatorProcess, anyio.Event], Awaitable[None]]
-"""A function that works until the event is set, and then finishes."""
+"""The function that a process runs. It works until the event is set, then finishes and returns."""
 
 
 def configure_log(settings: RunSettings) -> logs.Logs:
-    """Return the process's log, formatted by the settings."""
+    """Configure logging by the settings, and return the process's log."""
     return logs.configure(level=settings.log_level, form=settings.log_format, operator_version=VERSION)
 
 
 def run_process(settings: RunSettings, log: logs.Logs, work: Work) -> None:
-    """Run `work` until a signal. Raises CommandError for a cluster that cannot be named."""
+    """Run `work` until a signal. Raises CommandError if no API server can be determined."""
     try:
         config = load_config(settings.kubeconfig)
     except OperatorError as error:
@@ -117,11 +118,11 @@ def run_extensions(
 ) -> None:
     """Run composites and controllers until a signal; the fields of `starting` are logged at the start.
 
-    `boxes` are those among them whose rules are compared with the cluster's CRDs. With `applied` the boxes that are
-    applied to the cluster run too.
+    `boxes` are those composites' boxes, whose rules are compared with the cluster's CRDs. With `applied`, the boxes
+    that are applied to the cluster run too.
 
-    Composites work in the given namespaces, or in all. Raises CommandError for a cluster that cannot be named and for
-    certificates that cannot be used.
+    Composites act in `namespaces`, or in all if it is empty. Raises CommandError if no API server can be determined,
+    and for certificates that cannot be used.
     """
 
     async def work(process: OperatorProcess, stop: anyio.Event) -> None:

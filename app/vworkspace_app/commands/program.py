@@ -1,4 +1,4 @@
-"""The command line: every command by its name, and the function that carries it out, imported when it is called."""
+"""The command line: all commands by name. The function of a command is imported only when it is called."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,20 +18,20 @@ _HELP: Final = ("--help", "-h")
 
 @attrs.frozen
 class Command:
-    """A command: the place of its function (`module:function`), and the commands below it. A group has no function."""
+    """A command: its function as `module:function`, and its subcommands. A mere group of commands has no function."""
 
     place: str = ""
     about: str = ""
     below: Mapping[str, "Command"] = attrs.field(factory=dict)
 
     def function(self) -> Callable[..., Any]:
-        """Import and return the function. Raises ImportError if its packages are not installed."""
+        """Import and return the command's function. Raises ImportError if its packages are not installed."""
         module, _, name = self.place.partition(":")
         function: Callable[..., Any] = getattr(import_module(f"{__package__}.{module}"), name)
         return function
 
     def help(self) -> str:
-        """Return the documentation."""
+        """Return the help text of the command."""
         return self.about or inspect.getdoc(self.function()) or ""
 
 
@@ -46,7 +46,7 @@ _FUNCTIONS: Final = {
     "completion": "program:completion",
     **{name: f"verbs:{name}" for name in ("retry", "suspend", "resume", "cancel", "approve", "logs")},
 }
-"""The functions of commands whose module or function does not have the command's name."""
+"""The functions of commands whose module or function does not have the command's name, as `module:function`."""
 
 _BELOW: Final = {
     "box": {
@@ -135,7 +135,7 @@ def _help(chain: str, command: Command) -> str:
 
 
 def _lines(group: Command) -> Iterator[tuple[str, str]]:
-    """Yield each command of a group with the first sentence of its help, without those that are not installed."""
+    """Yield the name of each command in a group, and the first paragraph of its help; skip uninstalled ones."""
     for name, command in group.below.items():
         try:
             yield name, first_line(command.help())

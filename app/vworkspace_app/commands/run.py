@@ -28,13 +28,16 @@ from vworkspace_core.api.kinds import OWN_KINDS
 from vworkspace_core.credentials.secret import Credentials
 
 OPERATORS = tuple(StatusWriter(kind, "operator") for kind in OWN_KINDS)
-"""The operator as the writer of the statuses of its own kinds."""
+"""The status writers of the operator's own kinds: for each, the operator itself."""
 
 _log = structlog.get_logger("operator")
 
 
 def run_operator(settings: RunSettings) -> None:
-    """Run until a signal. Raises CommandError for a cluster that cannot be named and files that cannot be read."""
+    """Run the operator until a signal.
+
+    Raises CommandError if no API server can be determined, and for files that cannot be read.
+    """
     log = configure_log(settings)
     templates = read_templates(settings.templates)
     loaded, boxes = load_controllers(settings.controllers), runnable(load_boxes(settings.box))
@@ -86,6 +89,6 @@ def run_operator(settings: RunSettings) -> None:
 
 
 def _hide(secrets: SecretMask, credentials: Credentials) -> None:
-    """Mask the credentials in all output, since an error may quote anything."""
+    """Mask the credentials in all output of the process, since any error may quote them."""
     secrets.add(credentials.token, credentials.stored.token, credentials.stored.previous)
     secrets.add(credentials.private_key, credentials.approval_secret, credentials.decryption_key)

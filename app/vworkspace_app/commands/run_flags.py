@@ -1,4 +1,4 @@
-"""The commands `run`, `box run` and `controllers run`: their flags are the table of settings, or some of it."""
+"""The commands `run`, `box run` and `controllers run`, whose flags come from the table of settings."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ NAMES: Final = (
     *(row.name for row in SETTINGS if row.name.startswith("leader_elect")),
     *("webhook_listen", "webhook_certificates", "grace_period", "log_format", "log_level"),
 )
-"""The settings of `run` that apply to boxes and controllers alone."""
+"""The settings of `run` that `box run` and `controllers run` have too."""
 
 WatchNamespaces: TypeAlias = Annotated[
     list[str] | None,

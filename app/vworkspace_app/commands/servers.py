@@ -22,7 +22,7 @@ from vworkspace_fake.controlplane.server import ControlPlaneServer
 
 
 def _definitions(paths: Sequence[Path], *, bare: bool) -> Iterator[Manifest]:
-    """Yield the CRDs of the files, and this project's CRDs that the files lack, unless the server is to be bare."""
+    """Yield the CRDs in the files; unless `bare`, also this project's CRDs that the files lack."""
     manifests = read_definitions(paths)
     yield from manifests
     if not bare:
@@ -112,7 +112,7 @@ def _page(server: ControlPlaneServer, admin_token: str) -> Sequence[BaseRoute]:
 
 
 def _instructions(url: str, cluster_id: str) -> str:
-    """Return the address, and how to begin; the reader fills in the tokens."""
+    """Return the control plane's address, and commands to try; the reader fills in the tokens."""
     return f"""ready {url}
 
 Offer a job (here: delete an application; kinds and payloads: docs/protocol.md), and see what came of it:
@@ -128,7 +128,7 @@ Watch it in a browser (the password is the admin token): {url}/page/
 
 
 def _key(option: str, file: Path | None) -> Any:
-    """Return the key in `file`; None without a file."""
+    """Return the key in `file`, None without a file. Raises CommandError, which names `option`."""
     from vworkspace_fake.controlplane.sealing import key_in
 
     if file is None:

@@ -1,4 +1,4 @@
-"""The surroundings of commands: parameters that several share, the connection to a cluster, and the time."""
+"""The environment of commands: parameters that several share, the connection to a cluster, and the clock."""
 
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
@@ -52,10 +52,13 @@ Work = Callable[[KubeApiClient], Awaitable[T]]
 
 
 class CommandContext(Protocol):
-    """The surroundings in which commands run."""
+    """The environment in which commands run: tests replace it."""
 
     def run(self, kubeconfig: Path | None, work: Work[T]) -> T:
-        """Return the result of `work` on a connection. Raises what the connection and the work raise."""
+        """Return the result of `work` on a connection to the kubeconfig's cluster.
+
+        Raises the errors of the connection and of `work`.
+        """
         ...
 
     def now(self) -> datetime:
@@ -64,7 +67,7 @@ class CommandContext(Protocol):
 
 
 class _Outside:
-    """The cluster of a kubeconfig, and the time of this machine."""
+    """The real environment: the cluster of a kubeconfig, and this machine's clock."""
 
     def run(self, kubeconfig: Path | None, work: Work[T]) -> T:
         async def main() -> T:
@@ -79,11 +82,14 @@ class _Outside:
 
 _OUTSIDE: Final = _Outside()
 SITE: Final[ContextVar[CommandContext]] = ContextVar("site")
-"""The surroundings of the commands in this context; by default the real cluster and time."""
+"""The environment of commands in the present context; if unset, the real one."""
 
 
 def at_cluster(kubeconfig: Path | None, work: Work[T]) -> T:
-    """Run `work` on a connection. Raises CommandError for an error of the cluster, or if there is no cluster."""
+    """Run `work` on a connection to the kubeconfig's cluster, and return its result.
+
+    Raises CommandError for an error of the cluster, or if there is no cluster.
+    """
     try:
         return SITE.get(_OUTSIDE).run(kubeconfig, work)
     except OperatorError as error:
@@ -91,5 +97,5 @@ def at_cluster(kubeconfig: Path | None, work: Work[T]) -> T:
 
 
 def now() -> datetime:
-    """Return the present time of the surroundings."""
+    """Return the present time, according to the environment of commands."""
     return SITE.get(_OUTSIDE).now()

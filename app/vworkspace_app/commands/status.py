@@ -68,7 +68,7 @@ async def _show(
 
 
 async def _kinds(api: KubeApi, boxes: "Sequence[Box]") -> tuple[Kind, ...]:
-    """Return the kinds of the given boxes, and of boxes that CRDs in the cluster are labelled with."""
+    """Return the kinds of the given boxes, and the cluster's kinds whose CRD is labelled as a box's or controller's."""
     return tuple(dict.fromkeys((*(box.kind for box in boxes), *await kinds_of_boxes(PermittedReader(api)))))
 
 
@@ -101,7 +101,10 @@ async def _show_object(
 
 
 async def _kinds_by_name(api: KubeApi, name: str, boxes: "Sequence[Box]") -> Mapping[str, Kind]:
-    """Return the kinds other than our own, by the words that users type for them."""
+    """Return the kinds other than our own that `name` may refer to, by the words for them.
+
+    For WORD/NAME these are the cluster's kinds called WORD; for a plain name the kinds of boxes.
+    """
     word, slash, _ = name.lower().partition("/")
     if slash:
         return {} if is_known(word) else await kinds_by_word(PermittedReader(api), word)
@@ -109,7 +112,7 @@ async def _kinds_by_name(api: KubeApi, name: str, boxes: "Sequence[Box]") -> Map
 
 
 def list_text(own_objects: OwnObjects, form: Format | None, now: datetime, screen: Screen = _NO_SCREEN) -> str:
-    """Return the list of objects in the requested form, folded to the screen."""
+    """Return the list of objects as data in the format `form`, or as text wrapped to the screen if that is None."""
     summaries = [summary_of(kind, manifest) for kind, manifest in own_objects.objects]
     beat = heartbeat_of(manifest for kind, manifest in own_objects.objects if kind == CLUSTER)
     workers = Workers(at_work(own_objects.leases, NAME, now), beat)
@@ -126,7 +129,10 @@ def list_text(own_objects: OwnObjects, form: Format | None, now: datetime, scree
 def object_text(
     around: ObjectContext, form: Format | None, now: datetime, link: str = "", screen: Screen = _NO_SCREEN
 ) -> str:
-    """Return one object in the requested form, folded to the screen, with the link to its page."""
+    """Return one object and its children as data in the format `form`, or as wrapped text if that is None.
+
+    `link` is the address of the object's page; empty if there is none.
+    """
     branch = around.tree(now)
     if form is not None:
         asked = origin_data(origin_of(around.manifest))

@@ -22,7 +22,7 @@ _LARGEST: Final = 256 * 1024 * 1024
 
 
 def trace_in(file: Path) -> Trace:
-    """Return the trace in a file. Raises CommandError."""
+    """Return the trace in a file. Raises CommandError if it is too large, cannot be read, or is no trace."""
     try:
         if file.stat().st_size > _LARGEST:
             raise CommandError(f"{file}: is larger than {_LARGEST // 1024 // 1024} MiB")

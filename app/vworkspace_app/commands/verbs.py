@@ -1,4 +1,4 @@
-"""The verbs: each connects, changes one object, and prints what it did."""
+"""The commands that change one object, such as `retry` and `suspend`: each prints what it did."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -27,11 +27,11 @@ VERBS: dict[str, Callable[[Kind, Manifest], PlannedAction | Refusal]] = {
     "resume": actions.resume,
     "cancel": actions.cancel,
 }
-"""The verbs by their names on the command line."""
+"""The functions that plan each command's change, by the command's name."""
 
 
 def _run(verb: str, name: str, namespace: str, kubeconfig: Path | None) -> None:
-    """Run one of `VERBS` on an object. Raises CommandError."""
+    """Carry out a command of `VERBS` on an object. Raises CommandError."""
     at_cluster(kubeconfig, partial(_do, verb, name, namespace or None))
 
 

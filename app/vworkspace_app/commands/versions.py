@@ -1,4 +1,4 @@
-"""`version`: what runs here and is installed there. `versions`: in which versions objects are stored (SEE-5)."""
+"""The commands `version`, about what runs here and in the cluster, and `versions`, about stored objects (SEE-5)."""
 
 import json
 import platform
@@ -41,7 +41,7 @@ def served(definition: Manifest | None) -> list[str]:
 
 
 def operator_in(deployment: Manifest | None) -> dict[str, Any]:
-    """Return the installed operator, as its Deployment names it; empty if there is none, or it cannot be read."""
+    """Return version and image of the installed operator's Deployment; empty if there is none or it is unreadable."""
     if deployment is None:
         return {}
     label = get_path(deployment, "metadata", "labels", "app.kubernetes.io/version")
@@ -50,7 +50,7 @@ def operator_in(deployment: Manifest | None) -> dict[str, Any]:
 
 
 def text(told: dict[str, Any]) -> str:
-    """Return the versions as text, one per line."""
+    """Return the data of the command `version` as text, one version per line."""
     lines = [f"command:     {told['client']['version']} (Python {told['client']['python']})"]
     if "server" in told:
         lines.append(f"API server:  {told['server']['version']}")

@@ -36,17 +36,17 @@ class _Checked:
 
     @property
     def notes(self) -> tuple[BoxProblem, ...]:
-        """Choices in the box that are allowed but have a price."""
+        """The notes on choices in the box that are allowed but have a disadvantage."""
         box = self.loaded.box
         place = self.loaded.places.at("spec.deletion.order")
         return (BoxProblem(place, _ORPHANS),) if box is not None and box.strict_order else ()
 
 
 def check_boxes(files: Sequence[str], crds: Sequence[Path], output: str, kubeconfig: Path | None = None) -> int:
-    """Print what was found, and return the exit status.
+    """Print the problems in boxes, and return the exit status.
 
-    With `kubeconfig`, definitions that no file holds are read from that cluster. Raises CommandError for files that
-    cannot be read, and for a cluster that does not answer.
+    With `kubeconfig`, CRDs that no file holds are read from that cluster. Raises CommandError for files that cannot be
+    read, and for a cluster that does not answer.
     """
     loaded = load_boxes(files, crds)
     if kubeconfig is not None and (names := missing_definitions(loaded)):
@@ -98,7 +98,7 @@ def _lines(checked: _Checked) -> Iterable[str]:
 
 
 def admitted(box: Box) -> str:
-    """Return how rules, defaults and versions come to be enforced, by CRD or webhook; empty if the box has none."""
+    """Return which rules and defaults the CRD enforces, and what a webhook has to do; empty if there is neither."""
     rules, defaults = sum(rule.in_crd for rule in box.rules), sum(mutation.is_default for mutation in box.mutations)
     in_crd = [amount(number, what) for number, what in ((rules, "rule"), (defaults, "default")) if number]
     duties = WebhookDuties.of(box)
@@ -116,7 +116,7 @@ def summary(box: Box) -> str:
 
 
 def order(box: Box) -> str:
-    """Return the resource ids in the order in which they are applied; those between two `then` go together."""
+    """Return the resource ids in the order in which they are applied; ids without `then` between them go together."""
     waves = sorted({node.wave for node in box.nodes})
     ids = [" ".join(node.id for node in box.nodes if node.wave == wave) for wave in waves]
     return f"; order: {', then '.join(ids)}" if ids else ""

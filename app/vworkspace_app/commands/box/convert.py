@@ -25,7 +25,7 @@ from vworkspace_app.commands.session import Crds
 _MOST_DOCUMENTS: Final = 100
 """The maximum number of documents in a file to convert."""
 _POWER: Final = re.compile(r"say `trustParents: \[(\w+)\]`")
-"""The part of `box check`'s advice that names what a parent would decide with the rights of the box."""
+"""The advice of `box check` to let parents' authors decide something with the box's rights; the group is what."""
 
 
 @attrs.frozen
@@ -38,9 +38,10 @@ class Written:
 
 @attrs.frozen
 class ConvertedFile:
-    """The outcome of converting a file.
+    """The result of converting a file.
 
-    The files to write, a line for each thing that could not be converted, and what `box check` finds in the files.
+    It has the number of boxes, the files to write, a line for each part that could not be converted (`problems`), and
+    what `box check` reports about the new files (`refused`).
     """
 
     boxes: int
@@ -50,7 +51,7 @@ class ConvertedFile:
 
     @property
     def told(self) -> str:
-        """The outcome in one line."""
+        """The summary of the result, in one line."""
         wrong = [f"{len(self.problems)} not converted"] if self.problems else []
         wrong += [f"{len(self.refused)} to be put right by hand: box check refuses them"] if self.refused else []
         boxes = f"{self.boxes} box{'es' * (self.boxes != 1)}"
@@ -58,10 +59,10 @@ class ConvertedFile:
 
 
 def convert_file(file: str, crds: Sequence[Path] = (), *, trusting: bool = False) -> ConvertedFile:
-    """Convert a file, and return all results. Raises CommandError for a file that cannot be read, or one it names.
+    """Convert a file, and return all results. Raises CommandError if the file, or one that it names, cannot be read.
 
-    `crds` define further kinds. `trusting`: authors of parents may decide what expressions of the original let them
-    decide.
+    `crds` are files with CRDs of kinds that the boxes use. With `trusting`, the boxes set `trustParents` for whatever
+    the original lets the authors of parents decide.
     """
     marked_documents = read_marked(file)
     if not marked_documents:
@@ -95,7 +96,7 @@ def convert_file(file: str, crds: Sequence[Path] = (), *, trusting: bool = False
 def _checked(
     made: ConvertedBox, file: str, folder: Path, further: Sequence[CrdVersions]
 ) -> tuple[Mapping[str, str], LoadedBox]:
-    """Return the files of a box, and the result of `box check` on them."""
+    """Return the files of a converted box by name, and the box as loaded from them with all problems of `box check`."""
     files = dict(_files(made, Path(file).name, folder))
     return files, load_text(f"{made.name}.yaml", files[f"{made.name}.yaml"], further, files)
 
@@ -111,7 +112,7 @@ def _by_line(told: tuple[Place, str]) -> tuple[int, int]:
 
 
 def write_files(files: tuple[Written, ...], folder: Path) -> Iterator[Path]:
-    """Write the files, and yield their paths. A file with other content is not overwritten. Raises CommandError."""
+    """Write the files, and yield their paths. Raises CommandError for a file that exists with other content."""
     try:
         for file in files:
             folder.mkdir(parents=True, exist_ok=True)
@@ -125,7 +126,7 @@ def write_files(files: tuple[Written, ...], folder: Path) -> Iterator[Path]:
 
 
 def _definitions(document: Any, folder: Path) -> dict[str, Mapping[str, Any]]:
-    """Return the definitions that a Katalog names; they give the types of its fields."""
+    """Return the CRDs that a Katalog names by file, for the types of its fields. Those at a URL are left out."""
     out: dict[str, Mapping[str, Any]] = {}
     for name in definition_files(document):
         if "://" not in name:
@@ -148,7 +149,7 @@ def _files(made: ConvertedBox, source: str, folder: Path) -> Iterator[tuple[str,
 
 
 def annotated(box: Mapping[str, Any], notes: Mapping[BoxPath, str], head: str) -> str:
-    """Return a box as YAML, with each note as a comment above its line."""
+    """Return a box as YAML under the comment `head`; each note is a comment above the line of the field at its path."""
     text = dump([box], Format.YAML)
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     assert root is not None

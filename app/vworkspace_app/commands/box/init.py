@@ -1,4 +1,4 @@
-"""`box init`: two files to begin with, which pass `box check` as they are."""
+"""The command `box init`: write a box and its CRD to start from, which pass `box check` unchanged."""
 
 import keyword
 import re
@@ -16,13 +16,13 @@ PROJECT: Final = (re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?"), "shops")
 
 
 def check_name(given: str, form: tuple[re.Pattern[str], str]) -> None:
-    """Raise CommandError for a name without this form."""
+    """Raise CommandError for a name that does not match `form`: a pattern, and an example for the message."""
     if form[0].fullmatch(given) is None:
         raise CommandError(f"{given}: not a name such as {form[1]}", status=USAGE)
 
 
 def module_of(project: str) -> str:
-    """Return the module of a project. Raises CommandError for a keyword of Python."""
+    """Return the name of the Python module for a project. Raises CommandError if it is a keyword of Python."""
     name = project.replace("-", "_")
     if keyword.iskeyword(name):
         raise CommandError(f"{project}: a word of Python cannot be the name of a module", status=USAGE)
@@ -30,7 +30,7 @@ def module_of(project: str) -> str:
 
 
 def write_new(files: Mapping[Path, str]) -> None:
-    """Write all files and print their paths. Raises CommandError, before writing anything, if one exists."""
+    """Write all files and print their paths. Raises CommandError before the first write if one of them exists."""
     if found := [path for path in files if path.exists()]:
         raise CommandError(f"{found[0]} exists: give --directory for another folder")
     for path, text in files.items():
@@ -137,8 +137,9 @@ spec:
 
 
 def write_beginning(kind: str, group: str, plural: str, directory: Path) -> None:
-    """Write both files and print their names. Raises CommandError for names that no CRD accepts, and for existing
-    files.
+    """Write a box and its CRD, and print their paths.
+
+    Raises CommandError for names that no CRD accepts, and for existing files.
     """
     name = kind.lower()
     plural = plural or f"{name}s"

@@ -43,10 +43,11 @@ def render_rbac(
     for_account: str = "",
     previous: str = "",
 ) -> str:
-    """Return the roles of a box, or the roles to prune kinds that an earlier file named. Raises CommandError.
+    """Return the roles that a box needs. Raises CommandError.
 
-    `for_account`: the roles of a ServiceAccount that acts for objects, by namespace and name. With the file of the
-    `previous` definition there are both.
+    With `former` kinds: only the roles to prune those. With `for_account` (NAMESPACE/NAME): the roles of a
+    ServiceAccount that the box impersonates. With `previous`, the file of the box's previous definition: also the roles
+    to prune the kinds that only that one makes.
     """
     box, _ = _loaded(file, crds)
     kinds = former_kinds(former)
@@ -60,13 +61,13 @@ def render_rbac(
 
 
 def _retired(box: Box, previous: Box) -> tuple[Kind, ...]:
-    """Return the kinds of the previous definition that this one does not make."""
+    """Return the kinds of children that only the previous definition has."""
     kinds = composite_of(box).child_kinds
     return tuple(kind for kind in composite_of(previous).child_kinds if kind not in kinds)
 
 
 def _of_account(file: str, box: Box, account: str, options: RoleOptions) -> RoleOptions:
-    """Return the options of a ServiceAccount that acts for objects. Raises CommandError."""
+    """Return `options` for the roles of `account`, NAMESPACE/NAME, which the box impersonates. Raises CommandError."""
     namespace, _, name = account.partition("/")
     if not matches(DNS_LABEL, namespace) or not matches(DNS_SUBDOMAIN, name):
         raise CommandError(f"--for-account {account!r} names no ServiceAccount: write NAMESPACE/NAME", status=USAGE)
@@ -76,7 +77,7 @@ def _of_account(file: str, box: Box, account: str, options: RoleOptions) -> Role
 
 
 def former_kinds(texts: Sequence[str]) -> tuple[Kind, ...]:
-    """Return the kinds, each given as in the annotation of a parent. Raises CommandError for a text that names none."""
+    """Return the kinds, each given as `Job/jobs.v1.batch`. Raises CommandError for a text in another form."""
     kinds = {text: recorded_kinds(text) for text in texts}
     if wrong := next((text for text, named in kinds.items() if len(named) != 1), None):
         raise CommandError(f"--former {wrong!r} names no kind: write such as Job/jobs.v1.batch", status=USAGE)
@@ -93,7 +94,7 @@ def render_box_manifests(
     *,
     crds_only: bool,
 ) -> str:
-    """Return the CRD of a box's kind with its possible rules, or all other manifests. Raises CommandError."""
+    """Return the CRD of a box's kind if `crds_only`, else all other manifests to install. Raises CommandError."""
     box, loaded = _loaded(file, crds)
     duties = WebhookDuties.of(box)
     if not trust.is_given and (duties.versions if crds_only else duties):
@@ -108,7 +109,7 @@ def render_box_manifests(
 
 
 def render_object(file: str, crds: Sequence[Path], output: Format) -> str:
-    """Return a box as an object to apply, with the spec of its CRD in it. Raises CommandError."""
+    """Return the OperatorBox to apply: the box with its CRD's spec in place of the CRD's file. Raises CommandError."""
     box, _ = _loaded(file, crds)
     document = next(each.value for each in read_marked(file) if each.value.get("kind") == KIND)
     return dump([{**document, "spec": {**document["spec"], "crd": {"spec": box.crd["spec"]}}}], output)

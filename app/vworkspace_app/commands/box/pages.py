@@ -1,4 +1,4 @@
-"""`box graph` and `box docs`: the graph and the page of a box that can be run."""
+"""The commands `box graph` and `box docs`: a graph of a box's dependencies, and a page for its users."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,13 +13,13 @@ from vworkspace_app.commands.session import Crds
 
 
 def graph_of_file(file: str, crds: Sequence[Path], language: str) -> str:
-    """Return the graph in `mermaid` or `dot`. Raises CommandError for a box with problems."""
+    """Return the dependency graph of the box in a file, in the language `mermaid` or `dot`. Raises CommandError."""
     box = _box(file, crds)
     return mermaid(box) if language == "mermaid" else dot(box)
 
 
 def page_of_file(file: str, crds: Sequence[Path]) -> str:
-    """Return the page as Markdown. Raises CommandError for a box with problems."""
+    """Return the page about the box in a file, as Markdown. Raises CommandError for a box with problems."""
     return page(_box(file, crds))
 
 

@@ -28,9 +28,9 @@ def planned(
     now: str = "",
     output: str = "text",
 ) -> tuple[BoxPlan, str]:
-    """Return the plan, and its text in the form `output`; `now` is RFC 3339, or empty for the present.
+    """Return the plan for the object in the file `parent`, and its text in the format `output`.
 
-    Raises CommandError for input that cannot be understood.
+    `now` is RFC 3339, or empty for the present. Raises CommandError for input that cannot be understood.
     """
     further = list(further_crds(crds))
     (box,) = runnable([load_box(file, further)])
@@ -143,7 +143,7 @@ def _against_text(found: PlanAgainst, file: str) -> str:
 
 
 def _planned_against(file: str, crds: Sequence[Path], now: str, kubeconfig: Path) -> tuple[PlanAgainst, str]:
-    """Return the plans for all objects of a cluster, and their text. Raises CommandError."""
+    """Return the plans for all objects of the box's kind in a cluster, and their text. Raises CommandError."""
     known = list(further_crds(crds))
     loaded = load_box(file, known)
 

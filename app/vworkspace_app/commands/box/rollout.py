@@ -25,7 +25,7 @@ _JUDGED: Final = ("objects", "creates", "changes", "deletes", "refused")
 
 @attrs.frozen
 class RolloutRequest:
-    """One use of the command."""
+    """The arguments of one call of `box rollout`."""
 
     action: Action
     name: str
@@ -154,7 +154,10 @@ async def _undone(api: KubeApi, box: AppliedBox, history: Sequence[Revision], to
 
 
 def _target(box: AppliedBox, history: Sequence[Revision], to_revision: str) -> Revision:
-    """Return the revision to return to. Raises CommandError if there is none."""
+    """Return the revision to roll back to: `to_revision`, or if empty the newest earlier one that was not given up.
+
+    Raises CommandError if there is none.
+    """
     earlier = [revision for revision in history if revision.name != box.revision]
     if to_revision:
         earlier = [revision for revision in earlier if revision.name == to_revision]

@@ -1,4 +1,4 @@
-"""`box test`: scenarios of a box, and laws on objects drawn from its CRD, on a virtual clock; their moments (SEE-3)."""
+"""The command `box test`: run a box's scenarios, and test laws on objects drawn from its CRD (SEE-3)."""
 
 import secrets
 from collections.abc import Sequence
@@ -27,12 +27,15 @@ from vworkspace_core.overview.object_graph import ObjectGraph, graph_of_parent
 from vworkspace_core.overview.trace import MOST_MOMENTS, Moment, Trace, written
 
 _LAST: Final = 40
-"""The maximum number of lines of a timeline that are shown."""
+"""The number of lines at the end of a timeline that are shown."""
 
 
 @attrs.frozen
 class BoxTestRequest:
-    """The arguments of `box test`. Without a `seed` one is drawn and printed; `only` is the number of one example."""
+    """The arguments of `box test`.
+
+    If `seed` is None one is drawn and printed. `only` is the number of the one example to run.
+    """
 
     file: str
     tests: Sequence[str] = ()
@@ -44,7 +47,7 @@ class BoxTestRequest:
 
 
 def try_box(request: BoxTestRequest) -> tuple[str, bool]:
-    """Run scenarios and laws; return the report and whether all held.
+    """Run a box's scenarios and laws; return the report and whether all held.
 
     Raises CommandError for files that it cannot understand.
     """
@@ -69,7 +72,7 @@ def try_box(request: BoxTestRequest) -> tuple[str, bool]:
 
 
 def _note_nothing(*moment: object) -> None:
-    """Ignore a moment, since no trace is written."""
+    """Ignore a moment of a scenario, since no trace is written."""
 
 
 def _record(path: Path, title: str, moments: tuple[Moment, ...]) -> str:
@@ -84,7 +87,7 @@ def _record(path: Path, title: str, moments: tuple[Moment, ...]) -> str:
 
 
 def _files(request: BoxTestRequest) -> Sequence[str]:
-    """Return the test files that are named, else `webapp-test.yaml` next to `webapp.yaml` if it exists."""
+    """Return the named test files; if there are none, `webapp-test.yaml` next to `webapp.yaml`, if it exists."""
     if request.tests:
         return request.tests
     path = Path(request.file)
@@ -162,14 +165,14 @@ def play_box(
 
 @attrs.define
 class Recorder:
-    """The recorded moments of a scenario. `note` is the callback of `run_scenario`."""
+    """A recorder of the moments of scenarios; `note` is the callback for `run_scenario`."""
 
     moments: list[Moment] = attrs.field(factory=list)
     _world: BoxWorld | None = None
     _lines: int = 0
 
     def note(self, world: BoxWorld, name: str, subject: ObjectRef, messages: tuple[str, ...]) -> None:
-        """Record the present state, with these messages and the lines of the timeline since the last moment."""
+        """Record the state of the world now, with `messages` and all lines of the timeline since the last record."""
         if world is not self._world:
             self._world, self._lines = world, 0
         if len(self.moments) >= MOST_MOMENTS:

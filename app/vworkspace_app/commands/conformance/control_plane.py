@@ -13,7 +13,7 @@ _CHECKS = Path(__file__).parents[2] / "conformance" / "checks"
 
 
 def _plugin(examined: ControlPlaneAt) -> Any:
-    """Return the plugin that gives the suite its subject. pytest is imported here, since only this command needs it."""
+    """Return the pytest plugin with the fixture `subject`. pytest is imported here: only this command needs it."""
     import pytest
 
     class Plugin:

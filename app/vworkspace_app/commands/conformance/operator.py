@@ -101,7 +101,7 @@ def list_checks() -> None:
 
 
 def patience_of(timeout: str) -> float:
-    """Return the seconds of `--timeout`. Raises CommandError."""
+    """Return `--timeout` in seconds. Raises CommandError unless it is a duration from 2s to 10m."""
     seconds = seconds_of(timeout)
     if not 2 <= seconds <= 600:
         raise CommandError(f"--timeout {timeout}: a duration from 2s to 10m", status=USAGE)
@@ -109,7 +109,7 @@ def patience_of(timeout: str) -> float:
 
 
 def teller(output: str) -> Any:
-    """Return the function that shows findings as they come; for JSON on standard error."""
+    """Return a function that prints each finding as it comes: on standard error, unless the output is a table."""
     out = sys.stdout if output == "table" else sys.stderr
 
     def show(finding: Finding) -> None:
@@ -119,9 +119,9 @@ def teller(output: str) -> Any:
 
 
 def run_examination(work: Callable[[], Awaitable[T]]) -> T:
-    """Run an examination and return its result; SIGINT and SIGTERM end the operator under test with it.
+    """Run an examination and return its result; SIGINT and SIGTERM end it, and the operator under test with it.
 
-    Raises CommandError when it was interrupted, and the error that ended it.
+    Raises CommandError if it is interrupted, or else the error that ended it.
     """
     results: list[T] = []
 
@@ -138,7 +138,7 @@ def run_examination(work: Callable[[], Awaitable[T]]) -> T:
 
 
 def concluded(findings: Sequence[Finding], about: dict[str, Any], output: str, reports: Sequence[Path]) -> int:
-    """Print and write the reports; return the exit status."""
+    """Write the report files, print the result, and return the exit status."""
     write_reports(reports, findings, about, "conformance")
     if output == "json":
         print(as_json(findings, about), end="")

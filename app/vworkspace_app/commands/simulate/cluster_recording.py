@@ -1,4 +1,4 @@
-"""`simulate record`: a cluster's day as a file, and its acts as the workload of a simulation (SIM-1, SIM-3)."""
+"""The command `simulate record`, and how a recording becomes the workload of a simulation (SIM-1, SIM-3)."""
 
 import sys
 from pathlib import Path
@@ -16,9 +16,9 @@ from vworkspace_app.simulation.run import read_script
 
 
 def record(kubeconfig: Path | None, seconds: float, out: Path, cluster_id: str = "") -> int:
-    """Record a cluster into a file; return the exit status. Raises CommandError.
+    """Record a cluster into the file `out`; return the exit status. Raises CommandError.
 
-    An earlier file of that name stays until the cluster has answered.
+    An existing file is overwritten only once the cluster has answered.
     """
     try:
         file = out.open("ab")
@@ -44,7 +44,7 @@ def record(kubeconfig: Path | None, seconds: float, out: Path, cluster_id: str =
 
 
 def acts_of(path: Path, seconds: float) -> tuple[Act, ...]:
-    """Return the acts in a recording or a saved run, as far as they fit into a run. Raises CommandError."""
+    """Return the users' acts in the first `seconds` of a recording or a saved run. Raises CommandError if none."""
     try:
         acts, length = workload_in(path)
     except BadFile as error:
@@ -59,7 +59,7 @@ def acts_of(path: Path, seconds: float) -> tuple[Act, ...]:
 
 
 def workload_in(path: Path) -> tuple[tuple[Act, ...], float]:
-    """Return the acts in a recording or a saved run, and its length in seconds. Raises BadFile."""
+    """Return the users' acts in a recording or a saved run, and its length in seconds. Raises BadFile."""
     if is_recording(path):
         recording = read_recording(path)
         return tuple(acts_in(recording)), recording.seconds

@@ -34,14 +34,14 @@ _MOST_NAMED: Final = 5
 
 
 def manifests(runs: IndexedRuns) -> str:
-    """Return the objects of an Indexed Job as YAML. Raises CommandError."""
+    """Return the manifests of an Indexed Job and its rights as YAML. Raises CommandError for an invalid name."""
     if not is_job_name(runs.name):
         raise CommandError(f"--name {plain(runs.name)}: at most 42 of a-z, 0-9 and -, such as simulate", status=USAGE)
     return dump(list(job_manifests(runs)), Format.YAML)
 
 
 def config_maps_in(where: str) -> Callable[[int, str], str]:
-    """Return a function that saves broken runs in ConfigMaps of `NAMESPACE/JOB`. Raises CommandError."""
+    """Return a function that saves a run in a ConfigMap of a Job; `where` is NAMESPACE/JOB. Raises CommandError."""
     namespace, _, job = where.partition("/")
     if not is_job_name(job) or not is_job_name(namespace):
         raise CommandError(f"--config-maps {plain(where)}: NAMESPACE/JOB, such as default/simulate", status=USAGE)
@@ -49,7 +49,7 @@ def config_maps_in(where: str) -> Callable[[int, str], str]:
 
 
 def save_in_config_map(kubeconfig: Path | None, where: str, seed: int, text: str) -> str:
-    """Save a broken run in a ConfigMap of `NAMESPACE/JOB`; return its name. Raises CommandError."""
+    """Save a run that broke a law in a ConfigMap; return its name. `where` is NAMESPACE/JOB. Raises CommandError."""
     namespace, _, job = where.partition("/")
     manifest = broken_run_manifest(namespace, job, seed, text)
 
@@ -64,7 +64,10 @@ def save_in_config_map(kubeconfig: Path | None, where: str, seed: int, text: str
 
 
 def collect(name: str, namespace: str, folder: Path, kubeconfig: Path | None = None) -> int:
-    """Add up what a Job's pods have left; return the exit status. Raises CommandError."""
+    """Print the sum of the verdicts of a Job's pods, save the runs that broke a law; return the exit status.
+
+    Raises CommandError.
+    """
 
     async def work(api: KubeApi) -> tuple[Collected, list[Manifest]]:
         try:
@@ -98,7 +101,7 @@ def _report(results: Collected) -> Iterator[str]:
 
 
 def _write_runs(saved: list[Manifest], folder: Path) -> Iterator[Path]:
-    """Write each saved run into a file of `folder`, and yield its path. Raises CommandError."""
+    """Write the run in each ConfigMap of `saved` into a file of `folder`; yield the paths. Raises CommandError."""
     for run in saved:
         text, name = get_path(run, "data", FILE), str(metadata(run)["name"])
         if not isinstance(text, str):

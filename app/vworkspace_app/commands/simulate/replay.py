@@ -1,4 +1,4 @@
-"""`simulate replay`: a saved run, or the recording of a cluster, at any of its moments, as text (SIM-3)."""
+"""The command `simulate replay`: print any moment of a saved run, or of a cluster's recording (SIM-3)."""
 
 import re
 import sys
@@ -48,12 +48,12 @@ class ReplayRequest:
     settings: RunSettings = attrs.field(factory=RunSettings)
     """The settings of the operator that was recorded."""
     controllers: tuple[str, ...] = ()
-    """The modules that a run may import: a file alone imports none."""
+    """The modules with controllers that a run may import; a saved run cannot make the command import others."""
 
 
 @attrs.frozen
 class _Replayed:
-    """A history, with the verdict in lines, and the exit status."""
+    """The result of a replay: its history, the verdict's lines, and the exit status."""
 
     history: RunHistory
     verdict: tuple[str, ...]
@@ -61,7 +61,7 @@ class _Replayed:
 
 
 def moment_of(text: str, option: str) -> float:
-    """Return the seconds of `0:41:07.5`, `41:07`, `61.4`, `10m` or `1h2m`. Raises CommandError."""
+    """Return in seconds a moment such as `0:41:07.5`, `41:07`, `61.4`, `10m` or `1h2m`. Raises CommandError."""
     if match := _MOMENT.fullmatch(text):
         hours, minutes, seconds = match.groups()
         return int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(seconds)
@@ -72,7 +72,10 @@ def moment_of(text: str, option: str) -> float:
 
 
 def replay(request: ReplayRequest) -> int:
-    """Run a saved run or decide a recording again, and show what was asked for; return the exit status."""
+    """Run a saved run again, or decide a recording's states again, and print what is requested.
+
+    Return the exit status.
+    """
     done = _played(request)
     history = done.history
     if not history.moments:
@@ -143,7 +146,7 @@ def _difference(history: RunHistory, trace: Trace, since: float, until: float) -
 
 
 def _walk(history: RunHistory, trace: Trace) -> None:
-    """Show one decision after the other: on a terminal at each key, otherwise all of them."""
+    """Print the decisions one by one, each after a key is pressed; without a terminal, all at once."""
     stops = [*history.decisions()] or [len(history.moments) - 1]
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         _print(chain.from_iterable(_decision_lines(history, trace, stops, place) for place in range(len(stops))))
@@ -173,7 +176,10 @@ def _key() -> str:
 
 
 def _decision_lines(history: RunHistory, trace: Trace, stops: Sequence[int], place: int) -> Iterator[str]:
-    """Yield a decision, and what happened since the one before it."""
+    """Yield the lines of a decision, after those of the moments since the previous decision.
+
+    `stops` are the indices of the moments at which something was decided; `place` is an index in `stops`.
+    """
     before = stops[place - 1] if place else -1
     for number in range(before + 1, stops[place]):
         yield timeline_line(history.moments[number])
@@ -187,17 +193,17 @@ def _decision_lines(history: RunHistory, trace: Trace, stops: Sequence[int], pla
 
 
 _WIDEST: Final = 60
-"""The widest cell of a table, except the last one of a row."""
+"""The maximum width of a table's cell, except of the last cell in a row."""
 
 
 def timeline_line(moment: RunMoment) -> str:
-    """Return a moment as a line of the timeline; one in which a law broke is marked."""
+    """Return a moment as a line of the timeline, with a mark if a law broke in it."""
     mark = "▲" if moment.is_broken else " "
     return one_line(f"{mark} {clock(moment.at)}  {moment.actor:14} {moment.text}")
 
 
 def moment_lines(moment: Moment) -> Iterator[str]:
-    """Yield a moment: its messages, then each of its tables that has rows."""
+    """Yield the lines of a moment: its facts, its messages, and its tables that have rows."""
     facts = "   ".join(f"{name} {value}" for name, value in moment.facts.items())
     yield one_line(f"{'▲' if moment.mark else '■'} {facts}")
     for line in moment.told:
@@ -217,14 +223,14 @@ def _table_lines(table: TraceTable) -> Iterator[str]:
 
 
 def difference_lines(difference: TraceDifference) -> Iterator[str]:
-    """Yield a difference: the row, then each change."""
+    """Yield the lines of a difference: first the table's row that differs, then each change in it."""
     yield one_line(f"{difference.sign} {difference.table}: {difference.name}")
     for change in difference.changes:
         yield one_line(f"    {change}")
 
 
 def field_lines(before: Mapping[ObjectRef, Manifest], after: Mapping[ObjectRef, Manifest]) -> Iterator[str]:
-    """Yield each object that differs, with the paths of its fields and their values, secrets masked."""
+    """Yield each object that differs, then each of its fields that differs, with both values; secrets are masked."""
     for ref in sorted({*before, *after}):
         old, new = (_shown(objects.get(ref)) for objects in (before, after))
         if old is None or new is None:
@@ -236,7 +242,7 @@ def field_lines(before: Mapping[ObjectRef, Manifest], after: Mapping[ObjectRef, 
 
 
 def _shown(manifest: Manifest | None) -> Any:
-    """Return the part of an object that people compare, without values and secrets."""
+    """Return an object for comparison: without managedFields, with values and secrets masked; None stays None."""
     if manifest is None:
         return None
     meta = {name: value for name, value in manifest.get("metadata", {}).items() if name != "managedFields"}
@@ -261,5 +267,5 @@ def _value(value: Any) -> str:
 
 
 def one_line(text: str, longest: int = LONGEST_SHOWN) -> str:
-    """Return text as one line that cannot steer a terminal."""
+    """Return text on one line of at most `longest` characters, with control sequences made visible."""
     return visible(text.replace("\n", "\\n").replace("\t", " "))[:longest]

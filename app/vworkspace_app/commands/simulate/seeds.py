@@ -1,4 +1,4 @@
-"""`simulate`: many runs of the whole world, the summary of what was tried, and a file for each broken law (SIM-1)."""
+"""The command `simulate`: many runs, a summary of what they tried, and a file for each broken law (SIM-1)."""
 
 import sys
 import time
@@ -23,12 +23,12 @@ from vworkspace_app.simulation.run import drawn, perform
 from vworkspace_app.simulation.verdict import BrokenRun, SimulationTally, verdict_text
 
 _BAR: Final = 20
-"""The columns of the progress bar."""
+"""The width of the progress bar in columns."""
 
 
 @attrs.frozen
 class SimulateRequest:
-    """The size of a simulation. `seconds` is the virtual time of each run until its faults stop."""
+    """The arguments of `simulate`. `seconds` is the virtual time in each run during which faults are injected."""
 
     runs: int
     seconds: float
@@ -43,15 +43,15 @@ class SimulateRequest:
     crds: tuple[str, ...] = ()
     shards: int = 1
     workload: tuple[Act, ...] | None = None
-    """The acts of every run; by default they are drawn."""
+    """The users' acts, the same in every run; None draws them for each run."""
     verdict: Path | None = None
-    """The file that gets the verdict, for `collect`."""
+    """The file into which the verdict is written, for `simulate collect`; None for no file."""
     save: Callable[[int, str], str] | None = None
-    """Saves a broken run, by its seed and its text, and returns where; by default it goes into `folder`."""
+    """The function that saves a run which broke a law: (seed, text) -> where. None saves into `folder`."""
 
 
 def faults_named(names: str, known: Collection[str] = tuple(FAULTS)) -> tuple[str, ...]:
-    """Return the faults for `all`, `none` or a list of names. Raises CommandError for an unknown name."""
+    """Return the faults that `names` selects: `all`, `none` or a comma-separated list. Raises CommandError."""
     if names in ("all", "none"):
         return tuple(known) if names == "all" else ()
     chosen = tuple(name.strip() for name in names.split(","))
@@ -61,7 +61,7 @@ def faults_named(names: str, known: Collection[str] = tuple(FAULTS)) -> tuple[st
 
 
 def simulate(request: SimulateRequest) -> int:
-    """Run all seeds, print the summary, save each run that breaks a law; return the exit status."""
+    """Run every seed, save each run that breaks a law, and print a summary; return the exit status."""
     _check_places(request)
     began, tally, broken = time.monotonic(), SimulationTally(request.seed), list[tuple[int, LawViolation, str]]()
     for seed, outcome in _outcomes(request):
@@ -83,7 +83,7 @@ def simulate(request: SimulateRequest) -> int:
 
 
 def _check_places(request: SimulateRequest) -> None:
-    """Raise CommandError for an output path that cannot be written, before hours of runs depend on it."""
+    """Raise CommandError if an output path cannot be written: better now than after hours of runs."""
     if request.save is None and not request.folder.is_dir():
         raise CommandError(f"--output {plain(str(request.folder))}: is no folder", status=USAGE)
     if request.verdict is not None:
@@ -118,7 +118,7 @@ def _run_seed(request: SimulateRequest, seed: int) -> SimulationOutcome:
 
 
 def _saved(outcome: SimulationOutcome, request: SimulateRequest) -> tuple[LawViolation, str]:
-    """Shrink a failing run and save it; return the broken law of the smaller run, and where it is saved."""
+    """Shrink a run that broke a law, and save it; return the law that the shrunk run breaks, and where it is saved."""
     smaller = shrink(outcome, perform)
     law = smaller.broken[0]
     steps = f"{len(outcome.script.steps)} acts and faults shrunk to {len(smaller.script.steps)}"
@@ -136,7 +136,7 @@ def _saved(outcome: SimulationOutcome, request: SimulateRequest) -> tuple[LawVio
 def summary_lines(
     head: str, tally: SimulationTally, took: float | None = None, faults: Sequence[str] = ()
 ) -> Iterator[str]:
-    """Yield the summary of runs, and in how many seconds they were made, if that is known."""
+    """Yield the lines of the summary. `took` is the real time of all runs in seconds; None if unknown."""
     speed = f", {tally.seconds / took:,.0f} times faster than the clock" if took else ""
     seconds = f"   {took:,.1f} s" if took is not None else ""
     yield f"{head}   {tally.runs:,} runs{seconds}   {clock(tally.seconds)} of virtual time{speed}"
@@ -159,13 +159,13 @@ def summary_lines(
 
 
 def _bar(done: int, runs: int, took: float) -> str:
-    """Return how far the runs are, and how long they have taken."""
+    """Return the progress bar, with the number of finished runs and the time that they have taken."""
     blocks = _BAR * done // runs
     return f"{'█' * blocks}{'░' * (_BAR - blocks)}  {done:,} of {runs:,}   {clock(took)[:-4]}"
 
 
 def _wrapped(head: str, parts: Sequence[str], width: int = 116) -> Iterator[str]:
-    """Yield lines of parts with a point between them."""
+    """Yield lines of at most `width` columns with the parts, separated by `·`; the first line begins with `head`."""
     line = head
     for number, part in enumerate(parts):
         if len(line) + len(part) > width:
@@ -176,6 +176,6 @@ def _wrapped(head: str, parts: Sequence[str], width: int = 116) -> Iterator[str]
 
 
 def _progress(text: str) -> None:
-    """Show where the simulation is, on a terminal."""
+    """Replace the line of progress on standard error, if that is a terminal."""
     if sys.stderr.isatty():
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
