@@ -1,4 +1,4 @@
-"""The requirements of the agent on a control plane, as a pytest module that its owner can run (PULL-11).
+"""The requirements of the agent on a control plane, as pytest checks that the control plane's owner can run (PULL-11).
 
 `subject` describes the control plane and what can be requested of it, `checks` holds the checks, `examined` runs them.
 """

@@ -1,7 +1,7 @@
-"""The common parts of the checks: the cluster under examination, and how a check is run or skipped.
+"""The common parts of the checks: the cluster under examination, and the fixture that runs or skips a check.
 
-A check that needs more than the agent API declares it with `needs`, and is skipped with what it would have needed. Each
-works on jobs of its own, so that other jobs of a cluster in use do not disturb it.
+A check that needs more than the agent API declares that with `needs`; without it the check is skipped, and says what it
+would have needed. Each check offers its own jobs and ignores others, so a cluster in use can be examined.
 """
 
 import uuid
@@ -15,11 +15,11 @@ from vworkspace_app.conformance.subject import WHAT_IT_TAKES, ControlPlaneSubjec
 
 AT = "2026-01-01T00:00:00Z"
 PROMPT, LONGEST = 1.0, 20.0
-"""The seconds within which an answer is prompt, and in which a check must be over."""
+"""PROMPT is the time limit of a prompt answer, LONGEST that of a whole check; both in seconds."""
 
 
 class Examined:
-    """One cluster of the examined control plane, with the jobs that a check has offered to it."""
+    """A cluster of the examined control plane. It keeps the ids of the jobs that the check has offered to it."""
 
     def __init__(self, subject: ControlPlaneSubject, cluster_id: str, token: str) -> None:
         self.subject = subject
@@ -30,7 +30,7 @@ class Examined:
 
     @classmethod
     async def of(cls, subject: ControlPlaneSubject) -> "Examined":
-        """Return a cluster of the examined control plane."""
+        """Return a cluster to examine, as the control plane's subject gives it."""
         account = await subject.account()
         return cls(subject, account.cluster_id, account.token)
 
@@ -43,11 +43,11 @@ class Examined:
         return job_id
 
     async def jobs(self, wait: int = 0) -> list[Any]:
-        """Return the jobs of this check that one poll brings."""
+        """Poll once; return those of the jobs that this check has offered. `wait` is the seconds of the long poll."""
         return [job for job in (await self.control.fetch(self.id, wait)).jobs if job["id"] in self._own]
 
     async def ids(self, wait: int = 0) -> list[str]:
-        """Return the ids of `jobs`."""
+        """Poll once; return the ids of those of the jobs that this check has offered."""
         return [job["id"] for job in await self.jobs(wait)]
 
     async def open_job(self) -> str:
@@ -62,13 +62,13 @@ Examine = Callable[[Body], None]
 
 
 def needs(*offers: Offer) -> pytest.MarkDecorator:
-    """Return a pytest mark with the capabilities that a check needs in addition to the agent API."""
+    """Return a pytest mark that declares the capabilities which a check needs in addition to the agent API."""
     return pytest.mark.needs(*offers)
 
 
 @pytest.fixture
 def examine(subject: Open, request: pytest.FixtureRequest) -> Examine:
-    """Return a function that runs a check on the examined control plane, or skips it."""
+    """Return a function that runs the body of a check, or skips the test if a capability that it needs is missing."""
     asked = {offer for mark in request.node.iter_markers("needs") for offer in mark.args}
 
     def run(body: Body) -> None:

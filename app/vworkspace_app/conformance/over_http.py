@@ -1,4 +1,4 @@
-"""A control plane at a URL, as the subject of the suite, with what its owner offers in addition to the agent API."""
+"""A control plane at a URL as the subject of the checks: the agent API, and its owner's admin API or command."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ class _Account:
 
 @attrs.frozen
 class ControlPlaneAt:
-    """The address of the control plane to examine, and how to use it. Calling it opens the connection for one check.
+    """The control plane to examine: its URL, and the means to use it. A call opens a subject for one check.
 
     `enqueue_command` is a shell command that reads a job as JSON from standard input and prints its id. `ca` is PEM.
     """
@@ -39,7 +39,7 @@ class ControlPlaneAt:
 
     @asynccontextmanager
     async def __call__(self) -> AsyncIterator["HttpSubject"]:
-        """Open the subject."""
+        """Open a subject, and close its connections after the block."""
         subject = HttpSubject(self)
         try:
             yield subject
@@ -49,7 +49,7 @@ class ControlPlaneAt:
 
 
 class HttpSubject:
-    """The examined control plane over HTTP, with open connections."""
+    """A subject that examines a control plane over HTTP. It keeps its connections open."""
 
     def __init__(self, at: ControlPlaneAt) -> None:
         self._at = at
@@ -59,7 +59,7 @@ class HttpSubject:
 
     @property
     def offers(self) -> frozenset[Offer]:
-        """All capabilities if there is an admin API; only jobs if there is only a command."""
+        """All capabilities with an admin API; with only a command that offers jobs, JOBS; else none."""
         if self._admin is not None:
             return frozenset(Offer)
         return frozenset({Offer.JOBS} if self._at.enqueue_command else ())
@@ -81,11 +81,11 @@ class HttpSubject:
         return control
 
     async def asked(self, method: str, path: str, token: str) -> RawAnswer:
-        """Send a request with only the given headers, and return its raw answer."""
+        """Send a request with no headers except the token, and return its raw answer."""
         return RawAnswer(*await self._client(token).bare(method, path))
 
     async def account(self) -> Account:
-        """Return a new cluster if there is an admin API, or else the given one."""
+        """Return a new cluster if there is an admin API, else the cluster that the options name."""
         if self._admin is None:
             return _Account(self._at.cluster_id, self._at.token)
         made = _Account(f"conformance-{uuid.uuid4().hex[:8]}", f"token-{uuid.uuid4().hex}")
@@ -93,7 +93,7 @@ class HttpSubject:
         return made
 
     async def enqueue(self, cluster_id: str, job: Mapping[str, Any]) -> str:
-        """Offer a job."""
+        """Offer a job by the admin API or the command; return its id."""
         desired = {"clusterId": cluster_id, **job}
         if self._admin is None:
             return await self._by_command(desired)
@@ -110,16 +110,16 @@ class HttpSubject:
         return job_id
 
     async def withdraw(self, job_id: str) -> None:
-        """Close a job."""
+        """Close a job by the admin API."""
         await self._ask("DELETE", f"jobs/{job_id}")
 
     async def job(self, job_id: str) -> Mapping[str, Any]:
-        """Return a job with its reports."""
+        """Return a job with all that the agent reported about it."""
         job: Mapping[str, Any] = await self._ask("GET", f"jobs/{job_id}")
         return job
 
     async def events(self, cluster_id: str) -> Sequence[Mapping[str, Any]]:
-        """Return the events of a cluster."""
+        """Return the events that the agent sent about a cluster."""
         events: Sequence[Mapping[str, Any]] = (await self._ask("GET", f"events?cluster={cluster_id}"))["events"]
         return events
 
@@ -128,7 +128,7 @@ class HttpSubject:
         await self._ask("DELETE", "tokens", {"token": token})
 
     async def registration(self, cluster_id: str) -> str:
-        """Return a one-time token."""
+        """Return a new one-time token to register a cluster."""
         return str((await self._ask("POST", "registrations", {"clusterId": cluster_id}))["registrationToken"])
 
     async def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:

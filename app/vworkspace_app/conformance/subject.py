@@ -1,4 +1,4 @@
-"""The control plane under examination: the agent's side of it, and what its owner offers of the other side."""
+"""The control plane under examination: the agent API, and the capabilities that its owner offers to examine it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -18,9 +18,9 @@ class Offer(StrEnum):
     RECORDS = "records"
     """Reports can be read back: statuses, results, events."""
     ACCOUNTS = "accounts"
-    """Further clusters can be made, and tokens can be refused."""
+    """Further clusters can be created, and the control plane can be made to refuse tokens."""
     REGISTRATION = "registration"
-    """One-time tokens can be made."""
+    """One-time tokens for registration can be issued."""
 
 
 _ADMIN = "--admin-token-file for a server that has the admin API of the embedded control plane"
@@ -31,11 +31,11 @@ WHAT_IT_TAKES: Mapping[Offer, str] = {
     Offer.ACCOUNTS: f"further clusters and tokens: give {_ADMIN}",
     Offer.REGISTRATION: f"one-time tokens: give {_ADMIN}",
 }
-"""The text for a skipped check: what it needs, and how to give it."""
+"""The capabilities in words, for the message of a skipped check: what is missing, and which flag supplies it."""
 
 
 class Account(Protocol):
-    """A cluster that the control plane knows, with the token by which the cluster's agent authenticates."""
+    """A cluster that the control plane knows, and the token of the cluster's agent."""
 
     @property
     def cluster_id(self) -> str:
@@ -50,7 +50,7 @@ class Account(Protocol):
 
 @attrs.frozen
 class RawAnswer:
-    """An HTTP answer before its body is parsed."""
+    """An HTTP response whose body is not parsed."""
 
     status: int
     content_type: str
@@ -58,27 +58,27 @@ class RawAnswer:
 
 
 class ControlPlaneSubject(Protocol):
-    """A control plane under examination. Only calls for capabilities in `offers` are made."""
+    """A control plane under examination. A method that names a capability is called only if `offers` contains it."""
 
     @property
     def offers(self) -> frozenset[Offer]:
-        """The capabilities that may be used."""
+        """The capabilities that this control plane has."""
         ...
 
     def control(self, token: str) -> ControlPlane:
-        """Return the agent API for the holder of `token`."""
+        """Return a client of the agent API that authenticates with `token`."""
         ...
 
     async def asked(self, method: str, path: str, token: str) -> "RawAnswer":
-        """Send one request below `/api/agent/` with only its own headers, and return the raw answer."""
+        """Send one request below `/api/agent/` with no headers except the token; return the raw answer."""
         ...
 
     async def account(self) -> Account:
-        """Return a cluster to examine: a new one each time if several are possible, else always the same."""
+        """Return a cluster to examine: a new one for each call if possible, else always the same one."""
         ...
 
     async def enqueue(self, cluster_id: str, job: Mapping[str, Any]) -> str:
-        """Offer a job: `kind`, `payload`, `idempotencyKey` and optional fields of the wire; return its id (JOBS)."""
+        """Offer a job; return its id (JOBS). It has `kind`, `payload`, `idempotencyKey` and optional fields."""
         ...
 
     async def withdraw(self, job_id: str) -> None:
@@ -90,15 +90,15 @@ class ControlPlaneSubject(Protocol):
         ...
 
     async def events(self, cluster_id: str) -> Sequence[Mapping[str, Any]]:
-        """Return events in the order they came, each once (RECORDS)."""
+        """Return the events of a cluster in their order of arrival, each once (RECORDS)."""
         ...
 
     async def refuse(self, token: str) -> None:
-        """Refuse a token from now on (ACCOUNTS)."""
+        """Make the control plane refuse a token from now on (ACCOUNTS)."""
         ...
 
     async def registration(self, cluster_id: str) -> str:
-        """Return a one-time token (REGISTRATION)."""
+        """Return a new one-time token to register a cluster (REGISTRATION)."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The view of the control plane that all queues share: settings, its answers, the hold while it is away (PULL-5)."""
+"""The state that all queues to the control plane share: settings, connectivity, and the hold in an outage (PULL-5)."""
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -17,11 +17,11 @@ from vworkspace_core.jobs.payload_security import Signatures
 
 @attrs.frozen
 class AgentSettings:
-    """The settings of a job agent. `parallel` limits its concurrent requests to the cluster.
+    """The settings of a job agent. `parallel` limits its concurrent requests to the Kubernetes API.
 
-    After an outage the queues are released in order: snapshot and statuses, results, events. Each has at most
-    `head_start_seconds` before the next one starts too (PULL-5). `signatures` is required of jobs in addition to the
-    requirements of the Cluster object.
+    After an outage the queues are released in order: snapshot and statuses, results, events. Each queue is released
+    once the one before it is drained or fails, at the latest `head_start_seconds` after it (PULL-5). Jobs must be
+    signed as `signatures` says, and as the Cluster object requires.
     """
 
     wait_seconds: int = 30
@@ -35,10 +35,10 @@ class AgentSettings:
 
 
 class OutageHold:
-    """The permission of a queue to send: without limit, or during an outage one try at a time.
+    """The permission of one queue to send: without limit, or in an outage one attempt at a time.
 
-    `wake` is called when more is permitted. Single tries help if only the poll fails; a successful one permits the
-    next.
+    `wake` is called when more is permitted. In an outage one attempt is permitted at times, since polls may fail while
+    other requests work; each attempt that is answered permits another.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -52,25 +52,25 @@ class OutageHold:
         return not self.is_held or self._one_allowed
 
     def hold(self) -> None:
-        """Permit only single tries from now on."""
+        """Hold the queue: from now on each attempt needs its own permission."""
         self.is_held, self._one_allowed = True, False
 
     def release(self) -> None:
-        """Permit sending without limit."""
+        """End the hold: permit sending without limit."""
         self.is_held = False
         self._wake()
 
     def allow_one(self) -> None:
-        """Permit one try."""
+        """Permit one attempt although the queue is held."""
         self._one_allowed = True
         self._wake()
 
     def began(self) -> None:
-        """Record that a try has begun. The next one needs a new permission."""
+        """Record that an attempt has begun. While the queue is held, the next one needs a new permission."""
         self._one_allowed = False
 
     def succeeded(self) -> None:
-        """Record that a try was answered, which permits the next one."""
+        """Record that an attempt was answered: while the queue is held, this permits another."""
         self._one_allowed = self.is_held
 
 
@@ -79,12 +79,12 @@ log = structlog.get_logger("vworkspace.agent")
 
 
 class Connection:
-    """The state of the connection to the control plane, which only polls determine.
+    """The state of the connection to the control plane, which only the outcome of polls changes.
 
-    Other queues that fail for reasons of their own therefore do not make it flap. Each change is logged once.
-    `on_change` is called at each change, `on_lost` when a poll fails after success, and `on_sign_of_life` when another
-    call succeeds while polls fail. `reread` reads the credential again and returns whether it changed; it is called
-    once per rejection.
+    Requests of other queues that fail do not change it, so it does not flap. Each change is logged once. `on_change` is
+    called at each change, `on_lost` when a poll fails after success, and `on_sign_of_life` when another request
+    succeeds while polls fail. `reread` reads the credential again and returns whether it changed; it is called once per
+    rejection.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Connection:
         return self.state.connectivity is Connectivity.CONNECTED
 
     async def poll(self, request: Callable[[], Awaitable[T]]) -> T:
-        """Send the poll, whose outcome sets the state. Raises only errors of the port."""
+        """Send a poll, and set the state by its outcome. Raises only errors of the port."""
         try:
             answer = await self.call(request)
         except OperatorError as error:
@@ -122,9 +122,9 @@ class Connection:
         return answer
 
     async def call(self, request: Callable[[], Awaitable[T]]) -> T:
-        """Send `request`. If the credential was rejected but has changed since, send it once more.
+        """Send `request`. If it is rejected and the credential has changed since it was read, send it once more.
 
-        Raises errors of the port, and Unavailable in place of exceptions that a port must not raise.
+        Raises errors of the port; any other exception of the adapter becomes Unavailable.
         """
         try:
             return await self._once(request)
@@ -187,5 +187,5 @@ class Connection:
 
 
 def _seconds_of(state: ConnectionState, now: Instant) -> int:
-    """Return the seconds that the connectivity of `state` has lasted; 0 for the one before the first answer."""
+    """Return for how many seconds the connectivity of `state` has lasted; 0 before the first answer."""
     return 0 if state.since is None else round(now.since(state.since))

@@ -1,4 +1,4 @@
-"""The queue of events that belong to no open job: batched, in order, bounded (PULL-5, PULL-6)."""
+"""The sender of events that belong to no open job: in batches, in order, from a bounded queue (PULL-5, PULL-6)."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
@@ -32,7 +32,7 @@ log = structlog.get_logger("vworkspace.agent")
 
 @attrs.frozen
 class _Reported:
-    """The last seen state of an object; empty for a new one."""
+    """The state of an object that was last queued for the control plane; empty for an object not seen before."""
 
     uid: str
     conditions: ReportedConditions | None
@@ -84,7 +84,10 @@ class EventSender:
         self.outbox = Outbox()
 
     def object_changed(self, ref: ObjectRef, live: Manifest | None, *, belongs_to_job: bool) -> None:
-        """Queue the transitions of a changed object, unless an open job reports them."""
+        """Record the state of a changed object; unless an open job reports its transitions, queue them as events.
+
+        `live` is None for a deleted object.
+        """
         if live is None:
             self._reported.pop(ref, None)
             return
@@ -97,11 +100,11 @@ class EventSender:
             self.put((*condition_events(before.conditions, live, now), *phase_events(before.phase, live, now)))
 
     def known(self, ref: ObjectRef, live: Manifest) -> None:
-        """Record an object that existed before this process. The first snapshot reports it."""
+        """Record the state of an object that existed before this process started: the first snapshot reports it."""
         self._reported[ref] = _Reported(str(metadata(live).get("uid", "")), reported_conditions(live), phase_in(live))
 
     def put(self, events: Iterable[Mapping[str, Any]]) -> None:
-        """Queue events."""
+        """Queue events. If the queue is full, the oldest are dropped, and a snapshot replaces them later."""
         batch = tuple(events)
         if not batch:
             return
@@ -115,7 +118,7 @@ class EventSender:
         self._wake()
 
     def credential_rotated(self, cluster_id: str, request: str) -> None:
-        """Queue the event that a new credential has served `request` (PULL-6)."""
+        """Queue the event that the rotation which `request` asked for is done (PULL-6)."""
         self.put([credential_rotated(cluster_id, self._cluster(), request, self._clock.now())])
 
     def retry_now(self) -> None:
@@ -125,9 +128,9 @@ class EventSender:
         self._wake()
 
     def release_snapshot(self) -> None:
-        """Send only the snapshot after an outage, in place of everything that was not reported.
+        """End the hold after an outage for the snapshot alone, which replaces all events that were not reported.
 
-        This covers dropped events, and events that an earlier process may have failed to send (PULL-5).
+        These are dropped events, and events that an earlier process may have failed to send (PULL-5).
         """
         self._snapshot_only = True
         if self.outbox.owes_snapshot or not self._has_sent_snapshot:
@@ -137,14 +140,14 @@ class EventSender:
         self.outage_hold.release()
 
     def release(self) -> None:
-        """Send everything that waits, without delay."""
+        """End the hold for all queued events, and send them without waiting for more to fill a batch."""
         self._snapshot_only = False
         self._first_waits_since = float("-inf")
         self.retry_now()
         self.outage_hold.release()
 
     def try_one(self) -> bool:
-        """Permit one batch although the queue is held. Return False if none is due."""
+        """Permit one batch although the queue is held. Return False if it is empty or its retry is not due yet."""
         if not self.outbox or self._clock.monotonic() < self._not_before:
             return False
         self.outage_hold.allow_one()
@@ -175,7 +178,7 @@ class EventSender:
             self._signal_end()
 
     async def send_heartbeats(self, cluster_id: str) -> None:
-        """Queue a heartbeat every minute until cancelled."""
+        """Queue a heartbeat every `heartbeat_seconds` until cancelled."""
         while True:
             self.put([heartbeat(cluster_id, self._cluster(), self._clock.now())])
             await self._clock.sleep(self._settings.heartbeat_seconds)
@@ -184,7 +187,7 @@ class EventSender:
         return bool(self.outbox.ahead if self._snapshot_only else self.outbox)
 
     async def _gather(self) -> None:
-        """Wait for an event that may be sent, then for more of them, until the oldest has waited a moment."""
+        """Wait until a batch is full, or the oldest event that may be sent has waited `batch_seconds`."""
         while True:
             left = self._first_waits_since + self._settings.batch_seconds - self._clock.monotonic()
             may_send = self._sendable() and self.outage_hold.is_open
@@ -226,20 +229,20 @@ class EventSender:
             self._on_overflow()
 
     def _snapshot(self) -> None:
-        """Begin a snapshot: every condition of every owned object now, and missed transitions of Operations."""
+        """Begin a snapshot: all conditions of all owned objects now, and transitions of Operations that were missed."""
         self._rest = self._conditions_now()
         self.outbox = self.outbox.with_snapshot((), goes_on=True)
         self._continue()
 
     def _conditions_now(self) -> Iterator[Mapping[str, Any]]:
-        """Yield a snapshot's events as they are sent, a batch at a time: together they are as large as the objects."""
+        """Yield the events of a snapshot lazily, since all of them together take as much memory as the objects."""
         for live in self._objects():
             now = self._clock.now()
             yield from condition_events({}, live, now)
             yield from phase_events(None, live, now, self._unreported_since)
 
     def _continue(self) -> None:
-        """Prepare the next batch of the snapshot."""
+        """Fill the next batch of the snapshot with its next events."""
         desired = BATCH - len(self.outbox.ahead)
         if self.outbox.goes_on and desired > 0:
             part = tuple(islice(self._rest, desired))

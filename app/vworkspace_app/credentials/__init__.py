@@ -1,1 +1,1 @@
-"""The credential of the control plane: how it is read and renewed, and how a cluster gets its first."""
+"""The credential of the control plane: how the operator reads and rotates it, and how a cluster gets its first one."""

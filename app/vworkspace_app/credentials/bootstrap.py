@@ -1,4 +1,4 @@
-"""The first credential of a cluster: by the one-time token that the Cluster object names (PULL-8, RES-3)."""
+"""The first credential of a cluster, issued for the one-time token that a Cluster object names (PULL-8, RES-3)."""
 
 import base64
 import binascii
@@ -18,14 +18,14 @@ from vworkspace_core.api.kinds import CLUSTER
 from vworkspace_core.credentials.messages import BootstrapToken
 
 REGISTRATION_TOKEN_TYPE: Final = "vworkspace.io/registration-token"
-"""The type of a Secret that holds a one-time token; the API server never changes a type."""
+"""The type of a Secret that holds a one-time token. The API server does not allow a Secret's type to change."""
 
 _log = structlog.get_logger("operator")
 
 
 @attrs.frozen
 class Bootstrap:
-    """The data for a registration: the control plane, the cluster id, and the one-time token."""
+    """The data for a registration: the control plane's URL, the cluster id, and the one-time token."""
 
     url: str = attrs.field(repr=lambda url: repr(redact(url)))
     cluster_id: str
@@ -33,15 +33,15 @@ class Bootstrap:
 
     @property
     def bootstrap_token(self) -> BootstrapToken:
-        """The token as an event of the credential machine."""
+        """The token as an event of the credential state machine."""
         return BootstrapToken(self.token, self.cluster_id)
 
 
 async def find_bootstrap(api: KubeApi, namespace: str, *, cluster_id: str = "", url: str = "") -> Bootstrap | None:
-    """Return the data of the first Cluster that names a control plane and an existing registration token.
+    """Return the data of the first Cluster, by name, with a control plane and an existing registration token.
 
-    Return None if there is none. `cluster_id` selects the Cluster, and `url` replaces the Cluster's own. Raises the
-    errors of `KubeApi.list` and `KubeApi.get` except NotFound.
+    Return None if there is none. `cluster_id` selects the Clusters to consider, all if empty; `url` is used instead of
+    a Cluster's own. Raises the errors of `KubeApi.list` and `KubeApi.get` except NotFound.
     """
     try:
         page = await api.list(CLUSTER)
@@ -58,9 +58,9 @@ async def find_bootstrap(api: KubeApi, namespace: str, *, cluster_id: str = "", 
 
 
 async def _token(api: KubeApi, namespace: str, cluster: Manifest) -> str:
-    """Return the registration token; empty if the object names none, or one that does not exist.
+    """Return the registration token that a Cluster names; empty if it names none, or one that does not exist.
 
-    Only a Secret made for this purpose counts: a user who may write Clusters must not have another Secret of the
+    Only a Secret of the type for such tokens is used: else a user who may write Clusters could have any Secret of the
     operator's namespace sent to an address of their choice.
     """
     name, key = (get_path(cluster, "spec", "registrationTokenSecretRef", field) for field in ("name", "key"))
@@ -78,7 +78,7 @@ async def _token(api: KubeApi, namespace: str, cluster: Manifest) -> str:
 
 @lru_cache(maxsize=64)
 def _warn_wrong_type(cluster: str, namespace: str, name: str, key: str, secret_type: str) -> None:
-    """Warn once for each: the Secret is read again and again until it is right."""
+    """Log a warning, once per set of arguments, although the Secret is read repeatedly until its type is right."""
     made = f"kubectl -n {namespace} create secret generic {name} --type={REGISTRATION_TOKEN_TYPE} --from-file=./{key}"
     _log.warning(
         "a Secret that a Cluster names is not of the type that registration takes",
@@ -100,8 +100,8 @@ def _decoded(text: Any) -> str:
 def rotation_requests(clusters: Iterable[Manifest], cluster_id: str) -> tuple[str, ...]:
     """Return the rotation requests of this cluster's Cluster objects, each as `cluster/<uid>/<generation>`.
 
-    There is one for every generation with `spec.rotateCredentials`. That field belongs to the user, so the operator
-    does not reset it.
+    Every generation with `spec.rotateCredentials: true` is a new request. The operator does not reset that field, which
+    belongs to the user.
     """
     return tuple(
         f"cluster/{metadata(cluster).get('uid')}/{metadata(cluster).get('generation')}"

@@ -1,4 +1,4 @@
-"""The live credential: it follows the Secret and the token file, so a change needs no restart (PULL-8)."""
+"""The current credential, which follows its Secret and token file, so that a change needs no restart (PULL-8)."""
 
 import random as random_source
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _log = structlog.get_logger("operator")
 
 
 class Live(Generic[T]):
-    """A value that may change while the process runs. Readers take `current` each time they need it, or subscribe."""
+    """A value that may change while the process runs. Its users read `current` for each use, or subscribe to it."""
 
     def __init__(self, first: T) -> None:
         self._current = first
@@ -34,7 +34,7 @@ class Live(Generic[T]):
 
     @property
     def current(self) -> T:
-        """The value now."""
+        """The present value."""
         return self._current
 
     def subscribe(self, handler: Callable[[T], None]) -> None:
@@ -59,7 +59,7 @@ class Live(Generic[T]):
 
 
 FILE_SECONDS: Final = 2.0
-"""The interval at which a token file is checked: a file sends no notification."""
+"""The interval in seconds at which a token file is checked: unlike a Secret, it cannot be watched."""
 RETRY_SECONDS: Final = 5.0
 
 
@@ -100,13 +100,13 @@ class CredentialWatch:
                     group.start_soon(self._read_later)
 
     async def refresh(self) -> bool:
-        """Read the credential now, for example after a rejection. Report whether the token changed."""
+        """Read the credential now, for example after a rejection; return whether its token changed."""
         before = self.live.current.token
         await self._read()
         return self.live.current.token != before
 
     async def _read(self) -> bool:
-        """Read the credential; return whether the result is final until the next change."""
+        """Read the credential; return False if reading has to be tried again before the next change."""
         try:
             fresh = await self.source.read()
         except (CommandError, OperatorError) as error:
@@ -144,7 +144,10 @@ class CredentialWatch:
 
 
 def _stamp(file: Path) -> tuple[int, ...] | None:
-    """Return a value that differs after the file was written or, as kubelet does with mounted Secrets, replaced."""
+    """Return a value that changes when the file is written, or replaced as kubelet does with mounted Secrets.
+
+    None if the file cannot be read.
+    """
     try:
         stamp = file.stat()
     except OSError:
@@ -153,6 +156,6 @@ def _stamp(file: Path) -> tuple[int, ...] | None:
 
 
 def _differences(before: Credentials, after: Credentials) -> list[str]:
-    """Return the names of changed fields, never values; our own notes about rotations do not count."""
+    """Return the names of changed fields, never values; `stored`, the operator's own record, does not count."""
     names = (field.name for field in attrs.fields(Credentials) if field.name != "stored")
     return [name for name in names if getattr(before, name) != getattr(after, name)]

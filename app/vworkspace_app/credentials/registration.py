@@ -1,4 +1,4 @@
-"""Registration: from a one-time token to the credentials Secret, written before anything else (PULL-8)."""
+"""Registration: exchange a one-time token for a credential, and store that before it is used (PULL-8)."""
 
 import random
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ from vworkspace_core.credentials.secret import Credentials, StoredCredential, cr
 from vworkspace_odoo import ControlPlaneEndpoint, ReloadingControlPlane
 
 TRIES: Final = 5
-"""The number of requests before a command gives up; the operator itself never does."""
+"""The number of attempts of a command before it gives up; the operator itself never gives up."""
 
 _log = structlog.get_logger("operator")
 
@@ -40,9 +40,9 @@ async def _bootstrap(api: KubeApi, source: CredentialsSource) -> Bootstrap | Non
 
 
 async def bootstrap(api: KubeApi, source: CredentialsSource, clock: Clock) -> None:
-    """Register this cluster with the token that a Cluster object names, and retry until it succeeds.
+    """Register this cluster with the token that a Cluster object names; retry until the credential is stored.
 
-    Only the leader may call this. Nothing is done if no Cluster names a token. Raises the errors of `find_bootstrap`,
+    Only the leader may call this. It does nothing if no Cluster names a token. Raises the errors of `find_bootstrap`,
     and CommandError for a credential that cannot be read.
     """
     registration = await _bootstrap(api, source)
@@ -67,20 +67,23 @@ async def bootstrap(api: KubeApi, source: CredentialsSource, clock: Clock) -> No
 
 @attrs.frozen
 class Registered:
-    """A credential that was just issued, with the cluster for which it is valid."""
+    """A credential that was just issued, and the id of the cluster for which it is valid."""
 
     cluster_id: str
     stored: StoredCredential
 
     def secret(self, namespace: str, url: str, ca: str = "") -> Manifest:
-        """Return the Secret with the credential. `ca` is the certificate authority (PEM) to trust at `url`."""
+        """Return the Secret that holds the credential. `ca` is the certificate authority (PEM) to trust at `url`."""
         return new_secret(namespace, url, self.cluster_id, self.stored, ca)
 
 
 async def register(
     control: ControlPlane, clock: Clock, token: str, *, cluster_id: str = "", display_name: str = ""
 ) -> Registered:
-    """Request a credential, and request it again if an answer is lost. Raises CommandError if it is refused."""
+    """Request a credential with the one-time token `token`; retry while the control plane is unavailable.
+
+    Raises CommandError if it is refused, or after the last attempt.
+    """
     pace, body = RetryPace(), registration_body(token, cluster_id, display_name)
     for left in reversed(range(TRIES)):
         try:
@@ -106,7 +109,7 @@ async def register(
 async def store_credential(
     api: KubeApi, control: ControlPlane, namespace: str, url: str, new: Registered, ca: str = ""
 ) -> None:
-    """Write the credential into a new Secret, or into the existing one. Raises CommandError."""
+    """Write the credential into its Secret, which is created if it does not exist. Raises CommandError."""
     performer = CredentialPerformer(api, control, namespace, url, new.cluster_id, ca=ca, names=True)
     expected = await _present(api, namespace)
     for _ in range(TRIES):
@@ -126,7 +129,7 @@ async def store_credential(
 
 
 async def _present(api: KubeApi, namespace: str) -> str:
-    """Return the token in the Secret now; empty if there is none."""
+    """Return the token that the Secret holds now; empty if there is no Secret. Raises CommandError."""
     try:
         return credentials_of(await api.get(secret_ref(namespace))).token
     except NotFound:

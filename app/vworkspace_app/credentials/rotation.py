@@ -1,4 +1,4 @@
-"""The driver of the credential machine, between the Secret and the control plane (PULL-7, PULL-8)."""
+"""The driver of the credential state machine: it writes the Secret and asks the control plane (PULL-7, PULL-8)."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -27,8 +27,8 @@ _log = structlog.get_logger("vworkspace.agent")
 class RotationHooks:
     """The functions that a running rotation manager calls.
 
-    `skew` returns how far the control plane's clock is ahead of ours. `on_rotated` is called with the request for which
-    a new credential was issued.
+    `skew` returns how far the control plane's clock is ahead of ours. `on_rotated` is called with each rotation request
+    that a new credential has served.
     """
 
     skew: Callable[[], timedelta] = timedelta
@@ -36,10 +36,11 @@ class RotationHooks:
 
 
 class RotationManager:
-    """The manager of the token in use, which renews it. `secret` is the Secret's content, `live` the same with that
-    token.
+    """The manager of the token in use, which it renews in time.
 
-    `on_locked_out` is called after each rejection while no token is accepted. `jitter` in [0, 1) spreads renewals.
+    `secret` is the content of the Secret; the attribute `live` is the same content with the token in use.
+    `on_locked_out` is called after each rejection while no token is accepted. `jitter` in [0, 1) spreads renewals over
+    time.
     """
 
     def __init__(
@@ -75,17 +76,17 @@ class RotationManager:
 
     @property
     def age(self) -> timedelta | None:
-        """The age of the credential; None if its issue was not recorded."""
+        """The time since the credential was issued; None if that time was not recorded."""
         issued = self._state.stored.issued_at
         return None if issued is None else self._now() - issued
 
     @property
     def expires_at(self) -> datetime | None:
-        """The expiry of the credential, by the control plane's clock; None for never or unknown."""
+        """The time at which the credential expires, by the control plane's clock; None if never or unknown."""
         return self._state.stored.expires_at
 
     def token_used(self, token: str, accepted: bool) -> None:
-        """Record whether the control plane accepted a request with `token`, or answered it by 401 or 403."""
+        """Record that the control plane accepted a request with `token`, or if not, answered 401 or 403."""
         if accepted:
             self._feed(r.TokenAccepted(token))
             return
@@ -100,19 +101,19 @@ class RotationManager:
         return self.live.current.token != self._rejected
 
     def set_cluster_requests(self, requests: tuple[str, ...]) -> None:
-        """Set the rotations that the Cluster object requests now."""
+        """Set the rotation requests of the Cluster objects at present."""
         if requests != self._state.cluster_requests:
             self._feed(r.ClusterRequests(requests))
 
     def set_bootstrap_token(self, token: r.BootstrapToken) -> None:
-        """Set the one-time token, for a cluster whose credential is missing or rejected."""
+        """Set the one-time token to register with if the credential is missing or rejected."""
         if token != self._state.bootstrap:
             self._feed(token)
 
     async def rotate(self, request: str) -> None:
-        """Rotate the credential. Return once the new one is stored and has been accepted.
+        """Rotate the credential for `request`; return when the new one is stored and was accepted.
 
-        Raises Permanent if the rotation is refused.
+        Raises Permanent if the rotation fails for good.
         """
         waiter = _Waiter()
         self._waiting.setdefault(request, []).append(waiter)
@@ -122,7 +123,7 @@ class RotationManager:
             raise Permanent(waiter.failure)
 
     async def run(self, hooks: RotationHooks | None = None) -> None:
-        """Keep the credential valid until cancelled, beginning with what an earlier process left unfinished."""
+        """Keep the credential valid until cancelled; first complete a rotation that an earlier process began."""
         self._hooks = hooks or self._hooks
         try:
             async with anyio.create_task_group() as tasks:
@@ -203,7 +204,7 @@ class RotationManager:
         self._feed(answer)
 
     def _publish(self) -> None:
-        """Publish the token in use, with all else that the Secret holds."""
+        """Set `live` to the content of the Secret with the token in use."""
         credentials = self._secret.current
         token = self._state.in_use if credentials.stored.token or self._state.in_use else credentials.token
         self.live.set(attrs.evolve(credentials, token=token))

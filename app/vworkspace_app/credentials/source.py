@@ -1,6 +1,7 @@
 """The sources of the agent's credential: options, a token file, and the Secret in the operator's namespace (PULL-8).
 
-Options win over the Secret; with a token file the Secret need not exist, but still gives the other keys if it does.
+Options have precedence over the Secret. With a token file the Secret may be missing; if it exists, its other keys are
+used.
 """
 
 from datetime import UTC, datetime
@@ -23,10 +24,10 @@ from vworkspace_core.credentials.secret import (
 
 @attrs.frozen
 class CredentialsSource:
-    """A reader of the credential, which is called whenever the credential may have changed.
+    """A reader of the credential; it is called whenever the credential may have changed.
 
-    Without an `agent` nothing is required, and only the approval secret is used (SEE-4). With `allow_http` the token
-    may be sent to another machine over plain http:// (PULL-9).
+    Without an `agent` no key is required, and only the approval secret is read (SEE-4). With `allow_http` the token may
+    be sent to another machine over plain http:// (PULL-9).
     """
 
     api: KubeApi

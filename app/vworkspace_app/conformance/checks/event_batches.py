@@ -1,4 +1,4 @@
-"""Checks of events that belong to no job: kept once per key (PULL-6)."""
+"""Checks of events that belong to no job: the control plane keeps one event per key (PULL-6)."""
 
 import uuid
 from typing import Any
@@ -20,7 +20,7 @@ CLUSTER = {"apiVersion": "ops.vworkspace.io/v1alpha1", "kind": "Cluster", "names
 
 
 def condition(kind: str) -> dict[str, Any]:
-    """Return a condition as the agent reports it."""
+    """Return a condition of the type `kind` in the form in which the agent reports it."""
     fields = {"type": kind, "status": "True", "reason": "Conformance", "message": ""}
     return {**fields, "lastTransitionTime": AT, "observedGeneration": 1}
 
@@ -37,7 +37,7 @@ def event(key: str, kind: str = "ConditionTransition") -> dict[str, Any]:
 
 
 def heartbeat(key: str) -> dict[str, Any]:
-    """Return a heartbeat as the agent posts it: about the Cluster, with its conditions."""
+    """Return a heartbeat as the agent posts it: an event about the Cluster object, with its conditions."""
     conditions = [condition("Connected"), condition("Authenticated")]
     return {**event(key, "ClusterHeartbeat"), "resourceRef": CLUSTER, "conditions": conditions}
 
