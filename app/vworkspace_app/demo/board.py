@@ -1,4 +1,4 @@
-"""The live board below the timeline: the present objects and jobs of both servers."""
+"""The live display below the printed timeline: a table of the present objects, and of jobs that are open."""
 
 from collections.abc import Sequence
 
@@ -15,18 +15,18 @@ from vworkspace_fake.controlplane.server import ControlPlaneServer
 
 _COLOURS = {"True": "green", "False": "bold", "Unknown": "magenta"}
 _PHASES = {"Running": "magenta", "Succeeded": "green", "Failed": "red", "Cancelled": "bold"}
-"""Colours that can be read on light and on dark."""
+"""The colours of phases, readable on light and dark backgrounds."""
 
 
 def instance_table(spectator: Spectator, control: ControlPlaneServer, waiting_for: str) -> Table:
-    """Return a table with one row per object, one for the open jobs; the caption says what the story waits for."""
+    """Return a table with a row for each object and one for the open jobs; its caption is `waiting_for`."""
     table = box_table(spectator, (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE), waiting_for)
     table.add_row("open jobs", "", "", _open_jobs(control))
     return table
 
 
 def box_table(spectator: Spectator, kinds: Sequence[Kind], waiting_for: str) -> Table:
-    """Return a table with one row per kind: its object, and the object's conditions."""
+    """Return a table with one row per kind, about the newest object of that kind and its conditions."""
     table = _table(("object", "generation", "Ready", "reason"), waiting_for)
     for kind in kinds:
         table.add_row(kind.kind, *_cells(_latest(spectator, kind)))
@@ -42,7 +42,7 @@ def _open_jobs(control: ControlPlaneServer) -> str:
 
 
 def operations_table(spectator: Spectator, control: ControlPlaneServer, waiting_for: str) -> Table:
-    """Return a table with one row per Operation, in the order of their creation, and the open jobs."""
+    """Return a table with one row per Operation, in order of creation, and a row for the open jobs."""
     table = _table(("operation", "type", "engine", "phase", "why"), waiting_for)
     latest = {get_path(seen.object, "metadata", "name"): seen for seen in spectator.sightings if seen.kind == OPERATION}
     for name, seen in latest.items():
@@ -60,13 +60,13 @@ def operations_table(spectator: Spectator, control: ControlPlaneServer, waiting_
 
 
 def _condition_reason(seen: Sighting) -> str:
-    """Return the reason of the most informative condition."""
+    """Return the reason of the most important condition that is True, from Failed to Running; empty if none is."""
     entries = (condition(seen.object, kind) for kind in ("Failed", "Cancelled", "Succeeded", "Blocked", "Running"))
     return next((str(entry["reason"]) for entry in entries if entry.get("status") == "True"), "")
 
 
 def _latest(spectator: Spectator, kind: Kind) -> Manifest | None:
-    """Return the newest state seen of the one object of that kind; None if it is gone or never existed."""
+    """Return the object of a kind as it was last seen; None if it is gone or never existed. There is at most one."""
     for sighting in reversed(spectator.sightings):
         if sighting.kind == kind:
             return None if sighting.type is WatchEventType.DELETED else sighting.object

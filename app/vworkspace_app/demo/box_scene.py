@@ -35,18 +35,18 @@ from vworkspace_app.manager.telemetry import Components, components_of_extension
 from vworkspace_core.api.labels import FIELD_MANAGER
 
 FILE: Final = Path(__file__).parent / "boxes" / "webapp.yaml"
-"""The box of the story; `examples/boxes/webapp.yaml` is the same."""
+"""The file of the demo's box, equal to `examples/boxes/webapp.yaml`."""
 
 NAMESPACE_NAME: Final = "team"
 _UNHURRIED: Final = DownstreamBehaviour(
     workloads=WorkloadBehaviour(observe_seconds=0.05, ready_seconds=0.25, address_seconds=0.35)
 )
-"""Workloads slow enough to see what waits for what, quick enough to watch to the end."""
+"""The delays of simulated workloads: long enough to see which object waits for which, and short enough for a demo."""
 
 
 @attrs.frozen
 class BoxScene:
-    """The cluster, the box and the spectator for the story."""
+    """The cluster, the box and the recorder of changes with which the story is played."""
 
     box: Box
     cluster: EmbeddedCluster
@@ -57,15 +57,15 @@ class BoxScene:
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """The box's own kind, and those of its children in the order of the file."""
+        """The box's own kind, then the kinds of its children, in the order of the file."""
         return (self.box.kind, *child_kinds(self.box))
 
 
 @asynccontextmanager
 async def open_box_scene(attach: Callable[[Components], None] = lambda components: None) -> AsyncIterator[BoxScene]:
-    """Start everything, yield the scene once the box's controller watches, and stop everything at the end.
+    """Start cluster and box, yield the scene once the box's controller is ready, and stop them after the block.
 
-    `attach` is called with the components to display, before anything runs.
+    `attach` is called with the controller's components, for display, before they run.
     """
     (box,) = runnable([load_box(str(FILE))])
     started = time.monotonic()

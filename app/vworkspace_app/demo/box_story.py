@@ -1,5 +1,5 @@
-"""The story of a box, act by act: three phases with gates on children. Everything shown is also checked (PH-3 to
-PH-6).
+"""The story of a box: three phases, of which two wait for children of the phase before. All of it is also checked (PH-3
+to PH-6).
 """
 
 import json
@@ -40,20 +40,20 @@ class BoxTeller(Narrator[BoxScene]):
         return await self.world.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager)
 
     async def seen(self, wanted: Wanted, what: str, since: int = 0) -> Sighting:
-        """Wait until the spectator observes a matching change, and print it as a step."""
+        """Wait for a recorded change that matches, from index `since` on; print it as a step and return it."""
         found = await self.see(wanted, f"waiting for: {what}", since)
         self.stage.step("·", found.at, what, _essence(found.object))
         return found
 
     def is_there(self, kind: Kind) -> bool:
-        """Report whether the child of a kind existed when it was last observed."""
+        """Report whether the child of a kind exists, by the last recorded change."""
         found = [seen for seen in self.world.spectator.sightings if seen.kind == kind]
         return bool(found) and found[-1].type is not WatchEventType.DELETED
 
     # --- the acts --------------------------------------------------------------------------------------------------
 
     async def file(self) -> None:
-        """Print the box's file before anything happens."""
+        """Print the resources in the box's file, before anything is created."""
         stage, box = self.stage, self.world.box
         stage.act("An operator in a file", "webapp.yaml: a kind, three phases, a gate on each of the last two; no code")
         for node in box.nodes:
@@ -79,7 +79,7 @@ class BoxTeller(Narrator[BoxScene]):
         await self._all_ready()
 
     async def _through(self, kind: Kind, gate: str, opens: Wanted, number: str) -> None:
-        """Wait until a gate opens, and check that its object was not made before."""
+        """Wait for the gate of a child, until `opens`, then for the child; check that it was not created earlier."""
         opened = await self.see(opens, f"waiting for: {gate}")
         self.stage.step(number, opened.at, f"the gate opens: {gate}")
         made = await self.seen(_added(kind), f"the {kind.kind} is made")
@@ -90,7 +90,7 @@ class BoxTeller(Narrator[BoxScene]):
         self.stage.check(f"no {kind.kind} before its gate was open", wanted=False, actual=kind in before)
 
     def position(self, sighting: Sighting) -> int:
-        """Return the index of a sighting in the spectator's record."""
+        """Return the index of a sighting among all that the spectator recorded."""
         return next(at for at, seen in enumerate(self.world.spectator.sightings) if seen is sighting)
 
     async def _all_ready(self) -> None:
@@ -110,7 +110,7 @@ class BoxTeller(Narrator[BoxScene]):
         stage.check("it was not Ready before", wanted=[], actual=early)
 
     async def change(self) -> None:
-        """Show that a closed gate holds updates and removes no object."""
+        """Show that a gate that closes again stops updates of its object, but does not delete the object."""
         stage, since = self.stage, self.mark
         stage.act("A change", "three replicas: the gate of the Service closes meanwhile, and holds")
         before = await self.live(self.child(SERVICE))
@@ -123,7 +123,7 @@ class BoxTeller(Narrator[BoxScene]):
         stage.check("the Service is the same one: a closed gate removes nothing", wanted=True, actual=same)
 
     async def drift(self) -> None:
-        """Show that a deleted child is created again, and that a field conflict is reported instead of forced."""
+        """Show that a deleted child is created again, and that a child's field is not taken back from a user."""
         stage, since = self.stage, self.mark
         stage.act("Drift", "somebody deletes the Service; somebody else takes a field of the Deployment")
         await self.world.admin.delete(self.child(SERVICE))
@@ -149,7 +149,7 @@ class BoxTeller(Narrator[BoxScene]):
         stage.check("the field has its value again", wanted=3, actual=get_path(live, "spec", "replicas"))
 
     async def without_host(self) -> None:
-        """Show that an object that is no longer desired is deleted once the others are ready."""
+        """Show that a child whose `includeWhen` turns false is deleted, and that the others stay."""
         stage, since = self.stage, self.mark
         stage.act("No host", "includeWhen turns false: the Ingress should not exist any longer")
         await self.edit(self.shop, {"spec": {"host": None}})
@@ -158,7 +158,7 @@ class BoxTeller(Narrator[BoxScene]):
         stage.check("the others stay", wanted=[True, True], actual=[self.is_there(DEPLOYMENT), self.is_there(SERVICE)])
 
     async def deletion(self) -> None:
-        """Show that children are deleted in reverse order, each once the one before is gone."""
+        """Show that children are deleted in reverse order of the phases, one after the other."""
         stage, since = self.stage, self.mark
         stage.act("Deletion", "in reverse order of the phases, each once the one before is gone")
         await self.world.admin.delete(self.shop)
@@ -192,7 +192,7 @@ def lines(scene: BoxScene) -> Iterator[str]:
 
 
 async def create_example_object(scene: BoxScene) -> None:
-    """Create an object to try things on."""
+    """Create an object of the box's kind, which the user can change."""
     manifest = scene.box.kind.manifest(NAME, NAMESPACE_NAME)
     spec = {"image": _IMAGE, "replicas": 2, "host": _HOST}
     await scene.admin.apply({**manifest, "spec": spec}, kind=scene.box.kind, field_manager="kubectl")
@@ -222,7 +222,10 @@ def _has_address(seen: Sighting) -> bool:
 
 
 def _ready(ref: ObjectRef, status: str, about: str = "", generation: int = 0) -> Wanted:
-    """Return a predicate: Ready has this status in the present generation, and its message contains `about`."""
+    """Return a predicate that is true if Ready has this status for the object's present generation.
+
+    Its message has to contain `about`, and the generation has to be at least `generation`.
+    """
 
     def holds(live: Manifest) -> bool:
         found, present = condition(live, "Ready"), get_path(live, "metadata", "generation")
@@ -233,5 +236,5 @@ def _ready(ref: ObjectRef, status: str, about: str = "", generation: int = 0) ->
 
 
 def _essence(manifest: Manifest) -> dict[str, Any]:
-    """Return the parts of an object worth showing."""
+    """Return the parts of an object that are worth showing: kind, spec and status."""
     return {key: manifest[key] for key in ("kind", "spec", "status") if key in manifest}

@@ -1,4 +1,4 @@
-"""The chart of the demo on a real cluster: pushed as `helm push` does, to an OCI registry, or a published one."""
+"""The chart of the demo on a real cluster: pushed to an OCI registry like `helm push` does, or a published one."""
 
 import base64
 import gzip
@@ -31,13 +31,14 @@ def chart_metadata(name: str, version: str) -> dict[str, str]:
 
 
 def packaged(name: str, version: str, files: Mapping[str, bytes]) -> bytes:
-    """Return the archive of a chart with these files and a Chart.yaml. Equal arguments give equal bytes."""
+    """Return a chart archive with these files and a Chart.yaml. The same arguments always give the same bytes."""
     return archived(name, {"Chart.yaml": yaml.safe_dump(chart_metadata(name, version)).encode(), **files})
 
 
 def archived(name: str, files: Mapping[str, bytes], time: int = 0) -> bytes:
-    """Return files by path as `helm package` packs them, with `time` as their date. Equal arguments give
-    equal bytes.
+    """Return a .tar.gz archive of the files, by path, in a folder `name`, like `helm package`.
+
+    `time` is the date of all files. The same arguments always give the same bytes.
     """
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w", format=tarfile.USTAR_FORMAT) as tar:
@@ -49,10 +50,10 @@ def archived(name: str, files: Mapping[str, bytes], time: int = 0) -> bytes:
 
 
 class OciRegistry:
-    """The repositories below one path of an OCI registry.
+    """The repositories below the path `place` of an OCI registry.
 
-    `authority` (PEM) is trusted in place of this machine's authorities. `basic` is USER:PASSWORD. Calls block. They
-    raise OSError if the registry cannot be reached, or refuses (urllib.error.HTTPError).
+    `authority` (PEM) is trusted instead of this machine's authorities. `basic` is USER:PASSWORD. All calls block. They
+    raise OSError if the registry cannot be reached, and its subclass urllib.error.HTTPError if it refuses.
     """
 
     def __init__(self, address: str, place: str, authority: str = "", basic: str = "", *, plain: bool = False) -> None:
@@ -64,7 +65,7 @@ class OciRegistry:
 
     @property
     def oci(self) -> str:
-        """The URL for `chart.url` of an application."""
+        """The URL of the path, for `chart.url` of an application."""
         return f"oci://{self.address}/{self.place}"
 
     def push(self, name: str, version: str, archive: bytes) -> str:
@@ -77,7 +78,7 @@ class OciRegistry:
         return _digest(body)
 
     def remove(self, name: str, digest: str) -> None:
-        """Delete a pushed chart. Some registries do not permit it."""
+        """Delete a pushed chart. Raises HTTPError if the registry does not permit that."""
         self.call("DELETE", f"/v2/{self.place}/{name}/manifests/{digest}")
 
     def _blob(self, name: str, content: bytes, media_type: str) -> dict[str, Any]:
@@ -88,7 +89,7 @@ class OciRegistry:
         return {"mediaType": media_type, "digest": digest, "size": len(content)}
 
     def call(self, verb: str, path: str, body: bytes = b"", content_type: str = "") -> str:
-        """Send a request, and return the path in the answer's Location header."""
+        """Send a request, and return the path in the response's Location header; empty if it has none."""
         request = urllib.request.Request(f"{self.scheme}://{self.address}{path}", body, method=verb)
         if self._basic:
             request.add_header("authorization", "Basic " + base64.b64encode(self._basic.encode()).decode())
@@ -125,7 +126,7 @@ spec:
 
 @attrs.frozen
 class NamedChart:
-    """A published chart. `url` does not include its name."""
+    """A published chart. `url` is that of the path above it, without the chart's name."""
 
     url: str
     name: str
@@ -133,7 +134,7 @@ class NamedChart:
 
 
 def named_chart(chart: str, version: str) -> NamedChart:
-    """Return the chart that the options name. Raises CommandError."""
+    """Return the chart at the URL `chart`, in this version. Raises CommandError if either is invalid."""
     url, _, name = chart.removesuffix("/").rpartition("/")
     if not chart.startswith(_SCHEME) or not url.removeprefix(_SCHEME) or not name:
         message = f"--chart {chart}: not a chart in an OCI registry, such as oci://ghcr.io/stefanprodan/charts/podinfo"
@@ -144,7 +145,7 @@ def named_chart(chart: str, version: str) -> NamedChart:
 
 
 def registry_of(address: str, place: str) -> OciRegistry:
-    """Return the registry and path that `--registry` names. Raises CommandError."""
+    """Return the repositories of the registry at `address`, below its path and `place`. Raises CommandError."""
     host, _, path = address.removeprefix(_SCHEME).strip("/").partition("/")
     if not host or "@" in host or "://" in address.removeprefix(_SCHEME):
         raise CommandError(f"--registry {address}: not oci://HOST[:PORT][/PATH]", status=USAGE)
@@ -153,9 +154,9 @@ def registry_of(address: str, place: str) -> OciRegistry:
 
 @contextmanager
 def pushed(registry: OciRegistry) -> Iterator[None]:
-    """Push all versions that the story needs while the block runs, then remove them if the registry permits.
+    """Push all versions of the chart before the block, and remove them after it if the registry permits.
 
-    All versions have a ConfigMap. One also has a Service, which the namespace's quota does not permit. Raises
+    Every version has a ConfigMap. One also has a Service, which the namespace's quota does not permit. Raises
     CommandError.
     """
     digests: list[str] = []

@@ -1,6 +1,6 @@
-"""The objects that the demo creates in a user's cluster, as `manifests` prints them, and deletes again.
+"""The objects that the demo creates in a user's cluster, as `manifests` prints them, and deletes at the end.
 
-Everything has a name of this run's own, except definitions of kinds: existing ones are used and left.
+All their names are unique to one run of the demo, except those of CRDs: an existing CRD is used and not deleted.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -40,14 +40,14 @@ _MANAGER: Final = "vworkspace-demo"
 _TOKEN_SECONDS: Final = 3600
 _LOOK: Final = 0.2
 _PATIENCE: Final = 120.0
-"""The seconds that one object is given to appear or disappear."""
+"""The time limit in seconds for an object to appear or disappear."""
 
 
 @attrs.frozen
 class ClusterFixture:
-    """The objects in the cluster that one run of the demo needs, under a name of its own.
+    """The objects that a run of the demo creates in a cluster; their names begin with `name`, which is unique to it.
 
-    `defined` are the CRDs that it created.
+    `defined` are the names of the CRDs that it created, since they did not exist.
     """
 
     api: KubeApiClient
@@ -56,16 +56,16 @@ class ClusterFixture:
 
     @property
     def namespace(self) -> str:
-        """The namespace that serves as the operator's own."""
+        """The operator's own namespace in this run."""
         return self.name
 
     @property
     def applications(self) -> str:
-        """The namespace in which the operator acts."""
+        """The managed namespace in which the operator works in this run."""
         return f"{self.name}-apps"
 
     async def token(self) -> str:
-        """Return a token of the account as which the operator runs."""
+        """Return a token of the operator's ServiceAccount."""
         return await self.api.token_of(ObjectRef(SERVICE_ACCOUNT, self.namespace, NAME), _TOKEN_SECONDS)
 
     # --- making ------------------------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ class ClusterFixture:
             await self.api.apply(manifest, kind=_KINDS[manifest["kind"]], field_manager=_MANAGER, force=False)
 
     def _printed(self) -> Iterator[dict[str, Any]]:
-        """Yield what `manifests` prints for an operator under this account's name; other operators are not affected."""
+        """Yield the roles and accounts that `manifests` prints, for an operator with this run's ServiceAccount."""
         options = InstallOptions(namespace=self.namespace, user=service_account_user(self.namespace, NAME))
         yield from rights(options)
         yield from tenant(self.applications, options)
@@ -105,7 +105,7 @@ class ClusterFixture:
         return False
 
     async def forbid_services(self) -> None:
-        """Forbid Services in the namespace by a quota."""
+        """Forbid Services in the managed namespace by a quota, and wait until that is in force. Raises CommandError."""
         ref = ObjectRef(RESOURCE_QUOTA, self.applications, _MANAGER)
         manifest = {**RESOURCE_QUOTA.manifest(ref.name, ref.namespace), "spec": {"hard": {"services": "0"}}}
         await self.api.create(manifest, kind=RESOURCE_QUOTA, field_manager=_MANAGER)
@@ -118,13 +118,13 @@ class ClusterFixture:
         return get_path(await self.api.get(quota), "status", "hard") is not None
 
     async def make_room(self) -> None:
-        """Permit Services in the namespace again."""
+        """Delete the quota, so that Services are permitted again."""
         await self.api.delete(ObjectRef(RESOURCE_QUOTA, self.applications, _MANAGER))
 
     # --- taking away -------------------------------------------------------------------------------------------------
 
     async def remove_applications(self) -> None:
-        """Delete the objects that the operator manages, and wait until they are gone, while the operator still runs."""
+        """Delete all Operations and instances, and wait until they are gone; the operator has to run for that."""
         for kind in (OPERATION, APPLICATION_INSTANCE):
             await self._remove_all(kind)
 
@@ -132,7 +132,7 @@ class ClusterFixture:
         return await _until(partial(_retry_unavailable, partial(self._ask_to_go, kind)))
 
     async def _ask_to_go(self, kind: Kind) -> bool:
-        """Delete the objects of a kind; return whether none exists any more."""
+        """Delete the objects of a kind that are not being deleted yet; report whether none existed."""
         items = await all_of(self.api, kind, namespace=self.applications)
         for item in items:
             if "deletionTimestamp" not in metadata(item):
@@ -140,7 +140,7 @@ class ClusterFixture:
         return not items
 
     async def remove(self) -> list[str]:
-        """Delete all objects of the run, and return those that remain, which a person must delete."""
+        """Delete all objects of the run; return those that could not be deleted, for the user to delete."""
         return await _retry_unavailable(self._remove)
 
     async def _remove(self) -> list[str]:
@@ -163,7 +163,7 @@ class ClusterFixture:
         return [f"{ref.kind.kind} {ref.name}" for ref in refs if not await _until(partial(self._has_gone, ref))]
 
     async def _let_go(self, kind: Kind) -> None:
-        """Remove the finalizers of remaining objects."""
+        """Delete the remaining objects of a kind, and remove their finalizers."""
         bare = {"metadata": {"finalizers": None}}
         for item in await all_of(self.api, kind, namespace=self.applications):
             ref = ref_of(item, kind)
@@ -172,7 +172,7 @@ class ClusterFixture:
                 await self.api.patch(ref, bare, patch_type=PatchType.MERGE, field_manager=_MANAGER)
 
     async def _is_used(self, ref: ObjectRef) -> bool:
-        """Return whether it is a definition that another user has created objects of meanwhile."""
+        """Report whether `ref` is a CRD of ours of which objects exist that this run did not create."""
         kind = next((kind for kind in OWN_KINDS if kind.crd_name == ref.name), None)
         if kind is None:
             return False
@@ -188,7 +188,7 @@ class ClusterFixture:
 
 
 async def _until(holds: Callable[[], Awaitable[bool]]) -> bool:
-    """Ask again and again; return whether it came to hold in the time that one object is given."""
+    """Call `holds` repeatedly until it returns True; return False if that takes longer than the time limit."""
     with anyio.move_on_after(_PATIENCE):
         while not await holds():
             await anyio.sleep(_LOOK)
@@ -197,7 +197,7 @@ async def _until(holds: Callable[[], Awaitable[bool]]) -> bool:
 
 
 async def _retry_unavailable(act: Callable[[], Awaitable[T]]) -> T:
-    """Return the result of `act`, tried again while the API server is unavailable for a while."""
+    """Return the result of `act`; retry while the API server is unavailable, up to the time limit."""
     limit = anyio.current_time() + _PATIENCE
     while True:
         try:
@@ -210,9 +210,9 @@ async def _retry_unavailable(act: Callable[[], Awaitable[T]]) -> T:
 
 @asynccontextmanager
 async def prepared(ground: ClusterFixture, stage: Stage) -> AsyncIterator[None]:
-    """Create the objects of the run while the block runs, and delete them however it ends.
+    """Create the objects of the run before the block, and delete them after it, however it ends.
 
-    Raises CommandError if objects remain.
+    Raises CommandError if some cannot be deleted.
     """
     try:
         await ground.make()

@@ -1,4 +1,4 @@
-"""The story on a user's cluster: the acts of the demo, and operations whose controllers are installed."""
+"""The story on a user's cluster: the demo's acts, and Operations for the engines whose controllers are installed."""
 
 from typing import Final
 
@@ -16,12 +16,12 @@ from vworkspace_app.demo.story import StoryRunner
 
 _CHECKUP: Final = "checkup"
 _PAUSE: Final = {"entrypoint": "main", "templates": [{"name": "main", "suspend": {"duration": "1"}}]}
-"""A workflow that waits a second and needs no image."""
+"""The spec of a workflow that suspends for a second, and so needs no image."""
 _ONE_VERSION: Final = "the chart is named with one version; with --registry the demo pushes several"
 
 
 async def run_cluster_story(world: ClusterWorld, stage: Stage) -> None:
-    """Play all acts in order. Raises TooSlow if something does not happen in time."""
+    """Play all acts in order. Raises TooSlow if a step takes too long; the error says what the instance's Ready is."""
     try:
         await _run_story(StoryRunner(world, stage), world)
     except TooSlow as error:
@@ -29,7 +29,7 @@ async def run_cluster_story(world: ClusterWorld, stage: Stage) -> None:
 
 
 async def _obstacle(world: ClusterWorld) -> str:
-    """Return the instance's condition Ready in words, for a step that did not come."""
+    """Return the instance's Ready condition in words, to explain why a step took too long."""
     instance = await find(world.admin, world.application.ref())
     if instance is None:
         return "the instance is not there"
@@ -54,7 +54,7 @@ async def _run_story(teller: StoryRunner, world: ClusterWorld) -> None:
 
 
 async def _operations(teller: StoryRunner, world: ClusterWorld) -> None:
-    """Run one Operation for each engine whose controller is in the cluster and that needs no further objects."""
+    """Run an Operation for each engine whose controller is installed, if it needs no objects that the cluster lacks."""
     stage = teller.stage
     stage.act("Operations", "as far as their controllers are in this cluster")
     if world.application.broken:

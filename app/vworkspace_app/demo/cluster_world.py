@@ -1,4 +1,4 @@
-"""The demo's world on a user's cluster: real Flux, the operator with the printed roles, our control plane."""
+"""The demo's world on a user's cluster: real Flux, an operator with the roles of `manifests`, and our control plane."""
 
 import secrets
 import tempfile
@@ -42,7 +42,7 @@ _PUSHED: Final = Application(
 
 @attrs.frozen
 class ClusterWorld:
-    """The cluster, the control plane and the operator for the story."""
+    """The cluster, the control plane and the recorder of changes with which the story is played."""
 
     ground: ClusterFixture
     control: ControlPlaneServer
@@ -50,7 +50,7 @@ class ClusterWorld:
     application: Application
     control_url: str
     clocks_differ: timedelta = timedelta(seconds=1)
-    """The maximum difference of two clocks that agree, since times are whole seconds."""
+    """The maximum lag of the cluster's clock that is not an error: its timestamps are in whole seconds."""
 
     @property
     def admin(self) -> KubeApiClient:
@@ -58,24 +58,24 @@ class ClusterWorld:
         return self.ground.api
 
     async def running(self) -> list[str]:
-        """Return the chart versions that Helm's own records show as deployed."""
+        """Return the deployed chart versions, from the release records that Helm keeps in Secrets."""
         selector = f"owner=helm,status=deployed,name={NAME}"
         records = await all_of(self.admin, SECRET, selector=selector, namespace=self.application.namespace)
         charts = (release_document(record)["chart"]["metadata"] for record in records)
         return [str(chart["version"]).partition("+")[0] for chart in charts]
 
     async def repair(self) -> None:
-        """Remove the reason why one version fails to upgrade."""
+        """Remove the cause for which one chart version cannot be installed: the quota for Services."""
         await self.ground.make_room()
 
     async def serves(self, kind: Kind) -> bool:
-        """Report whether the cluster has the CRD of a kind, and so presumably its controller."""
+        """Report whether the cluster has the CRD of a kind, from which the demo infers that its controller runs."""
         return await find(self.admin, ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name)) is not None
 
 
 @attrs.frozen
 class DemoClusterOptions:
-    """The options of the demo on a cluster: its kubeconfig, and a registry to push charts to, or a published chart."""
+    """The options of the demo on a cluster: a kubeconfig, and a registry to push charts to or a published chart."""
 
     kubeconfig: Path
     registry: str = ""
@@ -99,10 +99,10 @@ class DemoClusterOptions:
 async def open_cluster_world(
     options: DemoClusterOptions, stage: Stage, require: Callable[[KubeApiClient], Awaitable[None]]
 ) -> AsyncIterator[ClusterWorld]:
-    """Prepare the cluster, start the operator, and delete everything at the end. Raises CommandError.
+    """Prepare the cluster, start the operator, yield the world, and delete everything after the block.
 
-    `require` is called to check the cluster, and raises the error if it lacks something. The block must not be
-    cancelled, because the operator must run while its application is deleted.
+    `require` is called first, and raises an error if the cluster lacks something. The block must not be cancelled,
+    because the operator must run while its application is deleted. Raises CommandError, also if objects remain.
     """
     started, named = time.monotonic(), options.named()
     async with AsyncExitStack() as stack:

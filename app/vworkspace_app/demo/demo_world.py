@@ -1,6 +1,6 @@
 """The demo's world: API server and control plane on loopback ports, a simulated Flux, and the operator.
 
-The operator is the production process (`vworkspace_app.manager.production`): HTTP both ways, nothing in memory.
+The operator is the one of production (`vworkspace_app.manager.production`), and speaks HTTP with both servers.
 """
 
 import tempfile
@@ -45,7 +45,7 @@ ADMIN_TOKEN = "demo-admin-token"
 
 @attrs.frozen
 class DemoWorld:
-    """The servers, the operator and the spectator for the story."""
+    """The servers and the recorder of changes with which the story is played."""
 
     cluster: EmbeddedCluster
     control: ControlPlaneServer
@@ -62,7 +62,7 @@ class DemoWorld:
         return [load.version.partition("+")[0] for load in self.flux.workloads]
 
     async def repair(self) -> None:
-        """Remove the fault, so that every version upgrades."""
+        """Remove the rule by which one version fails, so that every version can be installed."""
         self.flux.behaviour = attrs.evolve(QUICK, release_rules=())
 
     @property
@@ -82,10 +82,10 @@ class DemoWorld:
 async def open_world(
     behaviour: FluxBehaviour, engines: DownstreamBehaviour | None = None, telemetry: Telemetry | None = None
 ) -> AsyncIterator[DemoWorld]:
-    """Start everything, yield the world once the operator is ready, and stop everything at the end.
+    """Start servers and operator, yield the world once the operator is ready, and stop them after the block.
 
-    With `engines` every downstream controller is simulated, and the objects that they need exist. `telemetry` is used
-    by the operator.
+    With `engines` all downstream controllers are simulated, and the objects that they need are created. The operator
+    reports to `telemetry`.
     """
     started = time.monotonic()
     async with AsyncExitStack() as stack:
@@ -121,9 +121,9 @@ async def start_operator(
     settings: OperatorSettings,
     telemetry: Telemetry | None = None,
 ) -> tuple[ControlPlaneServer, str]:
-    """Start a control plane and the operator on `api`, connected to it; both end with `stack`.
+    """Start a control plane, and an operator that connects it to the cluster of `api`; both end with `stack`.
 
-    Return the control plane and its URL once the operator is ready and the spectator watches.
+    Return the control plane and its URL once the operator is ready.
     """
     servers = await open_group(stack)
     control, token, cluster_id = ControlPlaneServer(), "demo-agent-token", settings.decisions.cluster_id

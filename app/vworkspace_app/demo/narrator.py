@@ -1,4 +1,4 @@
-"""The common parts of every story: waiting for results and sightings, and the time on the demo's clock."""
+"""The common parts of every story: waiting for job results and for changes of objects, and predicates for changes."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
@@ -34,14 +34,14 @@ def conditions(manifest: Manifest) -> dict[str, str]:
 
 
 def condition_summary(manifest: Manifest) -> str:
-    """Return the most informative conditions in one line: those that are True, and Ready."""
+    """Return in one line the conditions that are True, and Ready whatever its status."""
     by_type = {entry["type"]: entry for entry in get_path(manifest, "status", "conditions") or ()}
     entries = [entry for name, entry in by_type.items() if entry["status"] == "True" or name == "Ready"]
     return ", ".join(f"{entry['type']} {entry['status']} ({entry['reason']})" for entry in entries)
 
 
 def appeared(kind: Kind, name: str = "") -> Wanted:
-    """Return a predicate that is true if an object created for us appeared. An empty `name` matches any."""
+    """Return a predicate that is true if the operator created an object of a kind. An empty `name` matches any."""
 
     def wanted(sighting: Sighting) -> bool:
         managers = {entry.get("manager") for entry in get_path(sighting.object, "metadata", "managedFields") or ()}
@@ -119,11 +119,11 @@ def spec_of(manifest: Manifest) -> dict[str, Any]:
 
 
 class StoryWorld(Protocol):
-    """The parts of a demo's world that every story needs."""
+    """The parts of a demo's world that every story uses."""
 
     @property
     def spectator(self) -> Spectator:
-        """The recorder of changes to objects of this world, with which a story waits for what it announces."""
+        """The recorder of changes to the world's objects, by which a story waits for what it is about to show."""
         ...
 
     @property
@@ -137,13 +137,13 @@ SeenT = TypeVar("SeenT", bound=StoryWorld)
 
 @attrs.define
 class Narrator(Generic[SeenT]):
-    """The narrator of one story, which prints to a stage and waits for events in a world."""
+    """The narrator of a story: it prints to a stage, and waits for changes in a world."""
 
     world: SeenT
     stage: Stage
 
     def posted(self, number: int | str, result: Mapping[str, Any]) -> None:
-        """Print a result: its outcome and reason, and all of it if payloads are shown."""
+        """Print a job's result as a step: outcome and error, and the whole result if payloads are shown."""
         why = f", {result['error']}" if result.get("error") else ""
         self.stage.step(number, self.now, f"result posted: {result.get('outcome')}{why}", {"result": dict(result)})
 
@@ -164,7 +164,7 @@ class Narrator(Generic[SeenT]):
         raise TooSlow(f"{what}: not within {seconds:g} seconds")
 
     async def see(self, desired: Wanted, what: str, since: int = 0) -> Sighting:
-        """Wait for a matching change, with a spinner meanwhile."""
+        """Wait for a matching change, from index `since` on, while the display shows `what`. Raises TooSlow."""
         with self.stage.waiting(what):
             return await self.world.spectator.until(desired, what, since=since)
 
@@ -175,7 +175,7 @@ class Narrator(Generic[SeenT]):
 
     @property
     def mark(self) -> int:
-        """The index that the next recorded change will have."""
+        """The number of changes recorded so far, as `since` for a later wait."""
         return len(self.world.spectator.sightings)
 
     async def live(self, ref: ObjectRef) -> Manifest:

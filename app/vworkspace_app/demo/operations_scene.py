@@ -1,4 +1,4 @@
-"""The setting of the story of operations: requests as Odoo sends them, and engines that take fractions of a second."""
+"""The setting of the story of Operations: requests as Odoo sends them, and engines that take fractions of a second."""
 
 import base64
 import json
@@ -38,7 +38,7 @@ CLAIM, REPOSITORY, SNAPSHOT_CLASS = "nextcloud-data", "restic-repository", "csi-
 
 
 def platform(namespace: str, own_namespace: str) -> Iterator[tuple[Kind, dict[str, Any]]]:
-    """Yield the objects that an application in `namespace` needs, in the order of their creation."""
+    """Yield the objects that Operations on an application in `namespace` need, in the order of their creation."""
     yield NAMESPACE, NAMESPACE.manifest(VELERO_NAMESPACE)
     snapshots = {"driver": "simulated.csi.example", "deletionPolicy": "Retain"}
     yield VOLUME_SNAPSHOT_CLASS, {**VOLUME_SNAPSHOT_CLASS.manifest(SNAPSHOT_CLASS), **snapshots}
@@ -65,10 +65,10 @@ _HOOK_JOB = {
     "spec": {"template": {"spec": {"containers": [_MIGRATE]}}},
 }
 FLUX = attrs.evolve(QUICK_FLUX, hooks={"nextcloud": (ChartHook(HOOK, "Job", json.dumps(_HOOK_JOB), ("pre-upgrade",)),)})
-"""The quick Flux, whose chart has a hook that Helm records with the release."""
+"""The behaviour of the simulated Flux: quick, with a chart hook that Helm records with the release."""
 
 SLOW = DownstreamRule(DownstreamOutcome(Ending.STALL), name="slow-*")
-"""A rule for Operations that run until the story removes it, however long the steps meanwhile take."""
+"""The rule by which Operations named `slow-*` run until the story removes it, on slow machines and fast ones."""
 
 ENGINES = DownstreamBehaviour(
     rules=(
@@ -82,12 +82,12 @@ ENGINES = DownstreamBehaviour(
     volsync=VolSyncBehaviour(sync_seconds=0.2, cleanup_seconds=0.05),
     snapshot=SnapshotBehaviour(cut_seconds=0.15, bind_seconds=0.1),
 )
-"""Engines that are quick, except for Operations whose names are in the rules."""
+"""The behaviour of the simulated engines: quick, except for Operations whose names match a rule."""
 
 
 @attrs.frozen
 class OperationRequest:
-    """One Operation as Odoo requests it: `name`, type, engine, parameters, and further fields of its spec."""
+    """An Operation as Odoo requests it. `more` are further fields of its spec."""
 
     name: str
     type: str
@@ -109,7 +109,7 @@ class OperationRequest:
 
 
 def _requests() -> tuple[OperationRequest, ...]:
-    """Return each engine's own example: one of each type in their order, then the further engines of a type."""
+    """Return the example request of each engine: first one of each type, then those of a type's further engines."""
     demos = [(name, engine.demo) for name, engine in REGISTRY.items() if engine.demo is not None]
     requests = [OperationRequest(demo.name, demo.type.value, name, demo.parameters) for name, demo in demos]
     first = {request.type: request for request in reversed(requests)}
@@ -118,17 +118,17 @@ def _requests() -> tuple[OperationRequest, ...]:
 
 
 REQUESTS = _requests()
-"""One request for every engine."""
+"""The requests of the story: one for every engine that has an example."""
 
 CAPABILITIES: Mapping[str, str] = {
     "restore": "velero",
     **{request.type.lower(): request.engine for request in reversed(REQUESTS)},
 }
-"""The engine for each capability of the application: annotations that the catalogue gives the instance."""
+"""The engine for each capability of the application, as annotations of the instance declare it."""
 
 
 def approval(name: str, parameters: Mapping[str, Any], now: datetime) -> str:
-    """Return the claim that Odoo issues when a person approves an Operation with those parameters (OPS-4)."""
+    """Return the approval claim that Odoo issues when a person approves an Operation with these parameters (OPS-4)."""
     until = int((now + timedelta(minutes=5)).timestamp())
     payload = {"at": now.isoformat(), "by": "alice", "exp": until, "op": name, "rid": "4711", "cluster": CLUSTER}
     bound = {"ns": NAMESPACE_NAME, "params": parameters_digest(parameters)}

@@ -22,7 +22,7 @@ from vworkspace_fake.controlplane.jobs import JobEntry
 
 @attrs.define
 class OperationsTeller(Narrator[DemoWorld]):
-    """The demo's story about Operations on one application."""
+    """The story about Operations on one application."""
 
     generation: int = 0
     jobs: int = 0
@@ -30,7 +30,7 @@ class OperationsTeller(Narrator[DemoWorld]):
     # --- Odoo's side -----------------------------------------------------------------------------------------------
 
     def ensure(self, **engines: str) -> JobEntry:
-        """Enqueue Odoo's job for the instance, which also annotates it with these engines."""
+        """Enqueue Odoo's job for the instance. It annotates each capability with its engine; `engines` replace some."""
         self.generation += 1
         marks = {CAPABILITY_PREFIX + name: engine for name, engine in {**CAPABILITIES, **engines}.items()}
         desired = APPLICATION.manifest(FIRST)
@@ -119,7 +119,7 @@ class OperationsTeller(Narrator[DemoWorld]):
         await self.succeeded(job)
 
     async def conflict_and_approval(self) -> None:
-        """Show a restore that waits for the backup before it, and for an approval."""
+        """Show a restore that is blocked first for an approval, then by a running backup."""
         stage, since = self.stage, self.mark
         stage.act("A conflict, and an approval", "a restore needs somebody's word, and excludes the backup that runs")
         backup = self.ask(OperationRequest("slow-backup", "Backup", "velero"))
@@ -159,7 +159,7 @@ class OperationsTeller(Narrator[DemoWorld]):
         return message
 
     async def cancellation(self) -> None:
-        """Show the cancellation of a workflow that does not end. Its engine object is deleted first."""
+        """Show the cancellation of an Operation whose workflow does not end: the workflow is deleted first."""
         stage, since = self.stage, self.mark
         stage.act("A cancellation", "a runbook hangs, and somebody has seen enough")
         job = self.ask(
@@ -179,7 +179,7 @@ class OperationsTeller(Narrator[DemoWorld]):
         await self.failed(job, "Cancelled")
 
     async def timeout(self) -> None:
-        """Show that a deadline stops a Job that hangs."""
+        """Show that an Operation whose Job hangs fails at its deadline, and that the Job is deleted."""
         stage, since = self.stage, self.mark
         stage.act("A deadline", "a command hangs; it was given a second")
         command = {"image": "nextcloud:30", "command": ["sleep", "infinity"]}
@@ -196,7 +196,7 @@ class OperationsTeller(Narrator[DemoWorld]):
         await self.failed(job, "Timeout")
 
     async def partial(self) -> None:
-        """Show that a partial backup succeeds and is reported as Degraded."""
+        """Show that an Operation whose backup is partial succeeds, with the condition Degraded."""
         stage, since = self.stage, self.mark
         stage.act("A backup in part", "Velero could not save everything")
         job = self.ask(OperationRequest("partial-backup", "Backup", "velero"))
@@ -210,7 +210,7 @@ class OperationsTeller(Narrator[DemoWorld]):
         await self.succeeded(job)
 
     async def afterwards(self) -> None:
-        """Show that a finished backup stays when its Operation is deleted."""
+        """Show that a finished Backup stays when the Operation that created it is deleted."""
         stage, since = self.stage, self.mark
         stage.act("Afterwards", "the request for the first backup is deleted; the backup is not")
         ref = ObjectRef(OPERATION, NAMESPACE_NAME, "nightly")

@@ -14,14 +14,17 @@ _BACKUP = "backup.yaml"
 
 
 def application() -> dict[str, Any]:
-    """Return the ApplicationInstance as Odoo requests it, prepared for the simulated engines."""
+    """Return the ApplicationInstance as Odoo requests it, with an annotation for each simulated engine."""
     desired = APPLICATION.manifest(FIRST)
     marks = {CAPABILITY_PREFIX + name: engine for name, engine in CAPABILITIES.items()}
     return {**desired, "metadata": {**desired["metadata"], "annotations": marks}}
 
 
 async def prepare_playground(narrator: Narrator[DemoWorld]) -> None:
-    """Make sure that the application runs, however the story ended, and write a file for a backup. Raises TooSlow."""
+    """Request the application again, whatever the story left, and wait for it; write a file with a backup to try.
+
+    Raises TooSlow.
+    """
     world = narrator.world
     job = world.control.enqueue(
         CLUSTER,

@@ -1,4 +1,4 @@
-"""The setting of the demo's first story: one application, its versions, and a quick Flux."""
+"""The setting of the demo's first story: one application, its versions, and a quick simulated Flux."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -24,14 +24,14 @@ QUICK: Final = FluxBehaviour(
     min_retry_seconds=0.1,
     release_rules=(ReleaseRule(FluxOutcome(OutcomeKind.FAIL, FAILURE), action=Action.UPGRADE, version=BROKEN),),
 )
-"""A Flux that takes fractions of a second, and for which one version does not upgrade."""
+"""The behaviour of a Flux that takes fractions of a second, and fails to upgrade to the version `BROKEN`."""
 
 
 @attrs.frozen
 class Application:
-    """The application of PULL-2 as Odoo requests it, and its place. `broken` is why one version does not upgrade.
+    """The application of PULL-2 as Odoo requests it, with its cluster and namespace.
 
-    Without `broken` there is only one version.
+    `broken` says in words why the upgrade to one version fails; if it is empty, only the first version is available.
     """
 
     cluster: str = CLUSTER
@@ -43,14 +43,14 @@ class Application:
     annotations: Mapping[str, str] = {}
     broken: str = "its upgrade job does not get through"
     failure: str = FAILURE
-    """A part of the error of that upgrade."""
+    """A text that the error of the failing upgrade contains."""
 
     def ref(self, kind: Kind = APPLICATION_INSTANCE) -> ObjectRef:
-        """Return the reference of the instance, or of another object with the same name."""
+        """Return the reference to the instance, or to an object of another kind with the same name."""
         return ObjectRef(kind, self.namespace, NAME)
 
     def key(self, generation: int) -> str:
-        """Return the idempotency key of a job."""
+        """Return the idempotency key of the job for this generation of Odoo's request."""
         return f"{APPLICATION_INSTANCE.kind}/{self.namespace}/{NAME}@{generation}"
 
     def manifest(self, version: str) -> dict[str, Any]:
@@ -72,4 +72,4 @@ class Application:
 
 
 APPLICATION: Final = Application()
-"""The application that is installed in the embedded cluster."""
+"""The application of the story on the embedded cluster."""

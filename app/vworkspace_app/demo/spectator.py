@@ -1,4 +1,4 @@
-"""Watches the demo's cluster from outside, over HTTP, and records what it sees, and when."""
+"""A recorder of changes in the demo's cluster, which it watches over HTTP like any other client."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +15,7 @@ from purekube.ports import KubeApi, WatchEvent, WatchEventType
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 PATIENCE: Final = 180.0
-"""Seconds after which something counts as missing: not a measure of how long it takes, even on a busy machine."""
+"""The time limit in seconds of a wait. It is generous, so that a busy machine does not exceed it."""
 
 _RELIST_SECONDS: Final = 0.05
 
@@ -23,12 +23,12 @@ WATCHED = (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE, EVENT)
 
 
 class TooSlow(Exception):
-    """The error that a change or result did not come in time."""
+    """The error that a change or result did not occur within the time limit."""
 
 
 @attrs.frozen
 class Sighting:
-    """One observed change of one object. `at` is in seconds since the demo started."""
+    """An observed change of an object. `at` is in seconds since the demo started."""
 
     at: float
     kind: Kind
@@ -47,7 +47,7 @@ class Spectator:
         namespace: str | None = None,
         patience: float = PATIENCE,
     ) -> None:
-        """Watch one namespace, or all."""
+        """Watch `namespace`, or all if None. `started` is the monotonic time at which the demo started."""
         self.patience = patience
         self._api = api
         self._kinds = tuple(kinds)
@@ -69,12 +69,12 @@ class Spectator:
                 group.start_soon(follow, self._api, kind, _Notebook(self, kind), pause)
 
     def record(self, sighting: Sighting) -> None:
-        """Record one change."""
+        """Record a change, and wake up all waits."""
         self.sightings.append(sighting)
         self._changed.set()
 
     async def until(self, desired: Callable[[Sighting], bool], what: str, *, since: int = 0) -> Sighting:
-        """Return the first recorded change, from index `since` on, for which `desired` is true.
+        """Return the first recorded change, from index `since` on, for which `desired` is true; wait for it if needed.
 
         Raises TooSlow, which names `what`.
         """
@@ -92,7 +92,7 @@ class Spectator:
 
 @attrs.frozen
 class _Notebook:
-    """The record of one kind. Objects of a list that is not the first are recorded again."""
+    """The handler of one kind's watch, which records each change. After a new list it records all objects again."""
 
     spectator: Spectator
     kind: Kind

@@ -1,4 +1,4 @@
-"""The output of the demo: lines with times, payloads and verdicts; colour on a terminal, plain text elsewhere."""
+"""The output of the demo: steps with their times, payloads and checks; coloured and live on a terminal."""
 
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
@@ -15,14 +15,14 @@ from purekube_run.process.yaml_documents import Format, dump
 
 @attrs.define
 class Verdicts:
-    """The results of all checks of the demo."""
+    """The results of all checks: how many passed, how many parts were left out, and the failures."""
 
     passed: int = 0
     passed_over: int = 0
     failures: list[str] = attrs.field(factory=list)
 
     def note(self, what: str, desired: object, actual: object) -> bool:
-        """Record whether two values are equal, and both values if they are not."""
+        """Record the check `what`: whether the values are equal, and both if they are not. Return whether it passed."""
         if desired == actual:
             self.passed += 1
             return True
@@ -32,7 +32,7 @@ class Verdicts:
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Re-raise the BrokenPipeError being handled: the command handles it, since rich cannot clean up for it."""
+        """Re-raise the BrokenPipeError being handled, since the command handles it; rich's own handler would exit."""
         raise
 
 
@@ -41,10 +41,10 @@ _WIDEST: Final = 100
 
 
 class Stage:
-    """A printer of the timeline. `plain` turns off colours and the live display, as does output to anything but a
-    terminal.
+    """The printer of the demo's timeline.
 
-    Colours are few and readable on light and dark backgrounds. Long lines are wrapped at the terminal's width.
+    `plain` turns off colours and the live display, as does output to anything but a terminal. Colours are few and
+    readable on light and dark backgrounds. Long lines are wrapped at the terminal's width.
     """
 
     def __init__(self, *, plain: bool, payloads: bool) -> None:
@@ -97,7 +97,7 @@ class Stage:
             self._console.print(f"        [bold red]WRONG[/bold red]  {escape(text)}")
 
     def passed_over(self, what: str, why: str) -> None:
-        """Print that a part is not shown here. It does not count as a check."""
+        """Print that a part of the demo is left out, and why. It does not count as a check."""
         self.verdicts.passed_over += 1
         self.say(self._wrapped(f"passed over: {what}: {why}", 0))
 
@@ -115,9 +115,9 @@ class Stage:
 
     @contextmanager
     def live(self, draw: Callable[[str], RenderableType]) -> Iterator[None]:
-        """Show a drawing below the printed lines while the block runs.
+        """Show a live drawing below the printed lines while the block runs.
 
-        `draw` is called with what the story waits for. Without a terminal nothing is drawn.
+        `draw` returns the drawing for the text that the story waits for. Without a terminal nothing is drawn.
         """
         if not self.is_live:
             yield
@@ -129,7 +129,7 @@ class Stage:
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
-        """Set what the live display shows as awaited, while the block runs."""
+        """Set the text of the live display to what the story waits for, while the block runs."""
         self._waiting_for = what
         try:
             yield

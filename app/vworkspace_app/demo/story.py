@@ -1,4 +1,4 @@
-"""The story of the demo, act by act. Everything that is shown is also checked (PULL-2, PULL-3, REC-8, REC-10)."""
+"""The story of the demo, act by act. All of it is checked too (PULL-2, PULL-3, REC-8, REC-10)."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -32,7 +32,7 @@ from vworkspace_fake.controlplane.server import ControlPlaneServer
 
 
 class PlayedWorld(StoryWorld, Protocol):
-    """A world in which the story can be played: the embedded one, or a cluster of the user."""
+    """A world in which the story can be played: the embedded servers, or a user's cluster."""
 
     @property
     def control(self) -> ControlPlaneServer:
@@ -41,7 +41,7 @@ class PlayedWorld(StoryWorld, Protocol):
 
     @property
     def application(self) -> Application:
-        """The application that is installed."""
+        """The application of the story."""
         ...
 
     @property
@@ -54,21 +54,21 @@ class PlayedWorld(StoryWorld, Protocol):
         ...
 
     async def repair(self) -> None:
-        """Remove the cause that breaks one version."""
+        """Remove the cause for which the upgrade to one version fails."""
         ...
 
 
 @attrs.define
 class StoryRunner(Narrator[PlayedWorld]):
-    """The demo's story about one instance, from its first job to its deletion."""
+    """The story of one instance, from its first job to its deletion."""
 
     @property
     def application(self) -> Application:
-        """The application that is installed."""
+        """The application of the story."""
         return self.world.application
 
     def enqueue(self, version: str, generation: int, job_id: str) -> JobEntry:
-        """Offer Odoo's job with that version."""
+        """Offer Odoo's job to run the application in a chart version; `generation` is part of its idempotency key."""
         return self.world.control.enqueue(
             self.application.cluster,
             kind="apply",
@@ -116,7 +116,10 @@ class StoryRunner(Narrator[PlayedWorld]):
         stage.say(f"            from enqueue to result: {(self.now - asked) * 1000:.0f} ms")
 
     async def _at_work(self) -> Sighting:
-        """Return the last sighting on the way to Ready; on a slow machine Flux may be done before others are seen."""
+        """Return the sighting of the instance being installed.
+
+        On a slow machine Flux may finish before that is seen: then return the last sighting with Reconciling=True.
+        """
         done = has_condition("Ready", "True", "HelmReleaseReady")
         at_work = has_condition("Reconciling", "True", "HelmReleaseInstalling")
         sighting = await self.see(lambda seen: at_work(seen) or done(seen), "Reconciling=True")
@@ -148,7 +151,7 @@ class StoryRunner(Narrator[PlayedWorld]):
         check("appliedRef names what was applied", wanted=applied, actual=result.get("appliedRef"))
 
     async def failing_upgrade(self) -> None:
-        """Show that a job fails with the underlying message after Flux reports UpgradeFailed."""
+        """Show that after a failed upgrade the job fails with Flux's message, and Flux rolls back."""
         stage, since = self.stage, self.mark
         stage.act("An upgrade fails", f"chart {BROKEN}: {self.application.broken}")
         job = self.enqueue(BROKEN, 8, "job-2")
@@ -163,7 +166,7 @@ class StoryRunner(Narrator[PlayedWorld]):
         stage.check("Flux went back to what worked", wanted=[self.application.first], actual=await self.world.running())
 
     async def recovery(self) -> None:
-        """Show that a recovery after a fix in the cluster is reported by a ConditionTransition event."""
+        """Show that a fix in the cluster is reported by a ConditionTransition event, since no job is open any more."""
         stage, since = self.stage, self.mark
         stage.act("It recovers", "the cause is mended in the cluster, and a retry asked for; no job is open any more")
         await self.world.repair()
@@ -188,7 +191,7 @@ class StoryRunner(Narrator[PlayedWorld]):
         return next((entry for entry in posted if part in str(entry.get("eventKey"))), None)
 
     async def replay(self, version: str = BROKEN, generation: int = 8) -> None:
-        """Show that a replayed idempotency key has no second effect, and that the result says so."""
+        """Show that another job with the same idempotency key changes nothing, and that its result says so."""
         stage = self.stage
         stage.act("A replay", "the key of the last job again, under another job id")
         before = await self.live(self.application.ref())
@@ -200,7 +203,7 @@ class StoryRunner(Narrator[PlayedWorld]):
         stage.check("the instance was not touched", wanted=True, actual=same_version)
 
     async def conflict(self) -> None:
-        """Show that a field held by a person leads to a reported conflict, and is not forced."""
+        """Show that the operator reports a field that a user has taken as a conflict, and does not overwrite it."""
         stage, since = self.stage, self.mark
         stage.act("A human editor", "kubectl edit of the chart version, then Odoo wants another one")
         patch = {"spec": {"chart": {"version": EDITED}}}
@@ -223,7 +226,7 @@ class StoryRunner(Narrator[PlayedWorld]):
         stage.check("nothing was forced", wanted=EDITED, actual=get_path(live, "spec", "chart", "version"))
 
     async def deletion(self) -> None:
-        """Show that everything is deleted in order, and that the job succeeds only afterwards."""
+        """Show that everything is deleted in order, and that the deletion's job succeeds only at the end."""
         stage, since = self.stage, self.mark
         stage.act("Deletion")
         source = str(get_path(await self.live(self.application.ref(HELM_RELEASE)), "spec", "chartRef", "name"))
@@ -266,7 +269,10 @@ def _meta(resource: Manifest) -> dict[str, Any]:
 
 
 def _is_before(job: JobEntry, created: Manifest, clocks_differ: timedelta) -> bool:
-    """Return whether the ack came no later than the creation; times on the object are whole seconds."""
+    """Report whether a job was acknowledged no later than an object was created.
+
+    The object's timestamp is in whole seconds, and its clock may lag by `clocks_differ`.
+    """
     acked = format_time(job.acked_at - clocks_differ) if job.acked_at else "never"
     return acked <= str(get_path(created, "metadata", "creationTimestamp"))
 
