@@ -1,4 +1,4 @@
-"""One run of a check of this API: a gated namespace with a Flux of its own, instances, Operations, and jobs."""
+"""A check of this API while it runs: a managed namespace with its own Flux, instances, Operations and jobs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, Self
@@ -27,9 +27,9 @@ from vworkspace_core.operations.settings import RUNNER
 from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry
 
 CHART: Final = "oci://registry.example.com/charts/shop"
-"""The chart of the instances, which a played Flux never fetches."""
+"""The chart of the instances. A played Flux never fetches it."""
 VERSION: Final = "1.0.0"
-"""The first version of the chart that checks ask for; the later ones are 1.1.0 and 1.2.0."""
+"""The chart version with which checks begin; later ones are 1.1.0 and 1.2.0."""
 SOURCES: Final = (OCI_REPOSITORY, HELM_REPOSITORY)
 CHILDREN: Final = (HELM_RELEASE, *SOURCES)
 IMAGE: Final = "registry.example.com/shop:1"
@@ -43,11 +43,11 @@ NEEDS: Final[Mapping[str, str]] = {
     "engines": "the embedded cluster, or CRDs of the engines",
     "embedded": "the embedded cluster, since it takes CRDs away",
 }
-"""The things that checks may need, by the words of `conformance list`."""
+"""The prerequisites that a check may have, each with the text that `conformance list` prints for it."""
 
 
 class InstanceCase(Case):
-    """A check of one or more instances."""
+    """A running check of instances, in a namespace of its own."""
 
     labels: ClassVar = {labels.NAMESPACE_GATE: labels.NAMESPACE_GATE_VALUE}
 
@@ -71,7 +71,7 @@ class InstanceCase(Case):
         return self
 
     async def _permit_releases(self) -> None:
-        """Let the account of releases do what a chart needs, as the real Flux acts with its rights."""
+        """Bind the account of releases to the ClusterRole admin: with its rights a real Flux installs charts."""
         binding = {
             **ROLE_BINDING.manifest(RELEASE_ACCOUNT, self.namespace),
             "roleRef": {"apiGroup": CLUSTER_ROLE.group, "kind": CLUSTER_ROLE.kind, "name": "admin"},
@@ -80,7 +80,7 @@ class InstanceCase(Case):
         await self.api.create(binding, kind=ROLE_BINDING, field_manager=HUMAN)
 
     async def clean(self) -> None:
-        """Keep Flux at work until the instances have gone, then stop it."""
+        """Let a played Flux work until the instances are gone, then stop Flux and engines."""
         if "played-flux" in self.examination.has:
             self.flux.begin()
 
@@ -99,12 +99,12 @@ class InstanceCase(Case):
     # --- instances ---------------------------------------------------------------------------------------------------
 
     def chart(self, version: str = VERSION) -> dict[str, str]:
-        """Return the `spec.chart` of an instance."""
+        """Return the `spec.chart` of an instance for this chart version."""
         url, _, name = str(self.examination.played["chart"]).rpartition("/")
         return {"sourceType": "oci", "url": url, "name": name, "version": version}
 
     def manifest(self, name: str = "shop", **spec: Any) -> dict[str, Any]:
-        """Return an instance; `spec` replaces fields, None removes them."""
+        """Return the manifest of an instance; `spec` replaces fields of its spec, and None removes a field."""
         fields = {
             "appRef": {"catalogId": "shop"},
             "chart": self.chart(),
@@ -118,11 +118,11 @@ class InstanceCase(Case):
         return {**head, "metadata": meta, "spec": {key: value for key, value in fields.items() if value is not None}}
 
     async def instance(self, name: str = "shop", **spec: Any) -> ObjectRef:
-        """Apply an instance as a GitOps tool does."""
+        """Apply an instance like a GitOps tool does; arguments are those of `manifest`."""
         return await self.have(self.manifest(name, **spec))
 
     async def have(self, manifest: Manifest) -> ObjectRef:
-        """Apply an instance whose manifest is given, and remember it as evidence."""
+        """Apply an instance with this manifest; if a wait times out, its state becomes part of the evidence."""
         ref = await self.apply(manifest, APPLICATION_INSTANCE)
         self._subjects.append(ref)
         return ref
@@ -142,7 +142,7 @@ class InstanceCase(Case):
         return await self.required("a HelmRelease of the operator (REC-4)", lambda: self.get(self.release_ref(name)))
 
     async def released(self, test: Any, what: str, name: str = "shop") -> Manifest:
-        """Return the HelmRelease once it passes a test. Raises NotTried."""
+        """Return the HelmRelease once `test` is true for it; `what` names that in the message. Raises NotTried."""
 
         async def look() -> Manifest | None:
             live = await self.get(self.release_ref(name))
@@ -151,11 +151,11 @@ class InstanceCase(Case):
         return await self.required(what, look)
 
     async def ready(self, ref: ObjectRef) -> Manifest:
-        """Return the instance once it is Ready at its generation. Raises NotTried, as REC-1 judges this."""
+        """Return the instance once it is Ready at its generation. Raises NotTried, since only REC-1 is about this."""
         return await self.required("an instance that becomes Ready (REC-1)", lambda: self.is_ready(ref))
 
     async def is_ready(self, ref: ObjectRef) -> Manifest | None:
-        """Return the instance if it is Ready at its generation."""
+        """Return the instance if it is Ready at its generation, else None."""
         live = await self.get(ref)
         return live if live is not None and is_ready_now(live) else None
 
@@ -166,7 +166,7 @@ class InstanceCase(Case):
         return ref
 
     async def condition(self, ref: ObjectRef, kind: str, status: str, *reasons: str) -> Manifest:
-        """Return the object once it has a condition, with one of the reasons if any. Raises Broken."""
+        """Return the object once its condition `kind` has this status and one of `reasons`, or any. Raises Broken."""
 
         async def look() -> Manifest | None:
             live = await self.get(ref)
@@ -177,7 +177,7 @@ class InstanceCase(Case):
         return await self.until(f"{wanted} of {ref.name}", look)
 
     async def explained(self, ref: ObjectRef, *words: str) -> Manifest:
-        """Return the object once the message of a condition has all these words. Raises Broken."""
+        """Return the object once the message of one of its conditions contains all these words. Raises Broken."""
 
         async def look() -> Manifest | None:
             live = await self.get(ref)
@@ -187,7 +187,7 @@ class InstanceCase(Case):
         return await self.until(f"a condition of {ref.name} that names {', '.join(words)}", look)
 
     async def refused_or(self, manifest: Manifest) -> ObjectRef | None:
-        """Apply an instance; None if the API server refuses it, by its schema or a webhook."""
+        """Apply an instance and return its reference; None if the API server refuses it, by its schema or a webhook."""
         try:
             return await self.have(manifest)
         except OperatorError as error:
@@ -195,12 +195,15 @@ class InstanceCase(Case):
             return None
 
     async def evidence_now(self) -> list[str]:
-        """Return the subjects as they are, and the operator's last requests."""
+        """Return the present state of the objects that this check applied, and the operator's last two requests."""
         lives = [shown(await self.get(ref)) for ref in self._subjects]
         return [*lives, *map(str, self.calls()[-2:])]
 
     def a_write(self, *kinds: Kind, name: str = "", verb: str = "") -> Where:
-        """Return the test for writes of objects of these kinds in the namespace."""
+        """Return a predicate that is true for a write of an object of these kinds in this check's namespace.
+
+        An empty `name` or `verb` matches any.
+        """
 
         def matches(call: Call) -> bool:
             same = call.writes and call.is_of(*kinds) and call.path.namespace == self.namespace
@@ -209,25 +212,25 @@ class InstanceCase(Case):
         return matches
 
     def child_writes(self, since: int | None = None) -> list[Call]:
-        """Return the operator's writes of HelmReleases and sources."""
+        """Return the operator's writes of HelmReleases and sources, by default since the check began."""
         return [call for call in self.writes(since) if call.is_of(*CHILDREN)]
 
     def own_writes(self, since: int | None = None) -> list[Call]:
-        """Return the operator's writes in the namespace that are not Events or Leases."""
+        """Return the operator's writes except those of Events and Leases, by default since the check began."""
         return [call for call in self.writes(since) if not call.is_of(EVENT, LEASE) and call.path.plural != "events"]
 
     async def sources(self) -> Sequence[Manifest]:
-        """Return the sources in the namespace."""
+        """Return all chart sources (OCIRepository, HelmRepository) in the namespace."""
         return [live for kind in SOURCES for live in await self.objects(kind)]
 
     async def children_of(self, uid: str) -> Sequence[Manifest]:
-        """Return the HelmReleases and sources that an instance owns."""
+        """Return the HelmReleases and sources whose owner is the instance with this uid."""
         return [live for kind in CHILDREN for live in await self.objects(kind) if is_owned_by(live, uid)]
 
     # --- Operations --------------------------------------------------------------------------------------------------
 
     def operation(self, name: str, kind: str, engine: str, target: str = "shop", **spec: Any) -> dict[str, Any]:
-        """Return an Operation."""
+        """Return the manifest of an Operation of the type `kind` on the instance `target`."""
         marks = {labels.MANAGED_BY: labels.MANAGED_BY_VALUE, labels.CLUSTER_ID: self.cluster_id}
         return {
             "apiVersion": OPERATION.api_version,
@@ -248,7 +251,7 @@ class InstanceCase(Case):
         return await self.operate(name, "RunCommand", "job", **{"parameters": parameters, **spec})
 
     async def target(self, *capabilities: tuple[str, str]) -> ObjectRef:
-        """Have a Ready instance with which these engines may do these things."""
+        """Apply an instance, wait until it is Ready, and annotate it with the engine of each (capability, engine)."""
         ref = await self.managed()
         marks = {f"{labels.CAPABILITY_PREFIX}{name}": engine for name, engine in capabilities}
         await self.edit(ref, {"metadata": {"annotations": marks}})
@@ -264,7 +267,7 @@ class InstanceCase(Case):
         return await self.until(f"phase {' or '.join(phases)} of Operation {ref.name}", look)
 
     async def made_for(self, ref: ObjectRef, kind: Kind) -> Sequence[Manifest]:
-        """Return the engine objects of an Operation."""
+        """Return the objects of a kind that an engine created for an Operation."""
         live = await self.get(ref) or {}
         uid = str(get_path(live, "metadata", "uid") or "?")
         return [item for item in await self.objects(kind) if _label(item, labels.OPERATION_UID) == uid]
@@ -282,7 +285,10 @@ class InstanceCase(Case):
     def offer(
         self, generation: int = 1, version: str = "1.0.0", name: str = "shop", kind: str = "apply", **fields: Any
     ) -> JobEntry:
-        """Offer a job for an instance."""
+        """Offer a job of `kind` for an instance: by default to apply it with this chart version.
+
+        `fields` replace the job's own, such as `payload`.
+        """
         ref = ObjectRef(APPLICATION_INSTANCE, self.namespace, name)
         if ref not in self._subjects:
             self._subjects.append(ref)
@@ -309,7 +315,7 @@ class InstanceCase(Case):
         return result
 
     async def acked(self, job: JobEntry) -> None:
-        """Wait until a job is acknowledged. Raises NotTried, as PULL-1 judges this."""
+        """Wait until a job is acknowledged. Raises NotTried, since only PULL-1 is about this."""
 
         async def look() -> bool:
             return job.acked_at is not None or job.result is not None
@@ -318,11 +324,11 @@ class InstanceCase(Case):
 
 
 CHECKS: Final[Catalogue[InstanceCase]] = Catalogue()
-"""Every check, added by the modules in `checks`."""
+"""The catalogue of all checks, which the modules in `checks` fill when they are imported."""
 
 
 def is_ready_now(live: Manifest) -> bool:
-    """Return whether an instance says that it is Ready at its generation."""
+    """Report whether the instance's status has Ready=True for its present generation."""
     ready = conditions_of(live).get("Ready", {})
     observed = ready.get("observedGeneration") or get_path(live, "status", "observedGeneration")
     return ready.get("status") == "True" and observed == get_path(live, "metadata", "generation")

@@ -1,4 +1,4 @@
-"""The clauses that each profile examines, and those that do not show from outside, with the reason."""
+"""The clauses that each profile examines, and the clauses that cannot be observed from outside, with the reason."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -6,12 +6,12 @@ from typing import Final
 
 
 class Profile(StrEnum):
-    """The part of the specification that an operator serves."""
+    """A part of the specification that an operator may implement on its own."""
 
     GITOPS = "gitops"
-    """Instances and Operations that people and GitOps tools apply."""
+    """The operator serves instances and Operations that users and GitOps tools apply."""
     AGENT = "agent"
-    """Instances, and jobs of a control plane."""
+    """The operator serves instances, and jobs of a control plane."""
     FULL = "full"
 
 
@@ -32,4 +32,4 @@ UNSEEN: Final[Mapping[str, str]] = {
     "RUN-10": "it is about the simulation: `simulate`",
     "RUN-13": "how shards are started is each operator's own; tests/e2e/test_shards.py examines ours",
 }
-"""Clauses without a check, and why."""
+"""The clauses without a check, each with the reason."""

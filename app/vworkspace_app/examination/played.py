@@ -1,4 +1,4 @@
-"""The parts that the examiner plays in one namespace: Flux, the engines, the control plane."""
+"""The simulated parts of an examination in one namespace: Flux, the engines, the control plane."""
 
 from collections.abc import AsyncIterator, Callable
 from functools import partial
@@ -36,7 +36,7 @@ ENGINES: Final = ("velero", "job", "snapshot")
 
 
 def within(api: KubeApi, namespace: str) -> KubeApi:
-    """Return the same client, which lists and watches only one namespace."""
+    """Return the client with every list and watch of namespaced kinds restricted to `namespace`."""
 
     def narrowed(request: KubeRequest) -> KubeRequest:
         everywhere = request.verb in (KubeVerb.LIST, KubeVerb.WATCH) and request.namespace is None
@@ -55,9 +55,10 @@ B = TypeVar("B", FluxBehaviour, DownstreamBehaviour)
 
 
 class Played(Generic[B]):
-    """A simulated controller that works in `group` until it is paused. `make` makes one, for each time that it begins.
+    """A simulated controller that runs as a task in `group`, and can be paused.
 
-    No object ends it.
+    `make` creates the simulator from its behaviour, each time that it begins. An object that it cannot handle does not
+    end it.
     """
 
     def __init__(self, api: KubeApi, group: TaskGroup, make: Callable[[B], Any], behaviour: B) -> None:
@@ -68,13 +69,13 @@ class Played(Generic[B]):
         self._running: tuple[Any, anyio.CancelScope] | None = None
 
     def behave(self, **changes: Any) -> None:
-        """Change what it does from now on."""
+        """Replace fields of the simulator's behaviour, also while it runs."""
         self._behaviour = attrs.evolve(self._behaviour, **changes)
         if self._running is not None:
             self._running[0].behaviour = self._behaviour
 
     def begin(self) -> None:
-        """Begin if it does not run; after a pause it continues from what is stored."""
+        """Start the simulator unless it runs already. After a pause it continues from the objects in the cluster."""
         if self._running is None:
             simulator = self._make(self._behaviour)
             simulator.recovers = True
@@ -82,7 +83,7 @@ class Played(Generic[B]):
             self._group.start_soon(self._run, *self._running)
 
     def pause(self) -> None:
-        """Stop in the middle of any work."""
+        """Cancel the simulator, even in the middle of its work."""
         if self._running is not None:
             self._running[1].cancel()
             self._running = None
@@ -93,18 +94,18 @@ class Played(Generic[B]):
 
 
 def flux_in(api: KubeApi, group: TaskGroup, namespace: str) -> Played[FluxBehaviour]:
-    """Return a Flux that works in one namespace only, not yet running."""
+    """Return a simulated Flux for one namespace, which is not started yet."""
     narrow = within(api, namespace)
     return Played(narrow, group, partial(FluxSimulator, narrow), QUICK_FLUX)
 
 
 def engines_in(api: KubeApi, group: TaskGroup, namespace: str) -> Played[DownstreamBehaviour]:
-    """Return engines that work in one namespace only, not yet running."""
+    """Return simulated engines for one namespace, which are not started yet."""
     narrow = within(api, namespace)
     behaviour = attrs.evolve(QUICK_ENGINES, velero=attrs.evolve(QUICK_ENGINES.velero, namespace=namespace))
     return Played(narrow, group, partial(DownstreamSimulator, narrow, names=ENGINES), behaviour)
 
 
 async def serve_control_plane(server: ControlPlaneServer, *, task_status: TaskStatus[str]) -> None:
-    """Serve a control plane until cancelled; the status of the task is its URL."""
+    """Serve a control plane until cancelled; the value of `task_status` is its URL."""
     await serve(server, "127.0.0.1", 0, admin_token="", ready=task_status.started)

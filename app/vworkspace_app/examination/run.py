@@ -1,4 +1,4 @@
-"""One examination of an operator, from its request to its findings."""
+"""The examination of an operator: the request for one, and how it is run."""
 
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -25,10 +25,10 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_fake.controlplane import ControlPlaneServer
 
 MODULES: Final = (resources, reconcile, operations, pull, runtime)
-"""The modules whose import fills the catalogue."""
+"""The modules of checks: their import fills the catalogue `CHECKS`."""
 
 NAMES: Final = frozenset({"kubeconfig", "cluster_id", "control_plane", "token_file", "namespace"})
-"""The names in braces that a command may have."""
+"""The placeholders that the command which starts the operator may contain."""
 _OWN_NAMESPACE: Final = "vworkspace-system"
 
 
@@ -40,7 +40,7 @@ class ExaminationRequest:
     profile: Profile = Profile.GITOPS
     kubeconfig: Path | None = None
     clauses: tuple[str, ...] = ()
-    """Clauses, or names of checks; empty for all of the profile."""
+    """The clauses to examine, or names of checks; empty for all clauses of the profile."""
     patience: float = 15.0
     keep: bool = False
     replicas: OperatorCommand | None = None
@@ -59,7 +59,7 @@ class ExaminationRequest:
 
     @property
     def unseen(self) -> Sequence[Finding]:
-        """A finding for each chosen clause that does not show from outside."""
+        """A finding for each chosen clause that cannot be observed from outside."""
         return [
             Finding(clause, "not seen from outside", Verdict.NOT_TRIED, reason)
             for clause, reason in UNSEEN.items()
@@ -68,7 +68,7 @@ class ExaminationRequest:
 
 
 async def examine(request: ExaminationRequest, on_finding: Callable[[Finding], None]) -> tuple[list[Finding], str]:
-    """Run an examination; return its findings and the server's name. `on_finding` is called with each as it comes.
+    """Run an examination; return its findings and the server's name. `on_finding` is called with each new finding.
 
     Raises CommandError if the operator does not start.
     """
@@ -85,7 +85,7 @@ async def examine(request: ExaminationRequest, on_finding: Callable[[Finding], N
 
 
 async def _prepare(examination: Examination, request: ExaminationRequest) -> None:
-    """Make what every check needs, and find out what is there."""
+    """Create what every check needs, and record which prerequisites of checks this examination has."""
     control, token = ControlPlaneServer(), secrets.token_urlsafe(24)
     control.tokens.add(request.cluster_id, token)
     token_file = examination.folder / "token"
@@ -107,7 +107,7 @@ async def _prepare(examination: Examination, request: ExaminationRequest) -> Non
 
 
 async def _offers(examination: Examination, request: ExaminationRequest) -> AsyncIterator[str]:
-    """Yield the names of what checks may need, and is there."""
+    """Yield the names of the prerequisites (keys of `NEEDS`) that this examination has."""
     served = {"operations": OPERATION, "clusters": CLUSTER, "engines": VELERO_BACKUP}
     for name, kind in served.items():
         if await _is_served(examination, kind):

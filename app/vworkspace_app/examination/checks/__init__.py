@@ -1,1 +1,1 @@
-"""The checks, a module for the clauses of each letter code."""
+"""The checks, in one module for each letter code of clauses, such as REC."""

@@ -25,7 +25,7 @@ TERMINAL = ("Succeeded", "Failed", "Cancelled")
 
 
 def _phases(c: InstanceCase, ref: ObjectRef) -> list[tuple[Call, str]]:
-    """Return the phases that the operator wrote, in order."""
+    """Return the operator's successful writes of the Operation's status in order, each with the phase it wrote."""
     wrote = [call for call in c.writes() if call.concerns(ref, "status") and call.succeeded]
     return [(call, str(get_path(call.answer or {}, "status", "phase") or "")) for call in wrote]
 
@@ -37,14 +37,14 @@ async def _job(c: InstanceCase, ref: ObjectRef) -> Manifest:
 
 
 async def _require_hanging(c: InstanceCase) -> None:
-    """Raise NotTried if a Job ran to its end, which a cluster with a Job controller of its own may do."""
+    """Raise NotTried if a Job completed: the check needs one that hangs, and the cluster has its own Job controller."""
     jobs = await c.objects(JOB)
     if any(conditions_of(job).get("Complete", {}).get("status") == "True" for job in jobs):
         raise NotTried("its stimulus did not come about: a Job that hangs, since a controller of the cluster ran it")
 
 
 async def _delete_hanging(c: InstanceCase, job: ObjectRef) -> None:
-    """Delete a Job in exactly the state in which it was seen to hang. Raises NotTried if it ran to its end."""
+    """Delete a Job that hangs, only in a state in which it was seen to hang. Raises NotTried if it completed."""
 
     async def is_deleted() -> bool:
         live = metadata(await c.get(job) or {})
@@ -59,7 +59,11 @@ async def _delete_hanging(c: InstanceCase, job: ObjectRef) -> None:
 
 
 def _with_hanging_job(body: Callable[[InstanceCase], Awaitable[None]]) -> Callable[[InstanceCase], Awaitable[None]]:
-    """Make a check whose Jobs never end. If they do, an operator that does not stop them breaks nothing."""
+    """Return a check that runs `body` with Jobs that never end.
+
+    If `body` fails although a Job ended, because the cluster has its own Job controller, the check raises NotTried
+    instead.
+    """
 
     @wraps(body)
     async def tried(c: InstanceCase) -> None:

@@ -1,4 +1,4 @@
-"""Checks of the process: watches, retries, replicas, its end, objects that are out of bounds, rights (RUN)."""
+"""Checks of the process: watches, retries, replicas, shutdown, objects that it must not touch, its rights (RUN)."""
 
 from typing import Any
 
