@@ -40,21 +40,21 @@ _CHART: Final = (
 )
 """The kinds that an ordinary chart creates in its own namespace.
 
-No kind of ours or of Flux's: a chart that holds a HelmRelease would be installed with the rights of Flux itself.
+Our kinds and Flux's are not among them: a HelmRelease in a chart would be installed with the rights of Flux itself.
 """
 
 _EXECUTOR: Final = (_Rule("argoproj.io", ("workflowtaskresults",), ("create", "patch")),)
-"""The objects that Argo's executor writes from within the pods of a workflow."""
+"""The rights of a workflow's pods: Argo's executor writes these objects from within them."""
 
 
 def accounts(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield service accounts, roles and bindings. An empty `namespace` (not known yet) is left out of them."""
+    """Yield the manifests of both accounts with their roles and bindings. If `namespace` is empty they have none."""
     yield from _release(namespace, options)
     yield from _runner(namespace, options)
 
 
 def account_of(name: str, namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Return the manifests of the account with this name: that of Operations, or else one for releases."""
+    """Return the manifests of the account with this name: the one that runs Operations, or else one for releases."""
     if name == RUNNER:
         return _runner(namespace, options)
     return _release(namespace, attrs.evolve(options, release_account=name))

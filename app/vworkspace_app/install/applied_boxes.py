@@ -18,12 +18,12 @@ APPLIED_EVERYWHERE: Final = (
     Access(known.NAMESPACE, FOLLOWED),
     Access(known.EVENT, ("create", "patch")),
 )
-"""The rights of a process that runs applied boxes, without those on the kinds of each box."""
+"""The rights of a process that runs applied boxes, except those on the kinds that each box names."""
 APPLIED_OWN: Final = Access(CONTROLLER_REVISION, ("get", *FOLLOWED, "create", "patch", "delete"))
 
 
 def applied_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the roles that the operator needs to run applied boxes. `box rbac` prints the roles of each box."""
+    """Yield the operator's roles to run applied boxes. The roles for the kinds of a box are printed by `box rbac`."""
     name = options.role_name("-boxes")
     yield from cluster_wide(name, APPLIED_EVERYWHERE, options)
     yield from namespace_rbac(name, options.namespace, (APPLIED_OWN,), options)

@@ -22,7 +22,7 @@ _GROUP = "admissionregistration.k8s.io/v1"
 
 
 class TrustedBy(Protocol):
-    """The namespace where the webhooks run, and how the API server trusts them."""
+    """The namespace in which the webhooks run, and the reason why the API server trusts their certificate."""
 
     @property
     def namespace(self) -> str: ...
@@ -36,7 +36,7 @@ class TrustedBy(Protocol):
 
 @attrs.frozen
 class WebhookTrust:
-    """The trust in webhooks as given by options: the PEM of an authority, or a certificate from cert-manager."""
+    """The trust in webhooks as options give it: the PEM of an authority, or a certificate by cert-manager."""
 
     namespace: str
     webhook_ca: bytes = attrs.field(default=b"", repr=False)
@@ -44,7 +44,7 @@ class WebhookTrust:
 
     @property
     def is_given(self) -> bool:
-        """Report whether an API server would trust the webhooks."""
+        """Report whether the options give one of the two, without which the API server trusts no webhook."""
         return bool(self.webhook_ca) or self.cert_manager
 
 
@@ -54,7 +54,10 @@ def tls_secret(name: str) -> str:
 
 
 def webhook_parts(box: Box, meta: Mapping[str, Any], trust: TrustedBy) -> Iterator[dict[str, Any]]:
-    """Yield Service, certificate and configurations. `meta` is the metadata under which the box is installed."""
+    """Yield the Service, certificate and webhook configurations that a box needs.
+
+    `meta` is the metadata of the box's installation.
+    """
     labels, name = meta["labels"], str(meta["name"])
     yield from webhook_service(name, meta, trust)
     duties, whole = WebhookDuties.of(box), {"name": name, "labels": labels, **_annotations(name, trust)}
@@ -72,7 +75,10 @@ def webhook_parts(box: Box, meta: Mapping[str, Any], trust: TrustedBy) -> Iterat
 
 
 def webhook_service(name: str, meta: Mapping[str, Any], trust: TrustedBy) -> Iterator[dict[str, Any]]:
-    """Yield Service and certificate by the name that CRDs refer to. `meta` is the metadata of the serving workload."""
+    """Yield the Service of the webhooks, to which CRDs refer by `name`, and with cert-manager its certificate.
+
+    `meta` is the metadata of the workload that serves the webhooks.
+    """
     labels = meta["labels"]
     service = {"name": _service(name), "namespace": trust.namespace, "labels": labels}
     selector = {"app.kubernetes.io/name": labels["app.kubernetes.io/name"]}
@@ -83,7 +89,7 @@ def webhook_service(name: str, meta: Mapping[str, Any], trust: TrustedBy) -> Ite
 
 
 def serve_webhooks(runs: dict[str, Any], spec: dict[str, Any], name: str) -> None:
-    """Add the serving of webhooks to a container and its pod, both of which are changed."""
+    """Make a pod serve the webhooks installed as `name`: modify its container `runs` and its spec `spec` in place."""
     runs["args"] += [f"--webhook-listen=0.0.0.0:{WEBHOOK_PORT}", f"--webhook-certificates={TLS_FOLDER}"]
     runs["ports"].append({"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"})
     runs["volumeMounts"].append({"name": "webhook-tls", "mountPath": TLS_FOLDER, "readOnly": True})
@@ -91,7 +97,7 @@ def serve_webhooks(runs: dict[str, Any], spec: dict[str, Any], name: str) -> Non
 
 
 def with_conversion(crd: Manifest, name: str, trust: TrustedBy) -> dict[str, Any]:
-    """Return the CRD with conversion by the webhook that is installed as `name`."""
+    """Return the CRD with a conversion webhook: the one that is installed as `name`."""
     meta = dict(crd["metadata"])
     if trust.cert_manager:
         meta["annotations"] = {**(meta.get("annotations") or {}), **_annotations(name, trust)["annotations"]}

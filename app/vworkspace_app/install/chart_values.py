@@ -36,18 +36,18 @@ from vworkspace_app.install.profiles import CHOSEN_SETTINGS, Profile
 from vworkspace_app.settings.setting_types import Setting, as_text
 
 _DRAFT: Final = "http://json-schema.org/draft-07/schema#"
-"""The draft of JSON Schema that every Helm 3 and 4 reads."""
+"""The draft of JSON Schema that all releases of Helm 3 and 4 support."""
 
 
 _SETTINGS: Final = tuple(setting for setting in CHOSEN_SETTINGS if setting.name != "box")
-"""The settings that no other value decides."""
+"""The settings that no other value of the chart determines."""
 
 
 _LONGEST_MESSAGE: Final = 200
 
 
 def _optional_pattern(pattern: str) -> str:
-    """Return a pattern that also matches an empty text."""
+    """Return a pattern that matches the empty text too."""
     return f"^$|{pattern}"
 
 
@@ -56,14 +56,17 @@ _OBJECT_NAME: Final = {"pattern": DNS_SUBDOMAIN, "maxLength": 253}
 _TEXTS: Final = {"type": "object", "additionalProperties": {"type": "string"}}
 _OUR_LABELS: Final = (*meta("")["labels"], COMPONENT, SHARD_LABEL)
 _LABELS: Final = {**_TEXTS, "properties": dict.fromkeys(_OUR_LABELS, False)}
-"""The schema of labels, except ours: selectors depend on those, and cannot be changed."""
+"""The schema of additional labels. Ours are forbidden: immutable selectors depend on them."""
 _FREE: Final = {"type": "object"}
 _OBJECTS: Final = {"type": "array", "items": {"type": "object"}}
 _NAMES: Final = {"type": "array", "items": {"type": "string", **_OBJECT_NAME}}
 
 
 def _option(name: str, schema: Mapping[str, Any] | None = None) -> Any:
-    """Return the value that is an option of `manifests` under the same name, with its meaning and its default."""
+    """Return the field of a value that is also an option of `manifests`, with the option's help text and default.
+
+    `name` is the option's field.
+    """
     field = attrs.fields_dict(InstallOptions)[name]
     return schema_field(field.metadata["help"], default=field.default, schema=schema)
 
@@ -95,7 +98,7 @@ class ImageValues:
 
     @property
     def reference(self) -> str:
-        """The image as a pod names it."""
+        """The image reference for a pod spec: by digest if there is one, else by tag."""
         return f"{self.repository}@{self.digest}" if self.digest else f"{self.repository}:{self.tag}"
 
 
@@ -285,7 +288,7 @@ def values_schema() -> Mapping[str, Any]:
 
 
 def _closed(schema: Any) -> Any:
-    """Return a schema without the keywords of Kubernetes; an object with named fields allows no others."""
+    """Return a schema without `x-kubernetes-` keywords, in which an object with named fields allows no others."""
     if isinstance(schema, list):
         return [_closed(item) for item in schema]
     if not isinstance(schema, Mapping):
@@ -317,7 +320,7 @@ def _plain(value: Any) -> Any:
 
 
 def merged(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge values as Helm does: objects key by key, everything else as a whole; a null removes a default."""
+    """Merge values like Helm: maps key by key, any other value replaced as a whole; a null removes the default."""
     together = dict(defaults)
     for key, value in given.items():
         default = together.get(key)
@@ -331,7 +334,7 @@ def merged(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
 
 
 def chart_values(given: Any) -> OperatorChartValues:
-    """Return the values of a file, with the defaults. Raises ValidationProblems with everything that is wrong."""
+    """Return the values of a file merged into the defaults. Raises ValidationProblems with all problems of the file."""
     if not isinstance(given, Mapping):
         raise ValidationProblems([Problem("", "must be an object: the values of the chart by name")])
     values = merged(default_values(), given)
@@ -354,13 +357,13 @@ NO_AUTHORITY: Final = "is needed where the webhooks have no certificate by cert-
 
 
 WITH_REGISTRY: Final = "^([^/]*[.:][^/]*|localhost)/."
-"""The pattern of an image with a registry, as the container runtime tells a registry from a folder of Docker Hub."""
+"""The pattern of an image that names a registry. Like a container runtime, it requires a dot, a port or localhost."""
 NO_REGISTRY: Final = "needs a registry, as in ghcr.io/you/vworkspace-operator: no public image has this name"
 NO_TAG: Final = "is needed, or image.digest: which image to run"
 
 
 def _clashes(values: OperatorChartValues) -> Iterator[Problem]:
-    """Yield the problems that no schema can express; the chart reports the same."""
+    """Yield the problems that no schema can express. The chart's templates report the same ones."""
     if not re.search(WITH_REGISTRY, values.image.repository):
         yield Problem("image.repository", NO_REGISTRY)
     elif re.search(EXAMPLE_REGISTRY, values.image.repository):
@@ -387,7 +390,7 @@ def _text(value: Any) -> str:
 
 
 def options_of(values: OperatorChartValues, namespace: str) -> InstallOptions:
-    """Return the equivalent options of `manifests`."""
+    """Return the options of `manifests` that have the same effect as these values."""
     hooks = values.webhooks
     monitor = values.service_monitor
     return InstallOptions(
@@ -442,7 +445,7 @@ def _pods(values: OperatorChartValues) -> PodOptions:
 
 
 def values_documents(values: OperatorChartValues, namespace: str) -> Iterator[dict[str, Any]]:
-    """Yield the operator, and the objects of each managed namespace."""
+    """Yield the manifests of the operator, and those of each managed namespace in the values."""
     options = options_of(values, namespace)
     yield from installation(options)
     for one in values.tenants:

@@ -1,4 +1,4 @@
-"""Namespace, service account, and for each shard a Deployment and a disruption budget."""
+"""The namespace, the service account, and for each shard a Deployment and a PodDisruptionBudget."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -25,10 +25,10 @@ _USER: Final = 65532
 """The uid that the image runs as."""
 
 BOXES: Final = "/etc/vworkspace/boxes"
-"""The folder that holds one folder for each box, named by its number."""
+"""The folder in the pod with one subfolder for each box, named by the box's index."""
 
 _GRACE_SECONDS: Final = 45
-"""The termination grace period, longer than `--grace-period`: the operator stops first and releases its Lease."""
+"""The pod's termination grace period in seconds, longer than `--grace-period`: the Lease is released in time."""
 
 
 def namespace_of(options: InstallOptions) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def namespace_of(options: InstallOptions) -> dict[str, Any]:
 
 
 def workload(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the service account, and for each shard a Deployment of two replicas: one works, the other waits."""
+    """Yield the service account, and for each shard a Deployment and its budget; one of two replicas is the leader."""
     account = meta(NAME, options.namespace)
     if options.pods.account_annotations:
         account["annotations"] = dict(options.pods.account_annotations)
@@ -53,9 +53,9 @@ def workload(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def _shard(shard: Shard, options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the Deployment and the budget of one shard.
+    """Yield the Deployment and the PodDisruptionBudget of one shard.
 
-    Each of several shards has its own name and selector: the selector of a Deployment cannot be changed, and two
+    With several shards each has its own name and selector: the selector of a Deployment is immutable, and two
     Deployments must not select the same pods.
     """
     name, more = (NAME, {}) if shard == WHOLE else (f"{NAME}-shard-{shard.index}", {SHARD_LABEL: str(shard.index)})
@@ -78,7 +78,7 @@ def _shard(shard: Shard, options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def flags(options: InstallOptions, shard: Shard = WHOLE) -> list[str]:
-    """Return the arguments of the container."""
+    """Return the arguments of the operator's container."""
     arguments = ["run", f"--namespace={options.namespace}", "--leader-elect", f"--listen=0.0.0.0:{HEALTH_PORT}"]
     if shard != WHOLE:
         arguments.append(f"--shard={shard}")
@@ -121,7 +121,7 @@ def _pod(options: InstallOptions, shard: Shard, selector: dict[str, Any]) -> dic
 
 
 def _have(runs: dict[str, Any], spec: dict[str, Any], chosen: PodOptions) -> None:
-    """Put the chosen options into the container and its pod."""
+    """Apply the chosen options to a pod: modify its container `runs` and its pod spec `spec` in place."""
     runs["resources"] = dict(chosen.resources)
     runs["volumeMounts"] += [dict(volume_mount) for volume_mount in chosen.volume_mounts]
     spec["volumes"] += [dict(volume) for volume in chosen.volumes]
@@ -140,7 +140,10 @@ def _have(runs: dict[str, Any], spec: dict[str, Any], chosen: PodOptions) -> Non
 
 
 def pod(account: str, runs: dict[str, Any], selector: dict[str, Any]) -> dict[str, Any]:
-    """Return the pod spec of one container: account, restricted profile, and a preference for different nodes."""
+    """Return the pod spec for the container `runs`: restricted profile, and a preference for spreading over nodes.
+
+    `selector` selects the replicas that are spread.
+    """
     return {
         "serviceAccountName": account,
         "terminationGracePeriodSeconds": _GRACE_SECONDS,
@@ -160,7 +163,7 @@ def pod(account: str, runs: dict[str, Any], selector: dict[str, Any]) -> dict[st
 
 
 def _anti_affinity(selector: dict[str, Any]) -> dict[str, Any]:
-    """Return a preference for different nodes for replicas."""
+    """Return the anti-affinity term by which the selected pods prefer different nodes."""
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
     return {"weight": 100, "podAffinityTerm": term}
 

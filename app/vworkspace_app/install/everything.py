@@ -1,4 +1,6 @@
-"""The whole installation in the order to apply it in, the needs of gated namespaces, the kustomize bases (RUN-7)."""
+"""The manifests of an installation in the order to apply them, those of a managed namespace, and the kustomize bases
+(RUN-7).
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -18,10 +20,10 @@ from vworkspace_core.install import access
 
 
 def installation(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield everything except the objects of managed namespaces; the webhooks come last, when the operator can answer
-    them.
+    """Yield the manifests of the operator, without those of managed namespaces.
 
-    The CRDs are separate: deleting what one command printed must not delete every application.
+    The webhook configurations come last, when the operator can already answer. CRDs are separate: deleting what one
+    command printed must not delete every application.
     """
     yield namespace_of(options)
     yield from cluster_rbac(options)
@@ -43,10 +45,10 @@ def installation(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def rights(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield only roles and bindings: Velero's, the page's or applied boxes' if the options name one, else the
-    operator's own two.
+    """Yield roles and bindings alone.
 
-    Other roles are left out, since applying them would replace roles that were printed with other options.
+    If the options name Velero's namespace, the page or applied boxes, these are the roles for that, else the operator's
+    own two. Other roles are left out, since applying them would replace roles that were printed with other options.
     """
     if options.velero_namespace:
         yield from _velero_rbac(options)
@@ -60,7 +62,7 @@ def rights(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def tenant(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the rights of the operator in one managed namespace (RES-5), and the accounts it uses there (RUN-12)."""
+    """Yield the objects of a managed namespace: the operator's Role (RES-5), accounts (RUN-12), a quota if chosen."""
     # Without the Namespace itself: `kubectl delete -f` would delete it with everything inside.
     yield from tenant_rights(namespace, options)
     yield from accounts(namespace, options)
@@ -69,7 +71,7 @@ def tenant(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def tenant_rights(namespace: str, options: InstallOptions, account: str = "") -> Iterator[dict[str, Any]]:
-    """Yield the operator's Role in one managed namespace, or only the given account with its rights."""
+    """Yield the operator's Role in a managed namespace; with `account`, only that account and its rights instead."""
     if account:
         yield from account_of(account, namespace, options)
         return
@@ -106,7 +108,7 @@ _BASE: Final = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustom
 
 
 def kustomize_bases() -> Mapping[str, str]:
-    """Return the files of the kustomize bases, as texts by their paths in the repository.
+    """Return the files of the kustomize bases: their texts by path in the repository.
 
     There is one base for the CRDs, one for the operator, and one for the objects of a managed namespace.
     """
@@ -126,6 +128,6 @@ def _kustomization(resources: Iterable[str]) -> str:
 
 
 def _anywhere(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the manifest without its namespace: a user's overlay sets it for each gated namespace."""
+    """Return the manifest without its namespace: a user's overlay sets it for each managed namespace."""
     meta = {key: value for key, value in manifest["metadata"].items() if key != "namespace"}
     return {**manifest, "metadata": meta}

@@ -1,4 +1,4 @@
-"""The objects that run a box, or controllers in Python, in a cluster, with exactly the rights they use (RUN-7)."""
+"""The manifests that run a box, or Python controllers, in a cluster with exactly the rights they use (RUN-7)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -20,7 +20,7 @@ _FOLDER: Final = "/etc/vworkspace/boxes"
 
 
 def name_of(box: Box) -> str:
-    """Return the name that all objects of the box's installation share."""
+    """Return the name of all objects that install a box."""
     return f"vworkspace-box-{box.name}"
 
 
@@ -31,9 +31,9 @@ def box_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
 
 
 def account_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
-    """Yield the roles of a ServiceAccount that acts for objects of the box's kind: for their children, and no more.
+    """Yield the roles of a ServiceAccount that the box impersonates to write the children of its objects.
 
-    `options` are about the account: its namespace and name, and where the children are.
+    `options` are about that account: its namespace and name, and the namespaces of the children.
     """
     access = access_of_account(box)
     if options.owner_reference_protection:
@@ -45,11 +45,11 @@ def account_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
 # --- boxes as objects -------------------------------------------------------------------------------------------------
 
 APPLIED: Final = "vworkspace-boxes"
-"""The name of all objects of the installation that runs applied boxes, its ServiceAccount among them."""
+"""The name of all objects of the installation that runs applied boxes, including its ServiceAccount."""
 
 
 def applied_installation(image: str, options: RoleOptions) -> Iterator[dict[str, Any]]:
-    """Yield what runs the boxes that are applied to the cluster; the rights on the kinds of each box come with it."""
+    """Yield the manifests of a process that runs applied boxes. The roles for the kinds of each box are separate."""
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta_of(APPLIED, options.namespace)}
     access = CompositeAccess(APPLIED_EVERYWHERE, (), (*LEASE, APPLIED_OWN))
     yield from roles_of(APPLIED, access, (), attrs.evolve(options, tenants=()))
@@ -71,10 +71,10 @@ def applied_installation(image: str, options: RoleOptions) -> Iterator[dict[str,
 def box_installation(
     box: Box, files: Mapping[str, str], image: str, options: RoleOptions, trust: WebhookTrust
 ) -> Iterator[dict[str, Any]]:
-    """Yield everything except the CRD, since deleting that deletes every object of the kind.
+    """Yield all manifests that run a box, except its CRD: deleting that would delete every object of the kind.
 
-    `files` are the box's, by name, the box first. Its pods are recreated when a file changes, since they carry a hash
-    of the content.
+    `files` holds the texts of the box's files by name, first the box itself. The pods carry a hash of them, and so are
+    recreated when one changes.
     """
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta_of(name_of(box), options.namespace)}
     yield from box_rbac(box, options)
@@ -113,12 +113,12 @@ def _box_arguments(box: Box, file: str, options: RoleOptions) -> list[str]:
 
 
 def _hash(files: Mapping[str, str]) -> dict[str, str]:
-    """Return an annotation that recreates the pods for other content: a box is read when its process starts."""
+    """Return a pod annotation with a hash of the files: pods are recreated to read a changed box."""
     return {"box.vworkspace.io/files-hash": content_hash(dict(files))}
 
 
 SERVED_AS: Final = "vworkspace-controllers"
-"""The prefix of the webhook Service's name, which continues with -webhook."""
+"""The name under which controllers install their webhook: its Service is called vworkspace-controllers-webhook."""
 
 
 def controllers_installation(
@@ -129,10 +129,10 @@ def controllers_installation(
     options: RoleOptions,
     trust: WebhookTrust | None = None,
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield everything except the CRDs, since deleting those deletes every object of the kinds.
+    """Yield all manifests that run controllers, except CRDs: deleting those would delete every object of the kinds.
 
-    `name` is that of the process and of its account, to which `roles` are bound; `image` holds the packages. With
-    `trust` it serves the webhook that converts.
+    `name` is the name of the Deployment and of the ServiceAccount to which `roles` are bound; `names` are the
+    controllers to run from packages in `image`. With `trust` the process serves the conversion webhook.
     """
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta_of(name, options.namespace)}
     yield from roles

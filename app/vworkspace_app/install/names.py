@@ -1,4 +1,4 @@
-"""The name of an installation, in a module of its own for code that needs nothing else."""
+"""The name of the operator's installation, in a module without imports for code that needs nothing else."""
 
 from typing import Final
 

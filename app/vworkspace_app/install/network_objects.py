@@ -16,7 +16,7 @@ _NODE_LOCAL_DNS: Final = "169.254.20.10/32"
 
 
 def network_policy(metadata: Mapping[str, Any], labels: Mapping[str, str], ports: Sequence[int]) -> dict[str, Any]:
-    """Return the policy that opens only these ports of the pods with these labels, and limits what they reach."""
+    """Return a policy for pods with these labels: only `ports` can be reached, and egress excludes node addresses."""
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -43,10 +43,10 @@ def disruption_budget(metadata: Mapping[str, Any], labels: Mapping[str, str]) ->
 
 
 def _egress() -> list[dict[str, Any]]:
-    """Return rules that allow everything except the node's own addresses, where clouds hand out credentials.
+    """Return egress rules that allow everything except the node's own addresses, where clouds serve credentials.
 
-    The API server and the control plane have no labels to select them by, and ports of their own. Names are resolved by
-    pods, or by the node's DNS cache if it has one.
+    The API server and the control plane cannot be selected by labels, nor by a known port. DNS is allowed to pods, and
+    to the node's DNS cache.
     """
     outside: list[dict[str, Any]] = [
         {"ipBlock": {"cidr": "0.0.0.0/0", "except": [_LINK_LOCAL]}},
@@ -62,12 +62,12 @@ _FILE: Final = Path(__file__).with_name("alerts.yaml")
 
 @cache
 def alerts_file() -> str:
-    """Return the rule file, as Prometheus loads it."""
+    """Return the file of alert rules in the format of Prometheus."""
     return _FILE.read_text(encoding="utf-8")
 
 
 def _groups(link: Mapping[Any, str]) -> list[Mapping[str, Any]]:
-    """Return the groups of rules, each rule with `link` among its annotations."""
+    """Return the groups of alert rules, with `link` added to the annotations of every rule."""
     groups: list[Mapping[str, Any]] = yaml.safe_load(alerts_file())["groups"]
     for group in groups:
         for rule in group["rules"]:
@@ -76,7 +76,10 @@ def _groups(link: Mapping[Any, str]) -> list[Mapping[str, Any]]:
 
 
 def prometheus_rule(options: InstallOptions, link: Mapping[Any, str] | None = None) -> dict[str, Any]:
-    """Return the same rules as a PrometheusRule; each links to the page at `page_url`, or as `link` says."""
+    """Return the alert rules as a PrometheusRule.
+
+    Each rule has an annotation with the page's URL from the settings, if there is one; `link` replaces that annotation.
+    """
     page = options.settings.get("page_url", "")
     linked = link or ({"link": page} if page else {})
     metadata = meta(NAME, options.namespace)
@@ -92,7 +95,7 @@ _METRICS: Final = f"{NAME}-metrics"
 
 
 def network(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the Services and the network policy, which opens only metrics and webhooks."""
+    """Yield the Services, the network policy for metrics and webhooks, and the requested objects of Prometheus."""
     yield _service(_METRICS, options, {"name": "metrics", "port": HEALTH_PORT, "targetPort": "metrics"})
     if options.service_monitor:
         yield _monitor(options)
@@ -115,7 +118,7 @@ def _service(name: str, options: InstallOptions, port: dict[str, Any]) -> dict[s
 
 
 def _named(name: str, options: InstallOptions) -> dict[str, Any]:
-    """Return metadata with a component label, by which a ServiceMonitor selects one of the two Services."""
+    """Return metadata with the component label by which a ServiceMonitor selects one of the two Services."""
     metadata = meta(name, options.namespace)
     return {**metadata, "labels": {**metadata["labels"], "app.kubernetes.io/component": name}}
 

@@ -1,4 +1,4 @@
-"""The choices of an installation, and the names and ports that its parts share."""
+"""The options of an installation, and the names, labels and ports that its manifests share."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from vworkspace_app.install.names import NAME
 from vworkspace_app.install.profiles import Profile
 
 _NO_NAME: Final = re.compile("[^-a-z0-9.]+")
-"""The name of each object that exists once, and of the field manager."""
+"""The characters of a user's name that a role's name replaces by `-`."""
 
 DEFAULT_RESOURCES: Final[Mapping[str, Any]] = {
     "requests": {"cpu": "50m", "memory": "128Mi"},
@@ -28,26 +28,26 @@ HEALTH_PORT: Final = 8080
 """The port of metrics and probes."""
 
 INSTANCE_LABELS: Final = {"app.kubernetes.io/name": NAME}
-"""The labels by which Services, budgets and policies select the pods; a Deployment's are immutable: no version."""
+"""The labels by which Services, budgets and policies select the pods, without a version: selectors are immutable."""
 
 COMPONENT: Final = "app.kubernetes.io/component"
-"""The label that distinguishes parts of one installation."""
+"""The label that distinguishes the parts of an installation."""
 SHARD_LABEL: Final = "vworkspace.io/shard"
 """The label that distinguishes the pods of several shards."""
 RELEASE_ACCOUNT: Final = "release-account"
-"""The component of the account that Flux installs releases as, and its rights; needed as long as releases exist."""
+"""The component label of the account that Flux installs releases as, which must exist as long as releases do."""
 RUNNER_ACCOUNT: Final = "operation-runner"
-"""The component of the account that Jobs and Workflows of Operations run as."""
+"""The component label of the account that Jobs and Workflows of Operations run as."""
 
 
 EXAMPLE_REGISTRY: Final = "^([^/]+[.])?(example([.](com|net|org))?|invalid)(:[0-9]+)?/"
-"""The pattern of an image in a registry under a name that RFC 2606 reserves."""
+"""The pattern of an image whose registry has a name that RFC 2606 reserves for examples."""
 NO_SUCH_REGISTRY: Final = "is in a registry that exists in examples only: name yours"
 
 
 @attrs.frozen
 class MountedBox:
-    """A box that the operator runs in addition to its own kinds: an existing ConfigMap, and the file in it."""
+    """A box that the operator runs in addition to its own kinds: the name of a ConfigMap, and the box's file in it."""
 
     config_map: str
     file: str
@@ -55,13 +55,13 @@ class MountedBox:
 
 @attrs.frozen
 class PodOptions:
-    """Changes to the defaults of the operator's pods, as plain parts of manifests; empty ones are left out."""
+    """Changes to the defaults of the operator's pods, as parts of manifests; empty ones change nothing."""
 
     replicas: int = 2
     resources: Mapping[str, Any] = attrs.field(factory=lambda: DEFAULT_RESOURCES)
     pull_secrets: tuple[str, ...] = ()
     extra_args: tuple[str, ...] = ()
-    """The last arguments, after all others, so that they win."""
+    """The arguments after all others, which take precedence."""
     env: Mapping[str, str] = attrs.field(factory=dict)
     boxes: tuple[MountedBox, ...] = ()
     volumes: tuple[Mapping[str, Any], ...] = ()
@@ -69,7 +69,7 @@ class PodOptions:
     node_selector: Mapping[str, str] = attrs.field(factory=dict)
     tolerations: tuple[Mapping[str, Any], ...] = ()
     affinity: Mapping[str, Any] = attrs.field(factory=dict)
-    """The affinity that replaces the one that keeps replicas on different nodes."""
+    """The affinity that replaces the default one, which spreads replicas over nodes."""
     topology_spread: tuple[Mapping[str, Any], ...] = ()
     priority_class: str = ""
     labels: Mapping[str, str] = attrs.field(factory=dict)
@@ -79,31 +79,30 @@ class PodOptions:
 
 
 class OptionScope(Enum):
-    """The print of `manifests` that an option changes; for every other print it is refused."""
+    """The sort of output of `manifests` that an option affects; with any other output the option is refused."""
 
     OPERATOR = auto()
     ROLES = auto()
-    """The operator, and its roles alone too."""
+    """Both the manifests of the operator and its roles alone."""
     NAMESPACE = auto()
 
 
 def option(about: str, default: Any, scope: OptionScope | None = None) -> Any:
-    """Return a field with its meaning, as `manifests --help` and the chart show it, and with the print it changes."""
+    """Return a field with its help text, for `manifests --help` and the chart, and the outputs that it affects."""
     return attrs.field(default=default, metadata={"help": about, "scope": scope})
 
 
 Labels: TypeAlias = Annotated[Mapping[str, str], Parameter(parse=False)]
-"""Texts by name, which `manifests` reads from flags of another form."""
+"""Labels by name. They are no argument of their own: `manifests` reads them from another flag."""
 
 
 @attrs.frozen
 class InstallOptions:
-    """Options of an installation: the flags of `manifests`, to which the chart's values lead as well.
+    """The options of an installation, which flags of `manifests` or values of the chart set.
 
-    Without a `velero_namespace` there is no Role for Velero's kinds: it cannot be applied to a namespace that does not
+    Without a `velero_namespace` there is no Role for Velero's kinds: it could not be applied if the namespace did not
     exist. Webhooks are printed only with `webhook_ca` (PEM) or `cert_manager`: a configuration that the API server
-    cannot trust would refuse every write to our kinds. Without an `agent` the operator takes its `cluster_id` from a
-    flag.
+    cannot trust would refuse every write to our kinds. Without an `agent` the `cluster_id` comes from a flag.
     """
 
     user: str = option("With --rbac-only: who runs the operator outside the cluster; else its service account.", "")
@@ -192,7 +191,7 @@ class InstallOptions:
     def role_name(self, suffix: str = "") -> str:
         """Return the name of a role of the operator.
 
-        With a `user` it differs from that of an installation, to coexist.
+        With a `user` the name is unique to that user, so that the role of an installation in the same cluster stays.
         """
         if not self.user:
             return f"{NAME}{suffix}"

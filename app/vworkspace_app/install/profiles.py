@@ -1,6 +1,6 @@
-"""Profiles of an installation: strict settings for a cluster with several tenants, open ones for a single tenant.
+"""The profiles of an installation: strict settings for a cluster with several tenants, open ones for one tenant.
 
-A profile is nothing but settings of `run`; `manifests --setting` overrides each.
+A profile only sets some settings of `run`; `manifests --setting` overrides each of them.
 """
 
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ from vworkspace_app.settings.setting_types import Setting, as_text
 from vworkspace_app.settings.table import SETTINGS
 
 NO_IMAGE: Final = "none.invalid/"
-"""A prefix that no image has: no Job of an Operation runs until an administrator allows images."""
+"""An image prefix that matches no image, so that no Job of an Operation runs until an administrator allows images."""
 
 
 class Profile(StrEnum):
-    """The tenancy of the cluster."""
+    """The profile, named by the number of tenants in the cluster."""
 
     MULTI_TENANT = "multi-tenant"
     SINGLE_TENANT = "single-tenant"
@@ -29,10 +29,10 @@ _GIVEN_OTHERWISE: Final = frozenset(
     {"namespace", "agent", "cluster_id", "velero_namespace", "leader_elect", "shard", "listen", "webhook_listen"}
     | {"webhook_certificates", "kubeconfig", "token_file", "control_plane_url", "templates", "applied_boxes"}
 )
-"""The settings that options of `manifests`, the pod or its Secret decide."""
+"""The settings that options of `manifests`, the pod spec or the credentials Secret determine."""
 
 CHOSEN_SETTINGS: Final = tuple(setting for setting in SETTINGS if setting.name not in _GIVEN_OTHERWISE)
-"""The settings of `run` that can be chosen for an installation."""
+"""The settings of `run` that users may choose for an installation."""
 
 
 def profile_flags(profile: Profile, chosen: Mapping[str, str], *, agent: bool) -> list[str]:
@@ -55,7 +55,7 @@ def _flag(setting: Setting, text: str) -> str:
 
 
 def read_settings(given: list[str]) -> dict[str, str]:
-    """Read texts such as `log-level=debug` into settings by name. Raises ValueError with a correct example."""
+    """Return settings by name from texts such as `log-level=debug`. Raises ValueError, which says what is valid."""
     values: dict[str, str] = {}
     for setting in given:
         name, equals, text = setting.partition("=")

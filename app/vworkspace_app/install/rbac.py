@@ -1,4 +1,4 @@
-"""Roles and bindings, derived from the registry of the verbs that the operator uses on each kind (RUN-7)."""
+"""Roles and bindings, derived from the registry of verbs that the operator uses on each kind (RUN-7)."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -14,11 +14,11 @@ _AGGREGATED: Final = (
     ("view", access.VIEW, ("view", "edit", "admin")),
     ("edit", access.EDIT, ("edit", "admin")),
 )
-"""Suffix, rights, and the ClusterRoles of Kubernetes that get them."""
+"""The aggregated ClusterRoles: name suffix, rights, and the built-in ClusterRoles that include them."""
 
 
 def rules(accesses: Iterable[Access]) -> list[dict[str, Any]]:
-    """Return rules that grant exactly these verbs: resources of one group with the same verbs share a rule."""
+    """Return RBAC rules that grant exactly these verbs; resources of a group with equal verbs share a rule."""
     together: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for (group, resource, name), verbs in sorted(resources(accesses).items()):
         ordered = tuple(verb for verb in _ORDER if verb in verbs)
@@ -35,10 +35,10 @@ def rules(accesses: Iterable[Access]) -> list[dict[str, Any]]:
 
 
 def cluster_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the ClusterRole and its binding.
+    """Yield the operator's ClusterRole and its binding.
 
-    The rights for the admission plugin that protects owner references have a role of their own, so that it stays when
-    these are applied again without it.
+    The rights that the admission plugin OwnerReferencesPermissionEnforcement requires are a separate role, which stays
+    when the manifests are applied again without them.
     """
     yield from cluster_wide(options.role_name(), access.EVERYWHERE, options)
     if options.owner_reference_protection:
@@ -47,13 +47,13 @@ def cluster_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def cluster_wide(name: str, accesses: Iterable[Access], options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield a ClusterRole and its binding to the operator's account."""
+    """Yield a ClusterRole and its binding to the account or user that runs the operator."""
     yield {"apiVersion": f"{_GROUP}/v1", "kind": "ClusterRole", "metadata": meta(name), "rules": rules(accesses)}
     yield _binding("ClusterRoleBinding", "ClusterRole", name, options)
 
 
 def tenant_roles() -> Iterator[dict[str, Any]]:
-    """Yield ClusterRoles that aggregate our kinds into view, edit and admin, Kubernetes' own roles for users."""
+    """Yield ClusterRoles with rights on our kinds that are aggregated into the built-in roles view, edit and admin."""
     for suffix, granted, into in _AGGREGATED:
         metadata = meta(f"{NAME}-{suffix}")
         metadata["labels"] |= {f"{_GROUP}/aggregate-to-{role}": "true" for role in into}
@@ -61,7 +61,7 @@ def tenant_roles() -> Iterator[dict[str, Any]]:
 
 
 def page_rbac(options: InstallOptions) -> dict[str, Any]:
-    """Return the binding that lets the operator ask the API server who a visitor of the page is and may do (SEE-3)."""
+    """Return the binding by which the operator may review tokens and access of the page's visitors (SEE-3)."""
     delegator = {"apiGroup": _GROUP, "kind": "ClusterRole", "name": "system:auth-delegator"}
     name = options.role_name("-page")
     return {**_binding("ClusterRoleBinding", "ClusterRole", name, options), "roleRef": delegator}

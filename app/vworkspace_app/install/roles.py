@@ -1,4 +1,4 @@
-"""Roles with exactly the verbs that controllers of further kinds use, and their Deployment (RUN-7)."""
+"""The roles of boxes and Python controllers, with exactly the verbs that they use, and their Deployment (RUN-7)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -17,25 +17,25 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 
 @attrs.frozen
 class RoleOptions:
-    """The namespace and account in which a controller runs. Without `tenants` it may work in every namespace.
+    """The namespace and account in which a controller runs. If `tenants` is empty it may act in every namespace.
 
-    An empty `account` means one named like the controller.
+    If `account` is empty, it has the controller's name.
     """
 
     namespace: str = "vworkspace-system"
     account: str = ""
     tenants: tuple[str, ...] = ()
     elects: bool = True
-    """Leader election, for which the controller needs rights on Leases."""
+    """True if the controller elects a leader, for which it needs rights on Leases."""
     owner_reference_protection: bool = False
 
 
 def roles_of(
     name: str, access: CompositeAccess, owners: Sequence[Access], options: RoleOptions
 ) -> Iterator[dict[str, Any]]:
-    """Yield a ClusterRole for kinds read everywhere, Roles for namespaces in which objects are created, and bindings.
+    """Yield a ClusterRole for kinds that are read everywhere, Roles for the tenants' namespaces, and their bindings.
 
-    `owners` are rights that an admission plugin requires if it protects owner references.
+    `owners` are the rights that the admission plugin OwnerReferencesPermissionEnforcement requires.
     """
     everywhere = list(access.everywhere)
     if options.owner_reference_protection:
@@ -54,9 +54,9 @@ def roles_of(
 
 
 def former_roles(name: str, kinds: Sequence[Kind], options: RoleOptions) -> Iterator[dict[str, Any]]:
-    """Yield roles to prune kinds whose objects an earlier definition created, each with its binding.
+    """Yield roles to prune objects of kinds that an earlier definition created, each with its binding.
 
-    Each kind has a role of its own, which can be applied without changing another, and deleted once no object is left.
+    Each kind has a role of its own, which can be applied alone, and deleted once no object of the kind is left.
     """
     for kind in kinds:
         suffix, access = f"-former-{kind.crd_name}".rstrip("."), [Access(kind, FORMER)]
@@ -69,7 +69,7 @@ def former_roles(name: str, kinds: Sequence[Kind], options: RoleOptions) -> Iter
 def deployment_of(
     name: str, spec: Mapping[str, Any], options: RoleOptions, annotations: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the Deployment; `spec` is that of its pods."""
+    """Return the Deployment; `spec` and `annotations` are those of its pods."""
     about = {"annotations": dict(annotations)} if annotations else {}
     template = {"metadata": {"labels": meta_of(name)["labels"], **about}, "spec": spec}
     return {
@@ -85,7 +85,7 @@ def deployment_of(
 
 
 def guards_of(name: str, options: RoleOptions, ports: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """Yield the network policy and the disruption budget of its pods, which are reached at these ports."""
+    """Yield a network policy that opens `ports` of the controller's pods, and their PodDisruptionBudget."""
     metadata = meta_of(name, options.namespace)
     yield network_policy(metadata, labels_of(name), ports)
     if options.elects:
@@ -117,12 +117,12 @@ def _binding(
 
 
 def meta_of(name: str, namespace: str | None = None, suffix: str = "") -> dict[str, Any]:
-    """Return the metadata of one object of the installation."""
+    """Return the metadata of an object of the controller's installation; `suffix` is appended to its name."""
     place = {} if namespace is None else {"namespace": namespace}
     labels = {**labels_of(name), "app.kubernetes.io/version": VERSION, "app.kubernetes.io/part-of": "vworkspace"}
     return {"name": f"{name}{suffix}", **place, "labels": labels}
 
 
 def labels_of(name: str) -> Mapping[str, str]:
-    """Return the labels by which every object of the installation is found."""
+    """Return the labels that all objects of the controller's installation have."""
     return {"app.kubernetes.io/name": name}

@@ -1,7 +1,7 @@
-"""The webhook configurations, and the certificate if cert-manager makes it (RUN-6, RUN-7).
+"""The webhook configurations, and the certificate if cert-manager issues it (RUN-6, RUN-7).
 
-Conditions exempt requests that are never refused: an object being deleted, and an update that changes neither spec nor
-labels. So a finalizer can be removed even while no replica of the operator is up.
+Match conditions exempt requests that are never refused: for an object being deleted, and updates that change neither
+spec nor labels. So a finalizer can be removed even while no replica of the operator is up.
 """
 
 from base64 import b64encode
@@ -30,7 +30,10 @@ _CONDITIONS: Final = (
 
 
 def configurations(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the defaulting webhook, and the validating one twice: for managed namespaces, and for all others."""
+    """Yield the configuration of the defaulting webhook, and that of the two validating webhooks.
+
+    One of those is for managed namespaces, the other for all other namespaces.
+    """
     gated = {"key": NAMESPACE_GATE, "operator": "In", "values": [NAMESPACE_GATE_VALUE]}
     ungated = {**gated, "operator": "NotIn"}
     yield _configuration(
@@ -88,12 +91,15 @@ def _webhook(name: str, path: str, options: InstallOptions, **more: Any) -> dict
 
 
 def certificate(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield cert-manager's Issuer and Certificate for the webhook's Service."""
+    """Yield cert-manager's Issuer, and the Certificate of the webhooks' Service."""
     yield from certificate_of(meta(_ISSUER, options.namespace), meta(SERVICE, options.namespace), TLS_SECRET)
 
 
 def certificate_of(issuer: dict[str, Any], service: dict[str, Any], secret: str) -> Iterator[dict[str, Any]]:
-    """Yield a self-signed Issuer, and the Certificate of a Service, both by their metadata."""
+    """Yield a self-signed Issuer and the Certificate of a Service. `issuer` and `service` are their metadata.
+
+    `secret` is the name of the Secret into which the certificate is written.
+    """
     group, host = "cert-manager.io/v1", f"{service['name']}.{service['namespace']}.svc"
     yield {"apiVersion": group, "kind": "Issuer", "metadata": issuer, "spec": {"selfSigned": {}}}
     yield {
