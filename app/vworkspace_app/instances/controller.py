@@ -1,4 +1,4 @@
-"""The ApplicationInstance controller: from a key to a snapshot, a decision, and its execution (REC-1)."""
+"""The ApplicationInstance controller: it takes a snapshot of an instance's objects, decides, and executes (REC-1)."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
@@ -47,7 +47,7 @@ InstanceSource: TypeAlias = ApplicationInstance | Unreadable[ApplicationInstance
 def release_names(manifest: Manifest) -> Iterator[str]:
     """Yield the name of an instance's release as an index key.
 
-    Changes of foreign objects with that name thus wake the instance.
+    By it the instance is reconciled when an object with that name changes that it does not own.
     """
     name = get_path(manifest, "spec", "release", "name")
     if isinstance(name, str):
@@ -126,15 +126,13 @@ class InstanceReconciler:
         return reconcile(source, observed, context)
 
     def _settings_in_force(self) -> Settings:
-        """Return the settings with the policy of the Cluster objects: the same object until the policy changes."""
+        """Return the settings with the Cluster objects' policy; the object is reused until the policy changes."""
         if (policy := self._policy()) is not self._in_force.policy:
             self._in_force = attrs.evolve(self.settings, policy=policy)
         return self._in_force
 
     def _policy(self) -> Policy:
-        """Return the joint policy of the Cluster objects of this cluster's id (RES-3); without one, everything is
-        allowed.
-        """
+        """Return the strictest policy of the settings and all Cluster objects of this cluster id (RES-3)."""
         clusters = self.informers.store(CLUSTER)
         manifests = (clusters.raw(namespace, name) for namespace, name in clusters.names())
         return strictest_policy(self.settings.policy, filter(None, manifests), self.settings.cluster_id)
@@ -150,7 +148,7 @@ class InstanceReconciler:
         return await self._with_unmanaged_objects(instance, await self._whole(await self._cached(instance)))
 
     async def _whole(self, observed: InstanceObserved) -> InstanceObserved:
-        """Return the snapshot, with each object read live of which the caches hold an outline."""
+        """Return the snapshot with full objects: those that the caches hold only as outlines are read live."""
         outlines = [ref for ref, manifest in observed.objects.items() if is_outline(manifest)]
         if not outlines:
             return observed
@@ -182,7 +180,10 @@ class InstanceReconciler:
         return InstanceObserved(namespace, objects, missing, override=override, withdrawn=withdrawn)
 
     async def _release_request(self, instance: ApplicationInstance) -> tuple[ReleaseOverride | None, frozenset[str]]:
-        """Return what the helm Operations on the instance request of its release (REC-9)."""
+        """Return the change of the release that a helm Operation requests (REC-9); None if no Operation does.
+
+        The second value is the uids of Operations whose request was withdrawn.
+        """
         target = ObjectRef(APPLICATION_INSTANCE, instance.metadata.namespace, instance.metadata.name)
         held = self.informers.store(OPERATION).indexed(UPGRADES_OF, str(target))
         whole = [await self.informers.whole(ref_of(manifest, OPERATION), manifest) for manifest in held]
@@ -192,7 +193,10 @@ class InstanceReconciler:
     async def _with_unmanaged_objects(
         self, instance: ApplicationInstance, observed: InstanceObserved
     ) -> InstanceObserved:
-        """Return the snapshot with foreign objects, which are read live: only our own ConfigMaps are cached (REC-4)."""
+        """Return the snapshot plus objects that are not cached, read live.
+
+        These are ConfigMaps that others created (REC-4), and Helm's release records.
+        """
         objects = dict(observed.objects)
         for ref in watched_refs(instance, observed.override):
             if ref.kind == CONFIG_MAP and ref not in objects:
@@ -204,7 +208,7 @@ class InstanceReconciler:
         return attrs.evolve(observed, objects=objects)
 
     def keys_of_downstream(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the owner of a changed object, and every instance that needs an object of that name."""
+        """Yield the instance that owns a changed object, and every instance whose release has the object's name."""
         owners = tuple(owners_of_kind(APPLICATION_INSTANCE)(change))
         yield from owners
         name = change.ref.name
@@ -219,18 +223,18 @@ class InstanceReconciler:
                     yield ref
 
     def keys_of_operation(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the target of an Operation that requests a change of its release (REC-9)."""
+        """Yield the instance that is the target of a changed helm Operation (REC-9)."""
         target = target_in(change.object)
         if target is not None and get_path(change.object, "spec", "engine") == EngineName.HELM:
             yield target
 
     def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every instance in a namespace whose labels may have changed."""
+        """Yield every instance in a changed namespace, since the namespace's labels may decide about them."""
         for namespace, name in self.informers.store(APPLICATION_INSTANCE).names(change.ref.name):
             yield ObjectRef(APPLICATION_INSTANCE, namespace, name)
 
     def all_keys(self, _change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every instance, for changes that affect all of them: available kinds, or the policy."""
+        """Yield every instance, after a change that affects all: of the served kinds, or of the policy."""
         for namespace, name in self.informers.store(APPLICATION_INSTANCE).names():
             yield ObjectRef(APPLICATION_INSTANCE, namespace, name)
 
@@ -241,7 +245,7 @@ def _read_stored(stored: StoredObject) -> InstanceSource:
 
 @lru_cache(maxsize=64)
 def _read_raw(raw: bytes) -> InstanceSource:
-    """Read an instance; cached, since several passes in a row read the same copy while Flux reports."""
+    """Decode an instance. The cache serves successive passes over the same version while Flux reports progress."""
     return _read(msgspec.json.decode(raw))
 
 

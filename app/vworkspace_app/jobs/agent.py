@@ -1,7 +1,7 @@
-"""The agent: long poll, queues and machine, put together (PULL-1 to PULL-7).
+"""The job agent, which connects the long poll, the delivery queues and the job state machine (PULL-1 to PULL-7).
 
-The machine decides; this class owns its state, passes effects on (`effect_executor.py`, `delivery_queue.py`) and feeds
-back their outcomes and the answers of the poll (`polling.py`). Only cancellation ends the loop.
+The machine decides. `Agent` keeps its state, passes its effects on (`effect_executor.py`, `delivery_queue.py`), and
+feeds back their outcomes and the jobs of each poll (`polling.py`). The loop ends only when it is cancelled.
 """
 
 from collections import deque
@@ -40,7 +40,7 @@ log = structlog.get_logger("vworkspace.agent")
 
 _TICK_REST = 0.05
 _REMEMBERED: Final = 100
-"""The number of settled jobs that are kept for the page."""
+"""The number of jobs with a result that are kept for display on the page."""
 
 OnStep: TypeAlias = Callable[[AgentState, AgentState], None]
 """A function that is called with the states before and after an event."""
@@ -48,7 +48,7 @@ OnStep: TypeAlias = Callable[[AgentState, AgentState], None]
 
 @attrs.frozen
 class SettledJob:
-    """A job that has a result. `about` describes its object; `error` is redacted."""
+    """A job that has a result. `about` names its object; `error` is redacted."""
 
     id: str
     about: str
@@ -141,7 +141,7 @@ class Agent:
         return self._connection.state
 
     def report(self) -> AgentReport:
-        """Return the report on the agent for the Cluster's status."""
+        """Return the state of the agent, for the Cluster object's status."""
         pending = PendingDeliveries(len(self._urgent), len(self._statuses), len(self.outbox), self.outbox.dropped)
         apart = clock_skew_message(self._state.apart) if self._state.apart else ""
         return AgentReport(
@@ -157,31 +157,32 @@ class Agent:
         return self._events.outbox
 
     def on_object_changed(self, live: Manifest | None, ref: ObjectRef) -> None:
-        """Process a change of an ApplicationInstance or Operation. `live` is None if it was deleted. Does
-        not suspend.
+        """Handle a change of an ApplicationInstance or Operation, without suspending.
+
+        `live` is None if it was deleted.
         """
         self._events.object_changed(ref, live, belongs_to_job=has_open_job(self._state, ref))
         self._feed(m.ObjectChanged(ref, live))
 
     def on_object_known(self, live: Manifest, ref: ObjectRef) -> None:
-        """Process an ApplicationInstance or Operation that existed before this process. Does not suspend."""
+        """Handle an ApplicationInstance or Operation that existed before this process started, without suspending."""
         self._events.known(ref, live)
         self._feed(m.ObjectChanged(ref, live))
 
     def set_security(self, security: Security) -> None:
-        """Set the requirements on the payloads of jobs from now on (PULL-9)."""
+        """Set the requirements that payloads of jobs must meet from now on (PULL-9)."""
         self._feed(m.SecurityChanged(security))
 
     def retry_now(self) -> None:
-        """Retry immediately after a failure, and poll again, because credentials or server have changed."""
+        """Send all that waits for a retry, and poll again, because the credential or the server has changed."""
         self._polling.retry_now()
         for queue in self._queues:
             queue.retry_now()
 
     async def finish(self) -> None:
-        """Accept no more jobs, finish running work, and send pending reports while the control plane answers (RUN-4).
+        """Accept no new jobs, finish running effects, and send pending reports while the control plane answers (RUN-4).
 
-        Jobs that wait for their objects stay in the job store, and the next leader continues them.
+        Jobs that wait for their objects stay in the job store, from which the next leader continues them.
         """
         self._polling.stop()
         if self._executor.tasks is None:
@@ -201,7 +202,7 @@ class Agent:
                 return
 
     async def run(self) -> None:
-        """Pull and perform jobs until cancelled. A process that starts after a crash continues with the open jobs."""
+        """Pull and perform jobs until cancelled; begin with the open jobs that an earlier process left."""
         self._started = self._instant()
         try:
             async with anyio.create_task_group() as tasks:
@@ -284,14 +285,14 @@ class Agent:
                 self._executor.start(effect)
 
     def _object_of(self, job_id: str) -> str:
-        """Return the object of a job, if known; for a refused job, the one in its key."""
+        """Return the name of a job's object, for a refused job the one in its key; empty for an unknown job."""
         job = self._state.jobs.get(job_id)
         if job is None:
             return ""
         return str(job.ref) if job.ref is not None else job.key.partition("@")[0].replace("/", " ", 1)
 
     def report_rotated(self, request: str) -> None:
-        """Report that a new credential has served `request` (PULL-6)."""
+        """Report that the rotation which `request` asked for is done (PULL-6)."""
         self._events.credential_rotated(self._state.scope.cluster_id, request)
 
     def _result(self, effect: m.PostResult) -> Delivery:

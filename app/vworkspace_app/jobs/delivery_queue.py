@@ -1,4 +1,4 @@
-"""Queues of deliveries about jobs: each is repeated until its answer; none holds up others (PULL-3, PULL-5)."""
+"""The queues of messages about jobs: each message is repeated until answered, and delays no other (PULL-3, PULL-5)."""
 
 from collections.abc import Awaitable, Callable
 
@@ -19,10 +19,10 @@ log = structlog.get_logger("vworkspace.agent")
 
 @attrs.frozen
 class Delivery:
-    """A call to the control plane, with its callbacks.
+    """A request to the control plane that is repeated until it is answered, with its callbacks.
 
-    `answered` is called with None after a success, or with the error that counts as an answer. `final` lists those
-    errors; after any other, `lost` is called and the call is repeated.
+    `final` lists the errors that count as an answer. `answered` is called with None after success, or with such an
+    error. After any other error, `lost` is called and the request is repeated.
     """
 
     key: str
@@ -40,9 +40,9 @@ class _Waiting:
 
 
 class DeliveryQueue:
-    """The deliveries of one kind. At most `width` at a time, but only one while the last try failed.
+    """A queue of deliveries: at most `width` are sent at a time, only one while the last attempt failed.
 
-    It begins held: nothing is sent before the control plane has answered a poll.
+    The queue starts held: nothing is sent before the control plane has answered a poll.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class DeliveryQueue:
         return len(self._waiting) + len(self._in_flight)
 
     def put(self, delivery: Delivery) -> None:
-        """Deliver this once the queue is free. It replaces a waiting delivery with the same key."""
+        """Queue a delivery. It replaces a waiting one with the same key."""
         present = self._waiting.get(delivery.key)
         if present is None:
             self._waiting[delivery.key] = _Waiting(delivery)
@@ -86,12 +86,12 @@ class DeliveryQueue:
         self._wake()
 
     def release(self) -> None:
-        """Deliver everything that waits, because the control plane answers again."""
+        """End the hold of the queue: deliver everything that waits, because the control plane answers again."""
         self.retry_now()
         self.outage_hold.release()
 
     def try_one(self) -> bool:
-        """Permit one delivery although the queue is held. Return False if none is due."""
+        """Permit one delivery although the queue is held. Return False if no delivery is due."""
         if not self._due():
             return False
         self.outage_hold.allow_one()
@@ -189,14 +189,14 @@ class DeliveryQueue:
 
 
 def _asked_wait(error: OperatorError) -> float:
-    """Return the seconds for which the server asked to send nothing."""
+    """Return the seconds that the server asked to wait before the next request; 0 if it did not."""
     return (error.retry_after or 0.0) if isinstance(error, Unavailable) else 0.0
 
 
 def ack(control: ControlPlane, job_id: str, feed: Callable[[m.JobEvent], None]) -> Delivery:
     """Return the delivery that acknowledges a job.
 
-    `feed` is called with the outcome: acked, closed, unknown, or perhaps acked.
+    `feed` is called with the outcome: acked, closed, unknown, or lost, so that it may have been acked.
     """
 
     def answered(error: OperatorError | None) -> None:
@@ -216,7 +216,7 @@ def ack(control: ControlPlane, job_id: str, feed: Callable[[m.JobEvent], None]) 
 
 
 def result(control: ControlPlane, effect: m.PostResult, accepted: Callable[[], None]) -> Delivery:
-    """Return the delivery of a job's result. It is repeated after a refusal, as there is no other copy (PULL-4)."""
+    """Return the delivery of a job's result. It is repeated even after a refusal: no other copy exists (PULL-4)."""
     job_id, body = effect.job_id, effect.body
 
     def answered(error: OperatorError | None) -> None:
@@ -228,7 +228,7 @@ def result(control: ControlPlane, effect: m.PostResult, accepted: Callable[[], N
 
 
 def status(control: ControlPlane, effect: m.PostStatus) -> Delivery:
-    """Return the delivery of a job's status, which a newer status replaces."""
+    """Return the delivery of a job's status; a newer status of the job replaces it while it waits."""
     job_id, body = effect.job_id, effect.body
 
     def answered(error: OperatorError | None) -> None:
@@ -239,16 +239,16 @@ def status(control: ControlPlane, effect: m.PostStatus) -> Delivery:
 
 
 def status_key(job_id: str) -> str:
-    """Return the key of a status in its queue, by which a newer one replaces it."""
+    """Return the key of a job's status in its queue: a newer status has the same one, and replaces it."""
     return f"status/{job_id}"
 
 
 class Reconnect:
-    """A coordinator that holds all queues while the poll fails, and releases them in order when it succeeds again.
+    """The coordinator that holds all queues while polls fail, and releases them in order when one succeeds.
 
-    The order is that of PULL-5: snapshot and statuses, then acks and results, then events. Each starts when the one
-    before is done, has failed, or has had its head start in seconds, so that a status that the server cannot process
-    does not delay a result.
+    The order is that of PULL-5: snapshot and statuses, then acks and results, then events. Each is released when the
+    one before is drained or has failed, at the latest `head_start` seconds after it: a status that the server cannot
+    process does not delay results.
     """
 
     def __init__(self, statuses: DeliveryQueue, urgent: DeliveryQueue, events: EventSender, head_start: float) -> None:
@@ -259,14 +259,14 @@ class Reconnect:
         self._rounds = 0
 
     def hold(self) -> None:
-        """Hold the queues because the poll fails. Each round of polling then permits one try."""
+        """Hold all queues because polls fail. Each further poll that fails permits one attempt."""
         for queue in (self._statuses, self._urgent, self._events):
             queue.outage_hold.hold()
 
     def try_one(self) -> None:
-        """Permit a delivery after another failed poll, to find out whether only the poll fails.
+        """Permit an attempt after another failed poll, since other requests may succeed although polls fail.
 
-        This is always an ack or result, and in turn a status or a batch of events.
+        Each call permits an ack or result, and alternately a status or a batch of events.
         """
         self._rounds += 1
         self._urgent.try_one()
@@ -274,7 +274,7 @@ class Reconnect:
         any(queue.try_one() for queue in others)
 
     async def catch_up(self) -> None:
-        """Send the waiting messages in order, because the poll succeeds again. Afterwards no queue is held."""
+        """Release the queues one after the other, because a poll has succeeded. Afterwards no queue is held."""
         self._events.release_snapshot()
         self._statuses.release()
         await self._give_head_start(self._events.drain)

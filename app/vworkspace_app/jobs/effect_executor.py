@@ -1,4 +1,4 @@
-"""The execution of the job machine's effects on the cluster and the job store (PULL-2, PULL-4)."""
+"""The execution of the job state machine's effects on the cluster and the job store (PULL-2, PULL-4)."""
 
 import contextlib
 from collections.abc import Awaitable, Callable
@@ -13,17 +13,17 @@ from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.performer import ClusterEffect, JobPerformer
 
 OnWritten: TypeAlias = Callable[[ObjectRef, Manifest | None], Awaitable[None]]
-"""A callback for an object that was written, with its new state if known. Must not raise."""
+"""The callback after a write of an object, with its new state, or None if that is unknown. It must not raise."""
 
 log = structlog.get_logger("vworkspace.agent")
 
 
 class JobEffectExecutor:
-    """An executor that performs at most `parallel` effects at a time and passes their outcomes to the job machine.
+    """The executor of effects, at most `parallel` at a time; it feeds their outcomes to the job state machine.
 
-    `tasks` runs them. Without it, before the start and after the end, no effect is begun, and the next process
-    continues from the stored records. `noticed` is called with each object that was applied or whose deletion was
-    requested, so that caches need not wait for a watch.
+    `tasks` is the group in which effects run. While it is None, before the start and after the end, no effect is begun,
+    and the next process continues from the stored records. `noticed` is called with each object that was applied or
+    whose deletion was requested, so that caches need not wait for a watch.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class JobEffectExecutor:
 
     @property
     def is_idle(self) -> bool:
-        """Report whether no effect is running. A rotation does not count, as it waits for the control plane."""
+        """Report whether no effect runs, apart from credential rotations, which wait for the control plane."""
         return self._count == 0
 
     async def drain(self) -> None:
@@ -52,7 +52,7 @@ class JobEffectExecutor:
             await self._ended.wait()
 
     def start(self, effect: ClusterEffect) -> None:
-        """Start to perform `effect` as soon as there is room."""
+        """Perform `effect` in the background, as soon as fewer than `parallel` others run."""
         if self.tasks is None:
             return
         if isinstance(effect, m.RotateCredential):
@@ -90,7 +90,7 @@ class JobEffectExecutor:
 
 
 def _log(effect: Any, answer: m.JobEvent) -> None:
-    """Log the change that was made on the cluster."""
+    """Log the change that an effect made in the cluster, if it made one."""
     if isinstance(answer, m.Applied):
         log.info("an object is applied", job_id=answer.job_id, object=str(effect.ref))
     if isinstance(answer, m.DeleteSent):
@@ -98,4 +98,4 @@ def _log(effect: Any, answer: m.JobEvent) -> None:
 
 
 async def _ignore(ref: ObjectRef, live: Manifest | None) -> None:
-    """Do nothing: there are no caches to update."""
+    """Do nothing after a write: there are no caches to update."""

@@ -1,4 +1,4 @@
-"""The long poll: requests jobs again and again, at a pace that spares an overloaded server (PULL-1, PULL-7)."""
+"""The long poll, which requests jobs repeatedly, at a pace that spares an overloaded server (PULL-1, PULL-7)."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -15,10 +15,10 @@ from vworkspace_core.jobs import messages as m
 
 
 class LongPoll:
-    """A loop that polls for the jobs of one cluster until it is stopped. Failures do not end it.
+    """The loop that polls for the jobs of a cluster until it is stopped. A failed poll does not end it.
 
     `random` returns numbers in [0, 1) for jitter. `feed` is called with the server's time. `offered` is called with the
-    jobs of an answer and returns whether one of them is new.
+    jobs of each answer, and returns whether one of them is new.
     """
 
     def __init__(
@@ -48,16 +48,16 @@ class LongPoll:
         self._wake_up = anyio.Event()
 
     def stop(self) -> None:
-        """Send no more polls."""
+        """End the loop, and cancel the poll that is waiting."""
         self._run_scope.cancel()
 
     def retry_now(self) -> None:
-        """Poll again immediately, because the server may be another one now."""
+        """Cancel the waiting poll and send another, because the server may be a different one now."""
         self._poll_scope.cancel()
         self.wake()
 
     def wake(self) -> None:
-        """End a wait after a failure, so that the next poll is sent immediately."""
+        """End the pause after a failed poll, so that the next poll is sent immediately."""
         self._wake_up.set()
 
     async def run(self) -> None:
@@ -68,7 +68,7 @@ class LongPoll:
                 pace = await self._round(pace)
 
     async def _round(self, pace: RetryPace) -> RetryPace:
-        """Make one poll, handle its answer, and wait until the next is due; return the pace for it."""
+        """Poll once, handle the answer, and wait until the next poll is due; return the pace for that one."""
         began, was_up = self._clock.monotonic(), self._connection.is_up
         # Until the first answer the poll does not wait for jobs: an answer proves at once that all is well.
         wait = self._settings.wait_seconds if was_up and not pace.failures else 0
@@ -91,13 +91,17 @@ class LongPoll:
         return pace.succeeded()
 
     async def _fetch(self, wait: int) -> Fetched | None:
-        """Make one poll; return None if `retry_now` ended it. Jobs lost with it are offered again."""
+        """Poll once; return None if `retry_now` cancelled it. Jobs in a lost answer are offered again by the server."""
         with anyio.CancelScope() as self._poll_scope:
             return await self._connection.poll(lambda: self._control.fetch(self._cluster_id, wait))
         return None
 
     async def _after_failure(self, was_up: bool) -> None:
-        """Release the queues as far as the failure allows: a 429 proves a connection, a rejection affects all."""
+        """Release the queues after a failed poll as far as it proves something.
+
+        A 429 proves that the server is there: all queues catch up. If it is unreachable, one attempt is permitted. A
+        rejected credential affects all requests, so nothing is permitted.
+        """
         match self._connection.state.connectivity:
             case Connectivity.CONNECTED if not was_up:
                 await self._reconnect.catch_up()
@@ -107,7 +111,7 @@ class LongPoll:
                 pass
 
     async def _wait_out(self, seconds: float) -> None:
-        """Sleep, at least the one second that must lie between two failures (PULL-7)."""
+        """Sleep until the next poll; `wake` ends this early, but not within a second of the failure (PULL-7)."""
         self._wake_up = anyio.Event()
         await self._clock.sleep(min(seconds, SOONEST))
         with anyio.move_on_after(seconds - SOONEST):

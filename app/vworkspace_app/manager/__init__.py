@@ -1,4 +1,4 @@
-"""The whole operator, wired to ports: `Manager` names no adapter, `production_manager` gives it those of production."""
+"""The whole operator on ports: `Manager` knows no adapter, `production_manager` gives it those of production."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The agent as the manager runs it: its options, and its subscriptions to caches, Cluster objects and credentials."""
+"""The job agent as the manager runs it, connected to caches, Cluster objects and credentials."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
@@ -32,15 +32,15 @@ from vworkspace_core.operations.parameters import template_problems
 from vworkspace_core.overview.page_paths import page_link
 
 _TOGETHER: Final = 64
-"""The number of objects that are handled before other tasks get a turn."""
+"""The number of objects after which the loop over all objects yields to other tasks."""
 
 
 @attrs.frozen
 class AgentOptions:
     """The control plane `control` from which jobs are pulled, and the `store` of open jobs (PULL-1, PULL-4).
 
-    `rotation` renews the credential, if it can be stored. `reread` reads the credential again and reports whether the
-    token changed. `opener` makes, from credentials, the object that verifies and decrypts payloads.
+    `rotation` renews the credential; None if it cannot be stored. `reread` reads the credential again and reports
+    whether the token changed. `opener` makes the object that verifies and decrypts payloads from the credentials.
     """
 
     control: ControlPlane
@@ -100,7 +100,7 @@ class ManagedAgent:
             informers[kind].subscribe(self._saw)
 
     def report(self) -> AgentReport:
-        """Return the report on the agent for the Cluster's status."""
+        """Return the state of the agent, for the Cluster object's status."""
         return self.agent.report()
 
     async def run(self) -> None:
@@ -120,7 +120,7 @@ class ManagedAgent:
             group.start_soon(self.agent.run, name="agent")
 
     async def finish(self) -> None:
-        """Accept no more jobs, and finish running ones (RUN-4)."""
+        """Accept no new jobs, and finish those that run (RUN-4)."""
         await self.agent.finish()
 
     def _saw(self, change: CacheChange) -> None:
@@ -139,7 +139,7 @@ class ManagedAgent:
         return min(clusters, key=lambda cluster: str(metadata(cluster).get("name")), default=None)
 
     def _rotate_when_asked(self, rotation: RotationManager) -> None:
-        """Follow requests of Cluster objects for a new credential (PULL-8)."""
+        """Pass on rotation requests of Cluster objects, now and after each change of them (PULL-8)."""
         clusters = self._informers.store(CLUSTER).objects
 
         def wish() -> None:
@@ -149,26 +149,32 @@ class ManagedAgent:
         wish()
 
     def _hurry(self, credentials: Credentials) -> None:
-        """Retry at once with another token, URL or certificate; other changes end no poll."""
+        """Retry at once if the URL, token or a certificate changed. Any other change leaves the waiting poll alone.
+
+        Nor is there a retry when the token only falls back after a rejection.
+        """
         before, self._connection = self._connection, _connection(credentials)
         rotation = self._options.rotation
         if self._connection != before and not (rotation is not None and rotation.is_falling_back):
             self.agent.retry_now()
 
     def _secure(self) -> None:
-        """Judge payloads by the Cluster objects and the keys as they are now (PULL-9)."""
+        """Set the requirements on payloads by the present Cluster objects and keys (PULL-9)."""
         required = required_by(self._informers.store(CLUSTER).objects(), self._cluster_id)
         opener = self._options.opener(self._credentials.current)
         self.agent.set_security(in_force(required, opener, self._options.settings.signatures))
 
     def _admit(self, manifest: Manifest) -> tuple[Problem, ...]:
-        """Return the problems that the webhooks would find, including those of an Operation's template (PULL-10)."""
+        """Return the problems that admission webhooks would find in a payload's object.
+
+        They include problems by an Operation's template (PULL-10).
+        """
         problems = admit(manifest, settings=self._settings.decisions.admission)
         return problems or template_problems(manifest, self._settings.templates)
 
 
 def _connection(credentials: Credentials) -> tuple[str, ...]:
-    """Return the parts of the credentials that a request depends on."""
+    """Return the parts of the credentials on which requests to the control plane depend."""
     return (
         credentials.url,
         credentials.token,
@@ -179,7 +185,7 @@ def _connection(credentials: Credentials) -> tuple[str, ...]:
 
 
 def _ref(manifest: Manifest) -> ObjectRef:
-    """Return the reference of one of our own objects."""
+    """Return the reference to an object of our own kinds."""
     kind = next(kind for kind in OWN_KINDS if kind.kind == manifest["kind"])
     return ref_of(manifest, kind)
 

@@ -1,4 +1,4 @@
-"""Conversion of the settings of `run` into settings of decisions, and weak settings for the Cluster to report
+"""The conversion of the settings of `run` into those of decisions, and into the weak settings that a Cluster reports
 (RUN-12).
 """
 
@@ -44,7 +44,7 @@ def credentials_source(settings: RunSettings, api: KubeApi) -> CredentialsSource
 def operator_settings(
     settings: RunSettings, cluster_id: str, templates: Templates, installation: Installation = PRINTED
 ) -> OperatorSettings:
-    """Return the settings for the operator of that cluster."""
+    """Return the settings of the operator for the cluster `cluster_id`."""
     decisions = Settings(
         cluster_id=cluster_id,
         interval=settings.interval,
@@ -90,7 +90,7 @@ def operator_settings(
 
 
 def _weak_settings(settings: RunSettings) -> Iterator[str]:
-    """Yield a sentence for each weak setting of the process that no decision depends on (RUN-12)."""
+    """Yield a sentence for each weak setting of the process; decisions report those that they depend on (RUN-12)."""
     if settings.agent and settings.job_signatures == Signatures.UNSIGNED:
         yield "--job-signatures=unsigned: a job without a signature counts, unless a Cluster requires one"
     if settings.agent and settings.allow_http_control_plane:

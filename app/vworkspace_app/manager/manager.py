@@ -1,8 +1,8 @@
-"""The manager: caches, controllers and optionally the agent of one operator process, on ports alone.
+"""The manager, which runs caches, controllers and optionally the job agent of one process on ports alone.
 
-Production, the demo, the tests and programs that embed the operator run this; only `production` knows adapters. Start
-order: informers, then reconciles once every cache has synced and this process is elected, then the agent: a job is
-applied only when the operator can see its effect.
+It is used by production, the demo, the tests and programs that embed the operator; only `production` knows adapters.
+The start order is: informers; reconciles, once every cache has synced and this process is elected; then the agent,
+since a job is applied only when the operator can see its effect.
 """
 
 import random as random_source
@@ -54,20 +54,20 @@ from vworkspace_core.overview.page_paths import page_link
 _log = structlog.get_logger("operator")
 
 _STUCK_SECONDS = 10.0
-"""The interval at which a slow start is checked."""
+"""The interval in seconds at which a slow start is checked for a cache that keeps failing."""
 
 
 class Manager:
-    """One operator process on `api`, under `clock`. Construct it in the event loop that runs it.
+    """An operator process on `api` under `clock`. It must be created in the event loop that runs it.
 
-    With `agent` it pulls jobs. Without one it reconciles what people and GitOps tools apply, and calls no control plane
+    With `agent` it pulls jobs. Without one it reconciles what users and GitOps tools apply, and calls no control plane
     (SEE-4). `credentials` may change while it runs; without an agent only their approval secret is used. `composites`
-    and `controllers` (reconcilers and watchers in Python) run in the same process. Applied boxes run where the settings
-    ask for it; they take no kind whose status a composite or one of `writers` writes. `random` returns numbers in
-    [0, 1) for jitter. `receiver`, if given, is sent notices about objects that need a person's attention,
-    `collector` the spans of traces. `ready` is
-    set when the caches have synced. Each of several shards reconciles the objects in its own namespaces; only the first
-    reports to the Cluster object, and only it may be given an agent.
+    and `controllers` (reconcilers and watchers in Python) run in the same process. Applied boxes run if the settings
+    enable them; they refuse a kind whose status a composite or one of `writers` writes. `random` returns numbers in [0,
+    1) for jitter. `receiver`, if given, gets notices about objects that need a person's attention, `collector` the
+    spans of traces. `ready` is set when the caches have synced. If there are several shards, each reconciles the
+    objects in its own namespaces; only the first shard reports to the Cluster object, and only that one may have an
+    agent.
     """
 
     def __init__(
@@ -228,7 +228,7 @@ class Manager:
 
     @property
     def worker_pools(self) -> Mapping[str, WorkerPool]:
-        """The worker pools by the name of their controller, as in metrics and logs."""
+        """The worker pools by controller name, as metrics and logs give it."""
         return {name: pool for manager in self._managers for name, pool in manager.worker_pools.items()}
 
     async def wait_ready(self) -> None:
@@ -252,7 +252,7 @@ class Manager:
             group.cancel_scope.cancel()
 
     async def finish(self) -> None:
-        """Start no further work, and wait for running reconciles and jobs."""
+        """Begin no further reconcile or job, and wait for the running ones."""
         async with anyio.create_task_group() as group:
             for manager in self._managers:
                 group.start_soon(manager.finish)
@@ -272,7 +272,7 @@ class Manager:
         await self._election.elected()
 
     async def _wait_ready_or_stuck(self) -> None:
-        """Wait until every cache has synced, or until one keeps failing and the Cluster can report it."""
+        """Wait until every cache has synced, or until one keeps failing, so that the Cluster object can report that."""
         async with anyio.create_task_group() as group:
 
             async def first(wait: Callable[[], Awaitable[None]]) -> None:
@@ -303,7 +303,7 @@ class Manager:
         return self._agent.report()
 
     def _report_again(self) -> None:
-        """Enqueue the Cluster objects, since something in their status may have changed."""
+        """Enqueue the Cluster objects, since their status may have to change."""
         self._controllers.enqueue_all("cluster")
 
     def _is_backlogged(self) -> bool:
@@ -320,7 +320,7 @@ class Manager:
 
 
 def _cache_scope(settings: OperatorSettings, agent: AgentOptions | None) -> CacheScope:
-    """Return the scope of the caches: all our objects with an agent, which reports them; else those of the shard."""
+    """Return which objects the caches hold: all of our kinds with an agent, which reports them; else the shard's."""
     return CacheScope(settings.shard, settings.operations.velero_namespace, all_of_ours=agent is not None)
 
 

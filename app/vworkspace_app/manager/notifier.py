@@ -1,6 +1,6 @@
-"""The driver of notices: watches our objects, and delivers what `notices` decides (SEE-6).
+"""The driver of notices: it watches our objects, and sends the notices that `notices` decides on (SEE-6).
 
-Nothing waits for it: a change is taken as it comes, and deliveries run in a task of their own.
+It delays no other part: recording a change does not block, and a task of its own sends the notices.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -25,7 +25,7 @@ _log = structlog.get_logger("notices")
 
 
 class DocumentReceiver(Protocol):
-    """A receiver of JSON documents: of notices as CloudEvents, or of spans."""
+    """A receiver of JSON documents, such as notices (CloudEvents) or spans of traces."""
 
     async def send(self, document: Mapping[str, Any]) -> None:
         """Deliver one document. Raises Invalid if it will never be accepted, else another OperatorError."""
@@ -33,9 +33,9 @@ class DocumentReceiver(Protocol):
 
 
 class Notifier:
-    """The sender of notices about the objects of this process's shard. It sends nothing until `run`.
+    """The sender of notices about the objects of this process's shard. It sends nothing before `run`.
 
-    `page_url` is the base URL of links in notices, if there is one. Construct it before the informers run.
+    `page_url` is the base URL of links in notices; empty for no links. A notifier must be created before informers run.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Notifier:
             runner.subscribe(self._changed)
 
     async def run(self, ready: Callable[[], Awaitable[None]]) -> None:
-        """Deliver notices until cancelled, once `ready` has returned."""
+        """Wait for `ready`, then send notices until cancelled."""
         await ready()
         state = Attention(self._clock.now())
         for runner in self._informers.of(*OWN_KINDS):
@@ -118,7 +118,7 @@ class Notifier:
         return 0 if self._state is None else len(self._state.waiting)
 
     async def _wait(self, seconds: float | None) -> None:
-        """Wait until a change, for `seconds` at most."""
+        """Wait for a change, at most for `seconds`; without a limit if None."""
         with anyio.move_on_after(seconds):
             await self._news.wait()
         self._news = anyio.Event()
