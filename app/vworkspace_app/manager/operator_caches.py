@@ -1,4 +1,4 @@
-"""The informers of the in-cluster operator: their kinds, which objects of each are kept, and their indexes."""
+"""The informers of the operator: their kinds, which objects of each kind are kept, and by which indexes."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -42,7 +42,7 @@ from vworkspace_core.operations.engines import KINDS_ELSEWHERE, LOOKED_UP_KINDS
 from vworkspace_core.overview.tree import with_writer
 
 _WITHOUT: Final = InformerPolicy(optional=True)
-"""The policy for kinds of a single engine: Operations read them live, and report missing rights themselves."""
+"""The policy for kinds that one engine needs: its informer may fail, since Operations read the objects live as well."""
 
 
 _SLIM: Mapping[Kind, Callable[[Manifest], Manifest]] = {
@@ -52,17 +52,17 @@ _SLIM: Mapping[Kind, Callable[[Manifest], Manifest]] = {
     HELM_CHART: slim_chart,
     **dict.fromkeys(LOOKED_UP_KINDS, slim_engine_object),
 }
-"""The projections of kinds that many users of a cluster create objects of."""
+"""The projections that reduce objects of kinds that other users create, too."""
 
 
 def _slim_own(manifest: Manifest) -> Manifest:
-    """Return an object of our own kinds as caches keep it. Not a deep copy."""
+    """Return an object of our own kinds as caches keep it. It shares parts with `manifest`."""
     return with_writer(OWN_STATUS.with_holders(manifest), manifest)
 
 
 @attrs.frozen
 class CacheScope:
-    """The namespaces whose objects this process caches: those of its shard (RUN-13), plus all for our kinds on demand.
+    """The namespaces whose objects this process caches: those of its shard (RUN-13), or all.
 
     A list request cannot select by a hash. Every shard therefore reads all lists and watches, and drops other shards'
     objects immediately. Velero's objects are in Velero's own namespace, whichever shard's Operations they belong to.
@@ -74,7 +74,7 @@ class CacheScope:
     all_of_ours: bool = False
 
     def of(self, kind: Kind) -> Callable[[str], bool] | None:
-        """Return a function that says for a namespace whether to keep objects of the kind there; None to keep all."""
+        """Return a predicate for namespaces whose objects of a kind are kept; None to keep those of all namespaces."""
         if self.shard == WHOLE or (self.all_of_ours and kind in OWN_KINDS):
             return None
         beside = self.velero_namespace if kind in KINDS_ELSEWHERE else None

@@ -1,6 +1,6 @@
 """The manager with its production adapters: HTTP to the API server and to the control plane.
 
-`run` starts exactly this, and so does `demo`: the demo shows what runs in a cluster.
+`run` and `demo` both start it: so the demo shows what runs in a cluster.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -38,8 +38,11 @@ _log = structlog.get_logger("operator")
 ConnectControl: TypeAlias = Callable[
     [Callable[[], ControlPlaneEndpoint], Callable[[str, bool], None]], AbstractAsyncContextManager[ControlPlane]
 ]
-"""A function that connects to the control plane, given its present endpoint and a callback for each token used,
-with whether it was accepted."""
+"""A function that connects to the control plane.
+
+Its arguments are a function that returns the present endpoint, and a callback for each used token with whether it was
+accepted.
+"""
 
 
 @asynccontextmanager
@@ -60,8 +63,8 @@ async def production_manager(
 ) -> AsyncIterator[Manager]:
     """Yield a manager on `api` with the production adapters.
 
-    It pulls jobs through `connect` if `agent` is given. `credentials` holds what `source` returned first, and is kept
-    up to date while the block runs.
+    It pulls jobs through `connect` if `agent` is given. `credentials` starts with what `source` returned first, and
+    follows its changes while the block runs.
     """
     machine, used = machine or Machine(), credentials
     watch = CredentialWatch(source, credentials, machine.clock, machine.random)
@@ -95,7 +98,10 @@ async def production_manager(
 
 
 def _receiver(way: str, url: str, file: Path | None, media_type: str) -> JsonReceiver | None:
-    """Return the receiver at `url`, if there is one, with the token as its file has it at each request."""
+    """Return a client of the receiver at `url`; None for an empty URL.
+
+    `file` holds its token, and is read at each request. `way` names the options in messages.
+    """
 
     def token() -> str:
         try:
@@ -116,7 +122,7 @@ async def _agent_options(
     source: CredentialsSource,
     watch: CredentialWatch,
 ) -> AsyncIterator[tuple[AgentOptions, Live[Credentials]]]:
-    """Yield the agent's adapters, and the credentials with the token in use."""
+    """Yield the options of the job agent with production adapters, and the credentials with the token in use."""
     async with (
         connect(
             lambda: endpoint_of(rotation.live.current, source.allow_http), lambda *heard: rotation.token_used(*heard)
@@ -149,7 +155,7 @@ async def _agent_options(
 
 
 async def _find_registration_token(api: KubeApi, namespace: str, rotation: RotationManager) -> None:
-    """Look for a new registration token, which brings back a cluster whose credential is lost."""
+    """Give `rotation` a new registration token if there is one, with which the cluster can register again."""
     present = rotation.live.current
     try:
         way = await find_bootstrap(api, namespace, cluster_id=present.cluster_id, url=present.url)

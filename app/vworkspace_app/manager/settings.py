@@ -16,7 +16,7 @@ from vworkspace_core.operations.templates import Templates
 
 @attrs.frozen
 class OperatorSettings:
-    """The settings of the process, in addition to settings of decisions."""
+    """The settings of the operator's process, and those of its decisions."""
 
     decisions: Settings
     operations: OperationSettings = attrs.field()
@@ -24,39 +24,39 @@ class OperatorSettings:
     required_bindings: frozenset[str] = DEFAULT_BINDINGS
     """The fields that an approval claim must be bound to, in addition to its Operation's name (OPS-4)."""
     require_signed: bool = False
-    """Require signed jobs, whatever the Cluster objects say (PULL-9); if not, the Cluster's status reports it."""
+    """True to accept only signed jobs, whatever Cluster objects require (PULL-9). False is reported in their status."""
     weak_settings: tuple[str, ...] = ()
-    """Sentences about weak settings that no decision depends on, for the Cluster to report (RUN-12)."""
+    """The weak settings that no decision depends on, as sentences for the Cluster's status (RUN-12)."""
     workers: int = 16
     """The number of workers of each controller."""
     identity: str = "vworkspace-operator"
     resync_seconds: float = 600.0
     """The interval at which every object is reconciled even without a watch event (REC-8)."""
     namespace: str = "vworkspace-system"
-    """The operator's own namespace, which holds its own objects."""
+    """The operator's own namespace, with its Secret, job records and Leases."""
     shard: Shard = WHOLE
     """The shard whose namespaces are reconciled here; the first shard also does the work needed once per cluster
     (RUN-13).
     """
     applied_boxes: bool = False
-    """The choice to run the boxes that are applied to the cluster; of several shards the first one runs them."""
+    """True to run the boxes that are applied to the cluster; if there are several shards, only the first runs them."""
     box_namespaces: tuple[str, ...] = ()
-    """The namespaces that boxes and pure reconcilers watch; empty: all of them."""
+    """The namespaces in which boxes and pure reconcilers act; empty for all."""
     page_url: str = ""
-    """The base of links to the page."""
+    """The base URL of links to the page."""
     notify_url: str = ""
-    """The receiver of notices; empty: none are sent (SEE-6)."""
+    """The URL of the receiver of notices; empty to send none (SEE-6)."""
     notify_token_file: Path | None = None
     traces_url: str = ""
-    """The collector of traces; empty: none are recorded (SEE-7)."""
+    """The URL of the collector of traces; empty to record none (SEE-7)."""
     traces_token_file: Path | None = None
     version: str = ""
     credentials_secret: str = CREDENTIALS_SECRET
-    """The Secret of the credential, for the Cluster's status; empty for a token file."""
+    """The name of the credentials Secret, for the Cluster's status; empty if a token file is used."""
     disconnected_seconds: float = 300.0
-    """Silence of the control plane that counts as disconnected (PULL-5)."""
+    """The seconds without an answer of the control plane after which it counts as disconnected (PULL-5)."""
     unreachable_seconds: float = 10.0
-    """The time that polls must fail before the Cluster reports it; a single one dropped by a proxy does not count."""
+    """The seconds for which polls must fail before the Cluster reports it: a poll that a proxy drops does not count."""
 
     @property
     def runs_applied_boxes(self) -> bool:
@@ -65,7 +65,7 @@ class OperatorSettings:
 
     @property
     def all_weak_settings(self) -> tuple[str, ...]:
-        """The weak settings, each as a sentence with its consequence."""
+        """All weak settings, each as a sentence that says its consequence."""
         return (*weak_settings_of(self.decisions, self.operations, self.required_bindings), *self.weak_settings)
 
     @operations.default

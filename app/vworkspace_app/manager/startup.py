@@ -1,4 +1,4 @@
-"""The start of `run`: the API server answers, a credential exists, the election has a Lease (PULL-8, RUN-4)."""
+"""The start of `run`: wait for the API server, for a credential, and for the election's Lease (PULL-8, RUN-4)."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -29,7 +29,7 @@ from vworkspace_core.credentials.secret import Credentials
 async def leader_election(
     settings: RunSettings, connect: Connect, machine: Machine | None = None
 ) -> AsyncIterator[Election]:
-    """Take part in leader election while the block runs, if the settings require it. Release the Lease afterwards.
+    """Take part in leader election while the block runs, if the settings enable it; release the Lease afterwards.
 
     Raises LeaseLost.
     """
@@ -68,7 +68,7 @@ async def first_credentials(
 ) -> tuple[Credentials, Installation]:
     """Return the credential, and how the operator was installed, once both can be read.
 
-    This waits until the API server answers and a credential exists. Each change of what is missing is logged.
+    Wait until the API server answers and a credential exists. Each change of what is missing is logged.
     """
     last_error = ""
     waiting = _Waiting(clock)
@@ -93,13 +93,13 @@ async def first_credentials(
 
 @attrs.define
 class _Waiting:
-    """The wait for a credential that is missing or incomplete; logged whenever what is missing changes."""
+    """The wait for a missing or incomplete credential. It logs what is missing, again only when that changes."""
 
     clock: Clock
     _told: str = attrs.field(default="", init=False)
 
     async def once(self, namespace: str, problem: str) -> None:
-        """Wait until the next look."""
+        """Log `problem` unless it was logged last, then wait until the next attempt."""
         if problem != self._told:
             _log.warning("waiting for the credential", missing=problem, create=_CREATE.format(namespace=namespace))
         self._told = problem
@@ -107,7 +107,7 @@ class _Waiting:
 
 
 async def _can_enrol(api: KubeApi, source: CredentialsSource) -> bool:
-    """Return whether the cluster can register without a credential; False if that cannot be read."""
+    """Report whether the cluster can register with a one-time token; False if the user may not read that."""
     try:
         return await can_bootstrap(api, source)
     except (Unavailable, Unauthorized):
@@ -119,7 +119,7 @@ async def _can_enrol(api: KubeApi, source: CredentialsSource) -> bool:
 async def _read_or_register(
     api: KubeApi, source: CredentialsSource, waiting: _Waiting, elected: Callable[[], Awaitable[None]]
 ) -> Credentials:
-    """Return the credential, once it exists: it is created, or a Cluster object names a token to register with."""
+    """Return the credential once it exists: because a user creates it, or by registration with a one-time token."""
     while True:
         try:
             return await source.read()

@@ -1,4 +1,4 @@
-"""Observers of the manager at work. The manager itself knows no metrics and no probes (RUN-5)."""
+"""The interface by which metrics and probes observe the manager, which knows neither of them (RUN-5)."""
 
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -23,7 +23,7 @@ from vworkspace_core.credentials.secret import Credentials
 
 @attrs.frozen
 class Components:
-    """The parts of a process that telemetry observes. `agent` is None without one; `leases` is that of `Election`.
+    """The parts of a process that telemetry observes. `agent` is None if the process pulls no jobs.
 
     `managers` run the controllers, and `applied` are the boxes that are applied to the cluster, if this process runs
     them: what is loaded changes while it runs. `api` is the operator's API server.
@@ -77,14 +77,14 @@ def components_of_extensions(
     leases: Callable[[], tuple[tuple[str, bool], ...]] = tuple,
     applied: AppliedBoxes | None = None,
 ) -> Components:
-    """Return the components of a process that runs only extensions."""
+    """Return the components of a process that runs only boxes and Python controllers."""
     return Components(
         Informers(()), (running,), running.extensions, events, Live(Credentials()), None, leases, applied=applied
     )
 
 
 class Telemetry(Protocol):
-    """A receiver of synchronous calls about what happens in the process. It must not raise."""
+    """A receiver of calls about what happens in the process. They are synchronous, and must not raise."""
 
     def observer(self, controller: str) -> ReconcileObserver:
         """Return the observer of a controller's reconciles."""
@@ -95,7 +95,7 @@ class Telemetry(Protocol):
         ...
 
     def attach(self, components: Components) -> None:
-        """Observe these components from now on. Called once, before anything runs."""
+        """Observe these components from now on. It is called once, before any of them runs."""
         ...
 
 

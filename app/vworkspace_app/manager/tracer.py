@@ -1,6 +1,6 @@
-"""The driver of traces: hands jobs, objects and passes to a `TraceRecorder`, and sends the spans that ended (SEE-7).
+"""The driver of traces: it passes changes of jobs and objects to a `TraceRecorder`, and sends ended spans (SEE-7).
 
-Nothing waits for it: spans are taken as they come, and a task of its own delivers them.
+It delays no other part: recording a change does not block, and a task of its own sends the spans.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ from vworkspace_core.jobs.machine import AgentState
 from vworkspace_core.overview.traces import Span, TraceRecorder, otlp
 
 MOST_WAITING: Final = 4_096
-"""The number of spans that wait for a collector which is away; beyond it the oldest is lost, and counted."""
+"""The maximum number of spans that wait for an unavailable collector; beyond it the oldest are dropped and counted."""
 _AT_ONCE: Final = 512
 _GATHER_SECONDS: Final = 1.0
 _BACKOFF: Final = Backoff(base=1.0, cap=60.0)
@@ -32,9 +32,9 @@ _log = structlog.get_logger("traces")
 
 
 class Tracer:
-    """The tracer of the jobs and objects of this process's shard. It records nothing until `run`.
+    """The tracer of the jobs and objects of this process's shard. It records nothing before `run`.
 
-    It is an observer of reconciles. Construct it before the informers run.
+    It is also a `ReconcileObserver`. A tracer must be created before the informers run.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Tracer:
             runner.subscribe(self._changed)
 
     async def run(self, ready: Callable[[], Awaitable[None]]) -> None:
-        """Send spans until cancelled, once `ready` has returned."""
+        """Wait for `ready`, then record and send spans until cancelled."""
         await ready()
         self._recorder = TraceRecorder(self._cluster)
         for runner in self._informers:
@@ -75,7 +75,7 @@ class Tracer:
                 self._news.set()
 
     def agent_stepped(self, before: AgentState, after: AgentState) -> None:
-        """Take a step of the job machine."""
+        """Record the changes of jobs by one step of the job machine."""
         if self._recorder is not None and before.jobs is not after.jobs:
             for job_id in {**before.jobs, **after.jobs}:
                 was, is_now = before.jobs.get(job_id), after.jobs.get(job_id)
@@ -83,7 +83,7 @@ class Tracer:
                     self._add(self._recorder.job_changed(was, is_now, self._clock.now()))
 
     def reconciled(self, done: Reconciled) -> None:
-        """Take a pass that ended."""
+        """Record a pass that has ended."""
         if self._recorder is not None:
             writes = [f"{verb} {ref}" for verb, ref in done.executed]
             error = "" if done.error is None else str(done.error)
@@ -91,7 +91,7 @@ class Tracer:
             self._add(self._recorder.reconciled(done.ref, done.seconds, done.label.value, writes, error, now))
 
     def hot_loop_found(self, ref: ObjectRef, finding: HotLoopEvidence) -> None:
-        """Do nothing, since the log and the metrics have it."""
+        """Do nothing: a hot loop is in the log and in the metrics."""
 
     def _changed(self, change: CacheChange) -> None:
         self._observed(change.ref, None if change.type is ChangeType.DELETED else change.object)
@@ -107,7 +107,7 @@ class Tracer:
             self._news.set()
 
     async def _deliver(self, failures: int) -> int:
-        """Send one batch; return how many tries in a row have failed."""
+        """Send a batch of spans; return how many attempts in a row have failed, given the number before this one."""
         batch = [self._waiting.popleft() for _ in range(min(_AT_ONCE, len(self._waiting)))]
         try:
             await self._receiver.send(otlp(batch, self._cluster, self._version))

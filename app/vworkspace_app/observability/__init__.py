@@ -1,4 +1,4 @@
-"""The observability of the operator: metrics and probes (RUN-5)."""
+"""The operator's metrics and probes (RUN-5)."""
 
 from vworkspace_app.observability.endpoints import application, serving_in_thread
 from vworkspace_app.observability.metrics import Metrics

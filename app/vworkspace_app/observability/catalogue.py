@@ -1,7 +1,7 @@
-"""Every metric of the operator: name, labels, meaning (RUN-5); docs/metrics.md is printed from it.
+"""The catalogue of the operator's metrics: name, labels and meaning; docs/metrics.md is generated from it (RUN-5).
 
-Names of controller-runtime and client-go are kept to the letter, so that dashboards made for them work. Labels take
-few values each: kinds, controllers, codes; names of objects only where a setting asks for some.
+Names that controller-runtime and client-go use are the same here, so that dashboards made for them work. Labels have
+few values: kinds, controllers, codes. Names of objects are labels only if a setting allows some.
 """
 
 from enum import StrEnum

@@ -1,6 +1,6 @@
-"""Counts of objects by condition, and the object that has had each condition longest; updated as objects change.
+"""The number of objects by condition, and the oldest occurrence of each condition; both follow changes of objects.
 
-A scrape decodes no object, and a healthy object costs only a number: times are kept only of conditions that block.
+A scrape decodes no object. For a healthy object no times are kept: only for conditions that block something.
 """
 
 from collections import Counter, defaultdict
@@ -35,7 +35,7 @@ _OTHER: Final = "other"
 _STATUSES: Final = frozenset(("True", "False", "Unknown"))
 _READY: Final = "Ready"
 _SPARE: Final = 64
-"""The number of outdated entries that a heap may hold in addition to as many as there are valid ones."""
+"""The number of outdated entries that a heap may hold, in addition to as many as it has valid ones."""
 
 _IN_THE_WAY: Final = frozenset(
     [
@@ -48,19 +48,19 @@ _IN_THE_WAY: Final = frozenset(
         *((kind, "False") for kind in ("Accepted", *BOX_CONDITIONS)),
     ]
 )
-"""Conditions whose end people wait for."""
+"""The conditions that users want to end, by type and status: times are kept for these."""
 
 _PARENT_REASONS: Final = frozenset([*GraphReason, *ReconcileErrorCause, RETRYING, NOT_SELECTED, NO_ACCOUNT])
 
 _ROLLOUT_STATES: Final = ("total", "moved", "waiting", "pinned", "ready", "failed")
 
 _Entry: TypeAlias = tuple[float, str, str, ObjectRef]
-"""The start time, then name and namespace, which break ties."""
+"""An entry of a heap: start time, name and namespace (which break ties), and the object."""
 
 
 @attrs.frozen
 class ConditionSample:
-    """The number of objects with a condition, and for how many seconds the first of them has had its status."""
+    """The number of objects with a condition, and since how many seconds the first of them has had it, if known."""
 
     labels: ConditionLabels
     count: int
@@ -78,7 +78,7 @@ class Unready:
 
 @attrs.define
 class _Longest:
-    """Objects by the time since when they have one condition. Outdated entries are dropped when they are reached."""
+    """The objects with one condition, ordered by its start. Outdated entries stay in the heap until they come first."""
 
     since: dict[ObjectRef, float] = attrs.field(factory=dict)
     heap: list[_Entry] = attrs.field(factory=list)
@@ -96,7 +96,7 @@ class _Longest:
         self.since.pop(ref, None)
 
     def first(self, most: int) -> list[_Entry]:
-        """Return the objects that have had the condition longest."""
+        """Return the entries of the `most` objects that have had the condition longest."""
         entries: list[_Entry] = []
         while self.heap and len(entries) < most:
             entry = heappop(self.heap)
@@ -113,17 +113,17 @@ def _entry(ref: ObjectRef, since: float) -> _Entry:
 
 @attrs.define
 class ConditionCounts:
-    """Counters of the conditions of one kind. Reasons other than our own, such as Flux's, count as `other`."""
+    """The counter of conditions of one kind. A reason not in `reasons`, such as one of Flux, counts as `other`."""
 
     types: frozenset[str]
     reasons: frozenset[str]
     managed: bool = True
-    """Restriction of the count to objects with our label."""
+    """True to count only objects with our label."""
     _by_object: dict[ObjectRef, tuple[ConditionLabels, ...]] = attrs.field(factory=dict, init=False)
     _counts: Counter[ConditionLabels] = attrs.field(factory=Counter, init=False)
     _longest: defaultdict[ConditionLabels, _Longest] = attrs.field(factory=lambda: defaultdict(_Longest), init=False)
     _known: dict[ConditionLabels, ConditionLabels] = attrs.field(factory=dict, init=False)
-    """One shared tuple for all objects with the same labels."""
+    """The tuple of each condition, which all objects with that condition share to save memory."""
 
     def count(self, change: CacheChange) -> None:
         """Count a change that an informer reported."""
@@ -148,14 +148,14 @@ class ConditionCounts:
     def samples(self, now: float) -> tuple[ConditionSample, ...]:
         """Return the number of objects with each condition. `now` is in seconds since the epoch.
 
-        A condition that no object has any more stays with the number 0, since a series that ends looks like an outage.
+        A condition that no object has any more is still reported with 0: the end of a series would look like an outage.
         """
         return tuple(
             ConditionSample(labels, count, self._oldest(labels, now)) for labels, count in sorted(self._counts.items())
         )
 
     def unready(self, most: int, now: float) -> list[Unready]:
-        """Return the objects that have not been Ready for longest, at most `most`."""
+        """Return the `most` objects that have not been Ready for the longest time."""
         entries = [
             (entry, labels[2])
             for labels, longest in self._longest.items()
@@ -184,7 +184,7 @@ class ConditionCounts:
 
 
 def _since(condition: Mapping[str, Any]) -> float | None:
-    """Return when the status of a condition began, in seconds since the epoch; None if it does not say so."""
+    """Return the lastTransitionTime of a condition in seconds since the epoch; None if it has none."""
     began = time_or_none(condition.get("lastTransitionTime"))
     return None if began is None else began.timestamp()
 
@@ -222,5 +222,5 @@ class RolloutProgress:
 
 
 def parent_conditions() -> ConditionCounts:
-    """Return the counter for the conditions of one kind of a box or a reconciler."""
+    """Return the counter for the conditions of one kind that a box or a pure reconciler owns."""
     return ConditionCounts(frozenset(STANDARD), _PARENT_REASONS, managed=False)

@@ -1,6 +1,6 @@
 """The endpoints `/metrics`, `/healthz` and `/readyz` (RUN-5).
 
-They are served by a thread with a loop of its own: so a blocked event loop of the operator can be reported.
+A thread with its own event loop serves them, so that they can report a blocked event loop of the operator.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ PROBES: Final = frozenset({"/healthz", "/readyz"})
 
 _OPENMETRICS: Final = "application/openmetrics-text"
 _EXPOSED_SECONDS: Final = 0.25
-"""The time for which an exposition is served again, since any client of the port may request it (RUN-11)."""
+"""The seconds for which a rendered exposition is served again, since any client may request it often (RUN-11)."""
 
 _log = structlog.get_logger("operator")
 
@@ -35,7 +35,7 @@ _log = structlog.get_logger("operator")
 def application(
     latest: LatestStats, metrics: Metrics, now: Callable[[], float], further: Sequence[BaseRoute] = ()
 ) -> Starlette:
-    """Return the ASGI application of metrics and probes. It only reads `latest`. The routes in `further` come last."""
+    """Return the ASGI application of metrics and probes, which read `latest`. Routes in `further` come last."""
 
     def judged(judge: Callable[..., HealthReport]) -> Callable[[Request], PlainTextResponse]:
         def answer(_: Request) -> PlainTextResponse:
@@ -88,7 +88,7 @@ def serving_in_thread(app: Starlette, listen: str, *, limits: ConnectionLimits |
 
 @contextmanager
 def probes(listen: str, app: Starlette, *, streams: frozenset[str] = frozenset()) -> Iterator[None]:
-    """Serve metrics and probes until all other work has ended. Without an address do nothing.
+    """Serve metrics and probes while the block runs; do nothing if `listen` is empty.
 
     `streams` is explained in `ConnectionLimits`.
     """

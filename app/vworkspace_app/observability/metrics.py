@@ -1,6 +1,6 @@
-"""The metrics of one process, in a registry of their own: counted as things happen, or read from the statistics.
+"""The metrics of one process, in its own registry: counted at each event, or read from the statistics at a scrape.
 
-Nothing else imports the Prometheus client. Counting is safe from any thread.
+Only this module imports the Prometheus client. Counting is safe from any thread.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -24,12 +24,12 @@ from vworkspace_core.jobs.result import JobOutcome
 _METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 _OTHER: Final = "other"
 _OF_EVERY_WEBHOOK: Final = ("200", "500")
-"""Codes whose series exist before the first review, as those of controller-runtime do."""
+"""The codes whose series exist before a webhook's first review, like those of controller-runtime."""
 _RESULTS: Final = {label: label.value for label in ResultLabel} | {ResultLabel.TERMINAL: ResultLabel.ERROR.value}
 
 
 class Metrics:
-    """The registry of metrics, with the counters. `now` is the monotonic clock of the statistics in `latest`.
+    """The registry of the process's metrics. `now` is the monotonic clock by which `latest` was taken.
 
     `server` is the URL of the API server. Its host is a label, as in client-go's metrics.
     """
@@ -70,7 +70,7 @@ class Metrics:
         return Histogram(metric.name, metric.about, metric.labels, buckets=metric.buckets, registry=self.registry)
 
     def controller(self, name: str) -> "ControllerMetrics":
-        """Return the metrics of a controller, which start at zero."""
+        """Return the metrics of a controller; all their series exist from now on, with the value zero."""
         counters = (self._errors, self._terminal, self._panics, self._timeouts, self._hot_loops, self._writes)
         for counter in counters:
             counter.labels(name)
@@ -79,7 +79,7 @@ class Metrics:
         return ControllerMetrics(self, name)
 
     def request(self, method: str, code: str, seconds: float = 0.0) -> None:
-        """Count a request to the API server that took `seconds`. The code is `<error>` if it was not answered."""
+        """Count a request to the API server that took `seconds`. `code` is `<error>` if it was not answered."""
         series = self._request_series.get((method, code))
         if series is None:
             known = code if code == "<error>" or (code.isdecimal() and len(code) == 3) else _OTHER
@@ -92,7 +92,7 @@ class Metrics:
         time.observe(seconds)
 
     def webhook(self, path: str) -> None:
-        """Create the series of a webhook with the value zero."""
+        """Create the series of the webhook at `path`, with the value zero."""
         for code in _OF_EVERY_WEBHOOK:
             self._reviews.labels(path, code)
         self._review_time.labels(path)
@@ -113,9 +113,9 @@ class Metrics:
         self._jobs.labels(_one_of(JobOutcome, outcome)).inc()
 
     def operation(self, type_: str, engine: str, phase: str) -> None:
-        """Count an Operation that changed its phase.
+        """Count an Operation that entered `phase`.
 
-        The other phases of its type start at zero, so that the first one that ends is visible as an increase.
+        The series of the other phases are created with zero, so that a later change to one is visible as an increase.
         """
         kind, by = _one_of(OperationType, type_), _one_of(EngineName, engine)
         for known in Phase:
@@ -123,7 +123,7 @@ class Metrics:
         self._operations.labels(kind, by, _one_of(Phase, phase)).inc()
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
-        """Return the metrics and their media type, in the format that the scraper requests."""
+        """Return the metrics and their media type, in the format that the scraper's `Accept` header requests."""
         encode, media_type = choose_encoder(accept)
         return encode(_WithoutCreated(self.registry)), media_type
 
@@ -164,7 +164,7 @@ class ControllerMetrics:
 
 
 class _StatsCollector(Collector):
-    """A collector of the newest statistics, read at each scrape."""
+    """The collector of the metrics that are read from the newest statistics at each scrape."""
 
     def __init__(self, latest: LatestStats, now: Callable[[], float]) -> None:
         self._latest = latest
@@ -177,7 +177,7 @@ class _StatsCollector(Collector):
 
 
 class _WithoutCreated(Collector):
-    """A registry without the `_created` series, which double every counter and which no dashboard reads."""
+    """A view of a registry without the `_created` series: they double every counter, and no dashboard reads them."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry

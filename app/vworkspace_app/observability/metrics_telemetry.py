@@ -1,4 +1,4 @@
-"""The manager's telemetry: statistics each second, and counts as things happen (RUN-5)."""
+"""The telemetry of the manager: statistics taken every second, and events counted at once (RUN-5)."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -44,7 +44,7 @@ class MetricsTelemetry:
     latest: LatestStats
     metrics: Metrics
     names: int = 0
-    """The number of objects of each kind that are named while they are not Ready."""
+    """The maximum number of objects of each kind that metrics name while they are not Ready."""
     _components: Components | None = attrs.field(default=None, init=False)
     _gated: set[str] = attrs.field(factory=set, init=False)
     _instances: ConditionCounts = attrs.field(factory=instance_conditions, init=False)
@@ -63,7 +63,7 @@ class MetricsTelemetry:
         self.metrics.job(outcome)
 
     def attach(self, components: Components) -> None:
-        """Take statistics of these components from now on."""
+        """Take statistics of these components, and count their objects by condition, from now on."""
         self._components = components
         for kind, handler in (
             (NAMESPACE, self._count_namespace),
@@ -149,7 +149,7 @@ class MetricsTelemetry:
         return None if since is None else max(0.0, (self.clock.now() - since).total_seconds())
 
     def _count_own(self, count: Callable[[CacheChange], None], change: CacheChange) -> None:
-        """Count only this shard's objects: the first shard caches more, but the sum of all shards must be the total."""
+        """Pass on changes of this shard's objects only: the first shard caches more, and all shards are summed up."""
         shard = WHOLE if self._components is None else self._components.shard
         if shard.owns(change.ref.name if change.ref.kind == NAMESPACE else change.ref.namespace):
             count(change)
@@ -161,7 +161,7 @@ class MetricsTelemetry:
             self._gated.discard(change.ref.name)
 
     def _count_operation(self, change: CacheChange) -> None:
-        """Count an Operation that changed its phase, except those that existed before this process.
+        """Count an Operation that enters a phase, except when the informer first lists it.
 
         Only the leader counts: a sum over all replicas must be the number of Operations.
         """

@@ -1,4 +1,4 @@
-"""Statistics of the process as one value, taken on the event loop each second, and the metrics read from it."""
+"""The statistics of the process as one value, which the event loop takes every second, and the metrics made of it."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,9 +34,9 @@ class AgentStats:
 
 @attrs.frozen
 class ProcessStats:
-    """The statistics of the process.
+    """The statistics of the process at one time.
 
-    `taken_at` is on the monotonic clock. `credential_age` is None if it is unknown.
+    `taken_at` is the time by the monotonic clock. `credential_age` is None if it is unknown.
     """
 
     taken_at: float
@@ -48,11 +48,11 @@ class ProcessStats:
     managed_namespaces: int = 0
     events: tuple[tuple[str, int], ...] = ()
     leases: tuple[tuple[str, bool], ...] = ()
-    """The names of the Leases that this process is a candidate for, and whether it leads."""
+    """The names of the Leases for which this process is a candidate, each with whether it holds the Lease."""
     instances: tuple[ConditionSample, ...] = ()
     operations: tuple[ConditionSample, ...] = ()
     parents: tuple[tuple[Kind, tuple[ConditionSample, ...]], ...] = ()
-    """The number of objects with each condition, and the oldest of them, by kind."""
+    """The counts by condition of each kind that a box or a pure reconciler owns."""
     unready: tuple[Unready, ...] = ()
     shard: Shard = WHOLE
     boxes: tuple[ConditionSample, ...] = ()
@@ -61,9 +61,7 @@ class ProcessStats:
 
 
 class LatestStats:
-    """A holder of the newest statistics. One thread writes and any thread may read, as the value itself is
-    immutable.
-    """
+    """A holder of the newest statistics. One thread writes, any thread may read: the value itself is immutable."""
 
     def __init__(self, first: ProcessStats) -> None:
         self._current = first
@@ -85,7 +83,7 @@ _PYTHON = ".".join(map(str, sys.version_info[:3]))
 
 
 def stats_metrics(stats: ProcessStats, now: float) -> Iterator[MetricSamples]:
-    """Yield each metric with its samples. `now` is by the clock with which the statistics were taken."""
+    """Yield each metric with its samples. `now` is a time by the monotonic clock of the statistics."""
     yield c.BUILD, [((VERSION, _PYTHON), 1.0)]
     yield c.SHARD, [((str(stats.shard.index), str(stats.shard.count)), 1.0)]
     yield c.LOOP_SILENCE, [((), max(0.0, now - stats.taken_at))]
@@ -145,7 +143,7 @@ def _drivers(worker_pools: list[tuple[WorkerPoolVitals, WorkerPoolStats]]) -> It
 
 
 def _informers(informers: Iterable[InformerStats]) -> Iterator[MetricSamples]:
-    """Yield metrics by kind: several informers of one kind, each of a namespace, count as one."""
+    """Yield the metrics of informers by kind. Several informers of one kind, each for a namespace, count as one."""
 
     def by_kind(informer: InformerStats) -> tuple[str, str]:
         return informer.kind.group, informer.kind.kind

@@ -1,7 +1,8 @@
-"""The Operation controller: from a key to a snapshot, a decision, and its execution (OPS-1 to OPS-12).
+"""The Operation controller: it takes a snapshot of an Operation's objects, decides, and executes (OPS-1 to OPS-12).
 
-Irreversible steps are decided on a live view (`needs_live_view`), everything else from the caches. Operations on one
-target are decided one at a time: the queue uses the `exclusion_key`, and the live view shows earlier writes (OPS-5).
+Irreversible steps are decided on objects read live (`needs_live_view`), everything else on the caches. Operations on
+one target are decided one at a time: their `exclusion_key` keeps the queue from running two at once, and live reads
+show earlier writes (OPS-5).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -57,12 +58,12 @@ from vworkspace_core.operations.used_approvals import UsedApprovals, UsedApprova
 OperationSource: TypeAlias = Operation | Unreadable[Operation]
 ENGINE_KINDS: Final = engine_kinds()
 AWAITED_KINDS: Final = (NAMESPACE, *dict.fromkeys((*LOOKED_UP_KINDS, *ENGINE_KINDS)))
-"""Kinds whose objects may keep an Operation from starting.
+"""The kinds whose objects may keep an Operation from starting.
 
-A HelmRelease is not among them: its instance's status changes.
+A HelmRelease is not among them, since its instance's status shows its changes.
 """
 _QUEUE_NEWS: Final = Urgency(after=2.0)
-"""The delay before an Operation's status reports a shorter queue: a long queue is not read again at each step."""
+"""The delay before a waiting Operation's status shows which one is ahead now: a long queue is read less often."""
 _WAIT_FOR_SECRET = frozenset({Reason.AWAITING_APPROVAL, Reason.MISSING_SECRET})
 
 
@@ -70,9 +71,9 @@ _WAIT_FOR_SECRET = frozenset({Reason.AWAITING_APPROVAL, Reason.MISSING_SECRET})
 class ApprovalChecks:
     """The sources of the data by which approval claims are checked (OPS-4). They are read again for every pass.
 
-    `secret` returns the present approval secret, None if there is none. `skew` is how far the control plane's clock is
-    ahead of ours (PULL-12). `required_bindings` are those that every claim must contain. Used claims are recorded in
-    `namespace`.
+    `secret` returns the present approval secret, None if there is none. `skew` returns how far the control plane's
+    clock is ahead of ours (PULL-12). `required_bindings` are the fields that every claim must be bound to. Used claims
+    are recorded in `namespace`.
     """
 
     secret: Callable[[], bytes | None] = lambda: None
@@ -140,14 +141,14 @@ class OperationReconciler:
         return ReconcileResult()
 
     def _depends_on(self, key: ObjectRef, source: OperationSource) -> Iterable[ObjectRef]:
-        """Return the objects that a run depends on."""
+        """Return the objects on which a pass depends: the Operation, its target, and those that its engine looks up."""
         operation = readable(source)
         target = target_ref(operation)
         live = self.informers.store(target.kind).get(target.namespace, target.name)
         return dict.fromkeys((key, target, *lookups(operation, self._context(), live)))
 
     def _looked_at_before_the_start(self, source: OperationSource, context: OperationContext) -> Iterator[ObjectRef]:
-        """Yield objects without our label that may keep the Operation from starting; none once it has started."""
+        """Yield the objects that a start of the Operation depends on; none once it has started."""
         if isinstance(source, Unreadable) or source.status.phase not in (None, Phase.PENDING):
             return
         if is_managed(source.metadata) and source.metadata.deletion_timestamp is None:
@@ -156,15 +157,15 @@ class OperationReconciler:
             yield from lookups(source, context, live)
 
     def exclusion_key(self, key: ObjectRef) -> ObjectRef | None:
-        """Return the Operation's target, so that Operations on one target are reconciled one at a time (OPS-5).
+        """Return the Operation's target: keys with the same one are reconciled one at a time (OPS-5).
 
-        The target of an Operation cannot change.
+        The target of an Operation is immutable.
         """
         manifest = self.informers.store(OPERATION).get(key.namespace, key.name)
         return None if manifest is None else target_in(manifest)
 
     def _context(self, claims: Claims | None = None) -> OperationContext:
-        """Return the context of a decision; without `claims` that of a pass that has used no approval yet."""
+        """Return the context of a decision. Without `claims` it is that of a pass that has not used an approval."""
         approvals = self.approvals
         if claims is None:
             bindings = approvals.required_bindings
@@ -180,9 +181,9 @@ class OperationReconciler:
         return reconcile_operation(source, observed, context)
 
     async def _observe(self, key: ObjectRef, source: OperationSource, stored: StoredObject) -> OperationObserved:
-        """Return the snapshot with the claims that every decision of the pass uses.
+        """Return the snapshot for all decisions of a pass, with the approval claims in it.
 
-        Raises errors of the port from live reads, Permanent for an unreadable status.
+        Raises errors of the port from live reads, and Permanent for an unreadable status.
         """
         if not is_managed(source.metadata):
             await self._unmanaged.report(key, stored.manifest)
@@ -196,9 +197,9 @@ class OperationReconciler:
     async def _claims_with_spent_approval(
         self, source: OperationSource, observed: OperationObserved, context: OperationContext
     ) -> Claims:
-        """Record an approval as used before the run that it starts, and return the claims with it.
+        """Return the context's claims, updated if the pass starts a run that needs an approval.
 
-        If recording fails, the claims carry the error.
+        The approval is recorded as used before the run starts. If that fails, the claims carry the error.
         """
         redemption = None if isinstance(source, Unreadable) else approval_to_redeem(source, observed, context)
         if redemption is None:
@@ -212,7 +213,7 @@ class OperationReconciler:
             return attrs.evolve(context.claims, trouble=error.message)
 
     async def _observe_objects(self, operation: Operation, context: OperationContext) -> OperationObserved:
-        """Return the snapshot from the caches, or a live one for an irreversible step."""
+        """Return the snapshot from the caches, or by live reads if the next step is irreversible."""
         observed = await self._cached(operation, context)
         if not needs_live_view(operation, observed, context):
             return observed
@@ -223,14 +224,14 @@ class OperationReconciler:
         return live
 
     def _not_served(self) -> Iterator[Kind]:
-        """Yield kinds of engines whose definitions are known to be missing."""
+        """Yield the kinds of engines whose CRDs are known to be missing."""
         definitions = self.informers.find(CUSTOM_RESOURCE_DEFINITION)
         if definitions is not None and definitions.has_synced:
             kinds = (kind for kind in engine_kinds() if "." in kind.group)
             yield from (kind for kind in kinds if not is_served(kind, definitions.store))
 
     async def _cached(self, operation: Operation, context: OperationContext) -> OperationObserved:
-        """Return the cached objects that a decision reads: the engine's objects, the target and the namespace."""
+        """Return the snapshot from the caches: the target, the objects that the engine looks up, and the namespace."""
         target = target_ref(operation)
         objects = {target: await self._held(target)}
         for lookup in lookups(operation, context, objects[target]):
@@ -240,23 +241,23 @@ class OperationReconciler:
         return OperationObserved(namespace, {ref: live for ref, live in objects.items() if live is not None})
 
     async def _held(self, ref: ObjectRef) -> Manifest | None:
-        """Return an object of the caches, read live if they hold only its outline."""
+        """Return a full object from the caches; it is read live if they hold only its outline."""
         store = self.informers.store(ref.kind, ref.namespace)
         return await self.informers.whole(ref, store.get(ref.namespace, ref.name))
 
     # --- which Operations a change concerns -------------------------------------------------------------------------
 
     def keys_of_operation(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the Operation itself, and the next Operations on its target if it no longer blocks them."""
+        """Yield the changed Operation, and the Operations on its target whose turn comes by the change."""
         yield change.ref
         yield from (ref for ref, is_next in self._waiting_for(change) if is_next)
 
     def keys_behind(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the Operations that still wait on the same target. Only the name of the one they wait for changes."""
+        """Yield the Operations on the changed one's target that still wait, but may now wait for another one."""
         yield from (ref for ref, is_next in self._waiting_for(change) if not is_next)
 
     def _waiting_for(self, change: CacheChange) -> Iterator[tuple[ObjectRef, bool]]:
-        """Yield the Operations that wait on a target freed by another, each with whether its turn has come."""
+        """Yield the waiting Operations on a target that a change frees, each with whether its turn has come."""
         target = target_in(change.object)
         if target is None or not _makes_room(change):
             return
@@ -268,9 +269,9 @@ class OperationReconciler:
                 yield ref, first_ahead(operation, operations) is None
 
     def keys_of_engine_object(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the Operation that created the object, in any namespace.
+        """Yield the Operation for which an engine created the object, in any namespace.
 
-        It is found by its uid, because names may be shortened.
+        It is found by its uid in a label, because labels may hold only a shortened name.
         """
         for manifest in (change.object, change.old_object or {}):
             uid = get_path(manifest, "metadata", "labels", OPERATION_UID)
@@ -278,27 +279,23 @@ class OperationReconciler:
                 yield from self._found(BY_UID, uid)
 
     def keys_of_target(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every Operation on the instance that has not ended."""
+        """Yield every Operation on the changed instance that has not ended."""
         yield from self._found(OPEN_ON, str(change.ref))
 
     def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every Operation in the namespace that has not ended, because the namespace may now be
-        managed or not.
-        """
+        """Yield every Operation in the changed namespace that has not ended: the namespace may have become managed."""
         yield from self._found(OPEN, change.ref.name)
 
     def keys_awaiting(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every Operation that has not started and whose preconditions read the object, of any namespace and
-        origin.
-        """
+        """Yield every Operation that has not started and whose start depends on the changed object."""
         yield from self.awaited.keys_waiting_for(change.ref)
 
     def open_keys(self, _change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every Operation that has not ended, after a kind became available or unavailable."""
+        """Yield every Operation that has not ended, after the API server began or stopped serving a kind."""
         yield from self._found(OPEN, EVERYWHERE)
 
     def awaiting_approval(self) -> Iterator[ObjectRef]:
-        """Yield every Operation that waits for its claim, or for the secret by which claims are checked."""
+        """Yield every Operation that waits for an approval, or for the secret by which approvals are checked."""
         for manifest in self.informers.store(OPERATION).indexed(OPEN, EVERYWHERE):
             conditions = get_path(manifest, "status", "conditions") or ()
             if any(
@@ -327,19 +324,19 @@ def _is_running(source: OperationSource, result: ReconcileResult) -> bool:
 
 
 def _refuse_unknown_past(source: Unreadable[Operation]) -> None:
-    """Refuse an Operation with an unreadable status: it may have run already, so it can only be deleted."""
+    """Raise Permanent for a managed Operation with an unreadable status: it may have run, so it must not run again."""
     if not source.has_status and source.metadata.deletion_timestamp is None and is_managed(source.metadata):
         raise Permanent(f"its status cannot be read, and nothing is written over it: {source.problems}")
 
 
 def _makes_room(change: CacheChange) -> bool:
-    """Return whether an Operation that ran or waited does so no longer, or no longer in the same way."""
+    """Report whether a change ends the running or waiting of an Operation, or turns one into the other."""
     gone = change.type is ChangeType.DELETED
     before = _run_state(change.object if gone else change.old_object)
     return any(before) and before != _run_state(None if gone else change.object)
 
 
 def _run_state(manifest: Manifest | None) -> tuple[bool, bool]:
-    """Return whether the Operation runs and whether it waits to; neither if it is missing or unreadable."""
+    """Return whether the Operation is running, and whether it waits to run; both False if missing or unreadable."""
     operation = None if manifest is None else _read(manifest)
     return conflict_order_of(operation) if isinstance(operation, Operation) else (False, False)

@@ -1,4 +1,4 @@
-"""The indexes of the Operation cache: by uid, target, namespace, by what each waits for, those not ended (OPS-3)."""
+"""The indexes of the Operation cache, and the index of Operations by the objects for which they wait (OPS-3)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
@@ -37,16 +37,16 @@ class AwaitedObjects:
 
 
 BY_UID: Final = "uid"
-"""The index by the value of the label `operation-uid`, which an Operation's objects carry."""
+"""The index by uid, to find the Operation that an engine object names in the label `operation-uid`."""
 
 OPEN: Final = "open"
-"""The index of Operations that have not ended, by namespace; all of them under `EVERYWHERE`."""
+"""The index of Operations that have not ended, by namespace; the key `EVERYWHERE` holds all of them."""
 
 OPEN_ON: Final = "open-on"
-"""The index of Operations that have not ended, by their target."""
+"""The index of Operations that have not ended, by target."""
 
 UPGRADES_OF: Final = "upgrades-of"
-"""The index of Operations of engine helm that have started, ended or not, by their target (REC-9)."""
+"""The index of helm Operations that have started, including ended ones, by target (REC-9)."""
 
 EVERYWHERE: Final = "*"
 

@@ -1,4 +1,4 @@
-"""Templates of Operations from YAML files: each document is one (OPS-2), added to the built-in ones."""
+"""Templates of Operations from YAML files, one per document, in addition to the built-in ones (OPS-2)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,10 +12,10 @@ from vworkspace_core.operations.templates import OperationTemplate, Templates, l
 
 
 def read_templates(paths: Sequence[str]) -> Templates:
-    """Return the built-in templates and those in the files. A template of a known name replaces the older one.
+    """Return the built-in templates and those in the files. A template replaces an earlier one of the same name.
 
-    Raises CommandError with file, line, path and problem: a document that is no template, an unknown engine, or a type
-    and engine for which there is another template.
+    Raises CommandError with file, line, path and problem: for a document that is no template, an unknown engine, or a
+    second template of the same type and engine.
     """
     templates = builtin_templates()
     for path in paths:

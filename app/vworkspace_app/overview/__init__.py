@@ -1,1 +1,1 @@
-"""`status`: our objects in a cluster, read once or followed, and printed for people or programs (SEE-1)."""
+"""The overview of `status`: our objects in a cluster, read once or watched, as text or data (SEE-1)."""

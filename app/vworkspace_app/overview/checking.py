@@ -1,4 +1,4 @@
-"""The reads and rights reviews of `check` in a cluster (SEE-1). Nothing is written except reviews."""
+"""The requests of `check` to a cluster: reads, and reviews of rights. It writes nothing else (SEE-1)."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -41,7 +41,7 @@ _SELF_REVIEW: Final = Kind(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
 )
 _AT_ONCE: Final = 16
-"""The number of reviews that are requested at the same time."""
+"""The maximum number of concurrent reviews."""
 
 _NEEDED_TO_INSTALL: Final = (
     Right("create", CUSTOM_RESOURCE_DEFINITION.group, CUSTOM_RESOURCE_DEFINITION.plural),
@@ -52,7 +52,7 @@ _NEEDED_TO_INSTALL: Final = (
 
 
 async def before_installing(api: KubeApiClient) -> AsyncIterator[Finding]:
-    """Yield the results of checking what must exist before our own objects are installed."""
+    """Yield findings about what must be in the cluster before the operator is installed."""
     yield checkup.api_server(await api.server_version())
     yield checkup.may_install(
         await _missing(api, _SELF_REVIEW, {}, [(right, "") for right in _NEEDED_TO_INSTALL]) or ()
@@ -62,7 +62,7 @@ async def before_installing(api: KubeApiClient) -> AsyncIterator[Finding]:
 
 
 async def installed(api: KubeApiClient, options: InstallOptions, now: datetime) -> AsyncIterator[Finding]:
-    """Yield the results of checking the objects that `manifests` installs with these options, and whether they work."""
+    """Yield findings about what `manifests` installs with these options: whether it exists, and whether it works."""
     yield checkup.api_server(await api.server_version())
     definitions = await _definitions(api)
     clusters = await all_of(api, CLUSTER) if checkup.is_served(definitions, CLUSTER) else ()
@@ -93,7 +93,7 @@ async def _runs_an_agent(
 
 
 async def _unless_forbidden(point: str, look: Callable[[], Awaitable[Finding]]) -> Finding:
-    """Return one finding; UNKNOWN if the user may not read what it needs."""
+    """Return the finding of `look`; one with the verdict UNKNOWN if the user may not read what it needs."""
     try:
         return await look()
     except Forbidden as error:
@@ -121,7 +121,7 @@ async def _definitions(api: KubeApiClient) -> Definitions:
 
 
 async def _rights(api: KubeApiClient, options: InstallOptions, installation: Installation) -> AsyncIterator[Finding]:
-    """Yield findings on rights by place, as `manifests` prints the roles."""
+    """Yield findings on the operator's rights in the cluster and in each namespace, compared with `manifests`."""
     own, held = access.OWN if options.agent else access.LOCAL_OWN, partial(_check_rights, api, installation)
     yield await held("rights in the whole cluster", access.EVERYWHERE, "")
     yield await held(f"rights in {options.namespace}", own, options.namespace)
@@ -164,7 +164,7 @@ async def _check_rights(
 async def _missing(
     api: KubeApiClient, kind: Kind, subject: Mapping[str, Any], desired: Sequence[tuple[Right, str]]
 ) -> list[Right] | None:
-    """Return the rights that the subject lacks, in their order; None if the user may not review them."""
+    """Return the desired rights that the subject lacks, in order; None if the user may not review its rights."""
     limit, answers = anyio.CapacityLimiter(_AT_ONCE), dict[int, bool | OperatorError]()
 
     async def ask(number: int, right: Right, name: str) -> None:

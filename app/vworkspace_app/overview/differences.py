@@ -1,7 +1,7 @@
-"""The changes that applying a manifest of ours would cause in a cluster, to it and everything downstream (SEE-2).
+"""The changes that applying a manifest would cause in a cluster, to that object and everything downstream (SEE-2).
 
-The decision is the operator's own, on a live snapshot. Its applies are tried as dry runs if rights allow, so that the
-API server's defaults, refusals and conflicts with other field managers are reported too. Nothing is written.
+The operator's own code decides, on objects read live. Its applies are sent as dry runs if the user's rights allow, so
+that defaults, refusals and conflicts with other field managers are the API server's. Nothing is written.
 """
 
 from collections.abc import Mapping
@@ -38,9 +38,9 @@ Objects: TypeAlias = Mapping[ObjectRef, Manifest]
 
 @attrs.frozen
 class ObjectChange:
-    """One object before and after a change; None where it does not exist.
+    """An object before and after a change; None where it does not exist.
 
-    `refused` is the reason why the API server would refuse the change.
+    `refused` says why the API server would refuse the change; empty if it would not.
     """
 
     ref: ObjectRef
@@ -51,9 +51,10 @@ class ObjectChange:
 
 @attrs.frozen
 class Difference:
-    """All changes that applying one manifest would cause, and the status that the operator would then report.
+    """The changes that applying one manifest would cause, and the operator's decision after it.
 
-    `is_held` says that the control plane wrote the object and that fields of it would change.
+    `present` is the object once applied. `is_held` says that the control plane wrote the object, and that the change
+    affects fields which the control plane holds.
     """
 
     changes: tuple[ObjectChange, ...]
@@ -61,7 +62,7 @@ class Difference:
     present: Manifest
     is_held: bool = False
     afterwards: Decision = attrs.field(factory=Decision)
-    """The effects of a later pass, once the change is in use: deletes of replaced objects."""
+    """The effects of a later pass, when the change has taken effect: deletes of replaced objects."""
 
 
 @attrs.frozen
@@ -71,7 +72,10 @@ class DryRun:
     api: KubeApi
 
     async def change(self, apply: Apply, live: Manifest | None, manager: str) -> ObjectChange:
-        """Return the change of an object. Without the right to apply, it is estimated without the server."""
+        """Return the change by an apply; it is estimated without the server if the user has no right to apply.
+
+        `live` is the object now, `manager` the field manager.
+        """
         try:
             after = await self.api.apply(
                 apply.manifest, kind=apply.kind, field_manager=manager, force=apply.force, dry_run=True
@@ -85,7 +89,7 @@ class DryRun:
 
 
 async def difference(api: KubeApi, kind: Kind, manifest: Manifest, now: datetime, box: Box | None = None) -> Difference:
-    """Return what applying `manifest` would change. With a `box`, the manifest is an object of the box's kind.
+    """Return what applying `manifest` would change. With a `box`, it is an object of the box's kind.
 
     Raises the errors of `KubeApi.get` and `KubeApi.list`, and ValidationProblems.
     """
@@ -117,7 +121,7 @@ def _takes_from_control_plane(own: ObjectChange) -> bool:
 
 
 def _as_stored(own: ObjectChange, now: datetime) -> Manifest:
-    """Return the object that the operator would read; without a dry run, the API server's fields are filled in."""
+    """Return the object as the API server would store it; without a dry run, placeholders stand for its own fields."""
     after = own.after or {}
     if metadata(after).get("uid"):
         return after
@@ -135,9 +139,9 @@ async def _decided(
 
 
 async def _of_box(api: KubeApi, box: Box, manifest: Manifest, now: datetime) -> tuple[Decision, Objects, Decision]:
-    """Return what is written at once, and the deletes that wait until the rest is ready.
+    """Return the box's decision, the objects that it read, and the deletes that wait until the rest is ready.
 
-    Objects that are made later, since they wait for others, are shown by `status --box`.
+    Objects that are created later, since they wait for others, are not in it: `status --box` shows them.
     """
     composite = composite_of(box)
     parent = composite.read(manifest)
@@ -164,7 +168,10 @@ async def _of_instance(api: KubeApi, manifest: Manifest, now: datetime) -> tuple
 
 
 async def _of_operation(api: KubeApi, manifest: Manifest, now: datetime) -> tuple[Decision, Objects, Decision]:
-    """Return the decision of the first pass, with the creates of the next, once the intent is recorded (OPS-1)."""
+    """Return the decision and the objects that it read.
+
+    The decision is that of the first pass, plus the creates of the next pass, when the intent is recorded (OPS-1).
+    """
     cluster_id = await _cluster_id(api, manifest)
     # A user who compares need not read the secret that checks claims: it counts as not configured.
     context = OperationContext(OperationSettings(cluster_id), now, Claims(None, cluster_id), parse_yaml=parse_yaml)
@@ -179,7 +186,7 @@ async def _of_operation(api: KubeApi, manifest: Manifest, now: datetime) -> tupl
 
 
 async def _cluster_id(api: KubeApi, manifest: Manifest) -> str:
-    """Return the id in the only Cluster object; otherwise the object's label, since no other place names one."""
+    """Return the id in the Cluster object if there is exactly one, else the one in the label of `manifest`."""
     try:
         clusters = (await api.list(CLUSTER)).items
     except (Forbidden, NotFound):
@@ -189,7 +196,7 @@ async def _cluster_id(api: KubeApi, manifest: Manifest) -> str:
 
 
 def overlaid(live: Any, desired: Any) -> Any:
-    """Return an estimate of a server-side apply's result without a server: mappings are merged, lists replaced."""
+    """Return an estimate of what a server-side apply of `desired` makes of `live`: maps merged, lists replaced."""
     if not isinstance(live, Mapping) or not isinstance(desired, Mapping):
         return desired
     merged = {key: overlaid(live[key], desired[key]) if key in desired else live[key] for key in live}

@@ -1,4 +1,4 @@
-"""The fleet as it changes: one watch per kind, shown again after every change (SEE-1, `-w`)."""
+"""All objects of `status -w`: one watch per kind, and a callback after every change (SEE-1)."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -11,14 +11,14 @@ from purekube.ports import KubeApi, WatchEventType
 from vworkspace_app.overview.reading import FLEET, OwnObjects, PermittedReader
 
 _GATHER: Final = 0.2
-"""The seconds for which changes are gathered before they are shown."""
+"""The seconds for which further changes are gathered before they are shown together."""
 
 _PAUSE: Final = 1.0
-"""The seconds before a broken watch is begun again."""
+"""The seconds before a failed watch is started again."""
 
 
 class FollowedObjects:
-    """A collection of objects by reference, which watches keep up to date."""
+    """The objects of several kinds in a cluster, which watches keep up to date."""
 
     def __init__(self, api: KubeApi, namespace: str | None, system_namespace: str, boxes: Sequence[Kind] = ()) -> None:
         self._api = api
@@ -30,7 +30,7 @@ class FollowedObjects:
         self._heard = anyio.Event()
 
     async def run(self, show: Callable[[OwnObjects], None]) -> None:
-        """Call `show` with all objects immediately and after each change, until cancelled."""
+        """Call `show` with all objects at first and after each change, until cancelled."""
         async with anyio.create_task_group() as group:
             for kind in self._kinds:
                 group.start_soon(self._forever, kind)
@@ -63,7 +63,7 @@ class FollowedObjects:
             self._heard.set()
 
     async def _follow(self, kind: Kind) -> None:
-        """Follow one watch; without a resource version it begins with all objects, and goes on with changes."""
+        """Watch a kind until the watch ends. Without a resource version it begins with an event for each object."""
         self._objects = {ref: each for ref, each in self._objects.items() if ref.kind != kind}
         namespace = self._namespace if kind.namespaced else None
         self._heard.set()

@@ -1,6 +1,6 @@
-"""The reads of `status`: every object of our kinds, or one of them with the objects made for it (SEE-1).
+"""The reads of `status`: all objects of our kinds, or one object with the objects created for it (SEE-1).
 
-No running operator is needed. Objects that may not be read are left out and named.
+No running operator is needed. Objects that the user may not read are left out, and their kinds reported.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -56,14 +56,14 @@ _INSTALLED: Final = (
     SERVICE,
     INGRESS,
 )
-"""Kinds of charts whose state users look for."""
+"""The kinds of objects that `status` looks for among those that a chart installed."""
 
 _LAST_EVENTS: Final = 5
 
 
 @attrs.frozen
 class OwnObjects:
-    """All objects of our kinds. `unreadable` names kinds that could not be listed, with the reason."""
+    """All objects of our kinds. `unreadable` are the kinds that could not be listed, each with the reason."""
 
     objects: tuple[tuple[Kind, Manifest], ...]
     leases: tuple[Manifest, ...] = ()
@@ -73,7 +73,7 @@ class OwnObjects:
 
 @attrs.frozen
 class ObjectContext:
-    """One object, all objects labelled with its uid, and its last Events, oldest first."""
+    """An object, all objects created for it, and its last Events, the oldest first."""
 
     kind: Kind
     manifest: Manifest
@@ -82,10 +82,10 @@ class ObjectContext:
     unreadable: tuple[str, ...] = ()
     box: "Box | None" = None
     snapshot: Snapshot | None = None
-    """The input of the box's decision; None without a box, or if not all of it may be read."""
+    """The input of the box's decision about the object; None without a box, or if the user may not read all of it."""
 
     def tree(self, now: datetime) -> Branch:
-        """Return the tree of the object and everything below it."""
+        """Return the object and everything created for it, as a tree."""
         if self.box is not None and self.snapshot is not None:
             from vworkspace_core.overview.box_tree import tree_of_box  # only for a box: graphs are slow to import
 
@@ -98,7 +98,7 @@ class ObjectContext:
 
 
 class PermittedReader:
-    """A reader that skips objects which the user may not read, and remembers their kinds."""
+    """A reader that leaves out objects which the user may not read, and remembers their kinds."""
 
     def __init__(self, api: KubeApi) -> None:
         self._api = api
@@ -161,7 +161,7 @@ async def read_own_objects(
 
 
 async def read_object_context(api: KubeApi, kind: Kind, manifest: Manifest, box: "Box | None" = None) -> ObjectContext:
-    """Return the object with the objects made for it. With a `box` these are all objects that its decision reads.
+    """Return the object with the objects created for it. With a `box`, they include all that its decision reads.
 
     Raises the errors of `KubeApi.list` except Forbidden.
     """
@@ -181,7 +181,10 @@ async def read_object_context(api: KubeApi, kind: Kind, manifest: Manifest, box:
 
 
 async def _marked(reader: PermittedReader, manifest: Manifest, into: dict[ObjectRef, Manifest]) -> None:
-    """Add the children of a box's or pure reconciler's object: of the kinds in its annotation, those with its uid."""
+    """Add to `into` the children of an object of a box or pure reconciler.
+
+    The object's annotation names their kinds, and a label on each child holds the object's uid.
+    """
     from purekube.composites.parent import recorded_kinds  # only for a box: graphs are slow to import
     from vworkspace_core.overview.box_tree import MARKS_OF_PARENTS
 
@@ -205,7 +208,7 @@ async def _read_children(reader: PermittedReader, label: str, uid: str, into: di
 
 
 async def _installed(reader: PermittedReader, into: dict[ObjectRef, Manifest]) -> None:
-    """Add the objects that Flux installed for the releases among `into`."""
+    """Add to `into` the objects that Flux installed for each HelmRelease in it, and the pods of those releases."""
     for release in [ref for ref in into if ref.kind == HELM_RELEASE]:
         selector = f"{RELEASE_NAME}={release.name},{RELEASE_NAMESPACE}={release.namespace}"
         for kind in _INSTALLED:
@@ -214,7 +217,7 @@ async def _installed(reader: PermittedReader, into: dict[ObjectRef, Manifest]) -
 
 
 async def _runs(reader: PermittedReader, instance: Manifest, into: dict[ObjectRef, Manifest]) -> None:
-    """Add the Operations on the instance."""
+    """Add to `into` the Operations on the instance."""
     name, namespace = (get_path(instance, "metadata", field) for field in ("name", "namespace"))
     operations = [
         operation
@@ -225,14 +228,14 @@ async def _runs(reader: PermittedReader, instance: Manifest, into: dict[ObjectRe
 
 
 async def _pods(reader: PermittedReader, owners: Mapping[ObjectRef, Manifest], into: dict[ObjectRef, Manifest]) -> None:
-    """Add the pods of the releases and Jobs among `owners`."""
+    """Add to `into` the pods of the HelmReleases and Jobs among `owners`."""
     for selection in list(pod_selections(owners)):
         pods = await reader.all(POD, namespace=selection.namespace, selector=selection.selector)
         into |= refs_of(POD, pods)
 
 
 async def _events(reader: PermittedReader, manifest: Manifest) -> tuple[Manifest, ...]:
-    """Return the last few Events about the object; the API server keeps them for an hour."""
+    """Return the last Events about the object, which the API server keeps for an hour by default."""
     uid = get_path(manifest, "metadata", "uid")
     about = [
         event
@@ -243,7 +246,7 @@ async def _events(reader: PermittedReader, manifest: Manifest) -> tuple[Manifest
 
 
 def event_time(event: Manifest) -> str:
-    """Return when an Event was last observed, as the text in the Event."""
+    """Return the time of an Event's last occurrence, as the text that it contains."""
     # An Event written through events.k8s.io/v1 has an eventTime, and no lastTimestamp; a repeated one has a series.
     for path in (("series", "lastObservedTime"), ("lastTimestamp",), ("eventTime",), ("metadata", "creationTimestamp")):
         if isinstance(text := get_path(event, *path), str) and text:
@@ -276,7 +279,7 @@ async def kinds_of_boxes(reader: PermittedReader) -> tuple[Kind, ...]:
 
 
 async def kinds_by_word(reader: PermittedReader, word: str) -> Mapping[str, Kind]:
-    """Return the kind to which a word on the command line refers, by that word; empty if no CRD has that name."""
+    """Return {word: kind} for the kind that kubectl would take a word for, such as a plural; empty if there is none."""
     definitions = await reader.all(CUSTOM_RESOURCE_DEFINITION)
     found = _kinds(each for each in definitions if word in words_of(each))
     return {word: found[0]} if found else {}

@@ -1,4 +1,4 @@
-"""The screen that output is for: its width, and whether it shows colours."""
+"""The properties of the output's screen: its width, and whether it shows colours."""
 
 import os
 import sys
@@ -8,12 +8,12 @@ from typing import Final, Self
 import attrs
 
 WIDEST: Final = 100_000
-"""The width without a screen: nothing is folded."""
+"""The width of output to a file or program: text is not wrapped."""
 
 
 @attrs.frozen
 class Screen:
-    """A screen of `width` columns."""
+    """A screen with `width` columns, which wraps and colours text."""
 
     width: int = WIDEST
     colours: bool = False
@@ -25,18 +25,18 @@ class Screen:
         return cls(columns(), shown)
 
     def less(self, columns: int) -> "Screen":
-        """Return the screen without so many columns."""
+        """Return a screen that is narrower by that many columns."""
         return attrs.evolve(self, width=max(self.width - columns, 1))
 
     def folded(self, text: str, indent: str = "") -> list[str]:
-        """Return a text in lines of at most this width, with the same indent."""
+        """Return a text as lines wrapped to the screen, each with the indent."""
         if len(indent) + len(text) <= self.width and "\n" not in text:
             return [f"{indent}{text}"]
         inside = max(self.width - len(indent), 1)
         return [f"{indent}{line}" for line in textwrap.wrap(text, inside, break_on_hyphens=False)]
 
     def coloured(self, text: str, colour: str) -> str:
-        """Return a text in a colour, given as the number of an SGR sequence; unchanged where no colours are shown."""
+        """Return a text in a colour, the number of an SGR sequence; unchanged if the screen shows no colours."""
         return f"\x1b[{colour}m{text}\x1b[0m" if self.colours else text
 
 

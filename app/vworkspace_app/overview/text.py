@@ -1,4 +1,4 @@
-"""The overview for people: lines of tables and trees, folded to the width of the screen."""
+"""The text of `status` for people: tables and trees, wrapped to the width of the screen."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,11 +26,11 @@ _COLOURS: Final = {
     OverviewState.WAITING: _MAGENTA,
     OverviewState.NOT_READY: _MAGENTA,
 }
-"""Colours that can be read on light and on dark; the word says the same without them."""
+"""The colours of states, readable on light and dark backgrounds; the state's word has the same meaning."""
 
 _HEAD: Final = ("NAMESPACE", "OBJECT", "STATE", "WANTED", "DEPLOYED", "SINCE", "REASON")
 _VERSIONS: Final = ("WANTED", "DEPLOYED")
-"""Columns that are empty if neither an instance nor an applied box is shown."""
+"""The columns that are left out if no shown object has a wanted version."""
 _LINK_IN_NOTE: Final = re.compile(r" Page: \S+\Z")
 _CONDITION_IN_NOTE: Final = re.compile(r"\A\w+ is (?:True|False|Unknown)(?:: |\Z)")
 
@@ -38,7 +38,7 @@ _CONDITION_IN_NOTE: Final = re.compile(r"\A\w+ is (?:True|False|Unknown)(?:: |\Z
 def list_table(summaries: Sequence[Summary], now: datetime, screen: Screen) -> Iterator[str]:
     """Yield a table with a line for each object.
 
-    Below an unhealthy one are the reason, the next check and the remedy.
+    Below an unhealthy object are the reason, the next check and the remedy.
     """
     shown = [name for name in _HEAD if name not in _VERSIONS or any(summary.wanted for summary in summaries)]
     rows = [_cells(each, now) for each in summaries]
@@ -53,12 +53,12 @@ def list_table(summaries: Sequence[Summary], now: datetime, screen: Screen) -> I
 
 
 def _below(text: str, screen: Screen) -> list[str]:
-    """Return a text folded and indented below its object; its own line breaks are removed."""
+    """Return a text for below an object's line: its line breaks removed, wrapped and indented."""
     return screen.folded(" ".join(text.split()), "  ")
 
 
 def _coloured(line: str, summary: Summary, screen: Screen) -> str:
-    """Return a line with the object's state in its colour."""
+    """Return a line of the table with the object's state in colour."""
     state, colour = f"  {summary.state_text}", _COLOURS.get(summary.state, "")
     return line.replace(state, screen.coloured(state, colour), 1) if colour else line
 
@@ -80,7 +80,7 @@ def _row(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
 
 
 def _details(summary: Summary, screen: Screen) -> Iterator[str]:
-    """Yield the lines below an object; none if it is settled and well."""
+    """Yield the lines about an object below its own; none if it is healthy."""
     if _is_well(summary):
         return
     yield from _explained(summary, screen)
@@ -89,9 +89,9 @@ def _details(summary: Summary, screen: Screen) -> Iterator[str]:
 
 
 def _explained(summary: Summary, screen: Screen) -> Iterator[str]:
-    """Yield the message with each remedy on a line of its own, then other remedies, or who can help without one.
+    """Yield the object's message with each remedy on its own line, then other remedies, or without any some advice.
 
-    A command is never folded, so that it can be copied.
+    A command is never wrapped, so that it can be copied.
     """
     for text, is_command in parts_of(summary.message, summary.remedies):
         yield from [f"  -> {text}"] if is_command else _below(text, screen)
@@ -143,7 +143,7 @@ def _at_work(one: AtWork, now: datetime, otherwise: str) -> str:
 
 
 def object_report(branch: Branch, around: ObjectContext, now: datetime, screen: Screen) -> Iterator[str]:
-    """Yield the report on one object: who requested it, the tree, its events, and the remedy."""
+    """Yield the report on one object: who requested it, its tree, remedies, and its last Events."""
     yield from screen.folded(f"Source: {origin_of(around.manifest)}")
     yield from _tree(branch, now, screen)
     if branch.summary.next_look:
@@ -160,7 +160,7 @@ def object_report(branch: Branch, around: ObjectContext, now: datetime, screen: 
 
 
 def _tree(branch: Branch, now: datetime, screen: Screen, head: str = "", below: str = "") -> Iterator[str]:
-    """Yield the lines of an object and its children. `head` precedes the first line, `below` the others."""
+    """Yield the lines of an object and its children. `head` is the prefix of the first line, `below` of all others."""
     guides = [screen.coloured(guide, _DIM) if guide else "" for guide in (head, below)]
     first, *others = _label(branch, now, screen.less(len(head)))
     yield f"{guides[0]}{first}"
@@ -171,7 +171,7 @@ def _tree(branch: Branch, now: datetime, screen: Screen, head: str = "", below: 
 
 
 def _label(branch: Branch, now: datetime, screen: Screen) -> Iterator[str]:
-    """Yield a line, and below it the reason if the object is not well."""
+    """Yield the line of an object in a tree, and below it versions that differ, and the message if it is unhealthy."""
     summary, since = branch.summary, age(branch.summary.since, now)
     node = f"{branch.node}: " if branch.node else ""
     reason = "" if summary.reason == summary.state.value else summary.reason
@@ -196,7 +196,7 @@ def _versions(summary: Summary) -> str:
 
 
 def _named(ref: ObjectRef) -> str:
-    """Return kind and name, or the kind alone if the name is not known yet."""
+    """Return kind and name of an object, or only the kind if its name is not known yet."""
     return short(ref) if ref.name else ref.kind.kind.lower()
 
 
@@ -209,9 +209,9 @@ def _remedies(branch: Branch) -> list[str]:
 def _events(
     events: Sequence[Manifest], said: str, commands: Sequence[str], now: datetime, screen: Screen
 ) -> Iterator[str]:
-    """Yield a line for each thing that happened: Events that say the same at the same time are one.
+    """Yield a line for each Event; successive Events with the same time and text share one.
 
-    `said` and `commands` are printed above already, and not repeated.
+    `said` and `commands` were printed above, so they are only referred to.
     """
     for (since, note), same in groupby(events, key=lambda event: (_since(event, now), _note(event))):
         reasons = ", ".join(dict.fromkeys(str(get_path(event, "reason") or "") for event in same))
@@ -229,13 +229,13 @@ def _since(event: Manifest, now: datetime) -> str:
 
 
 def _note(event: Manifest) -> str:
-    """Return the Event's message without a condition at its beginning and a link at its end."""
+    """Return the Event's message without the condition at its beginning and the link at its end."""
     note = " ".join(str(get_path(event, "message") or "").split())
     return _LINK_IN_NOTE.sub("", _CONDITION_IN_NOTE.sub("", note))
 
 
 def age(since: datetime | None, now: datetime) -> str:
-    """Return a time span as kubectl prints it: in one unit, or in two if it is short."""
+    """Return the time since `since` like kubectl prints it: in one unit, or in two if it is short; empty for None."""
     if since is None:
         return ""
     seconds = max(timedelta(0), now - since) // timedelta(seconds=1)
