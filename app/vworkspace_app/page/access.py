@@ -1,8 +1,7 @@
 """Access to a page that is not open to everyone: a token that the API server knows is required (SEE-3).
 
-The token comes as a bearer token, or from a browser as the password of its own dialog. The API server says whose it is
-(TokenReview), and whether that user may `get` the path `/page` (SubjectAccessReview), as for metrics of
-controller-runtime.
+It comes as a bearer token, or from a browser as the password of its login dialog. A TokenReview returns the user, and a
+SubjectAccessReview says whether that user may `get` the path `/page`, like for metrics of controller-runtime.
 """
 
 import base64
@@ -32,9 +31,9 @@ from vworkspace_app.page.screens import Unanswered
 # Tokens of service accounts take about a kilobyte; those of OIDC providers with many groups take several.
 LONGEST: Final = 16 * 1024
 BURST: Final = 10
-"""The number of unknown tokens that one address may show at once."""
+"""The number of unknown tokens that a client address may try at once."""
 REFILL_SECONDS: Final = 5.0
-"""The seconds after which an address may show one more."""
+"""The seconds after which a client address may try one more unknown token."""
 # Bounded, since an attacker may use many addresses; forgetting one only gives it its first tries again.
 _ADDRESSES: Final = 1024
 
@@ -46,9 +45,9 @@ class _Claims(msgspec.Struct):
 
 
 def may_be_token(text: str, now: float) -> bool:
-    """Report whether `text` may be a token of the cluster: it matches RFC 6750 and is not an expired JWT.
+    """Report whether `text` may be a token of the cluster: it has the form of RFC 6750, and is not an expired JWT.
 
-    `now` is in seconds since 1970.
+    `now` is in seconds since the epoch.
     """
     if len(text) > LONGEST or not _TOKEN.match(text):
         return False
@@ -74,13 +73,16 @@ class _Account:
 
 
 class Allowances:
-    """A limit on unknown tokens per client address. Only the addresses seen last are remembered."""
+    """The limits on unknown tokens by client address. Only the most recent addresses are remembered."""
 
     def __init__(self) -> None:
         self._accounts: OrderedDict[str, _Account] = OrderedDict()
 
     def take(self, address: str, now: float) -> bool:
-        """Use up one unknown token for an address. Return False if none is left. `now` is monotonic seconds."""
+        """Count an unknown token against the limit of an address; return False if the limit is reached.
+
+        `now` is monotonic seconds.
+        """
         left = self._left(address, now)
         self._set(address, max(0.0, left - 1) if left >= 1 else left, now)
         return left >= 1
@@ -105,19 +107,19 @@ ACCESS_REVIEW: Final = Kind(
     "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False
 )
 PATH: Final = "/page"
-"""The path that a role has to name under `nonResourceURLs`, with the verb `get`."""
+"""The path for which a user needs the verb `get`, by `nonResourceURLs` of a ClusterRole."""
 
 VERDICT_SECONDS: Final = 10.0
-"""The time that a verdict is cached: a right that is revoked works for no longer."""
+"""The seconds for which a verdict on a token is cached: so long a revoked right still works."""
 _REMEMBERED: Final = 256
 _AT_ONCE: Final = 4
-"""The number of reviews that are requested at the same time."""
+"""The maximum number of concurrent reviews."""
 _ASK: Final = {"www-authenticate": 'Basic realm="a token of the cluster as the password", charset="UTF-8"'}
 _ASK_ADMIN: Final = {"www-authenticate": 'Basic realm="the admin token as the password", charset="UTF-8"'}
 
 
 class Reviews(Protocol):
-    """The API server, as the answerer of token and access reviews."""
+    """The part of an API client that the page needs: token and access reviews."""
 
     async def review(self, manifest: Manifest, *, kind: Kind) -> Manifest:
         """Return the review with its status. Raises OperatorError."""
@@ -126,7 +128,7 @@ class Reviews(Protocol):
 
 @attrs.frozen
 class PasswordAccess:
-    """Access by one shared secret, sent as a bearer token or as the password in the browser's dialog."""
+    """Access with a shared secret, sent as a bearer token or as the password in the browser's login dialog."""
 
     password: str = attrs.field(repr=False)
 
@@ -154,7 +156,7 @@ class _Remembered:
 
 
 class TokenAccess:
-    """Access by tokens of the API server, which reviews each token at most once every `seconds`."""
+    """Access with tokens of the cluster. The API server reviews each token at most once every `seconds`."""
 
     def __init__(self, seconds: float = VERDICT_SECONDS, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
@@ -167,7 +169,7 @@ class TokenAccess:
         self._limit: anyio.CapacityLimiter | None = None
 
     def attach(self, reviews: Reviews) -> None:
-        """Send reviews to this API server from now on. Call it on the event loop of `reviews`."""
+        """Send reviews to this API server from now on. It must be called on the event loop of `reviews`."""
         self._reviews, self._ask = reviews, OtherLoop()
 
     async def refusal(self, request: Request) -> Response | None:
@@ -197,7 +199,10 @@ class TokenAccess:
                 assert_never(verdict)
 
     async def _verdict(self, token: str, address: str) -> TokenReview:
-        """Return the cached verdict, or a fresh one from the API server."""
+        """Return the verdict on a token: a cached one, or a new one of the API server.
+
+        An address that has tried too many unknown tokens gets UNJUDGED. Raises Unanswered.
+        """
         key, now = hashlib.sha256(token.encode()).digest(), self._monotonic()
         verdict = self._known.get(key, now) or self._unknown.get(key, now)
         if verdict is not None:
@@ -217,7 +222,7 @@ class TokenAccess:
 
 
 class _Memory:
-    """Verdicts on the tokens that were seen last: those on unknown ones push out no others."""
+    """The cache of verdicts on recent tokens. Known and unknown tokens have one each, so neither evicts the other."""
 
     def __init__(self) -> None:
         self._verdicts: OrderedDict[bytes, _Remembered] = OrderedDict()
@@ -234,7 +239,7 @@ class _Memory:
 
 
 async def judged(reviews: Reviews, token: str) -> TokenReview:
-    """Return whether a token is known and its user may open the page, as the API server says. Raises OperatorError."""
+    """Return whether the API server knows a token, and lets its user open the page. Raises OperatorError."""
     known = await reviews.review(_review_manifest(TOKEN_REVIEW, {"token": token}), kind=TOKEN_REVIEW)
     if get_path(known, "status", "authenticated") is not True:
         return TokenReview.UNKNOWN

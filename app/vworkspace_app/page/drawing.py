@@ -1,4 +1,4 @@
-"""A graph in pixels, and a recorded run with a slider for its time (SEE-3)."""
+"""The drawing of a graph as SVG, with positions in pixels, and the page of a recorded trace (SEE-3)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import islice
@@ -16,17 +16,17 @@ from vworkspace_core.overview.trace import Moment, Trace
 from vworkspace_core.overview.trace_differences import differences
 
 FRAME: Final = 1132
-"""The pixels that a drawing may take on a screen of 1280 pixels."""
+"""The maximum width of a drawing on a screen of 1280 pixels."""
 NARROW: Final = 300
-"""The same on a phone of 360 pixels."""
+"""The maximum width of a drawing on a phone of 360 pixels."""
 NODE_WIDTH: Final = 200
 NODE_HEIGHT: Final = 92
 GATED_HEIGHT: Final = 110
-"""The height of nodes in a drawing with gates, which have a line of their own."""
+"""The height of nodes in a drawing with gates, which take an additional line of text."""
 _SLIM_WIDTH: Final = 160
-"""The width of a node where six are abreast."""
+"""The width of a node if six are side by side."""
 _GAP: Final = 30
-"""The space between the ends of an edge, in pixels."""
+"""The space that an edge between two adjacent nodes crosses, in pixels."""
 _BESIDE: Final = 16
 _PADDING: Final = 6
 _MOST_ABREAST, _MOST_SLIM = 5, 6
@@ -35,12 +35,12 @@ _WELL: Final = "Nothing is in the way of these objects."
 _INDENT: Final = 16
 _MOST_INDENTS: Final = 5
 _SMALL, _LARGE = 7.0, 8.3
-"""The width of a character of small and of large text, in pixels, in the widest of the usual fonts."""
+"""The widths of a character in small and in large text, in pixels, in the widest common font."""
 
 
 @attrs.frozen
 class PlacedText:
-    """A line of text in a node, which says what it is (`kind`, `name`, `state`, `reason`)."""
+    """A line of text in a node. `role` says what the text is: `kind`, `name`, `state`, `reason` and so on."""
 
     role: str
     y: int
@@ -49,7 +49,7 @@ class PlacedText:
 
 @attrs.frozen
 class PlacedNode:
-    """A node with the position of its upper left corner, its size and its text."""
+    """A node with the position of its upper left corner, its size and its texts."""
 
     node: ObjectGraphNode
     x: int
@@ -62,7 +62,7 @@ class PlacedNode:
 
 @attrs.frozen
 class Line:
-    """An edge as an SVG path, which leads to the node `target`."""
+    """An edge to the node `target`, as an SVG path."""
 
     path: str
     target: str
@@ -72,7 +72,7 @@ class Line:
 
 @attrs.frozen
 class Drawing:
-    """All nodes and edges with their positions, in a frame of that size."""
+    """A drawing of this size: all nodes and edges with their positions."""
 
     width: int
     height: int
@@ -81,7 +81,7 @@ class Drawing:
 
 
 def drawings_of(object_graph: ObjectGraph) -> tuple[Drawing, Drawing]:
-    """Return the drawing for wide screens and the one for narrow screens. Neither is wider than its frame."""
+    """Return two drawings of a graph: one for wide and one for narrow screens, neither wider than its screen."""
     down = object_graph.rows <= _MOST_ABREAST and object_graph.columns > _MOST_SLIM
     across = object_graph.rows if down else object_graph.columns
     fits = across <= _MOST_SLIM
@@ -89,7 +89,7 @@ def drawings_of(object_graph: ObjectGraph) -> tuple[Drawing, Drawing]:
 
 
 def _plane(object_graph: ObjectGraph, *, down: bool) -> Drawing:
-    """Return a drawing with its columns side by side, or with `down` below each other."""
+    """Return a drawing with the graph's columns side by side; with `down`, the columns are rows from top to bottom."""
     node_width = NODE_WIDTH if down or object_graph.columns <= _MOST_ABREAST else _SLIM_WIDTH
     height = _height(object_graph)
     step_x, step_y = node_width + (_BESIDE if down else _GAP), height + (_GAP if down else _BESIDE)
@@ -111,7 +111,7 @@ def _height(object_graph: ObjectGraph) -> int:
 
 
 def _stack(object_graph: ObjectGraph, width: int) -> Drawing:
-    """Return a drawing with one node in each row, indented below the node that it comes from."""
+    """Return a drawing with one node per row, each indented below its source."""
     at: dict[str, PlacedNode] = {}
     height = _height(object_graph)
     for row, (node, depth) in enumerate(_by_source(object_graph)):
@@ -121,7 +121,7 @@ def _stack(object_graph: ObjectGraph, width: int) -> Drawing:
 
 
 def _by_source(object_graph: ObjectGraph) -> Iterator[tuple[ObjectGraphNode, int]]:
-    """Yield each node once with its depth, after the last of its sources in reading order if there is no cycle."""
+    """Yield each node once, with its depth in the tree: after its last source, unless the graph has a cycle."""
     order = {node.id: node for node in walk(object_graph)}
     place = {name: at for at, name in enumerate(order)}
     below: dict[str, list[str]] = {name: [] for name in order}
@@ -164,7 +164,10 @@ def _placed(node: ObjectGraphNode, x: int, y: int, width: int, height: int) -> P
 
 
 def _gate(node: ObjectGraphNode) -> str:
-    """Return the gate of a node in a few words: what it waits for matters only while it is shut."""
+    """Return the state of a node's gate in a few words, with the gate's condition if it is closed.
+
+    The text is empty without a gate, and for any other state.
+    """
     if not node.when_conditions:
         return ""
     shut = f"gate shut: {node.when_conditions[0]}"
@@ -172,7 +175,7 @@ def _gate(node: ObjectGraphNode) -> str:
 
 
 def tip_of(node: ObjectGraphNode) -> str:
-    """Return why a node is in its state, as a sentence."""
+    """Return the text of a node's tooltip: its state with reason and message, and what it waits for."""
     state = " ".join(dict.fromkeys(filter(None, (node.state, node.reason))))
     waits = f"waits for {', '.join(node.waits_for)}" if node.waits_for else ""
     phase = f"phase {node.phase}" if node.phase else ""
@@ -186,28 +189,28 @@ def _tip_of_edge(source: ObjectGraphNode, target: ObjectGraphNode, is_open: bool
 
 
 def _path(source: PlacedNode, target: PlacedNode) -> str:
-    """Return a curve from the right edge of one node to the left edge of the other."""
+    """Return the SVG path of a curve from the right edge of `source` to the left edge of `target`."""
     x1, y1 = source.x + source.width, source.y + source.height // 2
     x2, y2 = target.x, target.y + target.height // 2
     return f"M{x1} {y1} C{x1 + _GAP // 2} {y1} {x2 - _GAP // 2} {y2} {x2} {y2}"
 
 
 def _path_down(source: PlacedNode, target: PlacedNode) -> str:
-    """Return a curve from the lower edge of one node to the upper edge of the other."""
+    """Return the SVG path of a curve from the bottom edge of `source` to the top edge of `target`."""
     x1, y1 = source.x + source.width // 2, source.y + source.height
     x2, y2 = target.x + target.width // 2, target.y
     return f"M{x1} {y1} C{x1} {y1 + _GAP // 2} {x2} {y2 - _GAP // 2} {x2} {y2}"
 
 
 def _elbow(source: PlacedNode, target: PlacedNode) -> str:
-    """Return a line that goes down from the left corner of one node, then right to the other."""
+    """Return the SVG path of a line from the left of `source` down, then right to `target`."""
     x1, y1 = source.x + _INDENT // 2, source.y + source.height
     y2 = target.y + target.height // 2
     return f"M{x1} {y1} V{y2} H{target.x}"
 
 
 def graph_part(object_graph: ObjectGraph, linked: Set[Kind] = frozenset(), remark: str = "") -> ScreenPart:
-    """Return the part of a screen that shows a graph. Objects of the `linked` kinds have pages."""
+    """Return the part of a screen with the graph. Objects of the `linked` kinds link to their own pages."""
     wide, narrow = drawings_of(object_graph)
     worst = min(object_graph.nodes, key=_distance_to_cause, default=None)
     is_well = worst is None or urgency(worst.severity) > urgency(Severity.MOVING)
@@ -220,21 +223,24 @@ def graph_part(object_graph: ObjectGraph, linked: Set[Kind] = frozenset(), remar
 
 
 def _distance_to_cause(node: ObjectGraphNode) -> tuple[int, bool, int]:
-    """Return a key for the worst node; of several, the lowest that waits for no other: a pod before its release."""
+    """Return a sort key that is least for the node to explain: the most severe, then the one nearest to the cause.
+
+    That one waits for no other, and is last in the graph: a pod, not its release.
+    """
     return urgency(node.severity), bool(node.waits_for), -node.column
 
 
 _TABS: Final = (Tab("trace", "Trace", ""),)
 _LATEST: Final = 30
-"""The number of moments whose lines are shown next to the current one."""
+"""The number of recent moments whose messages are shown next to the present moment."""
 _MOST_ROWS: Final = 200
-"""The most rows of a table, and the most differences, that are shown."""
+"""The maximum number of rows of a table, and of differences, that are shown."""
 _MOST_MARKS: Final = 20
 
 
 @attrs.frozen
 class TracePage:
-    """A `ScreenSource` that shows a recorded trace, which never changes."""
+    """A `ScreenSource` that shows a recorded trace. It never changes."""
 
     trace: Trace
 
@@ -253,7 +259,7 @@ class TracePage:
         return lambda: None
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
-        """Return the screen of the moment `at`, compared with the moment `from` if the query names one."""
+        """Return the screen of moment number `at` of the query, compared with moment number `from` if that is given."""
         if path != "/":
             return None
         number, moment = self.trace.at(_number(query.get("at", "")) or 0)
@@ -287,5 +293,5 @@ class TracePage:
 
 
 def _number(text: str) -> int | None:
-    """Return the number of a moment in an address; None if there is none."""
+    """Return the number of a moment from a URL's query; None if the text is no number."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else None

@@ -1,4 +1,4 @@
-"""The page of a control plane, for those who develop against it: jobs, results, events (SEE-3)."""
+"""The page of a control plane for its developers: jobs, results and events (SEE-3)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, islice
@@ -15,15 +15,15 @@ from vworkspace_core.overview.timeline import TimelineEntry, last_entries
 _EVERY: Final = 1.0
 
 Entries = Callable[[], Iterable[Any]]
-"""A function that returns a list of JSON; called on the loop that owns the list."""
+"""A function that returns the items of a list, as JSON values. It is called on the event loop that owns the list."""
 
 
 @attrs.define
 class JobsPage:
-    """A `ScreenSource` that shows a control plane's jobs. `jobs` and `events` have the admin API's format.
+    """A `ScreenSource` that shows the jobs of a control plane. `jobs` and `events` return the admin API's JSON.
 
-    Both are in order of arrival. `path` is the URL path of the page. Construct it on the event loop that owns both
-    lists.
+    Both are in order of arrival. `path` is the URL path of the page. It must be created on the event loop that owns
+    both lists.
     """
 
     jobs: Entries
@@ -38,15 +38,15 @@ class JobsPage:
 
     @property
     def extent(self) -> Extent:
-        """All jobs."""
+        """The phrase that the page shows all jobs."""
         return Extent("every job of this control plane")
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:
-        """Do nothing, as there are no notifications: the lists are read every second while the page is open."""
+        """Do nothing: there are no notifications. An open page is rendered again every second."""
         return lambda: None
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
-        """Return the jobs, the newest first, and a timeline of events."""
+        """Return the screen with the jobs, the newest first, and a timeline of events."""
         if path != self.path:
             return None
         lines, events = await self._ask(self._look)

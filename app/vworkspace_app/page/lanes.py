@@ -1,4 +1,4 @@
-"""Lanes of a timeline in percent of their frame, so that they fit every screen (SEE-3)."""
+"""The layout of a timeline's lanes in percent of the width, so that they fit every screen (SEE-3)."""
 
 from collections.abc import Iterator, Mapping, Set
 from datetime import datetime
@@ -14,15 +14,18 @@ from vworkspace_core.overview.lanes import RANGES, Bar, Lane, LaneQuery, LaneVie
 _DIVISIONS: Final[Mapping[str, int]] = {"1m": 4, "15m": 3, "1h": 4, "6h": 3, "1d": 4, "7d": 7, "30d": 3}
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _LEAST: Final = 0.5
-"""The least width of a bar, in percent: what was short is visible too."""
+"""The minimum width of a bar in percent, so that short ones are visible."""
 _WIDE, _NARROW = 9.0, 2.9
-"""The pixels of one percent on a screen of 1280 pixels, and on a phone of 360."""
+"""The number of pixels in one percent, on a screen of 1280 pixels and on a phone of 360 pixels."""
 _CHARACTER: Final = 6.9
 
 
 @attrs.frozen
 class PlacedBar:
-    """A bar with its left edge and width in percent. `room` says where its word fits: `all`, `wide` or `none`."""
+    """A bar with its left edge and width in percent.
+
+    `room` says on which screens its word fits into it: `all`, `wide` (on wide ones only) or `none`.
+    """
 
     bar: Bar
     x: float
@@ -33,7 +36,7 @@ class PlacedBar:
 
 @attrs.frozen
 class PlacedMark:
-    """A mark with its place in percent."""
+    """A mark with its position in percent from the left."""
 
     word: str
     x: float
@@ -42,7 +45,7 @@ class PlacedMark:
 
 @attrs.frozen
 class Tick:
-    """A label of the axis, in percent from the left."""
+    """A label of the time axis, with its position in percent from the left."""
 
     x: float
     text: str
@@ -50,7 +53,7 @@ class Tick:
 
 
 def lane_query(query: Mapping[str, str]) -> LaneQuery:
-    """Return the request for lanes in a URL's query."""
+    """Return which time range and lanes a URL's query requests."""
     return LaneQuery(query.get("range", ""), "problems" in query)
 
 

@@ -1,6 +1,6 @@
-"""The followers of the page, the browsers that have it open: each is sent the parts that changed (SEE-3).
+"""The followers of the page, which are browsers that have it open: each is sent the parts that changed (SEE-3).
 
-Without followers, nothing is subscribed, rendered or kept. Followers of one view share its rendering.
+Without followers, nothing is subscribed, rendered or kept. Followers of the same URL share one rendering.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ from vworkspace_app.page.screens import Screen, ScreenSource, Unanswered
 
 MOST_FOLLOWERS: Final = 32
 GATHER_SECONDS: Final = 0.5
-"""The time for which changes are gathered before they are sent together; people do not read faster."""
+"""The seconds for which changes are gathered before they are sent together, since users read no faster."""
 BEAT_SECONDS: Final = 15.0
-"""The time after which a follower gets a sign of life, by which the browser knows that it missed nothing."""
+"""The seconds of silence after which a follower is sent a heartbeat, which shows that no change was missed."""
 
 
 @attrs.define(eq=False)
 class _Follower:
-    """One follower. `scope` is that of the screen that it sees."""
+    """A follower. `scope` holds the namespaces that affect its screen; None for all."""
 
     address: str
     has_to_leave: bool = False
@@ -36,7 +36,7 @@ class _Follower:
 
 @attrs.define(eq=False)
 class _View:
-    """The drawing that all followers of one address share. `revision` is that of the changes it was drawn after."""
+    """The rendering that all followers of one URL share. `revision` counts the changes that it includes."""
 
     turn: anyio.Lock = attrs.field(factory=anyio.Lock)
     followers: int = 0
@@ -45,9 +45,9 @@ class _View:
 
 
 class Followers:
-    """The browsers that have the page open and are sent its changes.
+    """The browsers that have the page open, and are sent its changes.
 
-    Call the methods on the event loop that serves the page. The source may report changes from any thread.
+    All methods must be called on the event loop that serves the page. The source may report changes from any thread.
     """
 
     def __init__(self, source: ScreenSource, renderer: Renderer, most: int = MOST_FOLLOWERS) -> None:
@@ -64,9 +64,10 @@ class Followers:
         return len(self._followers)
 
     def has_room(self, address: str) -> bool:
-        """Report whether one more follower from an address is admitted.
+        """Report whether another follower from an address is admitted.
 
-        If the site is full, this is so only for an address with fewer followers than others.
+        If the site is full, it is only if another address has at least two followers more, of which that address loses
+        one.
         """
         if len(self._followers) < self._most:
             return True
@@ -76,9 +77,10 @@ class Followers:
     async def follow(
         self, path: str, query: dict[str, str], view: str, have: str, address: str = ""
     ) -> AsyncIterator[bytes]:
-        """Yield the events for one follower, as long as it keeps its place.
+        """Yield server-sent events for one follower, until its place is given to another.
 
-        `have` is the digest of the screen that its page shows now.
+        `view` is the part of the URL by which followers share a rendering. `have` is the digest of the screen that the
+        browser shows now.
         """
         if not self.has_room(address):
             return
@@ -116,7 +118,7 @@ class Followers:
             self._leave(follower, path, view)
 
     def _make_room(self) -> None:
-        """End the newest follower of the address that has most of them, if the site is full."""
+        """End the newest follower from the address that has the most, if the site is full."""
         if len(self._followers) >= self._most:
             counts = Counter(follower.address for follower in self._followers)
             leaving = max(reversed(self._followers), key=lambda follower: counts[follower.address])
@@ -155,7 +157,7 @@ class Followers:
             return shared.drawn
 
     async def _heard(self, follower: _Follower, pause: float) -> bool:
-        """Return whether news came within so many seconds; news that follows at once is gathered."""
+        """Wait for a change for `pause` seconds, and for others that follow it shortly; report whether one came."""
         with anyio.move_on_after(pause):
             await follower.woken.wait()
             await anyio.sleep(GATHER_SECONDS)
@@ -170,7 +172,7 @@ class Followers:
 
 
 class _News:
-    """Changes from other threads, gathered: however many there are, the serving loop is woken once for them."""
+    """The changes reported by other threads: however many there are, the serving loop is woken once for all of them."""
 
     def __init__(self, wake: Callable[[set[str | None]], None]) -> None:
         self._wake = wake
@@ -179,11 +181,11 @@ class _News:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def listen(self) -> None:
-        """Wake the running loop from now on."""
+        """Wake the event loop that runs now, from now on."""
         self._loop = asyncio.get_running_loop()
 
     def tell(self, namespace: str | None) -> None:
-        """Report a change in a namespace. Thread-safe."""
+        """Report a change in a namespace, None for a cluster-wide one. Thread-safe."""
         with self._lock:
             is_first = not self._namespaces
             self._namespaces.add(namespace)
@@ -198,11 +200,11 @@ class _News:
 
 
 def _news_of(drawn: RenderedScreen, before: RenderedScreen | None) -> dict[str, object]:
-    """Return what a browser needs that shows `before`."""
+    """Return the data by which a browser that shows `before` comes to show `drawn`."""
     news = {"parts": drawn.changes(before), "have": drawn.digest}
     return {**news, "title": drawn.tab_title, "icon": drawn.icon}
 
 
 def _event(name: str, data: dict[str, object]) -> bytes:
-    """Return one server-sent event. JSON holds no line break, so that no text can end the event."""
+    """Return a server-sent event as bytes. JSON contains no line break, which would end the event."""
     return b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"

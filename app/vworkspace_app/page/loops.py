@@ -1,4 +1,4 @@
-"""Calls from the event loop that serves the page into the loop that owns the caches."""
+"""Calls from the event loop that serves the page to coroutines on the loop that owns the caches."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -12,17 +12,20 @@ T = TypeVar("T")
 Ask = Callable[[Callable[[], Coroutine[Any, Any, T]]], Awaitable[T]]
 
 _PATIENCE: Final = 5.0
-"""The seconds to wait for the other loop."""
+"""The seconds after which the other loop counts as blocked."""
 
 
 class OtherLoop:
-    """A callable that runs coroutines on the event loop where it was constructed, for callers on other loops."""
+    """A callable that runs coroutines on the event loop on which it was created, for callers on other loops."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
 
     async def __call__(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Return the result of `work`. Raises what it raises, and Unanswered if the loop is blocked, or has ended."""
+        """Return the result of the coroutine that `work` returns.
+
+        Raises what it raises, and Unanswered if the other loop is blocked or has ended.
+        """
         if asyncio.get_running_loop() is self._loop:
             return await work()
         asked = work()

@@ -1,6 +1,6 @@
-"""The rows of the list of objects, kept up to date while the page is open, and dropped after an idle while.
+"""The rows of the list of objects, which follow changes while the page is open and are dropped when it is idle.
 
-An operator whose page is not open pays for one comparison per change. Runs on the loop that owns the caches.
+If the page is not open, a change costs one comparison. This runs on the event loop that owns the caches.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ IDLE_SECONDS: Final = 300.0
 
 
 class ListIndex:
-    """An index of list rows for the objects in `informers`, built on demand.
+    """An index of list rows for the objects in `informers`. It is built when the rows are first requested.
 
-    `is_watched` reports whether any browser has the page open.
+    `is_watched` reports whether a browser has the page open.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class ListIndex:
                 self._stale |= dict.fromkeys(_refs(runner))
 
     async def rows(self) -> tuple[ListRow, ...]:
-        """Return all rows, from the present content of the caches."""
+        """Return the rows of all objects in the caches now."""
         async with self._turn:
             if self._rows is None:
                 self._rows = {}

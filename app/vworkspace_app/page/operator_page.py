@@ -1,6 +1,6 @@
-"""The page of an operator: the fleet, one object, a timeline, and the operator at work (SEE-3).
+"""The page of an operator: the list of objects, one object, a timeline, and the operator itself (SEE-3).
 
-Everything is read from the caches of its informers; only pods are asked for.
+Everything is read from the caches of its informers, except pods, which are read from the API server.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -55,7 +55,7 @@ _TABS: Final = (
 )
 _EVERY: Final = 2.0
 _LANES_EVERY: Final = 10.0
-"""The seconds after which the axis of a timeline has moved visibly."""
+"""The seconds after which a timeline is rendered again, since its time axis has moved visibly."""
 _OUTCOMES: Final = {
     "succeeded": Severity.GOOD,
     "noop": Severity.QUIET,
@@ -72,7 +72,7 @@ _CONNECTIONS: Final = {
 
 @attrs.define(eq=False)
 class _Attached:
-    """The components to look at, their loop, and the rows made of them."""
+    """The attached components, a way to call into their event loop, and the index of list rows."""
 
     components: Components
     clock: Clock
@@ -82,9 +82,7 @@ class _Attached:
 
 
 class OperatorPage:
-    """A `ScreenSource` that shows one operator process. Until `attach` is called, it shows that the operator is
-    starting.
-    """
+    """A `ScreenSource` that shows one operator process. Before `attach` is called, it shows that the process starts."""
 
     def __init__(self) -> None:
         self._attached: _Attached | None = None
@@ -97,11 +95,11 @@ class OperatorPage:
 
     @property
     def extent(self) -> Extent:
-        """The namespaces of the operator's shard."""
+        """The part of the cluster that this process shows."""
         return Extent("nothing yet") if self._attached is None else extent_of(self._attached.components)
 
     def attach(self, components: Components, clock: Clock) -> None:
-        """Observe these components from now on. Call it once on their event loop, before anything runs."""
+        """Show these components from now on. It is called once on their event loop, before anything runs."""
         followed = {informer for each in components.composites for informer in (*each.informers, *each.externals)}
         listed = (runner for runner in list_informers(components) if runner not in followed)
         index = ListIndex(listed, is_watched=lambda: bool(self._heard))
@@ -137,7 +135,7 @@ class OperatorPage:
     # --- screens -------------------------------------------------------------------------------------------------
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
-        """Return the list of objects, one object, the timeline, or the operator itself."""
+        """Return the screen of the list, an object, the timeline or the operator; None for any other path."""
         is_known = path in ("/", "/timeline", "/operator") or path.startswith(OBJECT)
         if not is_known:
             return None
@@ -206,7 +204,7 @@ def _moved(row: ListRow) -> tuple[bool, bool, Any]:
 
 
 def _live(components: Components, row: ListRow) -> tuple[Kind, Manifest] | None:
-    """Return the object of a row from the caches; None if it is gone."""
+    """Return the object of a list row from the caches, with its kind; None if it is gone."""
     for runner in list_informers(components):
         if runner.kind == row.ref.kind and (live := runner.store.get(row.ref.namespace, row.ref.name)) is not None:
             return row.ref.kind, live
@@ -214,12 +212,12 @@ def _live(components: Components, row: ListRow) -> tuple[Kind, Manifest] | None:
 
 
 async def _linked(components: Components) -> frozenset[Kind]:
-    """Return the kinds whose objects have a page."""
+    """Return the kinds whose objects have pages of their own."""
     return frozenset(runner.kind for runner in list_informers(components))
 
 
 async def _with_pods(at: _Attached, resource: str, namespace: str | None, name: str) -> CachedObject | None:
-    """Return an object and what was made of it; of our own kinds with the pods below its release or its Jobs."""
+    """Return an object with the objects created for it. For our own kinds, pods of its release and Jobs are added."""
     found = await _cached(at.components, resource, namespace, name)
     if found is None or at.pods is None or found.kind not in OWN_KINDS:
         return found
@@ -245,7 +243,10 @@ async def _cached(components: Components, resource: str, namespace: str | None, 
 
 
 def extent_of(components: Components) -> Extent:
-    """Return what a process shows: the cluster or its shard, and with an agent our kinds of every namespace."""
+    """Return which part of the cluster a process shows: all of it, or its shard.
+
+    The shard that runs the agent shows our kinds of every namespace.
+    """
     shard = components.shard
     if shard == WHOLE:
         return Extent("the whole cluster, every namespace")
@@ -260,7 +261,7 @@ def extent_of(components: Components) -> Extent:
 
 
 def list_screen(view: ListView) -> Screen:
-    """Return the screen of the list: filters with counts, and a page of rows."""
+    """Return the screen of the list of objects: filters with counts, and one page of rows."""
     rows = tuple(
         (f"row:{row.ref.kind.crd_name}:{row.ref.namespace or ''}:{row.ref.name}", {"row": row}) for row in view.rows
     )
@@ -286,7 +287,7 @@ def object_screen(
 ) -> Screen:
     """Return the screen of one object: its state, its graph (also as a list), and its timeline.
 
-    The lanes are in the order of cause and effect: jobs, the object, sources, release, runs.
+    The lanes are in the order of cause and effect: first `jobs`, then the object, and below it what was created for it.
     """
     kind, manifest = cached_object.kind, cached_object.manifest
     summary, origin = redacted_summary(summary_of(kind, manifest)), origin_of(manifest)
@@ -333,7 +334,7 @@ def object_screen(
 
 
 def timeline_part(entries: Sequence[TimelineEntry], linked: Set[Kind]) -> ScreenPart:
-    """Return the part of a screen that shows a timeline, the newest entry first."""
+    """Return the part of a screen with a timeline of entries, the newest first."""
     days: dict[str, list[TimelineEntry]] = {}
     for entry in entries:
         days.setdefault(entry.at.strftime("%Y-%m-%d"), []).append(entry)
@@ -342,7 +343,7 @@ def timeline_part(entries: Sequence[TimelineEntry], linked: Set[Kind]) -> Screen
 
 
 def job_lanes(agent: Agent | None, now: datetime, *, about: str = "", only_failed: bool = False) -> list[Lane]:
-    """Return a lane for each job that this process has or settled, oldest first; with `about` those on one object."""
+    """Return a lane for each settled and each open job of this process. With `about`, only those on that object."""
     if agent is None:
         return []
     settled = [

@@ -1,6 +1,6 @@
-"""Pods below a release or a Job: the only objects that the page asks the API server for, at most every ten seconds.
+"""The pods of releases and Jobs, the only objects that the page reads from the API server: at most every ten seconds.
 
-They are many and change often, so no informer holds them. Runs on the loop that owns the caches.
+Pods are many and change often, so no informer caches them. This runs on the event loop that owns the caches.
 """
 
 from collections import OrderedDict
@@ -18,9 +18,9 @@ from purekube.ports import KubeApi
 from vworkspace_core.overview.pods import PodSelection, pod_selections
 
 KEPT_SECONDS: Final = 10.0
-"""The seconds for which an answer counts, however many look."""
+"""The seconds for which an answer is reused, however many browsers show it."""
 _PATIENCE: Final = 2.0
-"""The seconds after which the page is drawn without pods."""
+"""The seconds after which the page is rendered without pods."""
 _MOST_ANSWERS: Final = 64
 _MOST_PODS: Final = 200
 
@@ -33,7 +33,7 @@ class _Answer:
 
 
 class PodReader:
-    """A reader of pods with the operator's rights. It remembers its last answers; `monotonic` returns seconds.
+    """A reader of pods, with the operator's rights. It caches answers; `monotonic` is its clock.
 
     It waits for an answer for `patience` seconds.
     """
@@ -46,7 +46,7 @@ class PodReader:
         self._turn = anyio.Lock()
 
     async def below(self, objects: Mapping[ObjectRef, Manifest]) -> tuple[dict[ObjectRef, Manifest], str]:
-        """Return the pods of the releases and Jobs among `objects`, and why some are missing."""
+        """Return the pods of the releases and Jobs among `objects`, and why pods are missing; empty if none are."""
         found, problems = dict[ObjectRef, Manifest](), dict[str, None]()
         for selection in pod_selections(objects):
             answer = await self._answer(selection)

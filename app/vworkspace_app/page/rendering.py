@@ -1,4 +1,4 @@
-"""Rendering of screens as HTML. All values are escaped; no text becomes markup, script or address."""
+"""The rendering of screens as HTML. All values are escaped: no text can become markup, script or a link."""
 
 import hashlib
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _BADGES: Final = {
     Severity.GOOD: '<circle cx="22" cy="22" r="9" fill="#1a8a48" stroke="#fff" stroke-width="2"/>',
     Severity.QUIET: "",
 }
-"""The badge on the icon of the tab, in the shapes of `_SIGNS`."""
+"""The badge on the icon of the browser tab, by severity, in the shape of the signs below."""
 _SIGNS: Final = {
     Severity.BAD: "▲",
     Severity.WAITING: "◆",
@@ -33,7 +33,7 @@ _SIGNS: Final = {
     Severity.GOOD: "●",
     Severity.QUIET: "○",
 }
-"""A shape next to each word, for people who do not see colour."""
+"""The sign next to each state's word, by severity, for people who cannot distinguish colours."""
 
 ASSETS: Final = {
     "page.css": "text/css; charset=utf-8",
@@ -55,7 +55,7 @@ def asset(name: str) -> bytes:
 
 @attrs.frozen
 class RenderedPart:
-    """A part of a screen as HTML. `shell` is the part without its items."""
+    """A part of a screen as HTML. `shell` is its HTML without the items, `items` the HTML of each item by id."""
 
     html: str
     shell: str
@@ -64,7 +64,7 @@ class RenderedPart:
 
 @attrs.frozen
 class RenderedScreen:
-    """A screen as HTML, part by part. `tab_title` and `icon` are those of the browser's tab."""
+    """A screen as HTML, by part. `tab_title` and `icon` are for the browser tab."""
 
     parts: Mapping[str, RenderedPart]
     tab_title: str
@@ -72,14 +72,14 @@ class RenderedScreen:
 
     @property
     def digest(self) -> str:
-        """A hash that is equal for screens with equal content."""
+        """A hash of all content, by which equal screens are recognized."""
         text = "\0".join((self.tab_title, self.icon, *(part.html for part in self.parts.values())))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def changes(self, before: "RenderedScreen | None") -> dict[str, str]:
-        """Return the changed HTML by element id.
+        """Return the HTML of what differs from `before`, by element id.
 
-        It consists of whole parts, or of single items if the list otherwise has the same ids.
+        If a list has the same items in the same order, it is only the items that changed, else the whole part.
         """
         if before is None:
             return {name: part.html for name, part in self.parts.items()}
@@ -94,7 +94,10 @@ class RenderedScreen:
 
 
 class Renderer:
-    """A renderer of screens for one site, whose name is in every title. `root` is a URL path that ends with a slash."""
+    """The renderer of the screens of a site, whose name is in every title.
+
+    `root` is the URL path of the site, ending with a slash.
+    """
 
     def __init__(self, name: str, tabs: tuple[Tab, ...]) -> None:
         self._environment = Environment(
@@ -116,7 +119,7 @@ class Renderer:
         }  # fmt: skip
 
     def screen(self, screen: Screen, path: str) -> RenderedScreen:
-        """Return the rendered parts of a screen, for a page at `path`."""
+        """Return the screen rendered for a page at `path`, to which its links are relative."""
         root = root_of(path)
         sign = "" if screen.severity is Severity.QUIET else f"{_SIGNS[screen.severity]} "
         return RenderedScreen(
@@ -126,7 +129,7 @@ class Renderer:
         )
 
     def page(self, screen: Screen, rendered: RenderedScreen, path: str, view: str, extent: Extent) -> str:
-        """Return the whole HTML document. `view` is the URL at which the browser follows its changes."""
+        """Return the HTML document of a rendered screen. `view` is the URL of the event stream with its changes."""
         return self._environment.get_template("page.html").render(
             root=root_of(path),
             screen=screen,
@@ -160,5 +163,5 @@ def clip(text: str, longest: int) -> str:
 
 
 def _moment(at: datetime | None) -> str:
-    """Return a time as text for browsers without script; a script replaces it by the time elapsed."""
+    """Return a time as text. A script in the browser replaces it by the time that has passed since."""
     return "" if at is None else at.strftime("%Y-%m-%d %H:%M:%S UTC")

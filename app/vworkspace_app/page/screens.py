@@ -1,4 +1,4 @@
-"""Screens, as a source returns them: parts that are replaced one by one, and addresses below the page's root."""
+"""The screens that sources return: parts that can be replaced one by one, and paths below the page's root."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
@@ -11,7 +11,7 @@ from vworkspace_core.overview.severity import Severity
 
 EVENTS: Final = "/events"
 STREAMS: Final = frozenset((EVENTS,))
-"""Paths whose answers are streams, open for as long as the browser follows."""
+"""The paths whose responses are streams, which stay open while a browser follows the page."""
 
 
 def list_query(query: Mapping[str, str]) -> ListQuery:
@@ -23,7 +23,7 @@ def list_query(query: Mapping[str, str]) -> ListQuery:
 
 
 def list_path(query: ListQuery, **changes: str | int) -> str:
-    """Return the URL of the object list with some filters changed. The page number is reset to 1."""
+    """Return the path of the object list with some filters changed. The page number is reset to 1 unless given."""
     said = {
         "kind": query.kind, "state": query.state, "namespace": query.namespace, "q": query.text, "page": "",
         "needs": "you" if query.needs else "", "dense": "1" if query.dense else "",
@@ -34,16 +34,16 @@ def list_path(query: ListQuery, **changes: str | int) -> str:
 
 
 def root_of(path: str) -> str:
-    """Return the relative URL from the page at `path` to the root of the site, such as `../../`."""
+    """Return the relative URL from the page at `path` to the site's root, such as `../../`."""
     return "../" * (path.count("/") - 1) or "./"
 
 
 @attrs.frozen
 class ScreenPart:
-    """A part of a screen with an id of its own: a template, and the values to fill it.
+    """A part of a screen, with an id: a template, and the values to fill it with.
 
-    With `items` it holds a list. Each item has an id, is rendered by `item_template`, and can be replaced alone while
-    the other items and their order stay.
+    With `items` it is a list. Each item has an id, is rendered by `item_template`, and can be replaced alone while the
+    other items and their order stay.
     """
 
     id: str
@@ -57,9 +57,9 @@ class ScreenPart:
 class Screen:
     """The content of one page.
 
-    `scope` holds the namespaces whose changes can affect it, None for all. `every` is an interval in seconds after
-    which a followed screen is rendered again, for values whose changes are not reported. `tab_title` and `severity` are
-    what the browser's tab shows; `has_heading` says that a part contains the heading.
+    `scope` holds the namespaces whose changes can affect it; None for all. `every` is an interval in seconds at which
+    an open page is rendered again, for values whose changes are not reported; None for never. `tab_title` and
+    `severity` are shown in the browser tab. `has_heading` says that a part contains the heading.
     """
 
     title: str
@@ -83,14 +83,14 @@ class Tab:
 
 @attrs.frozen
 class Extent:
-    """The part of the world that a site shows, as a phrase; `mark` is a word for it next to the site's name."""
+    """The part of the world that a site shows, as a phrase. `mark` is a short form of it next to the site's name."""
 
     phrase: str
     mark: str = ""
 
 
 Heard: TypeAlias = Callable[[str | None], None]
-"""A callback for a change in a namespace (None: cluster-wide), called in any thread. Must not block."""
+"""A callback for a change in a namespace (None: cluster-wide). It is called in any thread, and must not block."""
 
 
 class ScreenSource(Protocol):
@@ -116,11 +116,11 @@ class ScreenSource(Protocol):
 
 
 class Unanswered(Exception):
-    """The error that the event loop which owns the data did not answer in time."""
+    """The error that the event loop which owns the data does not answer, or not in time."""
 
 
 class CombinedSource:
-    """A `ScreenSource` made of several. The first one that has a screen for a path shows it."""
+    """A `ScreenSource` that combines several: each path is served by the first one that has a screen for it."""
 
     def __init__(self, *sources: ScreenSource) -> None:
         self._sources = sources

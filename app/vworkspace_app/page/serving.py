@@ -1,6 +1,6 @@
-"""The page of an operator process, ready to be served next to its metrics.
+"""The page of an operator process, which is served on the same port as its metrics.
 
-Without a page none of its code is loaded: templates and their library take memory.
+If there is no page, its code is not imported: templates and their library need memory.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ServedPage:
-    """The page of one operator process, or no page. `hide` masks secrets that the process holds in all text.
+    """The page of an operator process; without access it has no routes. `hide` masks the process's secrets in texts.
 
     `hosts` are names under which an open page is served, in addition to those that `KnownHosts` accepts.
     """
@@ -51,13 +51,13 @@ class ServedPage:
             self._tokens.attach(reviews)
 
     def beside(self, telemetry: Telemetry, clock: Clock) -> Telemetry:
-        """Return telemetry that also attaches the page, if there is one, to the operator's components."""
+        """Return telemetry that also attaches the page to components, or `telemetry` itself if there is no page."""
         return telemetry if self._page is None else PageTelemetry(telemetry, self._page, clock)
 
 
 @attrs.frozen
 class PageTelemetry:
-    """A `Telemetry` that also attaches a page to the components."""
+    """A wrapper of a `Telemetry` that also attaches a page to the components."""
 
     telemetry: Telemetry
     page: "OperatorPage"

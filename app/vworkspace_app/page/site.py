@@ -1,7 +1,7 @@
-"""The page over HTTP: documents, their assets, and a stream of events for followers (SEE-3).
+"""The page over HTTP: documents, their assets, and a stream of events for browsers that follow it (SEE-3).
 
-GET and HEAD only. A request that `access` refuses is answered with how to get access; every answer forbids the browser
-to load from or send to any other host.
+Only GET and HEAD are served. The response to a refused request says how to get access. Every response forbids the
+browser to load from or send to any other host.
 """
 
 from collections.abc import Awaitable, Callable, Set
@@ -25,7 +25,7 @@ from vworkspace_app.page.screens import EVENTS, ScreenSource, Unanswered
 _log = structlog.get_logger("page")
 
 _LONGEST: Final = 2048
-"""The maximum length of a query in characters; no link of the page is longer."""
+"""The maximum length of a URL's query in characters, longer than any link of the page."""
 _A_YEAR: Final = "public, max-age=31536000, immutable"
 
 HEADERS: Final = {
@@ -42,7 +42,7 @@ HEADERS: Final = {
 
 
 class ViewerRule(Protocol):
-    """A rule that decides which requests may see the page."""
+    """A rule that decides which requests may read the page."""
 
     async def refusal(self, request: Request) -> Response | None:
         """Return the response that refuses a request; None if the request is permitted."""
@@ -51,16 +51,16 @@ class ViewerRule(Protocol):
 
 @attrs.frozen
 class KnownHosts:
-    """Access under names that no attacker can point at this port, or under one of `further`.
+    """Access under host names that no attacker can control, or under one of `further`.
 
-    Otherwise any website that a user opens could read this page through a port-forward, under a name of its own that it
-    resolves to 127.0.0.1 (DNS rebinding).
+    Otherwise, while a user runs a port-forward, any website that the user opens could read the page: under a name of
+    its own that it makes resolve to 127.0.0.1 (DNS rebinding).
     """
 
     further: frozenset[str] = frozenset()
 
     async def refusal(self, request: Request) -> Response | None:
-        """Return a 421 response for any other name in the header `Host`; None otherwise."""
+        """Return a 421 response if the header `Host` has any other name, else None."""
         if is_known_host(request.headers.get("host", ""), self.further):
             return None
         return PlainTextResponse(_UNKNOWN_HOST, 421)
@@ -74,7 +74,7 @@ _OF_A_CLUSTER: Final = (".localhost", ".svc", ".cluster.local")
 
 
 def is_known_host(host: str, further: Set[str] = frozenset()) -> bool:
-    """Report whether a `Host` header is an address, a name without a dot, a Service, or one of `further`."""
+    """Report whether a `Host` header is an IP address, a name without a dot, a name of the cluster, or in `further`."""
     try:
         name = urlsplit(f"//{host}").hostname or ""
     except ValueError:
@@ -87,7 +87,7 @@ def is_known_host(host: str, further: Set[str] = frozenset()) -> bool:
 
 
 class Site:
-    """A website that shows one source. `hide` masks secrets in all text that is sent."""
+    """A website that shows one source. `hide` masks secrets in all text that the site sends."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Site:
         self.followers = Followers(source, self._renderer)
 
     def routes(self) -> list[BaseRoute]:
-        """Return all routes. Put them last, because the page answers every path that no other route serves."""
+        """Return all routes of the site. They must come after all others, since the last one matches every path."""
         return [
             Route("/assets/{name}", self._guarded(self._asset)),
             Route(EVENTS, self._guarded(self._events)),
@@ -166,23 +166,23 @@ class Site:
         return _EventStream(self, request, (path, query, view, have, address))
 
     async def admits(self, request: Request) -> bool:
-        """Report whether the follower may still see the page, since its right may end while the stream is open."""
+        """Report whether a request is still permitted: access may be revoked while its event stream is open."""
         return await self._access.refusal(request) is None
 
     def shown(self, event: bytes) -> bytes:
-        """Return an event with secrets masked."""
+        """Return a server-sent event with secrets masked."""
         return self._hide(event.decode()).encode()
 
 
 def _path(request: Request) -> str:
-    """Return the path as the browser wrote it, still quoted: a name may hold a quoted slash."""
+    """Return the path as the browser sent it, still percent-encoded: a name may contain an encoded slash."""
     raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
     below = request.scope.get("root_path", "")  # where the site is mounted
     return "/" + raw.decode("ascii", "replace").removeprefix(below).lstrip("/")
 
 
 class _EventStream(Response):
-    """A response of server-sent events until the follower goes, or may not look any more."""
+    """A response of server-sent events, until the browser disconnects or access is revoked."""
 
     def __init__(self, site: Site, request: Request, asked: tuple[str, dict[str, str], str, str, str]) -> None:
         super().__init__(headers={"content-type": "text/event-stream; charset=utf-8", "x-accel-buffering": "no"})

@@ -1,7 +1,7 @@
-"""One object with the objects created from it, from the caches alone.
+"""An object with the objects created for it, from the caches alone.
 
-Objects that are not cached (such as those that a release installed) are missing here; `status` reads them, and
-`pods.py` the pods. Runs on the loop that owns the caches.
+Objects that are not cached, such as those that a release installed, are missing: `status` reads them, and `pods.py`
+reads the pods. This runs on the event loop that owns the caches.
 """
 
 import re
@@ -37,9 +37,10 @@ _NOT_MADE = (*OWN_KINDS, NAMESPACE, CUSTOM_RESOURCE_DEFINITION)
 
 @attrs.frozen
 class CachedObject:
-    """A cached object and the objects created from it. `composite` and `observed` are set only for a parent.
+    """A cached object and the objects created for it.
 
-    `remark` says which objects are missing.
+    `composite` and `observed` are set only for an object of a box or pure reconciler. `remark` says which objects are
+    missing; empty if none are.
     """
 
     kind: Kind
@@ -51,7 +52,7 @@ class CachedObject:
 
 
 async def of_own_kind(informers: Informers, kind: Kind, namespace: str | None, name: str) -> CachedObject | None:
-    """Return an object of our own kinds; None if the caches have no object of that name."""
+    """Return an object of one of our own kinds; None if the caches do not hold it."""
     manifest = informers.store(kind).get(namespace, name)
     if manifest is None:
         return None
@@ -74,12 +75,12 @@ async def of_own_kind(informers: Informers, kind: Kind, namespace: str | None, n
 
 
 def uid_of(manifest: Manifest) -> str:
-    """Return the uid of an object as labels hold it; empty if it has none."""
+    """Return the uid of an object in the form that labels hold; empty if it has none."""
     return bounded_name(str(metadata(manifest).get("uid") or ""))
 
 
 async def releases_of(informers: Informers, owners: Iterable[Manifest]) -> dict[str, Manifest]:
-    """Return the HelmReleases of these instances by the instance's uid."""
+    """Return the HelmReleases of these instances, by the instance's uid."""
     uids, found = {uid_of(owner).encode() for owner in owners} - {b""}, dict[str, Manifest]()
     store = informers.store(HELM_RELEASE)
     for number, (namespace, name) in enumerate(store.names()):
@@ -93,9 +94,9 @@ async def releases_of(informers: Informers, owners: Iterable[Manifest]) -> dict[
 
 
 async def _holding(store: ObjectStore, namespace: str | None, text: bytes) -> dict[ObjectRef, Manifest]:
-    """Return the objects, in one namespace or all, whose JSON holds a text.
+    """Return the objects, in one namespace or all, whose JSON contains `text`.
 
-    That is cheaper than decoding all labels.
+    That is cheaper than decoding the labels of all.
     """
     found = dict[ObjectRef, Manifest]()
     for number, (where, name) in enumerate(store.names(namespace)):
@@ -108,7 +109,7 @@ async def _holding(store: ObjectStore, namespace: str | None, text: bytes) -> di
 
 
 def of_composite(reconciler: CompositeReconciler, namespace: str | None, name: str) -> CachedObject | None:
-    """Return a parent with the objects that its controller's decision reads; None if it is not in the caches."""
+    """Return an object of a box or pure reconciler and the objects that its decision reads; None if not cached."""
     composite = reconciler.composite
     manifest = reconciler.informers.store(composite.kind).get(namespace, name)
     if manifest is None:
@@ -136,7 +137,7 @@ def _is_missing(informers: Informers, kind: Kind) -> bool:
 
 
 async def of_controller(passes: ControllerPasses, namespace: str | None, name: str) -> CachedObject | None:
-    """Return an object of a reconciler in Python, with the objects it owns; None if it is not in the caches."""
+    """Return an object of a reconciler in Python, with the objects that it owns; None if it is not cached."""
     own = passes.watches.own
     manifest = own.store.get(namespace, name)
     if manifest is None:
@@ -148,7 +149,7 @@ async def of_controller(passes: ControllerPasses, namespace: str | None, name: s
 
 
 def list_informers(components: Components) -> Iterator[InformerRunner]:
-    """Return the informers of the kinds in the list: our own, applied boxes, and those whose status is written here."""
+    """Yield the informers of the listed kinds: ours, applied boxes, and those whose status this process writes."""
     found = [components.informers.find(kind) for kind in OWN_KINDS]
     found += [runner for runner in components.further if runner.kind == OPERATOR_BOX]
     found += [runner for composite in components.composites for runner in composite.parents]
