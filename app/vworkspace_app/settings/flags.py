@@ -1,4 +1,4 @@
-"""The settings for people: flags of a command, `run --print-config`, docs/settings.md."""
+"""The settings as users see them: flags of commands, the output of `run --print-config`, and docs/settings.md."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
@@ -15,12 +15,12 @@ F = TypeVar("F", bound=Callable[..., None])
 
 
 def with_flags(command: F) -> F:
-    """Give `command`, which takes `**flags`, one flag for each setting. A flag that is not given is passed as None."""
+    """Return `command` with a flag for each setting in place of its `**flags`. A flag that is not given is None."""
     return with_flags_of(SETTINGS)(command)
 
 
 def with_flags_of(rows: Iterable[Setting]) -> Callable[[F], F]:
-    """Return a decorator like `with_flags` for only these settings."""
+    """Return a decorator like `with_flags` for these settings only."""
     chosen = tuple(rows)
     return lambda command: _given_flags(command, chosen)
 
@@ -45,16 +45,16 @@ def _flags(rows: Iterable[Setting]) -> Iterator[inspect.Parameter]:
 
 
 def _hint(row: Setting) -> str:
-    """Return what a flag takes, and its default: `(between 1 and 64; default 4)`."""
+    """Return which values a flag takes, and its default, such as `(between 1 and 64; default 4)`."""
     hints = [] if row.setting_type in (SWITCH, TEXT) else [row.setting_type.about]
     hints += [f"default {row.shown_default}"] if row.shown_default else []
     return f"({'; '.join(hints)})" if hints else ""
 
 
 def print_config(loaded: Loaded) -> str:
-    """Return a settings file with the settings in force and where each comes from.
+    """Return a settings file with the effective settings, each with its origin as a comment.
 
-    Secrets are masked, and unset settings are comments.
+    Secrets are masked; a setting without a value is a comment.
     """
     return "".join(_line(row, loaded) for row in SETTINGS)
 

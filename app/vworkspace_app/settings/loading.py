@@ -1,4 +1,4 @@
-"""Reading of settings: a flag wins over the environment, that over the file, that over the default (RUN-5).
+"""The loading of settings from flags, else from the environment, else from the file, else from defaults (RUN-5).
 
 All problems are reported at once, each with the place of its value.
 """
@@ -26,10 +26,9 @@ from vworkspace_core.api.labels import FIELD_MANAGER
 
 
 async def find_installation(api: KubeApi, namespace: str, *, agent: bool) -> Installation:
-    """Return how the operator in that namespace was installed.
+    """Return by which tool the operator in this namespace was installed, according to its service account.
 
-    If its service account cannot be read, the answer is that the printed manifests were applied. Raises Unavailable and
-    Unauthorized.
+    If that cannot be read, the result is that the printed manifests were applied. Raises Unavailable and Unauthorized.
     """
     try:
         account = await find(api, ObjectRef(SERVICE_ACCOUNT, namespace, FIELD_MANAGER))
@@ -45,16 +44,16 @@ CONFIG_VARIABLE = "VWORKSPACE_CONFIG"
 
 _PREFIX = "VWORKSPACE_"
 _ALL_BUT = 0.9
-"""The similarity from which the name of a variable counts as a misspelt setting."""
+"""The minimum similarity to a setting's variable at which an unknown variable counts as misspelt."""
 _OF_OTHERS = ("VWORKSPACE_ADMIN_TOKEN", "VWORKSPACE_CLUSTER_TOKEN", "VWORKSPACE_TOKEN")
-"""Variables of other commands."""
+"""The variables that other commands read."""
 _OF_A_SERVICE = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)\Z")
-"""The variables by which Kubernetes describes Services to a pod, whatever their names."""
+"""The suffixes of the variables by which Kubernetes describes Services to a pod, whatever a Service is called."""
 
 
 @attrs.frozen
 class Loaded:
-    """The settings in force. `origins` says where each comes from: a flag, a variable, the file, or `default`."""
+    """The effective settings. `origins` says where each comes from: a flag, a variable, the file, or `default`."""
 
     settings: RunSettings
     origins: Mapping[str, str]
@@ -62,16 +61,16 @@ class Loaded:
 
 @attrs.frozen
 class _SettingText:
-    """A text with its origin."""
+    """The text of a setting, and where it comes from."""
 
     text: str
     origin: str
 
 
 def load(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path | None = None) -> Loaded:
-    """Return the settings in force. `flags` maps names to values, None for a flag that was not given.
+    """Return the effective settings. `flags` maps names of settings to values, None for a flag that was not given.
 
-    An empty environment variable counts as not set. Raises CommandError with every problem, and if a file cannot be
+    An empty environment variable counts as not set. Raises CommandError with all problems, or if the file cannot be
     read.
     """
     file = file or (Path(environ[CONFIG_VARIABLE]) if environ.get(CONFIG_VARIABLE) else None)
@@ -103,7 +102,7 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path | None
 def _setting_text(
     row: Setting, flags: Mapping[str, Any], environ: Mapping[str, str], filed: Mapping[str, _SettingText]
 ) -> _SettingText | None:
-    """Return the text for one setting, with its origin."""
+    """Return the text of a setting from the first source that has one; None if none has."""
     flag = flags.get(row.name)
     if flag is not None:
         return _SettingText(_text(flag), row.flag)
@@ -114,7 +113,7 @@ def _setting_text(
 
 
 def _filed(file: Path, problems: list[str]) -> dict[str, _SettingText]:
-    """Return the values of the file, by name; add problems with its keys to `problems`."""
+    """Return the settings in the file by name; add problems with its keys to `problems`."""
     rows = {key: row for row in SETTINGS for key in row.keys}
     values: dict[str, _SettingText] = {}
     for key, value in _mapping(file).items():
@@ -129,7 +128,7 @@ def _filed(file: Path, problems: list[str]) -> dict[str, _SettingText]:
 
 
 def _misspelt(environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield variables that look like settings and are none: one that is silently ignored is hard to find."""
+    """Yield a problem for each variable that looks like a setting but is none, since a typo must not be ignored."""
     rows = {variable for row in SETTINGS for variable in row.variables}
     for name in sorted(environ):
         if name.startswith(_PREFIX) and name not in (_PREFIX, *rows, CONFIG_VARIABLE, *_OF_OTHERS):

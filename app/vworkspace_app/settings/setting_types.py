@@ -1,4 +1,4 @@
-"""The types of settings. Every source (flag, environment, file) gives text, so that all are read alike."""
+"""The types of settings. All sources (flags, environment, file) give text, so that they are parsed alike."""
 
 import re
 from collections.abc import Callable
@@ -24,7 +24,7 @@ _SWITCH: Final = {"true": True, "false": False}
 
 @attrs.frozen
 class SettingType(Generic[T]):
-    """The type of a setting. `read` parses a text and raises ValueError with a correct example.
+    """The type of a setting. `read` parses a text, and raises ValueError, which says what is valid.
 
     `about` describes valid values.
     """
@@ -35,7 +35,7 @@ class SettingType(Generic[T]):
 
 @attrs.frozen
 class Setting:
-    """One setting: `name` is its attribute name; it also has a type, a default and a description."""
+    """A setting: `name` is its attribute of RunSettings; it also has a type, a default and a description."""
 
     name: str
     setting_type: SettingType[Any]
@@ -81,7 +81,7 @@ class Setting:
 
     @classmethod
     def of(cls, field: "attrs.Attribute[Any]") -> "Setting":
-        """Return the setting that a field of the table declares."""
+        """Return the setting that a field of RunSettings declares."""
         setting_type, about, also = field.metadata[_KEY]
         return cls(field.name, setting_type, field.default, about, also)
 
@@ -94,7 +94,7 @@ def as_text(value: Any) -> str:
 
 
 def setting(setting_type: SettingType[T], default: T, about: str, *, also: str = "") -> T:
-    """Return a field of the table of settings. `also` is a second name for the setting."""
+    """Return an attrs field that declares a setting. `also` is a second name of the setting."""
     field: T = attrs.field(default=default, metadata={_KEY: (setting_type, about, also)})
     return field
 
@@ -112,7 +112,7 @@ def whole_number(least: int, most: int) -> SettingType[int]:
 
 
 def seconds_of(duration: str) -> float:
-    """Return a Go duration such as 1m30s in seconds."""
+    """Return the seconds of a Go duration such as 1m30s."""
     parts = re.findall(r"([0-9.]+)(ms|s|m|h)", duration)
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 

@@ -1,7 +1,7 @@
-"""Every setting of `run`, with its default and its meaning: flags, help, docs/settings.md and checks come from here.
+"""The table of the settings of `run`, from which flags, help, docs/settings.md and checks are made.
 
-A setting `log_level` is the flag `--log-level`, the variable `VWORKSPACE_LOG_LEVEL` and `logLevel` in the file.
-Names that end like the variables Kubernetes makes for Services (`…_PORT`, `…_SERVICE_HOST`) are not to be used.
+A setting `log_level` is the flag `--log-level`, the variable `VWORKSPACE_LOG_LEVEL` and `logLevel` in the file. A name
+must not end like the variables that Kubernetes makes for Services (`…_PORT`, `…_SERVICE_HOST`).
 """
 
 from collections.abc import Iterator, Set
@@ -46,9 +46,9 @@ class PageAccess(StrEnum):
 
     NONE = "none"
     OPEN = "open"
-    """Open to every client that reaches the port, as the metrics are."""
+    """Everyone who can reach the port may open the page, as with the metrics."""
     TOKEN_REVIEW = "token-review"
-    """Open to clients with a token of the cluster that may get `/page`."""
+    """Clients with a token of the cluster may open the page if their user may `get` the path `/page`."""
 
 
 @attrs.frozen
@@ -239,7 +239,7 @@ SETTINGS: tuple[Setting, ...] = tuple(Setting.of(field) for field in attrs.field
 
 
 def lease_policy(settings: RunSettings) -> LeasePolicy:
-    """Return the times of leader election."""
+    """Return the durations of leader election."""
     return LeasePolicy(
         duration=seconds_of(settings.leader_elect_lease_duration),
         renew_deadline=seconds_of(settings.leader_elect_renew_deadline),
@@ -248,12 +248,12 @@ def lease_policy(settings: RunSettings) -> LeasePolicy:
 
 
 def shard_in(settings: RunSettings) -> Shard:
-    """Return the shard that the process works on."""
+    """Return the shard of this process."""
     return Shard.of(settings.shard)
 
 
 def inconsistencies(settings: RunSettings) -> Iterator[str]:
-    """Yield contradictions between settings that are each valid."""
+    """Yield a problem for each contradiction between settings that are valid alone."""
     if problems := lease_policy(settings).problems():
         yield f"--leader-elect-lease-duration, -renew-deadline and -retry-period: {'; '.join(problems)}"
     if settings.page != PageAccess.NONE and not settings.listen:
@@ -266,8 +266,9 @@ _OF_THE_AGENT: Final = ("control_plane_url", "token_file")
 
 
 def clashes(said: Set[str], settings: RunSettings) -> Iterator[str]:
-    """Yield settings that are missing or needless, given the names of those that were set (perhaps to a
-    wrong value).
+    """Yield a problem for each setting that is missing, or has no effect, because of others.
+
+    `said` are the names of the settings that were given, even if their values are invalid.
     """
     usual = RunSettings()  # a printed configuration holds every setting
     of_election = sorted(
