@@ -1,1 +1,1 @@
-"""One world in one thread under virtual time: cluster, control plane, replicas of the operator, workload, faults."""
+"""The simulation of the operator in one thread under virtual time: cluster, control plane, replicas, users, faults."""

@@ -1,6 +1,6 @@
 """The acts of the operator's users, drawn from a seed or taken from the recording of a cluster (SIM-1).
 
-Of a recording it is taken over who did what, in which order, and when; names and versions become those of a simulation.
+From a recording come the kinds of acts, their order and their times; names and versions are those of a simulation.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from vworkspace_core.api.labels import IDEMPOTENCY_KEY
 
 
 class Do(StrEnum):
-    """The kinds of acts of the workload."""
+    """The kinds of acts that users carry out."""
 
     CREATE = "create"
     UPGRADE = "upgrade"
@@ -64,13 +64,13 @@ _JOBS: Final = (
     *_OPERATING,
 )
 _OF_JOBS: Final = 3
-"""Every third instance is managed by jobs of the control plane, the others by people."""
+"""The period of instances that jobs of the control plane manage; users manage the others."""
 _OF_GUESTS: Final = 5
-"""Every fifth instance is in a namespace that is opened, closed and deleted."""
+"""The period of instances in a namespace that is opened, closed and deleted during the run."""
 
 
 def lives(random: Random, instances: int, seconds: float) -> Iterator[Act]:
-    """Yield the acts on so many instances, and on the namespace of guests if there are any."""
+    """Yield the acts on this number of instances, and on the guests' namespace if one of them is in it."""
     acts = [act for number in range(instances) for act in _life(random, number, seconds)]
     yield from acts
     if any(act.name.startswith("guest") for act in acts):
@@ -78,7 +78,7 @@ def lives(random: Random, instances: int, seconds: float) -> Iterator[Act]:
 
 
 def _life(random: Random, number: int, seconds: float) -> Iterator[Act]:
-    """Yield the acts on one instance: it is made early, then changed about once in half an hour."""
+    """Yield the acts on one instance: its creation early in the run, then about one change every half hour."""
     by_jobs = number % _OF_JOBS == _OF_JOBS - 1
     is_guest = not by_jobs and number % _OF_GUESTS == _OF_GUESTS - 2
     name = f"{'job' if by_jobs else 'guest' if is_guest else 'app'}-{number}"
@@ -92,14 +92,14 @@ def _life(random: Random, number: int, seconds: float) -> Iterator[Act]:
 
 
 def _life_of_namespace(random: Random, seconds: float) -> Iterator[Act]:
-    """Yield the acts on the namespace of guests: it is opened, closed for a while, deleted, and opened again."""
+    """Yield the acts on the guests' namespace: it is opened, closed for a while, opened, deleted, and opened again."""
     shares = (random.uniform(0.0, 0.1), *sorted(random.uniform(0.3, 0.9) for _ in range(4)))
     for step, (share, do) in enumerate(zip(shares, (Do.OPEN, Do.CLOSE, Do.OPEN, Do.END, Do.OPEN), strict=True)):
         yield Act(round(share * seconds, 3), do, "guest-0", step)
 
 
 def acts_in(recording: Recording) -> Iterator[Act]:
-    """Yield what users did: one act for each change that was no controller's."""
+    """Yield the users' acts in a recording: one for each change that no controller made."""
     before: dict[ObjectRef, Manifest] = {}
     names: dict[tuple[str | None, str], str] = {}
     for number, change in enumerate(recording.changes):
@@ -121,7 +121,7 @@ def acts_in(recording: Recording) -> Iterator[Act]:
 
 
 def _acts(old: Manifest | None, new: Manifest | None, *, by_job: bool) -> Iterator[Do]:
-    """Yield what was done to an instance between two versions of it."""
+    """Yield the acts that lead from one version of an instance to the next; None is an absent instance."""
     if new is None or get_path(new, "metadata", "deletionTimestamp"):
         if old is not None and not get_path(old, "metadata", "deletionTimestamp"):
             yield Do.DELETE_JOB if by_job else Do.DELETE

@@ -1,4 +1,4 @@
-"""The ground of all laws: the count of checks, secrets that no output may show, the form of a status (RES-4, RES-7)."""
+"""The base of all laws: the check for secrets in output, and the laws about the form of a status (RES-4, RES-7)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -15,7 +15,10 @@ _SECRETS: Final = (PASSWORD.encode(), b"tok-")
 
 
 class OperatorChecks(Laws):
-    """The laws of every world, on one of the operator. With several shards each has a Lease (`write_laws`)."""
+    """The laws that hold in every world, for a world of the operator.
+
+    With several shards there is one Lease for each, which `WriteLaws` checks.
+    """
 
     def __init__(self, world: SimulatedWorld) -> None:
         whole = world.settings.shards == 1
@@ -24,28 +27,28 @@ class OperatorChecks(Laws):
 
     @staticmethod
     def shows_secret(value: Any) -> bool:
-        """Report whether a value shows a secret of the simulation."""
+        """Report whether a value contains a secret of the simulation."""
         return leaks(msgspec.json.encode(value))
 
 
 def leaks(text: bytes) -> bool:
-    """Report whether an output shows a secret of the simulation."""
+    """Report whether an output contains a secret of the simulation."""
     return any(secret in text for secret in _SECRETS)
 
 
 LONGEST: Final = 1024
-"""The most bytes of a message that repeats what others say (REC-5 row 4)."""
+"""The maximum length in bytes of a message that quotes another component (REC-5 row 4)."""
 Flaw = tuple[str, str, str]
-"""A clause, a law of it, and what was found."""
+"""A violation: the clause, the law, and what was found instead."""
 
 
 def conditions_by_type(manifest: Manifest | None) -> dict[str, Mapping[str, Any]]:
-    """Return the conditions of an object by their types."""
+    """Return the conditions of an object by type."""
     return {condition["type"]: condition for condition in get_path(manifest, "status", "conditions") or ()}
 
 
 def status_flaws(kind: str, manifest: Manifest) -> Iterator[Flaw]:
-    """Yield the flaws of one status."""
+    """Yield the violations in one status."""
     generation, own = manifest["metadata"]["generation"], owned_types(kind)
     for condition in conditions_by_type(manifest).values():
         if condition["type"] not in own:
@@ -60,7 +63,7 @@ def status_flaws(kind: str, manifest: Manifest) -> Iterator[Flaw]:
 
 
 def succession_flaws(kind: str, before: Manifest, after: Manifest) -> Iterator[Flaw]:
-    """Yield the flaws of a status after an earlier one of the same object."""
+    """Yield the violations by a change of an object's status, from `before` to `after`."""
     old, new = (int(get_path(live, "status", "observedGeneration") or 0) for live in (before, after))
     if new < old:
         yield "REC-7", "observedGeneration does not fall", f"{old}, then {new}"

@@ -1,4 +1,4 @@
-"""Faults of what is downstream: Flux and engines that lie, flap and answer garbage, CRDs that come and go (SIM-2)."""
+"""Faults downstream: Flux and engines that report wrong statuses, and CRDs that are removed or changed (SIM-2)."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -26,20 +26,20 @@ _FLUX: Final = "helm-controller"
 _FLAPS: Final = ("False", "True", "Unknown", "True", "False", "True")
 _GARBAGE: Final = f"\x00\ufffd release failed: password={PASSWORD} " + "x" * 30_000
 _PHASE: Final = "Superposition"
-_INJECTED: Final = "Injected"
-"""The reason of a Ready that a fault has written."""
 """A phase that no engine knows."""
+_INJECTED: Final = "Injected"
+"""The reason of the condition Ready in a status that a fault has written."""
 _DEFINED: Final = (
     *(VELERO_BACKUP, WORKFLOW, VOLUME_SNAPSHOT, REPLICATION_SOURCE),
     *(OCI_REPOSITORY, HELM_REPOSITORY, HELM_RELEASE),
 )
-"""The kinds whose definitions come and go."""
+"""The kinds whose CRDs are removed or changed."""
 _AGAIN: Final = 5.0
-"""Seconds between two tries to define a kind again, whose objects may still be going."""
+"""The seconds between two attempts to create a CRD again, whose deletion may not be complete."""
 
 
 def _chosen(at: _Strike, kinds: Sequence[Kind]) -> tuple[ObjectRef, Manifest] | None:
-    """Return one of the objects of these kinds that are not going; None if there is none."""
+    """Return one object of these kinds that is not being deleted; None if there is none."""
     live = [
         (ref_of(each, kind), each)
         for kind in kinds
@@ -52,7 +52,7 @@ def _chosen(at: _Strike, kinds: Sequence[Kind]) -> tuple[ObjectRef, Manifest] | 
 def _write_status(
     world: SimulatedWorld, ref: ObjectRef, status: Mapping[str, Any], subresource: str = "status"
 ) -> bool:
-    """Write fields of a status as its controller; return whether the API server took them."""
+    """Write fields of a status under Flux's field manager; return whether the API server accepted them."""
     try:
         run_sync(
             world.admin.patch(
@@ -65,7 +65,7 @@ def _write_status(
 
 
 def _tell_the_truth(world: SimulatedWorld, ref: ObjectRef, live: Manifest) -> None:
-    """Write the true status again, unless Flux or another object has replaced the injected one, and wake Flux."""
+    """Restore the status of `live` if the injected one is still there, and make Flux look at all objects again."""
     now = world.get(ref)
     if now is not None and now["metadata"]["uid"] == live["metadata"]["uid"] and _is_injected(now):
         true = live.get("status") or {}
@@ -76,12 +76,12 @@ def _tell_the_truth(world: SimulatedWorld, ref: ObjectRef, live: Manifest) -> No
 
 
 def _is_injected(live: Manifest) -> bool:
-    """Report whether the object's Ready is one of a fault: where Flux has judged since, its status is the true one."""
+    """Report whether the object's status is an injected one, which Flux has not replaced."""
     return any(each["reason"] == _INJECTED for each in get_path(live, "status", "conditions") or ())
 
 
 def _ready(live: Manifest, status: str, generation: int, message: str) -> list[dict[str, Any]]:
-    """Return the conditions of an object with another Ready."""
+    """Return the conditions of an object with an injected Ready in place of its own."""
     others = [each for each in get_path(live, "status", "conditions") or () if each["type"] != "Ready"]
     moment = live["metadata"]["creationTimestamp"]
     ready = {"type": "Ready", "status": status, "reason": _INJECTED, "message": message}
@@ -89,7 +89,7 @@ def _ready(live: Manifest, status: str, generation: int, message: str) -> list[d
 
 
 def _flux_lies(at: _Strike) -> None:
-    """Report Ready for a generation that Flux has not seen, or an earlier one."""
+    """Report Ready for a generation that is later or earlier than the object's."""
     found = _chosen(at, (HELM_RELEASE,))
     if found is None:
         return
@@ -102,7 +102,7 @@ def _flux_lies(at: _Strike) -> None:
 
 
 def _flux_flaps(at: _Strike) -> None:
-    """Report Ready and not Ready by turns."""
+    """Report Ready with changing statuses, in quick succession."""
     found = _chosen(at, (HELM_RELEASE,))
     if found is None:
         return
@@ -119,7 +119,7 @@ def _flux_flaps(at: _Strike) -> None:
 
 
 def _flux_garbage(at: _Strike) -> None:
-    """Report a long text with a secret, and things that no version of Flux says."""
+    """Report a long message with a secret and control characters, and an observedGeneration below zero."""
     found = _chosen(at, (HELM_RELEASE, OCI_REPOSITORY, HELM_REPOSITORY))
     if found is None:
         return
@@ -131,7 +131,7 @@ def _flux_garbage(at: _Strike) -> None:
 
 
 def _engine_garbage(at: _Strike) -> None:
-    """Report an unknown phase, which is progress and no failure (OPS-6)."""
+    """Report a phase that no engine knows, which counts as progress and not as failure (OPS-6)."""
     found = _chosen(at, (WORKFLOW,))
     if found is None:
         return
@@ -149,7 +149,7 @@ def _engine_garbage(at: _Strike) -> None:
 
 
 def _remove_definition(at: _Strike) -> None:
-    """Delete a CRD with all its objects, and define the kind again later."""
+    """Delete a CRD with all its objects, and create it again later."""
     ref = ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, _DEFINED[int(at.choice * len(_DEFINED))].crd_name)
     live = at.world.get(ref)
     if live is None or live["metadata"].get("deletionTimestamp"):
@@ -170,7 +170,7 @@ def _remove_definition(at: _Strike) -> None:
 
 
 def _change_definition(at: _Strike) -> None:
-    """Change a CRD as its next release does: by a column that `kubectl get` shows."""
+    """Change a CRD like an upgrade may: add a printer column."""
     ref = ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, _DEFINED[int(at.choice * len(_DEFINED))].crd_name)
     live = at.world.get(ref)
     if live is None or live["metadata"].get("deletionTimestamp"):
@@ -193,4 +193,4 @@ DOWNSTREAM_FAULTS: Final[Mapping[str, SimulatedFault[SimulatedWorld]]] = {
     "crd-removed": SimulatedFault(_remove_definition, 0.3, (5.0, 90.0)),
     "crd-changed": SimulatedFault(_change_definition, 0.5),
 }
-"""The faults of what is downstream, by their names."""
+"""The faults downstream, by name."""

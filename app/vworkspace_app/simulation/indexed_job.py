@@ -1,7 +1,7 @@
-"""Runs on many machines: an Indexed Job, each index a range of seeds, and what its pods leave (SIM-1).
+"""Runs on many machines: an Indexed Job, in which each index runs a range of seeds, and what its pods leave (SIM-1).
 
-A pod's verdict is its termination message; each broken run is in a ConfigMap. A pod may create ConfigMaps in its
-namespace, and nothing else.
+A pod's verdict is its termination message; each run that broke a law is in a ConfigMap. A pod may create ConfigMaps in
+its namespace, and has no other right.
 """
 
 import re
@@ -15,22 +15,22 @@ from purekube.apimachinery.resources import CONFIG_MAP, JOB, ROLE, ROLE_BINDING,
 from vworkspace_app.simulation.verdict import SimulationTally, read_verdict
 
 LABEL: Final = "vworkspace.io/simulation"
-"""The label of a ConfigMap with a broken run: the name of the Job."""
+"""The label of a ConfigMap with a saved run; its value is the Job's name."""
 FILE: Final = "run.json"
-"""The key of a ConfigMap under which it holds the run."""
+"""The key under which a ConfigMap holds a saved run."""
 VERDICT: Final = "/dev/termination-log"
 _JOB_NAME: Final = "batch.kubernetes.io/job-name"
 _INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _MOST_INDICES: Final = 10_000
-"""The most indices of a Job: kube-controller-manager lists them all in its status, and collects pods beyond 12,500."""
+"""The maximum number of indices: the Job's status lists all of them, and more than 12,500 ended pods are collected."""
 _BROKEN_LAW: Final = 1
-"""The exit status of a pod whose runs broke a law: another try would break it again."""
+"""The exit status of a pod in which a run broke a law. The pod is not retried: the run would break it again."""
 _NAME: Final = re.compile(r"[a-z](?:[-a-z0-9]{0,40}[a-z0-9])?")
 
 
 @attrs.frozen
 class IndexedRuns:
-    """The runs of a Job, and the arguments of `simulate` that all of its pods have."""
+    """The options of a Job: how many runs it has, and the arguments of `simulate` that all pods get."""
 
     name: str
     namespace: str
@@ -42,22 +42,22 @@ class IndexedRuns:
 
     @property
     def completions(self) -> int:
-        """The number of indices: five for each pod that runs at the same time, so that slow ones do not hold up all."""
+        """The number of indices: five for each parallel pod, so that a slow index does not delay the whole Job."""
         return max(1, min(self.runs, 5 * self.parallelism, _MOST_INDICES))
 
     @property
     def runs_of_an_index(self) -> int:
-        """The runs of each index, rounded up."""
+        """The number of runs of each index, rounded up."""
         return -(-self.runs // self.completions)
 
 
 def is_job_name(name: str) -> bool:
-    """Return whether ConfigMaps can be named after the Job and a seed."""
+    """Report whether a name is short and plain enough that ConfigMaps can be named after it and a seed."""
     return _NAME.fullmatch(name) is not None
 
 
 def job_manifests(runs: IndexedRuns) -> Iterator[dict[str, Any]]:
-    """Yield the ServiceAccount, the Role with its only right, the binding, and the Job."""
+    """Yield the manifests of the ServiceAccount, the Role with its only right, the binding, and the Job."""
     for kind, body in (
         (SERVICE_ACCOUNT, {}),
         (ROLE, {"rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}]}),
@@ -112,7 +112,7 @@ def _pod_spec(runs: IndexedRuns) -> dict[str, Any]:
 
 
 def arguments_of(runs: IndexedRuns) -> Iterator[str]:
-    """Yield the arguments of the container; kubelet puts the index in."""
+    """Yield the arguments of the container; the kubelet replaces the variable in them by the pod's index."""
     yield from ("simulate", f"--runs={runs.runs_of_an_index}", f"--seed={runs.seed}")
     yield from ("--index=$(JOB_COMPLETION_INDEX)", f"--verdict={VERDICT}")
     yield f"--config-maps={runs.namespace}/{runs.name}"
@@ -120,7 +120,7 @@ def arguments_of(runs: IndexedRuns) -> Iterator[str]:
 
 
 def broken_run_manifest(namespace: str, job: str, seed: int, text: str) -> dict[str, Any]:
-    """Return the ConfigMap of a broken run: the same seed of the same Job has the same name."""
+    """Return the ConfigMap with a run that broke a law. Its name follows from the Job and the seed."""
     manifest = CONFIG_MAP.manifest(f"{job}-{'m' if seed < 0 else ''}{abs(seed)}", namespace)
     manifest["metadata"]["labels"] = {LABEL: job}
     return {**manifest, "data": {FILE: text}}
@@ -138,7 +138,7 @@ class Collected:
 
 
 def collected(job: Manifest, pods: Sequence[Manifest]) -> Collected:
-    """Return what the pods of a Job have left so far. A pod that was tried again counts once."""
+    """Return the verdicts of a Job's pods so far. An index whose pod was retried counts once."""
     tallies, reasons = dict[int, SimulationTally](), dict[int, str]()
     for pod in sorted(pods, key=lambda pod: str(metadata(pod).get("creationTimestamp", ""))):
         index = _index_of(pod)
@@ -164,7 +164,7 @@ def _index_of(pod: Manifest) -> int | None:
 
 
 def _message(pod: Manifest) -> str:
-    """Return the termination message of the pod's container. Raises ValueError if it has not ended."""
+    """Return the termination message of the pod's container. Raises ValueError if it has not ended, or left none."""
     statuses = get_path(pod, "status", "containerStatuses") or ()
     ended = next((get_path(status, "state", "terminated") for status in statuses), None)
     if ended is None:

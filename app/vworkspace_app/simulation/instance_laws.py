@@ -1,4 +1,4 @@
-"""The laws of jobs, of ApplicationInstances and of what exists for them, at every change (PULL-3, PULL-4)."""
+"""The laws of jobs, ApplicationInstances and their children, which are checked at every change (PULL-3, PULL-4)."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ from vworkspace_fake.controlplane.jobs import JobEntry
 
 
 class JobLaws:
-    """The laws of jobs. After a restore of etcd what was known of answered jobs is lost with it."""
+    """The laws of jobs. Several do not apply after a restore of etcd, which loses the records of answered jobs."""
 
     def __init__(self, laws: OperatorChecks) -> None:
         self._laws = laws
@@ -43,23 +43,23 @@ class JobLaws:
         return self._world.restored_at > float("-inf")
 
     def gone(self, ref: ObjectRef) -> None:
-        """Note that an instance is gone."""
+        """Record that an instance was deleted."""
         self._gone[f"{ref.namespace}/{ref.name}"] = self._world.seconds
 
     def settled(self, live: Manifest, is_settled: bool) -> None:
-        """Note that an instance is as its last job asked for it."""
+        """Record that an instance is in the state that its last job requested, if `is_settled`."""
         if is_settled:
             self._confirmed.add(_key(live))
 
     def applied(self, ref: ObjectRef, was: Manifest | None, live: Manifest) -> None:
-        """Check that a job that was answered has no effect any more."""
+        """Check that no job takes effect after it was answered, when an instance changes from `was` to `live`."""
         key = _key(live)
         if key and (was is None or _key(was) != key) and not self._was_restored:
             told = f"{key} was answered before"
             self._laws.check("PULL-4", "one effect per job", ref, key not in self._answered, told)
 
     def _acked(self, job: JobEntry) -> None:
-        """Check that the record of a job precedes its ack; one that is refused or known needs none."""
+        """Check that a job's record exists before its ack, unless the job was answered before or is forged."""
         self._first.setdefault(job.raw["idempotencyKey"], job.id)
         record = self._world.server.store.get(place_of(SECRET), (OWN_NAMESPACE, head_name(job.id)))
         is_new = job.raw["idempotencyKey"] not in self._answered and not is_forged(job.raw)
@@ -99,22 +99,22 @@ def _key(live: Manifest) -> str:
 
 _NO_FIELDS: Final[Any] = {}
 BY_US: Final = f'"manager":"{labels.FIELD_MANAGER}"'.encode()
-"""The sign of an object that the operator wrote, which one from a backup lacks."""
+"""The bytes that an object contains if the operator wrote it; an object from a backup lacks them."""
 
 
 @attrs.define
 class _Memory:
-    """The memory of one incarnation of an object."""
+    """The remembered facts about an object, by its uid."""
 
     live: Manifest | None = None
     """The state after the last change."""
     released: bool = False
     wishes: dict[int, tuple[str, Any]] = attrs.field(factory=dict)
-    """The wanted chart version and values of each generation."""
+    """The chart version and values that each generation requests."""
 
 
 class InstanceLaws:
-    """The laws of ApplicationInstances, HelmReleases and sources."""
+    """The laws of ApplicationInstances, HelmReleases and chart sources."""
 
     def __init__(self, laws: OperatorChecks, jobs: JobLaws) -> None:
         self._laws = laws
@@ -131,7 +131,7 @@ class InstanceLaws:
             laws.observe(kind, self._child)
 
     def owner_of(self, uid: str) -> str:
-        """Return the uid of the instance for which an object was made, by the object's uid; empty if it is unknown."""
+        """Return the uid of the instance that owns the object with this uid; empty if it is unknown."""
         return self._owners.get(uid, "")
 
     def _remembered(self, record: Record) -> _Memory:
@@ -160,7 +160,7 @@ class InstanceLaws:
         self._jobs.applied(ref, was, live)
 
     def _check_left(self, ref: ObjectRef, before: Record) -> None:
-        """Check that nothing is released of an instance while its HelmRelease exists."""
+        """Check that an instance loses its finalizer only when its HelmRelease is gone."""
         if labels.FINALIZER not in before.finalizers or self._laws.is_restored_now:
             return
         store = self._laws.world.server.store
@@ -172,7 +172,7 @@ class InstanceLaws:
         self._check("REC-10", "the finalizer outlives the release", ref, not left, f"{left} exists")
 
     def _check_wishes(self, ref: ObjectRef, was: Manifest | None, live: Manifest) -> None:
-        """Check that the operator leaves alone what others wrote, and applies nothing forged or older."""
+        """Check that no forged or older job changes an instance, and that a field of another manager stays."""
         version = get_path(live, "spec", "chart", "version")
         self._check("PULL-9", "a forged job has no effect", ref, version != FORGED, f"it wants {version}")
         if was is None:
@@ -224,7 +224,7 @@ class InstanceLaws:
             self._note_release(uid, live)
 
     def _note_release(self, uid: str, live: Manifest) -> None:
-        """Note what Flux reports as deployed at the generation of a HelmRelease."""
+        """Record the values with which Flux reports a chart version as deployed, if its report is current."""
         if get_path(live, "status", "observedGeneration") != live["metadata"]["generation"]:
             return
         history: Any = get_path(live, "status", "history") or ({},)
@@ -234,12 +234,12 @@ class InstanceLaws:
             known.append(values)
 
     def _was_released(self, uid: str, versions: tuple[str, str], values: Mapping[str, Any]) -> bool:
-        """Return whether Flux reported one of the versions as deployed, with at least these values."""
+        """Report whether Flux has reported one of the versions as deployed with values that include these."""
         known = (each for version in versions for each in self._released.get((uid, version), ()))
         return any(all(each.get(key) == value for key, value in values.items()) for each in known)
 
     def _check_born(self, ref: ObjectRef, uid: str) -> None:
-        """Check that the owner of a new child lives and has our finalizer, and that there is no second release."""
+        """Check that the instance of a new child exists with our finalizer, and has no other HelmRelease."""
         store = self._laws.world.server.store
         instances = store.scan(place_of(APPLICATION_INSTANCE), ref.namespace)
         owner = next((each for each in instances if each.uid == uid), None)
@@ -252,7 +252,7 @@ class InstanceLaws:
 
 
 def taken_by(manager: str, before: Manifest, after: Manifest) -> set[str]:
-    """Return the fields that another manager alone held before a write, and `manager` holds instead after it."""
+    """Return the fields that a write takes over: `manager` has gained them, and another manager has lost them."""
     first, second = _entries(before), _entries(after)
     if first == second:
         return set()
@@ -265,16 +265,16 @@ def taken_by(manager: str, before: Manifest, after: Manifest) -> set[str]:
 
 
 _REQUESTS: Final = "/f:metadata/f:annotations/f:reconcile.fluxcd.io"
-"""Annotations that ask Flux to look again, and that have no owner (REC-14)."""
+"""The prefix of annotations that request a reconcile from Flux, which no manager owns (REC-14)."""
 
 
 def _entries(live: Manifest) -> list[Mapping[str, Any]]:
-    """Return the managedFields without those of the status."""
+    """Return the managedFields entries except those of subresources."""
     return [entry for entry in metadata(live).get("managedFields") or () if not entry.get("subresource")]
 
 
 def _holders(entries: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
-    """Return the fields that each manager holds."""
+    """Return the fields that each manager owns, by its name."""
     held: dict[str, set[str]] = {}
     for entry in entries:
         held.setdefault(entry["manager"], set()).update(_paths(entry.get("fieldsV1") or _NO_FIELDS, ""))
@@ -282,7 +282,7 @@ def _holders(entries: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
 
 
 def _paths(fields: Any, path: str) -> list[str]:
-    """Return the leaves of a field set."""
+    """Return the paths of the leaves of a FieldsV1 set, below `path`."""
     found: list[str] = []
     for key, beneath in fields.items():
         if key != ".":

@@ -1,8 +1,8 @@
-"""Objects without secrets, for recordings and for people: values are masked so that equal ones stay equal (RES-7).
+"""The masking of secrets in objects, for recordings and for display; equal values stay equal in a recording (RES-7).
 
-Everything that a chart is given as values may be a secret, whatever its key. Texts and numbers in it are replaced by a
-keyed hash: it tells equal from different, and the key is thrown away. Digests of values are replaced too, since a short
-secret could be guessed from one.
+All chart values may be secret, whatever their keys. Their texts and numbers are replaced by a keyed hash, which shows
+whether two are equal; the key is not kept. Digests of values are replaced too, since a short secret could be guessed
+from its digest.
 """
 
 import hashlib
@@ -21,28 +21,28 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 Mask: TypeAlias = Callable[[str | float], str]
 
 MARK: Final = "masked-"
-"""The beginning of every masked value."""
+"""The prefix of every masked value."""
 _VALUES: Final = frozenset({"values", "valuesPatch"})
 _OF_INSTANCES: Final = frozenset({"inline", "valuesPatch"})
-"""Fields below which everything is a value; `values` of an instance also names their source."""
+"""The fields of an instance below which everything is a value. Its `values` also names their source."""
 _DIGESTS: Final = frozenset({"configDigest", "lastAttemptedConfigDigest", "specHash"})
 _DROPPED: Final = frozenset({"managedFields", "kubectl.kubernetes.io/last-applied-configuration"})
 _TEXTS: Final = frozenset({"message", "note", "reason"})
-"""Fields that may quote a value."""
+"""The fields whose texts may quote a value."""
 _SHORTEST_QUOTED: Final = 4
 _MOST_QUOTED: Final = 5_000
 
 
 @attrs.define
 class Masker:
-    """A mask of everything that is recorded under one key, which is never written."""
+    """The masking of one recording, with a key that is never written."""
 
     key: bytes = attrs.field(repr=False)
     _quoted: set[str] = attrs.field(factory=set, repr=False)
     _pattern: re.Pattern[str] | None = attrs.field(default=None, repr=False)
 
     def masked(self, manifest: Manifest) -> dict[str, Any]:
-        """Return an object as it is recorded."""
+        """Return an object in the form in which it is recorded."""
         masked: dict[str, Any] = _Walk(_fields_of(manifest), self._mask, self._without_quotes).of(manifest)
         applied = get_path(masked, "metadata", "annotations", APPLIED_HASH)
         if applied and get_path(manifest, "spec", "values"):
@@ -57,7 +57,7 @@ class Masker:
         return MARK + hmac.new(self.key, text.encode(errors="replace"), hashlib.sha256).hexdigest()[:16]
 
     def _without_quotes(self, text: str) -> str:
-        """Return a message without the values that it quotes, as far as they were seen before."""
+        """Return a text with `***` in place of each value that was masked before."""
         if self._pattern is None and self._quoted:
             longest_first = sorted(self._quoted, key=len, reverse=True)
             self._pattern = re.compile("|".join(map(re.escape, longest_first)))
@@ -65,13 +65,13 @@ class Masker:
 
 
 def without_values(manifest: Manifest) -> dict[str, Any]:
-    """Return an object with `***` in place of every value and digest, for people."""
+    """Return an object for display, with `***` in place of every value and digest."""
     shown: dict[str, Any] = _Walk(_fields_of(manifest), lambda value: REDACTED, lambda text: text).of(manifest)
     return shown
 
 
 def holds_masked(value: Any) -> bool:
-    """Return whether a value was masked when it was recorded."""
+    """Report whether a value, or a part of it, was masked when it was recorded."""
     if isinstance(value, str):
         return value.startswith(MARK)
     if isinstance(value, Mapping):
@@ -85,14 +85,17 @@ def _fields_of(manifest: Manifest) -> frozenset[str]:
 
 @attrs.frozen
 class _Walk:
-    """One way through an object: the fields below which everything is masked, the mask, and what messages lose."""
+    """A walk through an object that masks values and secrets.
+
+    Everything below `fields` is replaced by `mask`; `unquoted` removes values from texts that may quote them.
+    """
 
     fields: frozenset[str]
     mask: Mask
     unquoted: Callable[[str], str]
 
     def of(self, value: Any, key: str = "") -> Any:
-        """Return a value as it is recorded."""
+        """Return a value with secrets masked; `key` is the name of the field that holds it."""
         if isinstance(value, Mapping):
             named = isinstance(value.get("name"), str) and isinstance(value.get("value"), str)
             return {

@@ -1,4 +1,4 @@
-"""The laws of Operations and of the objects that engines make for them: at every change (OPS-1 to OPS-5)."""
+"""The laws of Operations and of the objects that engines create for them, checked at every change (OPS-1 to OPS-5)."""
 
 import base64
 from collections import defaultdict
@@ -24,7 +24,7 @@ _ONCE: Final = ("startedAt", "finishedAt")
 _APPROVED: Final = frozenset(
     (str(template.type), template.engine) for template in builtin_templates().items if template.needs_approval
 )
-"""The types and engines of Operations that need an approval."""
+"""The (type, engine) pairs of Operations that need an approval."""
 
 
 @attrs.define
@@ -94,7 +94,7 @@ class OperationLaws:
             self._running.pop(uid, None)
 
     def _check_alone(self, ref: ObjectRef, uid: str) -> None:
-        """Check that nothing runs on the same target that conflicts with this Operation."""
+        """Check that no Operation that conflicts with this one is running on the same target."""
         mine = self._running.get(uid)
         if mine is None:
             return
@@ -108,7 +108,7 @@ class OperationLaws:
         self._check("OPS-5", "what conflicts never runs together", ref, not beside, f"{', '.join(beside)} runs too")
 
     def _engine_object(self, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
-        """Check the birth of an object that the operator makes for an Operation."""
+        """Check an engine object that the operator creates: its Operation exists, has no other, and is approved."""
         if after is None or before is not None or self._laws.is_restored_now or BY_US not in after.raw:
             return
         uid = after.labels.get(labels.OPERATION_UID, "")
@@ -126,7 +126,7 @@ class OperationLaws:
             self._check_approval(ref, live)
 
     def _check_approval(self, ref: ObjectRef, live: Manifest) -> None:
-        """Check that a run that needs an approval has one, which started no other run."""
+        """Check that an Operation which starts has the approval that it needs, and that this started no other one."""
         is_required = get_path(live, "spec", "approvals", "required") is True
         if not is_required and (live["spec"]["type"], live["spec"]["engine"]) not in _APPROVED:
             return
@@ -139,7 +139,7 @@ class OperationLaws:
 
 
 def _request_in(claim: str) -> str:
-    """Return the id of the request in a claim; the claim itself where it cannot be read."""
+    """Return the request's id from an approval claim; the claim itself if it cannot be decoded."""
     middle = claim.split(".")[1] if claim.count(".") == 2 else ""
     try:
         payload: Any = msgspec.json.decode(base64.urlsafe_b64decode(middle + "=" * (-len(middle) % 4)))

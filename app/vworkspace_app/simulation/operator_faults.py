@@ -1,4 +1,4 @@
-"""The faults of the operator's world, by their names, each with its rate, and the write points of crashes (SIM-2)."""
+"""The faults of the operator's world by name, each with its rate, and the writes at which processes crash (SIM-2)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -24,13 +24,13 @@ SIDES: Final = ("before", "after")
 POINTS: Final = tuple(
     sorted({f"{verb} {right.resource}" for right in _RIGHTS for verb in right.verbs if verb in _WRITES})
 )
-"""Every verb and resource of a write."""
+"""The write points: every verb and resource of a write that the operator has a right to."""
 CRASH_POINTS: Final = tuple(f"{side} {point}" for point in POINTS for side in SIDES)
-"""Every point at which a process can crash at a write."""
+"""The points at which a process can crash: before and after each sort of write."""
 
 
 def point_of(world: SimulatedWorld, request: KubeRequest) -> str:
-    """Return the write point of a request; an apply of an absent object is a create (S-18)."""
+    """Return the write point of a request, such as `patch pods`; an apply of an absent object is a create (S-18)."""
     key: ObjectKey = (request.namespace or "", request.name)
     match request.verb:
         case KubeVerb.APPLY if world.server.store.get(place_of(request.kind), key) is None:
@@ -70,7 +70,7 @@ def _registry_away(at: OperatorStrike) -> None:
 
 
 def _of_control(fault: ScriptedFault, per_hour: float) -> SimulatedFault[SimulatedWorld]:
-    """Return a fault of the next request to the control plane."""
+    """Return a fault that makes the next request to the control plane fail in this way."""
 
     def strike(at: OperatorStrike) -> None:
         at.world.control.faults.inject(fault)
@@ -86,7 +86,7 @@ def _control_away(at: OperatorStrike) -> None:
 
 
 def _control_forgets(at: OperatorStrike) -> None:
-    """Offer an open job again, as a control plane that was restored from before its acknowledgement."""
+    """Offer an acknowledged job again, like a control plane restored from a backup before the acknowledgement."""
     acked = [job for job in at.world.control.jobs if job.open and job.acked_at is not None]
     if acked:
         job = acked[int(at.choice * len(acked))]
@@ -96,7 +96,7 @@ def _control_forgets(at: OperatorStrike) -> None:
 
 
 def _control_repeats(at: OperatorStrike) -> None:
-    """Offer the content of a job under a new id, at any time after it was answered."""
+    """Offer an answered job again under a new id."""
     jobs = [job for job in at.world.control.jobs if job.result is not None]
     if jobs:
         job = jobs[int(at.choice * len(jobs))]
@@ -106,7 +106,7 @@ def _control_repeats(at: OperatorStrike) -> None:
 
 
 def _control_reorders(at: OperatorStrike) -> None:
-    """Keep jobs back for a while, then offer them in the wrong order."""
+    """Make the control plane unavailable for a while, then let it offer its jobs in reverse order."""
     control = at.world.control
     control.faults.outage(ScriptedFault(status=503))
 
@@ -130,7 +130,7 @@ def _control_late(at: OperatorStrike) -> None:
 
 
 def _crash_at_point(at: OperatorStrike) -> None:
-    """Crash whichever process comes to a write point first, before or after the write."""
+    """Crash the process that comes first to a certain sort of write, either before or after it."""
     side, _, point = CRASH_POINTS[int(at.choice * len(CRASH_POINTS))].partition(" ")
     trouble = Trouble.CRASH_BEFORE if side == "before" else Trouble.CRASH_AFTER
     ordered: list[tuple[list[Disturbance], Disturbance]] = []
@@ -149,7 +149,7 @@ def _crash_at_point(at: OperatorStrike) -> None:
 
 
 def _stale_cache(at: OperatorStrike) -> None:
-    """Delay the caches of downstream kinds; the fault happens when something is deleted meanwhile."""
+    """Delay the watches of kinds other than ours. The fault counts only if an object is deleted in that time."""
     world, until = at.world, at.world.seconds + at.seconds
     for replica in world.replicas:
         for watch in replica.link.watches:
@@ -181,4 +181,4 @@ FAULTS: Final[Mapping[str, SimulatedFault[SimulatedWorld]]] = {
     "control-plane-reorders": SimulatedFault(_control_reorders, 1.0, (5.0, 120.0)),
     "control-plane-late": SimulatedFault(_control_late, 1.0, (5.0, 40.0)),
 }
-"""Every fault by its name."""
+"""All faults of the operator's world, by name."""

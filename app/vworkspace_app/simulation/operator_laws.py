@@ -1,4 +1,4 @@
-"""The laws of the operator's world: of every write, and of convergence once faults have stopped (SIM-4).
+"""The laws of the operator's world: about writes, and the comparison with a fresh world at the end (SIM-4).
 
 The laws of instances, jobs and Operations are in modules of their own.
 """
@@ -29,7 +29,7 @@ _OURS: Final = (APPLICATION_INSTANCE, OPERATION)
 
 
 class WriteLaws:
-    """The laws of writes."""
+    """The laws of the operator's writes."""
 
     def __init__(self, laws: OperatorChecks, instances: InstanceLaws) -> None:
         self._laws = laws
@@ -50,7 +50,7 @@ class WriteLaws:
             self._laws.check("REC-6", "a write names its version", request.ref, bool(version), told)
 
     def _check_shard(self, write: ObservedWrite) -> None:
-        """Check that the writer holds the Lease of its shard, and writes statuses of its share of the namespaces."""
+        """Check that the writer holds its shard's Lease, and that a status it writes is in a namespace of its shard."""
         shard, request = self._shards[write.replica], write.request
         if request.kind == LEASE:
             return
@@ -65,7 +65,7 @@ class WriteLaws:
             self._laws.check("RUN-13", "one shard acts on an object", request.ref, owns, f"shard {shard} wrote it")
 
     def _check_delete(self, write: ObservedWrite) -> None:
-        """Check that a delete hits nothing that a living instance uses."""
+        """Check that no object is deleted that an existing instance uses."""
         request = write.request
         owner = self._instances.owner_of(str(get_path(request.body, "preconditions", "uid") or ""))
         if write.error is None and owner:
@@ -74,7 +74,10 @@ class WriteLaws:
             self._laws.check("REC-10", "nothing in use is deleted", request.ref, not used, told)
 
     def _is_used(self, request: KubeRequest, owner: str) -> bool:
-        """Report whether a living instance uses an object: its HelmRelease, or the source that this names."""
+        """Report whether an instance that is not being deleted uses the object of a request.
+
+        It uses its HelmRelease, and the source that this names.
+        """
         store = self._world.server.store
         instances = store.scan(place_of(APPLICATION_INSTANCE), request.namespace)
         if not any(each.uid == owner and not each.deleting for each in instances):
@@ -90,11 +93,11 @@ class WriteLaws:
 
 
 _COMPARED: Final = 10
-"""One seed in so many is compared: it costs another world."""
+"""The period of seeds whose runs are compared with a fresh world: each comparison costs another run."""
 
 
 class OperatorLaws(OperatorChecks):
-    """The laws of every world, and those of instances, Operations, jobs and secrets."""
+    """All laws of the operator's world: those of every world, of instances, jobs, Operations, writes and secrets."""
 
     own = (LEASE, CLUSTER)
     settles = SETTLED
@@ -115,11 +118,11 @@ class OperatorLaws(OperatorChecks):
         self.check("RES-7", "no secret in a log", ref, not leaks(line.encode()), "a secret")
 
     def unsettled(self) -> Iterator[Unsettled]:
-        """Yield each law that does not hold yet."""
+        """Yield what does not hold yet of the laws that need time."""
         return unsettled(self.operator_world)
 
     def compare(self) -> None:
-        """Compare the end of every tenth run with that of a world that had the last intents alone."""
+        """Compare the end of every tenth run with a fresh world to which only the last intents were applied."""
         if self.world.seed % _COMPARED:
             return
         first = next(differences(self.operator_world), None)

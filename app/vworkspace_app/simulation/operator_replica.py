@@ -1,4 +1,4 @@
-"""One replica of the operator: what `run` runs, on a machine of its own, and its connection to the control plane."""
+"""A replica of the operator: the code of `run` on a simulated machine, with its connection to the control plane."""
 
 from collections.abc import Awaitable, Callable
 from types import TracebackType
@@ -26,11 +26,14 @@ from vworkspace_fake.controlplane.inprocess_control_plane import InProcessContro
 from vworkspace_odoo import ControlPlaneEndpoint
 
 _FAR: Final = (0.01, 0.06)
-"""Seconds between a replica and the control plane, at least and at most."""
+"""The minimum and maximum latency in seconds between a replica and the control plane."""
 
 
 class ControlConnection:
-    """The `ControlPlane` of one replica. `on_token_used` is as with the connection over HTTP."""
+    """The connection of one replica to the simulated control plane.
+
+    `on_token_used` is called with each token and whether it was accepted, like the connection over HTTP does.
+    """
 
     def __init__(
         self,
@@ -82,17 +85,20 @@ USER_PREFIX: Final = "system:serviceaccount:vworkspace-system:"
 
 @attrs.frozen
 class _ReplicaTelemetry(LogOnly):
-    """`Telemetry` that passes the reconciles of a replica to its world."""
+    """The telemetry of a replica, which passes each reconcile to the replica's world."""
 
     replica: Replica
 
     def observer(self, controller: str) -> ReconcileObserver:
-        """Return the observer of a controller."""
+        """Return an observer that passes reconciles to the replica's world."""
         return self.replica.observer(controller)
 
 
 class OperatorReplica(Replica):
-    """One process of the operator. `manager` is the one of its present life, once it has one."""
+    """A process of the operator, which may crash and be restarted.
+
+    `manager` is None from each start until the new manager exists.
+    """
 
     def __init__(self, world: Surroundings, control: ControlPlaneServer, name: str, settings: RunSettings) -> None:
         super().__init__(world, name, user=f"{USER_PREFIX}{name}")
@@ -101,7 +107,7 @@ class OperatorReplica(Replica):
         self._control = control
 
     async def main(self, machine: Machine) -> None:
-        """Run what `run` runs, on the connections of this replica."""
+        """Run the operator like `run` does, on the connections of this replica."""
         self.manager = None
         settings, shard = self.settings, shard_in(self.settings)
         async with leader_election(settings, self.connect, machine) as election:

@@ -1,4 +1,4 @@
-"""The world of the operator: its cluster, its control plane, its replicas, and what applications and engines need."""
+"""The world of the operator: cluster, control plane, replicas, and the objects that applications and engines need."""
 
 import base64
 import itertools
@@ -37,11 +37,11 @@ from vworkspace_fake.controlplane.sealing import Sealing, signing_key_of
 CLUSTER_ID: Final = "simulated-1"
 OWN_NAMESPACE: Final = "vworkspace-system"
 NAMESPACES: Final = ("team-a", "team-b", "team-c")
-"""The namespaces of applications."""
+"""The namespaces of the instances."""
 VELERO: Final = "velero"
 TOKEN: Final = "tok-first-5c1e"
 _RESTARTS: Final = (1.0, 12.0)
-"""Seconds until a process that ended is started again, at least and at most."""
+"""The minimum and maximum seconds until a process that ended is restarted."""
 
 
 UNHURRIED: Final = RunSettings(
@@ -51,15 +51,15 @@ UNHURRIED: Final = RunSettings(
     leader_elect_retry_period="20s",
     interval="30m",
 )
-"""Settings of `run` with a tenth of the default's renewals of the Lease, and a sixth of Flux's regular passes.
+"""The settings of `run`, with a tenth of the default's Lease renewals and a sixth of Flux's regular reconciles.
 
-Both only repeat what is known, and would be half of a simulation's cost.
+Those only confirm what is known, and would be half of a simulation's cost.
 """
 
 
 @attrs.frozen
 class WorldSettings:
-    """The size of a world, and how its simulated controllers behave. Each shard has that many replicas (RUN-13)."""
+    """The size of a world, and how its simulated controllers behave. `replicas` is the number per shard (RUN-13)."""
 
     seed: int = 0
     replicas: int = 1
@@ -68,11 +68,11 @@ class WorldSettings:
     engines: DownstreamBehaviour = attrs.field(factory=DownstreamBehaviour)
     run: RunSettings = attrs.field(factory=lambda: UNHURRIED)
     window: int = 10_000
-    """The number of changes that the API server's history holds."""
+    """The number of changes that the API server keeps for watches."""
 
 
 class SimulatedWorld(World):
-    """One cluster with its operator and its control plane, for a `with` block."""
+    """A simulated cluster with its operator and control plane, which runs while the `with` block does."""
 
     def __init__(self, settings: WorldSettings | None = None) -> None:
         self.settings = settings = settings or WorldSettings()
@@ -96,7 +96,7 @@ class SimulatedWorld(World):
         self.replicas += self.operators
 
     def heal(self) -> None:
-        """End all faults."""
+        """End all faults, including those of the control plane."""
         super().heal()
         self.control.faults = Faults()
 
@@ -114,7 +114,7 @@ class SimulatedWorld(World):
 
 
 def _processes(settings: WorldSettings) -> Iterator[tuple[str, RunSettings]]:
-    """Yield the name and the settings of each replica of each shard."""
+    """Yield the name and settings of every replica of every shard."""
     for shard in range(settings.shards):
         is_whole = settings.shards == 1
         run = settings.run if is_whole else attrs.evolve(settings.run, shard=f"{shard}/{settings.shards}")
@@ -125,12 +125,12 @@ def _processes(settings: WorldSettings) -> Iterator[tuple[str, RunSettings]]:
 CHART: Final = "nextcloud"
 HOOK: Final = "db-migrate"
 PASSWORD: Final = "pass-77c1"
-"""A text in the values of every instance, which no output may show (RES-7)."""
+"""A secret among the values of every instance, which no output may contain (RES-7)."""
 BROKEN: Final = "6.6.6"
-"""The version that cannot be released."""
+"""The chart version whose release always fails."""
 APPROVAL_SECRET: Final = b"approvals-of-the-simulation"
 GUESTS: Final = "team-guest"
-"""The namespace that is opened, closed and deleted."""
+"""The guests' namespace, which is opened, closed and deleted during a run."""
 CLASS: Final = "csi"
 
 _POD: Final = {
@@ -158,18 +158,18 @@ FLUX: Final = FluxBehaviour(
     release_rules=(ReleaseRule(FluxOutcome(OutcomeKind.FAIL, "hooks failed"), version=BROKEN),),
     hooks={CHART: (ChartHook(HOOK, JOB.kind, json.dumps(_HOOK_JOB), ("pre-upgrade",)),)},
 )
-"""A Flux for which one version cannot be released, and whose chart has a hook."""
+"""The behaviour of Flux: releases of one version fail, and the chart has a hook."""
 
 
 @lru_cache(maxsize=1)
 def _sealing() -> tuple[Sealing, str]:
-    """Return the control plane's signatures and the public key that checks them; the same in every world."""
+    """Return the control plane's signing and the public key to verify it, which are the same in every world."""
     key = signing_key_of(sha256(b"the control plane of a simulation").digest())
     return Sealing(signing_key=key), key.as_pem(private=False).decode()
 
 
 def furnish(world: SimulatedWorld) -> None:
-    """Make what engines need, and let the control plane sign its jobs and approve Operations."""
+    """Create what engines need, and give the control plane keys to sign jobs and approve Operations."""
     sealing, public_key = _sealing()
     world.control.seal = sealing
     keys = {CredentialKey.APPROVAL_SECRET: APPROVAL_SECRET, CredentialKey.SIGNING_KEY: public_key.encode()}
@@ -182,7 +182,10 @@ def furnish(world: SimulatedWorld) -> None:
 
 
 def open_namespace(world: SimulatedWorld, name: str) -> None:
-    """Create a namespace with what engines need, or label it. Raises errors of the port."""
+    """Make a namespace managed: create it with what engines need, or label an existing one.
+
+    Raises errors of the port.
+    """
     label = {"metadata": {"labels": {NAMESPACE_GATE: NAMESPACE_GATE_VALUE}}}
     manifest = NAMESPACE.manifest(name)
     try:

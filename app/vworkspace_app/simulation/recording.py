@@ -1,8 +1,8 @@
-"""The recording of a cluster: a head, then one line of JSON for each change of an object (SIM-3).
+"""The recording of a cluster: a file with a head, then one line of JSON for each change of an object (SIM-3).
 
-The recorder lists and watches what `run` does, and the Events, and reads no Secret. It needs the rights to get, list
-and watch those kinds. Every object is masked before it is written (`masking`). A cut-off recording is read to its
-last line.
+The recorder lists and watches the kinds that `run` does, and Events, but no Secrets. It needs the rights to get, list
+and watch them. Every object is masked before it is written (`masking`). A truncated recording is read up to its last
+complete line.
 """
 
 import re
@@ -33,7 +33,7 @@ from vworkspace_core.api.kinds import ALL_KINDS, CLUSTER
 
 FORMAT: Final = "vworkspace.io/recording/v1"
 LARGEST: Final = 256 * 1024 * 1024
-"""The largest recording in bytes; `record` ends before it writes more."""
+"""The maximum size of a recording in bytes; `record` ends before it would exceed that."""
 MOST_CHANGES: Final = 500_000
 LISTED: Final = "listed"
 END: Final = "end"
@@ -48,7 +48,7 @@ _NAME: Final = re.compile(r"[a-z0-9A-Z](?:[-._:a-zA-Z0-9]{0,251}[a-zA-Z0-9])?")
 
 @attrs.frozen
 class RecordingHead:
-    """The head of a recording: when it began, of which cluster, and the version that recorded it."""
+    """The first line of a recording: when it began, the cluster's id, and the version of the recorder."""
 
     format: str
     started: str
@@ -58,9 +58,10 @@ class RecordingHead:
 
 @attrs.frozen
 class RecordedChange:
-    """One change: seconds since the beginning, its type, and the object.
+    """A line of a recording: seconds since its beginning, the type of change, and the object.
 
-    The type is `listed` for an object of the first list, `added`, `updated`, `deleted`, or `end`, without an object.
+    The type is `listed` for an object of the first list, `added`, `updated` or `deleted`; the last line has `end` and
+    no object.
     """
 
     at: float
@@ -70,7 +71,10 @@ class RecordedChange:
 
 @attrs.frozen
 class RecordedObject:
-    """One change of an object of a known kind; `manifest` is None once it is gone."""
+    """A recorded change of an object of a known kind.
+
+    `manifest` is the object after it, None if it was deleted; `last` is the object as it was last seen.
+    """
 
     at: float
     ref: ObjectRef
@@ -81,7 +85,7 @@ class RecordedObject:
 
 @attrs.frozen
 class Recording:
-    """A recording: its beginning, every change in order, and its length in seconds."""
+    """A recording that was read: when it began, every change in order, and its length in seconds."""
 
     start: datetime
     cluster_id: str
@@ -90,12 +94,12 @@ class Recording:
 
 
 def line_of(value: RecordingHead | RecordedChange) -> bytes:
-    """Return a line of the file."""
+    """Return a line of the file, as JSON."""
     return msgspec.json.encode(attrs.asdict(value), order="sorted") + b"\n"
 
 
 def is_recording(path: Path) -> bool:
-    """Return whether the file begins as a recording does. Raises BadFile for one that cannot be read."""
+    """Report whether a file is a recording, by its first line. Raises BadFile if it cannot be read."""
     try:
         with path.open("rb") as file:
             first = file.readline(_HEAD_BYTES)
@@ -123,7 +127,7 @@ def read_recording(path: Path) -> Recording:
 
 
 def _only_cluster(changes: list[RecordedObject]) -> str:
-    """Return the id of the recorded Cluster; empty if there is none, or several."""
+    """Return the cluster id of the recorded Cluster object; empty if there is none, or several ids."""
     ids = {str(get_path(change.last, "spec", "clusterId") or "") for change in changes if change.ref.kind == CLUSTER}
     return ids.pop() if len(ids) == 1 else ""
 
@@ -163,12 +167,12 @@ def _object(path: Path, number: int, change: RecordedChange) -> RecordedObject:
 
 
 _SYNC_SECONDS: Final = 60.0
-"""The longest time for which a first list is waited for."""
+"""The maximum seconds to wait for the first lists."""
 
 
 @attrs.define
 class ClusterRecorder:
-    """The recording of one cluster. `write` gets each line of the file."""
+    """The recorder of a cluster. `write` is called with each line of the file."""
 
     api: KubeApi
     clock: Clock
@@ -182,7 +186,7 @@ class ClusterRecorder:
     _masker: Masker = attrs.field(factory=lambda: Masker(secrets.token_bytes(32)))
 
     async def record(self, seconds: float, cluster_id: str = "") -> None:
-        """Record for so many seconds, or until the file is full. Raises what `KubeApi.list` raises."""
+        """Record for that many seconds, or until the file is full. Raises the errors of `KubeApi.list`."""
         self._began = self.clock.monotonic()
         head = RecordingHead(FORMAT, format_time(self.clock.now()), cluster_id, VERSION)
         self._put(line_of(head))

@@ -1,8 +1,8 @@
-"""The recording of a cluster, decided again: what would this version have decided at each recorded moment (SIM-3)?
+"""The replay of a cluster's recording: what would this version have decided at each recorded moment (SIM-3)?
 
-An instance, or an Operation, is decided whenever an object that its decision reads has changed. The operator that was
-recorded needed a moment for its writes: a decision counts as different once the recorded objects have lacked what it
-writes for ten seconds.
+An instance or Operation is decided whenever an object that its decision reads has changed. The recorded operator needed
+a moment for its writes: a decision counts as different once the recorded objects have lacked its writes for ten
+seconds.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -40,14 +40,14 @@ from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.operations.settings import OperationSettings
 
 IN_PROGRESS: Final = 10.0
-"""The seconds for which the recorded objects may lack what a decision writes."""
+"""The seconds for which the recorded objects may lack the writes of a decision before it counts as different."""
 _DECIDED: Final = (APPLICATION_INSTANCE, OPERATION)
 _OWNERS: Final = {INSTANCE_UID: APPLICATION_INSTANCE, OPERATION_UID: OPERATION}
 
 
 @attrs.frozen
 class RecordedDifference:
-    """Writes that this version decides, and that the recorded objects lack from `since` to `until`."""
+    """The writes that this version decides, but that the recorded objects lack from `since` to `until`, in seconds."""
 
     ref: ObjectRef
     since: float
@@ -61,14 +61,14 @@ class RecordedDifference:
 
 @attrs.frozen
 class ReplayedRecording:
-    """A recording with the decisions of this version."""
+    """A recording with this version's decisions; `decided` is their number."""
 
     history: RunHistory
     differences: tuple[RecordedDifference, ...]
     decided: int
 
     def verdict(self) -> Iterator[str]:
-        """Yield the verdict, a line for each difference."""
+        """Yield the lines of the verdict: one for each difference."""
         for difference in self.differences:
             yield f"differs  {difference}"
         if not self.differences:
@@ -76,14 +76,14 @@ class ReplayedRecording:
 
 
 def replayed(recording: Recording, settings: Settings) -> ReplayedRecording:
-    """Decide a recording again, with the settings of the operator that was recorded."""
+    """Return a recording with this version's decisions, under the settings of the recorded operator."""
     replay = _Replay(recording, settings)
     replay.run()
     return ReplayedRecording(replay.history, tuple(replay.differences), replay.decided)
 
 
 class _Replay:
-    """The replay of one recording: the objects so far, and the decisions that they do not show yet."""
+    """The replay of one recording: the objects at present, and the decisions whose writes they lack."""
 
     def __init__(self, recording: Recording, settings: Settings) -> None:
         self.recording = recording
@@ -96,7 +96,7 @@ class _Replay:
         self._templates = builtin_templates()
 
     def run(self) -> None:
-        """Go through all changes; nothing is decided before every first list is complete."""
+        """Replay all changes. Nothing is decided before the first lists are complete."""
         changes = self.recording.changes
         first = max((number for number, change in enumerate(changes) if change.is_listed), default=-1)
         for number, change in enumerate(changes):
@@ -132,7 +132,7 @@ class _Replay:
         self.history.moments.append(RunMoment(at, actor, text, self.history.objects.count, decision, differs))
 
     def _concerned(self, change: RecordedObject) -> Iterable[ObjectRef]:
-        """Return the objects whose decision reads the changed one."""
+        """Return the instances and Operations whose decisions read the changed object."""
         ref = change.ref
         if ref.kind == EVENT:
             return ()
@@ -158,7 +158,7 @@ class _Replay:
             self._note(at, "this version", str(shown), shown)
 
     def _conclude(self, ref: ObjectRef, since: float, decision: RunDecision, *, until: float) -> None:
-        """Note a difference that lasted."""
+        """Record a difference from `since` to `until` if it lasted long enough."""
         if until - since >= IN_PROGRESS:
             difference = RecordedDifference(ref, since, until, decision)
             self.differences.append(difference)
@@ -209,7 +209,7 @@ class _Replay:
         return reconcile_operation(source, observed, context)
 
     def _is_secretly_decided(self, operation: Operation) -> bool:
-        """Return whether it waits for a start that may depend on an approval, which no recording holds."""
+        """Report whether an Operation waits to start and may need an approval, which no recording contains."""
         if operation.status.phase in (Phase.RUNNING, *TERMINAL_PHASES):
             return False
         template = self._templates.find(operation.spec.type, operation.spec.engine)
@@ -237,7 +237,7 @@ def _event_text(event: Manifest) -> str:
 
 
 def _effects(decision: Decision) -> Iterator[str]:
-    """Yield the writes of a decision."""
+    """Yield the writes of a decision in words."""
     if decision.finalizer is not None:
         yield f"{decision.finalizer.value}s the finalizer"
     if decision.annotations:
@@ -258,9 +258,9 @@ def _effects(decision: Decision) -> Iterator[str]:
 def _with_desired_hashes(
     applies: Iterable[Apply], objects: Mapping[ObjectRef, Manifest]
 ) -> dict[ObjectRef, Manifest] | None:
-    """Return the objects, with the desired hash on each that differs in its masked hash alone; None if none does.
+    """Return the objects with the applied hash of `applies` where only a masked hash differs; None if none does.
 
-    The hash of an object with values cannot be compared, since the values are masked. Instead the values must be equal.
+    Hashes of objects with values are masked in a recording and cannot be compared. Instead the values must be equal.
     """
     stamped = {}
     for apply in applies:

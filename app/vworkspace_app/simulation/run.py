@@ -1,4 +1,4 @@
-"""The simulation of the operator, or of a user's boxes and controllers, and the run of one script (SIM-1, SIM-5)."""
+"""The simulation of the operator, or of a user's boxes and controllers, and the running of a script (SIM-1, SIM-5)."""
 
 from collections.abc import Callable, Collection
 from functools import lru_cache
@@ -22,7 +22,7 @@ from vworkspace_app.simulation.workload import SimulatedWorkload
 
 
 def settings_of(script: SimulationScript) -> WorldSettings:
-    """Return the settings of a script's world, in which one version cannot be released."""
+    """Return the settings of a script's world, in which releases of one version fail."""
     return WorldSettings(seed=script.seed, replicas=script.replicas, shards=script.shards, flux=FLUX)
 
 
@@ -34,12 +34,15 @@ OPERATOR: Final = Simulation(
     deeds=tuple(Do),
     faults=FAULTS,
 )
-"""The operator with people, jobs and faults."""
+"""The simulation of the operator with users, jobs and faults."""
 _DEEDS: Final = (*Do, *Deed)
 
 
 def simulation_for(script: SimulationScript) -> Simulation[Any, Any]:
-    """Return what a script simulates: a user's boxes and controllers, or the operator. Raises CommandError."""
+    """Return the simulation that a script is for: of a user's boxes and controllers, or of the operator.
+
+    Raises CommandError.
+    """
     if script.boxes or script.controllers:
         return extension_simulation(script.boxes, script.controllers, script.crds)
     return OPERATOR
@@ -48,19 +51,19 @@ def simulation_for(script: SimulationScript) -> Simulation[Any, Any]:
 def perform(
     script: SimulationScript, prepare: Callable[[Any, Any], None] = lambda world, laws: None
 ) -> SimulationOutcome:
-    """Run a script in a new world. `prepare` may add laws, or defects."""
+    """Run a script in a new world, and return the outcome. `prepare` may change the world or add laws before."""
     return simulation_for(script).perform(script, prepare)
 
 
 def draw(
     seed: int, *, seconds: float, instances: int, replicas: int, faults: Collection[str], shards: int = 1
 ) -> SimulationScript:
-    """Return the script of a seed: users' acts on the instances, and faults at their rates."""
+    """Return the operator's script for a seed: users' acts on instances, and faults at their rates."""
     return OPERATOR.draw(seed, seconds=seconds, objects=instances, replicas=replicas, faults=faults, shards=shards)
 
 
 def drawn(script: SimulationScript, objects: int, faults: Collection[str]) -> SimulationScript:
-    """Return a script with the acts on so many objects, and the faults, that its seed draws. Raises CommandError."""
+    """Return `script` with the acts and faults that its seed draws for this number of objects. Raises CommandError."""
     simulation = simulation_for(script)
     steps = simulation.draw(
         script.seed,
@@ -74,12 +77,12 @@ def drawn(script: SimulationScript, objects: int, faults: Collection[str]) -> Si
 
 
 def read_script(path: Path) -> SimulationScript:
-    """Return the run in a file. Raises BadFile."""
+    """Return the script in a file. Raises BadFile."""
     return script_file.read_script(path, _DEEDS, FAULTS)
 
 
 def script_in(path: Path, raw: bytes) -> SimulationScript:
-    """Return the run in the content of a file; `path` is for messages. Raises BadFile."""
+    """Return the script in a file's content; `path` is for messages. Raises BadFile."""
     return script_file.script_in(path, raw, _DEEDS, FAULTS)
 
 
@@ -90,7 +93,10 @@ ExtensionSimulation: TypeAlias = Simulation[ExtensionWorld, ExtensionLaws]
 def extension_simulation(
     boxes: tuple[str, ...], controllers: tuple[str, ...], crds: tuple[str, ...]
 ) -> ExtensionSimulation:
-    """Return the simulation of these. Raises CommandError for what cannot be found, read, or run together."""
+    """Return the simulation of boxes and controllers, given by file and module.
+
+    Raises CommandError for what cannot be found, read, or run together.
+    """
     further = list(further_crds([Path(path) for path in crds]))
     loaded = load_controllers([name for given in controllers for name in controllers_in(given)])
     files = runnable([load_box(path, further) for path in boxes])

@@ -1,7 +1,7 @@
-"""The history of a run, moment by moment, from which the state at any moment is put together again (SIM-3).
+"""The history of a run, from which the state at any of its moments is restored (SIM-3).
 
-A moment is a line of the trace or a decision. Objects are kept as changes and decoded when a moment is read; the state
-inside of the replicas is copied at each moment, since nothing else keeps it.
+A moment is a line of the trace or a decision. Objects are kept as changes, and decoded when a moment is read. The state
+inside the replicas is copied at each moment, since it is kept nowhere else.
 """
 
 from bisect import bisect_right
@@ -32,12 +32,12 @@ from vworkspace_core.clusters.controllers import FLUX_KINDS
 from vworkspace_core.operations.engines import engine_kinds
 
 SHOWN_KINDS: Final[tuple[Kind, ...]] = tuple(dict.fromkeys((*OWN_KINDS, *FLUX_KINDS, *engine_kinds())))
-"""The kinds whose objects a moment shows."""
+"""The kinds whose objects are shown at a moment."""
 
 
 @attrs.frozen
 class RunDecision:
-    """One decision: what it was about, the row of the table that decided, the writes that followed, and the error."""
+    """A decision: its object, the row of the decision table, the writes that followed, and the error."""
 
     controller: str
     ref: ObjectRef
@@ -54,7 +54,7 @@ class RunDecision:
 
 @attrs.frozen
 class ReplicaState:
-    """The state inside of one replica: the keys of its queues, its open jobs, and what it has to send."""
+    """The state inside a replica: the keys in its queues, its open jobs, and the messages that it has to send."""
 
     name: str
     condition: str
@@ -65,7 +65,7 @@ class ReplicaState:
 
 @attrs.frozen
 class RunMoment:
-    """One moment, in seconds since the run began. `changes` counts the changes of objects until then."""
+    """A moment; `at` is in seconds since the run began. `changes` is the number of changes of objects before it."""
 
     at: float
     actor: str
@@ -78,19 +78,19 @@ class RunMoment:
 
 @attrs.define
 class ObjectHistory:
-    """All versions of all objects, in order. `count` is the number of changes; a moment shows the kinds `shown`."""
+    """All versions of all objects in order. `count` is the number of changes so far; `shown` are the kinds to show."""
 
     count: int = 0
     shown: tuple[Kind, ...] = SHOWN_KINDS
     _versions: defaultdict[ObjectRef, list[tuple[int, bytes | None]]] = attrs.field(factory=lambda: defaultdict(list))
 
     def note(self, ref: ObjectRef, raw: bytes | None) -> None:
-        """Note a new version of an object as JSON; None if it is gone."""
+        """Add a new version of an object as JSON; None if it was deleted."""
         self.count += 1
         self._versions[ref].append((self.count, raw))
 
     def at(self, changes: int, kinds: Sequence[Kind] = ()) -> Mapping[ObjectRef, Manifest]:
-        """Return the objects of `kinds` after so many changes, by name; by default of the kinds that are shown."""
+        """Return the objects of `kinds` after that many changes, sorted by reference; without `kinds` those to show."""
         objects = {}
         for ref in sorted(self._versions):
             if ref.kind in (kinds or self.shown) and (raw := self._raw(ref, changes)) is not None:
@@ -105,24 +105,24 @@ class ObjectHistory:
 
 @attrs.define
 class RunHistory:
-    """The moments of a run that began at `start`, and the objects."""
+    """The moments of a run that began at `start`, and the versions of its objects."""
 
     start: datetime = START
     moments: list[RunMoment] = attrs.field(factory=list)
     objects: ObjectHistory = attrs.field(factory=ObjectHistory)
 
     def decisions(self) -> Iterator[int]:
-        """Yield the numbers of the moments that are decisions."""
+        """Yield the indices of the moments at which something was decided."""
         return (number for number, moment in enumerate(self.moments) if moment.decision is not None)
 
     def number_at(self, seconds: float) -> int:
-        """Return the number of the last moment until then; the first one if there is none."""
+        """Return the index of the last moment at or before `seconds`; 0 if there is none."""
         return max(0, bisect_right(self.moments, seconds, key=lambda moment: moment.at) - 1)
 
 
 @attrs.define
 class RunRecorder:
-    """The recorder of a world's history; attach it before time passes."""
+    """The recorder of a world's history. It must be attached before time passes."""
 
     world: World
     history: RunHistory = attrs.field(factory=RunHistory)
@@ -171,7 +171,7 @@ class RunRecorder:
 
 
 def decision_of(controller: str, done: Reconciled) -> RunDecision:
-    """Return a reconcile as a decision for people."""
+    """Return the decision of a reconcile, in words."""
     decision = done.decision
     effects = tuple(verb if verb == "status" else f"{verb} {ref}" for verb, ref in done.executed)
     error = safe(str(done.error)) if done.error is not None else ""
@@ -186,7 +186,7 @@ def _next_look(requeue: Requeue) -> str:
 
 
 def state_of(replica: OperatorReplica | ExtensionReplica) -> ReplicaState:
-    """Return the state inside of a replica."""
+    """Return the state inside a replica."""
     if not replica.is_running:
         return ReplicaState(replica.name, "ended")
     if replica.manager is None:

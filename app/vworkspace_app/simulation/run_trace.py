@@ -1,4 +1,4 @@
-"""The history of a run as a trace: each moment with its tables, put together when it is read (SIM-3, SEE-3)."""
+"""The history of a run as a trace; the tables of each moment are made when it is read (SIM-3, SEE-3)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -18,11 +18,11 @@ from vworkspace_core.overview.trace import Moment, Trace, TraceTable
 from vworkspace_core.overview.tree import origin_of, tree_of
 
 _REMEMBERED: Final = 64
-"""The number of moments that are kept, for a reader who goes back and forth."""
+"""The number of moments that are cached, for a reader who goes back and forth."""
 
 
 class RunMoments(Sequence[Moment]):
-    """The moments of a run, each put together when it is read."""
+    """The moments of a run as a sequence. Each is made when it is read."""
 
     def __init__(self, history: RunHistory) -> None:
         self._history = history
@@ -64,7 +64,7 @@ class RunMoments(Sequence[Moment]):
         )
 
     def _decisions_until(self, number: int) -> Mapping[ObjectRef, int]:
-        """Return the last decision about each object until a moment, as the number of its moment."""
+        """Return the index of the last decision about each object, up to the moment `number`."""
         decided: dict[ObjectRef, int] = {}
         for at in self._decided:
             if at > number:
@@ -86,7 +86,7 @@ class RunMoments(Sequence[Moment]):
 
 
 def _subject(moment: RunMoment, decided: Mapping[ObjectRef, int]) -> ObjectRef | None:
-    """Return the object of a moment: of its decision, or of the last decision before it."""
+    """Return the object that a moment is about: the one decided on, else the last one decided on before it."""
     if moment.decision is not None:
         return moment.decision.ref
     return max(decided, key=decided.__getitem__) if decided else None
@@ -104,7 +104,7 @@ def _graph(subject: ObjectRef | None, objects: Mapping[ObjectRef, Manifest]) -> 
 
 
 def objects_table(objects: Mapping[ObjectRef, Manifest]) -> TraceTable:
-    """Return each object with its state in a line."""
+    """Return a table with each object and its state in a row."""
     columns = ("Object", "Generation", "State", "Reason", "Message")
     return TraceTable("Objects", columns, tuple(_object_row(ref, live) for ref, live in objects.items()))
 
@@ -140,7 +140,7 @@ def _lease_row(ref: ObjectRef, live: Manifest) -> tuple[str, ...]:
 
 
 def _record_rows(records: Iterable[object]) -> Iterator[tuple[str, ...]]:
-    """Yield the records of jobs; the state of one is only named, since it holds what the job asked for."""
+    """Yield the rows of job records. Only the fields of a state are named, since it holds the job's payload."""
     for record in records:
         match record:
             case Head():

@@ -1,9 +1,9 @@
 """The laws that hold some time after faults have stopped: everything converges, and nothing is left over (SIM-4).
 
-One of them compares the end of a run with a fresh world to which only the last intents were applied. What a cluster
-went through leaves no trace: crashes, faults, and edits that were taken back. Three things are history by intent, and
-are left out: a release that is suspended stays what it was, one whose version cannot be released goes back to the one
-before, and an Operation asks for a release once.
+One of them compares the end of a run with a fresh world to which only the last intents were applied: crashes, faults
+and reverted edits must leave no trace. Three cases depend on history by design and are left out: a suspended release
+stays as it was, a release of a broken version returns to the version before, and an Operation requests a change of the
+release only once.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.operation import TERMINAL_PHASES
 
 CHILDREN: Final = (HELM_RELEASE, OCI_REPOSITORY, HELM_REPOSITORY)
-"""The kinds of objects that exist for an instance only."""
+"""The kinds of objects that exist only for an instance."""
 TERMINAL: Final = frozenset(phase.value for phase in TERMINAL_PHASES)
 SETTLED: Final = (
     ("REC-1", "every instance converges"),
@@ -40,11 +40,11 @@ SETTLED: Final = (
     ("OPS-1", "an Operation ends or says for what it waits"),
     ("OPS-11", "a deleted Operation goes"),
 )
-"""The laws that hold some time after faults have stopped."""
+"""The laws that hold some time after faults have stopped, each with its clause."""
 
 
 def unsettled(world: SimulatedWorld) -> Iterator[Unsettled]:
-    """Yield each law that does not hold yet."""
+    """Yield each object that does not satisfy one of these laws yet."""
     gated = {
         live["metadata"]["name"]
         for live in world.objects(NAMESPACE)
@@ -112,7 +112,10 @@ def is_ready(live: Manifest) -> bool:
 
 
 def has_converged(live: Manifest, *, is_gated: bool) -> bool:
-    """Report whether an instance is Ready, or says why it cannot be: suspended, not gated, or of a broken version."""
+    """Report whether an instance is Ready, or says why it cannot be.
+
+    It cannot be if it is suspended, in a namespace that is not managed, or of the broken version.
+    """
     conditions = conditions_by_type(live)
     if not is_gated:
         blocked = conditions.get("Blocked", {})
@@ -127,7 +130,7 @@ _LOOK: Final = 30.0
 
 
 def differences(world: SimulatedWorld) -> Iterator[Unsettled]:
-    """Yield each object that a fresh world would have otherwise. Time passes in the fresh world alone."""
+    """Yield each object that differs from a fresh world with the same intents. Time passes only in the fresh world."""
     intents = {ref_of(live, APPLICATION_INSTANCE): live for live in world.objects(APPLICATION_INSTANCE)}
     wanted = {ref: live for ref, live in intents.items() if _is_wanted(live)}
     after = _shapes(world, wanted)
@@ -148,7 +151,7 @@ def differences(world: SimulatedWorld) -> Iterator[Unsettled]:
 
 
 def _is_wanted(live: Manifest) -> bool:
-    """Report whether an instance is as its spec alone says."""
+    """Report whether the state of an instance follows from its spec alone."""
     return is_ready(live) and not get_path(live, "status", "releaseOverride") and not get_path(live, "spec", "suspend")
 
 
@@ -164,7 +167,7 @@ def _is_there(world: SimulatedWorld, ref: ObjectRef) -> bool:
 
 
 def _shapes(world: SimulatedWorld, wanted: Mapping[ObjectRef, Manifest]) -> dict[ObjectRef, bytes]:
-    """Return what exists for these instances, and what these report, without uids and times."""
+    """Return the children of these instances, and what the instances report, by reference, without uids and times."""
     shapes: dict[ObjectRef, bytes] = {}
     uids: set[str] = set()
     for ref in wanted:
@@ -180,7 +183,7 @@ def _shapes(world: SimulatedWorld, wanted: Mapping[ObjectRef, Manifest]) -> dict
 
 
 def _report(live: Manifest) -> tuple[Any, ...]:
-    """Return what an instance says: conditions that are True. That others were once, only history knows."""
+    """Return what an instance's status says apart from history: the conditions that are True, and its versions."""
     conditions = sorted(
         (each["type"], each["reason"]) for each in live["status"]["conditions"] if each["status"] == "True"
     )
@@ -192,7 +195,7 @@ def _report(live: Manifest) -> tuple[Any, ...]:
 
 
 def _without_requests(live: Manifest) -> dict[str, Any]:
-    """Return an object without the annotations that people leave on it and that ask for a retry."""
+    """Return an object without the annotations of users, and without requests for a retry."""
     annotations = {
         key: value
         for key, value in (live["metadata"].get("annotations") or {}).items()

@@ -1,6 +1,6 @@
-"""The verdict on a range of seeds: what was tried, how often each law was checked, and which runs broke one (SIM-1).
+"""The verdict on a range of seeds: what was tried, how often each law was checked, which runs broke a law (SIM-1).
 
-A pod leaves its verdict as the termination message, of which kubelet keeps 4,096 bytes; `collect` adds them up.
+A pod's verdict is its termination message, of which the kubelet keeps 4,096 bytes; `collect` adds up all verdicts.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ _FORMAT: Final = "vworkspace.io/verdict/v1"
 
 @attrs.frozen
 class BrokenRun:
-    """A run that broke a law. `saved` names its file, or the ConfigMap that holds it."""
+    """A run that broke a law. `saved` names the file or ConfigMap that holds it."""
 
     seed: int
     clause: str
@@ -29,7 +29,10 @@ class BrokenRun:
 
 @attrs.define
 class SimulationTally:
-    """The sums over runs, from the seed `first` on. `broken_runs` counts all broken ones, `broken` holds the first."""
+    """The sums over runs; `first` is their first seed.
+
+    `broken_runs` is the number of runs that broke a law; `broken` holds only the first of them if there are many.
+    """
 
     first: int = 0
     runs: int = 0
@@ -82,7 +85,7 @@ def _count(counts: dict[str, int], more: Mapping[str, int]) -> None:
 
 
 def verdict_text(tally: SimulationTally) -> str:
-    """Return the verdict as a termination message of at most `MOST_BYTES`."""
+    """Return the verdict as JSON of at most `MOST_BYTES`; if it is too long, details are left out."""
     broken = [attrs.asdict(run) for run in tally.broken[:_MOST_BROKEN]]
     sets = {name: sorted(getattr(tally, name)) for name in _SETS}
     whole = {**attrs.asdict(tally), **sets, "format": _FORMAT, "broken": broken}
@@ -96,7 +99,7 @@ def verdict_text(tally: SimulationTally) -> str:
 
 
 def read_verdict(text: str) -> SimulationTally:
-    """Return the tally in a termination message. Raises ValueError with what is wrong with it."""
+    """Return the tally in a termination message. Raises ValueError, which says what is wrong with it."""
     try:
         value: Any = msgspec.json.decode(text)
         if not isinstance(value, dict) or value.get("format") != _FORMAT:
@@ -107,7 +110,7 @@ def read_verdict(text: str) -> SimulationTally:
 
 
 def merged(tallies: Iterable[SimulationTally]) -> SimulationTally:
-    """Return the sum of tallies, with their broken runs in the order of their seeds."""
+    """Return the sum of tallies, in the order of their first seeds."""
     total = SimulationTally()
     for tally in sorted(tallies, key=lambda tally: tally.first):
         total.merge(tally)

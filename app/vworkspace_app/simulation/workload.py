@@ -1,4 +1,4 @@
-"""The acts of a script, carried out on a world: people with kubectl, a GitOps tool, and jobs of the control plane."""
+"""The users' acts of a script, carried out in a world: with kubectl, with a GitOps tool, and as control-plane jobs."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -38,18 +38,18 @@ _OF_OPERATIONS: Final = (
 
 
 def space_of(name: str) -> str:
-    """Return the namespace of an instance."""
+    """Return the namespace of the instance with this name."""
     kind, _, number = name.rpartition("-")
     return GUESTS if kind == "guest" else NAMESPACES[int(number) % len(NAMESPACES)]
 
 
 def ref_of_instance(name: str) -> ObjectRef:
-    """Return the reference of an instance."""
+    """Return the reference to the instance with this name."""
     return ObjectRef(APPLICATION_INSTANCE, space_of(name), name)
 
 
 def instance(name: str, version: str, number: int = 0) -> dict[str, Any]:
-    """Return an ApplicationInstance. One in two takes its chart from an OCI registry, the others from a repository."""
+    """Return the manifest of an ApplicationInstance. An even number in its name means an OCI chart, an odd one HTTP."""
     space = space_of(name)
     capabilities = {f"{labels.CAPABILITY_PREFIX}{key}": engine for key, engine in engines_of(name).items()}
     is_oci = int(name.rpartition("-")[2]) % 2 == 0
@@ -71,7 +71,7 @@ def instance(name: str, version: str, number: int = 0) -> dict[str, Any]:
 
 @attrs.define
 class SimulatedWorkload:
-    """The users of one world."""
+    """The users of one world, who carry out acts."""
 
     world: SimulatedWorld
     done: int = 0
@@ -86,7 +86,7 @@ class SimulatedWorkload:
         self.operations = OperationRequests(self.world)
 
     def perform(self, act: Act) -> None:
-        """Carry out an act; one that the API server refuses has no effect."""
+        """Carry out an act. It has no effect if the API server refuses it."""
         try:
             self._perform(act)
         except OperatorError as error:
@@ -96,9 +96,9 @@ class SimulatedWorkload:
         self.world.note("people", f"{act.do} {act.name} {act.number}")
 
     def help_out(self) -> None:
-        """Do what is left to people once faults are over: retry what stalled, hand fields back, take releases over.
+        """Do what only users can, once faults are over: retry stalled instances, give fields back, take over releases.
 
-        After a restore of etcd they also let the control plane offer open jobs again.
+        After a restore of etcd, also let the control plane offer open jobs again.
         """
         self.jobs.offer_again()
         for name, uid in self._stalled():
@@ -114,7 +114,7 @@ class SimulatedWorkload:
                 self._take_over(live["metadata"], str(blocked.get("message")))
 
     def _take_over(self, meta: Mapping[str, Any], told: str) -> None:
-        """Do what NameTaken says of a release that Helm alone knows, as after a restore of Velero (REC-4)."""
+        """Label Helm's Secrets of a release as the message of NameTaken says, as after a restore of Velero (REC-4)."""
         words = told.partition(_TAKE_OVER)[2].split()[4:]
         for secret in self.world.objects(SECRET) if words else ():
             found = secret["metadata"].get("labels") or {}
@@ -124,14 +124,14 @@ class SimulatedWorkload:
                 self.world.change(ref, {"metadata": {"labels": dict(word.split("=", 1) for word in words)}})
 
     def _stalled(self) -> Iterator[tuple[str, str]]:
-        """Yield name and uid of each instance that waits for a person: a retry can cure it (REC-14)."""
+        """Yield name and uid of each instance that is stalled and that a retry can fix (REC-14)."""
         for live in self.world.objects(APPLICATION_INSTANCE):
             conditions = {each["type"]: each["status"] for each in get_path(live, "status", "conditions") or ()}
             if conditions.get("Stalled") == "True" and get_path(live, "spec", "chart", "version") != BROKEN:
                 yield live["metadata"]["name"], live["metadata"]["uid"]
 
     def counts(self) -> Mapping[str, int]:
-        """Return the number of jobs and of Operations."""
+        """Return how many jobs and Operations were requested."""
         asked = sum(len(refs) for refs in self.operations.asked.values())
         return {"jobs": sum(1 for _ in self.world.control.jobs), "Operations": asked}
 
@@ -149,7 +149,7 @@ class SimulatedWorkload:
             self._handle(do, act)
 
     def _handle(self, do: Do, act: Act) -> None:
-        """Create, delete or apply an instance or its HelmRelease."""
+        """Carry out an act that creates, deletes or changes an instance or its HelmRelease."""
         ref, world, release = ref_of_instance(act.name), self.world, _release(act.name)
         match do:
             case Do.CREATE:
@@ -200,7 +200,7 @@ class SimulatedWorkload:
                 self.world.delete(ref)
 
     def _apply(self, ref: ObjectRef, fields: Mapping[str, Any]) -> None:
-        """Apply fields as a GitOps tool, which takes over what others hold."""
+        """Apply fields like a GitOps tool, which forces conflicts."""
         self.world.apply({**ref.kind.manifest(ref.name, ref.namespace), **fields}, ref.kind, GITOPS)
 
 
@@ -209,7 +209,7 @@ def _release(name: str) -> ObjectRef:
 
 
 def _patch(do: Do, number: int) -> dict[str, Any] | None:
-    """Return what an act changes of an instance; None if it is no change of one."""
+    """Return the patch of an instance by which an act is carried out; None for any other act."""
     match do:
         case Do.UPGRADE:
             return {"spec": {"chart": {"version": f"1.{number}.0"}}}

@@ -1,4 +1,4 @@
-"""The requests of users: Operations of every engine, and jobs that are signed, offered again under new ids, forged."""
+"""The users' requests: Operations of every engine, and jobs, some of them repeated under new ids or forged."""
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -30,17 +30,17 @@ _PARAMETERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "runbook.workflow": {"workflowTemplate": "runbook"},
     "upgrade.helm": {},
 }
-"""The parameters of each template, without the names of what earlier Operations made."""
+"""The parameters of each template, without those that name objects of earlier Operations."""
 _TEMPLATES: Final = {template.name: template for template in builtin_templates().items}
 _BACKUPS: Final = ("velero", "volsync", "snapshot")
 _MIGRATIONS: Final = ("workflow", "helmHookJob")
 _EARLIER: Final = {"velero": "backupName", "snapshot": "snapshotName"}
-"""The parameter of a restore that names what a backup made."""
+"""The parameter of a restore that names a backup's object, by engine."""
 _HOUR: Final = timedelta(hours=1)
 
 
 def engines_of(name: str) -> dict[str, str]:
-    """Return the engine of each capability of an instance, by the number in its name."""
+    """Return the engine of each capability of an instance. It depends on the number in the name."""
     number = int(name.rpartition("-")[2])
     backups, migrations = _BACKUPS[number % len(_BACKUPS)], _MIGRATIONS[number % len(_MIGRATIONS)]
     others = {"upgrade": "helm", "runcommand": "job", "runbook": "workflow"}
@@ -54,14 +54,14 @@ def _templates_of(name: str) -> list[OperationTemplate]:
 
 @attrs.define
 class OperationRequests:
-    """The Operations that people and jobs asked for, by instance."""
+    """The Operations that users and jobs requested, by the name of the instance."""
 
     world: SimulatedWorld
     asked: dict[str, list[ObjectRef]] = attrs.field(factory=dict)
     _first_approved: dict[str, str] = attrs.field(factory=dict, init=False)
 
     def manifest(self, act: Act, namespace: str, *, of: str = "") -> dict[str, Any]:
-        """Return a new Operation of the template `of`, or of one that the act's number chooses."""
+        """Return a new Operation of the template `of`; if that is empty, the act's number chooses the template."""
         choices = _templates_of(act.name)
         template = _TEMPLATES[of] if of else choices[act.number % len(choices)]
         name = f"{template.name.replace('.', '-').lower()}-{act.name}-{act.number}"
@@ -81,11 +81,11 @@ class OperationRequests:
         return {**manifest, "spec": spec}
 
     def create(self, act: Act, namespace: str, *, of: str = "") -> None:
-        """Create an Operation as a person. Raises errors of the port."""
+        """Create an Operation as a user. Raises errors of the port."""
         self.world.create(self.manifest(act, namespace, of=of), OPERATION)
 
     def create_approved(self, act: Act, namespace: str) -> None:
-        """Create an Operation with an approval; an act with an even number gives the first one of the instance again.
+        """Create an Operation with an approval: its own if the act's number is odd, else the instance's first one.
 
         Raises errors of the port.
         """
@@ -96,7 +96,7 @@ class OperationRequests:
         self.world.create(manifest, OPERATION)
 
     def approve(self, act: Act) -> None:
-        """Approve the last Operation of an instance; now and then with an approval that another one has used."""
+        """Approve the last Operation of an instance; every fourth time with the approval of the first Operation."""
         live = self._last(act.name)
         if live is None:
             return
@@ -106,7 +106,7 @@ class OperationRequests:
         self.world.change(ObjectRef(OPERATION, namespace, name), {"spec": {"approvals": claim}})
 
     def cancel(self, act: Act) -> None:
-        """Ask the last Operation of an instance to stop."""
+        """Request the cancellation of an instance's last Operation."""
         self._change(act.name, {"metadata": {"annotations": {labels.CANCEL: "true"}}})
 
     def delete(self, act: Act) -> None:
@@ -122,7 +122,7 @@ class OperationRequests:
         return self.world.get(self.asked[name][-1]) if name in self.asked else None
 
     def _further(self, template: OperationTemplate, act: Act) -> Mapping[str, Any]:
-        """Return the parameters that depend on the act, or on what an earlier Operation made."""
+        """Return the parameters that depend on the act, or on an earlier Operation's object."""
         if template.engine == "helm":
             return {"targetVersion": f"1.{act.number}.1", "valuesPatch": {"patched": act.number}}
         if template.capability == "restore" and (field := _EARLIER.get(template.engine)):
@@ -130,7 +130,7 @@ class OperationRequests:
         return {}
 
     def _made(self, name: str, engine: str) -> str:
-        """Return the name of what the last successful backup of an instance made; empty if there is none."""
+        """Return the name of the object of an instance's last successful backup; empty if there is none."""
         backups = [self.world.get(ref) for ref in self.asked.get(name, ())]
         done = [
             str(get_path(live, "status", "engineRef", "name"))
@@ -141,7 +141,7 @@ class OperationRequests:
         return done[-1] if done else ""
 
     def _approval(self, name: str, namespace: str, parameters: Any, request: str) -> dict[str, Any]:
-        """Return `spec.approvals` of an Operation; `request` names the person's decision, which is good for one run."""
+        """Return an Operation's `spec.approvals`. `request` names the approver's decision, valid for one run."""
         now = self.world.loop.now()
         payload = {
             "at": now.isoformat(),
@@ -156,12 +156,12 @@ class OperationRequests:
 
 
 FORGED: Final = "9.9.9"
-"""The version that only forged jobs ask for (PULL-9)."""
+"""The chart version that only forged jobs request (PULL-9)."""
 
 
 @attrs.define
 class JobRequests:
-    """The jobs about instances that the control plane manages. `generations` counts what was asked of each."""
+    """The jobs for instances that the control plane manages. `generations` counts the requests for each instance."""
 
     world: SimulatedWorld
     instance: Callable[[str, str, int], Mapping[str, Any]]
@@ -170,7 +170,7 @@ class JobRequests:
     _offered_again: set[str] = attrs.field(factory=set, init=False)
 
     def offer_again(self) -> None:
-        """Offer open jobs again after a restore of etcd, which may have lost the records of acknowledged ones."""
+        """Offer acknowledged jobs again after a restore of etcd, which may have lost their records."""
         if self.world.restored_at == float("-inf"):
             return
         for job in self.world.control.jobs:
@@ -181,7 +181,7 @@ class JobRequests:
                 self.world.note("people", f"offer {job.id} again, since etcd was restored")
 
     def ask(self, act: Act) -> None:
-        """Offer the job of an act."""
+        """Offer the job by which an act is carried out."""
         do = Do(act.do)
         match do:
             case Do.REPLAY:
@@ -192,7 +192,7 @@ class JobRequests:
                 self._next(act.name, delete=do is Do.DELETE_JOB)
 
     def ask_for(self, operation: Mapping[str, Any]) -> None:
-        """Offer a job that asks for an Operation."""
+        """Offer a job that requests an Operation."""
         meta = operation["metadata"]
         self._enqueue(
             "intent",
@@ -218,7 +218,7 @@ class JobRequests:
         self.world.control.enqueue(CLUSTER_ID, kind=kind, payload=payload, idempotency_key=key)
 
     def _replay(self, name: str) -> None:
-        """Offer the content of an earlier job under a new id, as a control plane that repeats itself."""
+        """Offer an earlier job under a new id."""
         earlier = [
             job.raw
             for job in self.world.control.jobs
@@ -229,7 +229,7 @@ class JobRequests:
             self._enqueue(raw["kind"], raw["payload"], raw["idempotencyKey"])
 
     def _forge(self, name: str) -> None:
-        """Offer a job whose signature is of other content, as an attacker between control plane and cluster."""
+        """Offer a job whose payload was replaced after it was signed, like an attacker on the network could."""
         entry = self.world.control.enqueue(
             CLUSTER_ID,
             kind="apply",
@@ -240,6 +240,6 @@ class JobRequests:
 
 
 def is_forged(raw: Mapping[str, Any]) -> bool:
-    """Report whether a job was forged."""
+    """Report whether a job is a forged one, by the version that it requests."""
     chart = (raw["payload"].get("spec") or {}).get("chart") or {}
     return bool(chart.get("version") == FORGED)
