@@ -1,4 +1,4 @@
-"""The objects to uninstall, read from the cluster before anything is changed."""
+"""The inventory of what is to be uninstalled, read from the cluster before anything is changed."""
 
 import re
 from collections.abc import AsyncIterator, Mapping
@@ -46,14 +46,14 @@ _BESIDE: Final = (
 )
 _SELECTOR: Final = ",".join(f"{key}={value}" for key, value in INSTANCE_LABELS.items())
 _SHARD_OR_WHOLE: Final = re.compile(re.escape(NAME) + "(-shard-[0-9]+)?")
-"""The names of the operator's Deployments."""
+"""The pattern of the names of the operator's Deployments."""
 
 
 @attrs.frozen
 class Inventory:
-    """All objects of the operator in a cluster, and every HelmRelease.
+    """The operator's objects in a cluster, and all HelmReleases.
 
-    `leases` are those of all namespaces. They are empty if no replica ever took part in leader election.
+    `leases` are those in all namespaces; empty if no replica ever took part in leader election.
     """
 
     system_namespace: str
@@ -61,12 +61,12 @@ class Inventory:
     instances: tuple[Manifest, ...] = ()
     webhooks: tuple[ObjectRef, ...] = ()
     deployments: tuple[ObjectRef, ...] = ()
-    """One Deployment, or one for each shard."""
+    """The operator's Deployments: one, or one for each shard."""
     rights: Mapping[ObjectRef, Manifest] = attrs.field(factory=dict)
     beside: tuple[ObjectRef, ...] = ()
     definitions: tuple[ObjectRef, ...] = ()
     namespace: ObjectRef | None = None
-    """The operator's own namespace, if `manifests` made it."""
+    """The operator's own namespace; None if `manifests` did not create it."""
     managed_namespaces: tuple[str, ...] = ()
     leases: tuple[Manifest, ...] = ()
     releases: tuple[Manifest, ...] = ()
@@ -74,7 +74,7 @@ class Inventory:
 
     @property
     def applications(self) -> tuple[Manifest, ...]:
-        """Instances with the operator's finalizer. Their deployed objects are deleted with them."""
+        """The instances that are not abandoned and have the operator's finalizer: what they deployed goes with them."""
         return tuple(
             manifest
             for manifest in self.instances
@@ -83,17 +83,17 @@ class Inventory:
 
     @property
     def abandoned(self) -> tuple[Manifest, ...]:
-        """Instances that a user has marked as abandoned. Their applications always stay."""
+        """The instances that a user has marked as abandoned. What they deployed always stays."""
         return tuple(manifest for manifest in self.instances if is_abandoned(read_meta(manifest)))
 
     def staying(self, *, keep_applications: bool) -> tuple[Manifest, ...]:
-        """Return the HelmReleases that stay after the uninstallation, including those of other owners."""
+        """Return the HelmReleases that remain after the uninstallation, including those of other owners."""
         going = () if keep_applications else self.applications
         uids = [str(metadata(instance)["uid"]) for instance in going]
         return tuple(release for release in self.releases if not any(is_controlled_by(release, uid) for uid in uids))
 
     def remaining_releases(self, *, keep_applications: bool) -> tuple[ObjectRef, ...]:
-        """Return the HelmReleases that stay and were made for an instance."""
+        """Return the HelmReleases that remain and that the operator created."""
         return tuple(
             ref_of(release, HELM_RELEASE)
             for release in self.staying(keep_applications=keep_applications)
@@ -105,9 +105,9 @@ class Inventory:
         return named_by_releases(self.rights, self.staying(keep_applications=keep_applications))
 
     def namespace_to_delete(self, *, keep_applications: bool) -> ObjectRef | None:
-        """Return the operator's own namespace if it can be deleted.
+        """Return the operator's own namespace if it may be deleted.
 
-        Return None if `manifests` did not create it, or if a release is in it.
+        Return None if `manifests` did not create it, or if a HelmRelease in it remains.
         """
         staying = self.staying(keep_applications=keep_applications)
         is_used = any(metadata(release)["namespace"] == self.system_namespace for release in staying)
@@ -115,14 +115,17 @@ class Inventory:
 
     @property
     def is_empty(self) -> bool:
-        """Report whether no object of the operator is left, except objects that existing HelmReleases need."""
+        """Report whether no object of the operator is left, except those that existing HelmReleases need."""
         rights = self.rights.keys() - self.needed_rights(keep_applications=True)
         namespace = self.namespace_to_delete(keep_applications=True)
         return not (self.definitions or self.deployments or self.webhooks or rights or namespace)
 
 
 async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
-    """Read all objects to uninstall. Raises the errors of `KubeApi.list` and `KubeApi.get` except NotFound."""
+    """Read everything that is to be uninstalled from the cluster.
+
+    Raises the errors of `KubeApi.list` and `KubeApi.get` except NotFound.
+    """
     definitions = [
         ref
         for kind in reversed(OWN_KINDS)

@@ -1,13 +1,13 @@
-"""Deletion of our objects so that what is deployed for them stays, next to any operator, killed at any point (RUN-7).
+"""The deletion of our objects without what is deployed for them, next to any operator, killed at any point (RUN-7).
 
 Expected flow
-    marked as abandoned, with our finalizer → deleted, with orphaned dependents → their children are released → checked
-    again, until none is left to release → the finalizers are removed.
+    An object is marked as abandoned, with our finalizer → it is deleted, with orphaned dependents → its children are
+    released → the children are read again, until none is left to release → the finalizers are removed.
 Guarantees
-    A running operator cooperates from the first step on: it releases the children of what is marked and being deleted,
-    and creates nothing for it. Nothing it decided before has an effect after: its writes carry the resourceVersion that
-    they were decided on, and every object that they could be about has changed since. The owner exists until no object
-    names it.
+    A running operator cooperates from the first step on: it releases the children of an object that is marked and being
+    deleted, and creates nothing for it. Its earlier decisions have no effect any more: each write carries the
+    resourceVersion on which it was decided, and every object concerned has changed since. The owner exists until no
+    object names it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,11 +30,11 @@ from vworkspace_core.operations.engines import engine_kinds
 
 _BENEATH: Final = {APPLICATION_INSTANCE: DOWNSTREAM_KINDS, OPERATION: engine_kinds()}
 _HOLDING: Final = (FINALIZER, "orphan")
-"""Finalizers that are not needed once everything is released; without a garbage collector "orphan" stays."""
+"""The finalizers to remove once all children are released; without a garbage collector "orphan" would stay."""
 
 
 async def advance_deletion(api: KubeApi, kind: Kind, manifests: Sequence[Manifest]) -> None:
-    """Advance the deletion of these objects as far as possible now. Repeat the call until they are gone."""
+    """Advance the deletion of these objects as far as possible now. It must be called until they are gone."""
     owners = [owner for manifest in manifests if (owner := await _marked(api, kind, manifest)) is not None]
     if await _disowned(api, kind, owners):
         for owner in owners:
@@ -42,7 +42,7 @@ async def advance_deletion(api: KubeApi, kind: Kind, manifests: Sequence[Manifes
 
 
 async def _marked(api: KubeApi, kind: Kind, manifest: Manifest) -> ObjectMeta | None:
-    """Mark an object as abandoned, then delete exactly that copy. None if it has changed or is gone meanwhile."""
+    """Mark an object as abandoned, then delete exactly that version. Return None if it has changed or is gone."""
     ref, meta = ref_of(manifest, kind), read_meta(manifest)
     try:
         if not is_abandoned(meta) or (FINALIZER not in meta.finalizers and not meta.deletion_timestamp):
@@ -59,7 +59,7 @@ async def _marked(api: KubeApi, kind: Kind, manifest: Manifest) -> ObjectMeta | 
 
 
 async def _disowned(api: KubeApi, kind: Kind, owners: Sequence[ObjectMeta]) -> bool:
-    """Release the children of these owners. True if a check of everything finds none left to release."""
+    """Release the children of these owners; report whether there was none left to release."""
     by_namespace: dict[str, list[ObjectMeta]] = {}
     for owner in owners:
         by_namespace.setdefault(owner.namespace, []).append(owner)
@@ -77,7 +77,7 @@ async def _disowned(api: KubeApi, kind: Kind, owners: Sequence[ObjectMeta]) -> b
 
 
 def _next_patch(kind: Kind, ref: ObjectRef, live: Manifest, owners: Sequence[ObjectMeta]) -> Iterator[MergePatch]:
-    """Yield at most one patch: the next check finds what is left for another owner."""
+    """Yield the patch that releases a child from one of `owners`, if it has one; the next call finds further ones."""
     for owner in owners:
         patch = orphaning_patch(ref, live, owner) if kind == APPLICATION_INSTANCE else _unlocking(ref, live, owner.uid)
         if patch is not None:
@@ -86,7 +86,10 @@ def _next_patch(kind: Kind, ref: ObjectRef, live: Manifest, owners: Sequence[Obj
 
 
 def _unlocking(ref: ObjectRef, live: Manifest, uid: str) -> MergePatch | None:
-    """Return a patch that removes owner and our lock from an Operation's object, so that it keeps running."""
+    """Return a patch that removes owner and our finalizer from an engine object, so that it keeps running.
+
+    Return None if `uid` is not among its owners.
+    """
     if all(get_path(owner, "uid") != uid for owner in metadata(live).get("ownerReferences") or ()):
         return None
     change = {

@@ -1,7 +1,7 @@
-"""The steps of an uninstallation, in order: each can be printed before it is done, and repeated after it failed.
+"""The steps of an uninstallation, in order. Each can be printed before it is done, and repeated after a failure.
 
-With applications: while the operator still runs, Operations end, then instances, whose releases Flux uninstalls;
-nothing else is touched before they are gone. Without: the operator goes first, wherever it runs.
+If applications are uninstalled too, Operations end first, while the operator runs, then instances, whose releases Flux
+uninstalls; all other steps follow when they are gone. If applications are kept, the operator is removed first.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -28,17 +28,17 @@ from vworkspace_core.overview.replicas import is_held
 
 _POLL_SECONDS: Final = 0.5
 _LAST_PODS_SECONDS: Final = 120.0
-"""The time within which the pods of a deleted Deployment have ended, and their Lease has expired."""
+"""The seconds after which the pods of a deleted Deployment have ended, and their Lease has expired."""
 _OURS: Final = (OPERATION, APPLICATION_INSTANCE)
 
 
 class Stuck(Exception):
-    """The error that a step makes no progress. Its message says what blocks it, and the remedy."""
+    """The error that a step makes no progress. Its message names the obstacle and the remedy."""
 
 
 @attrs.frozen
 class UninstallStep:
-    """One step: its title, and the function that performs it. Raises Stuck, and the errors of `KubeApi`."""
+    """A step: its title, and the function that performs it. That raises Stuck, and the errors of `KubeApi`."""
 
     title: str
     act: Callable[[], Awaitable[None]] = attrs.field(repr=False)
@@ -46,14 +46,14 @@ class UninstallStep:
 
 @attrs.frozen
 class Waiting:
-    """The time limit for one object in seconds, and the clock by which it is measured (UTC)."""
+    """The time limit in seconds for one object, and the clock (UTC) that measures it."""
 
     patience: float
     now: Callable[[], datetime]
     sleep: Callable[[float], Awaitable[None]] = attrs.field(repr=False)
 
     def limit(self, longest: float | None = None) -> datetime:
-        """Return when a wait that begins now ends."""
+        """Return when a wait that begins now has to end: after `patience` seconds, or `longest` if that is less."""
         return self.now() + timedelta(seconds=self.patience if longest is None else min(longest, self.patience))
 
 
@@ -122,7 +122,7 @@ class _Work:
     # --- execution ---------------------------------------------------------------------------------------------------
 
     async def _delete_all(self, kind: Kind) -> None:
-        """Delete all objects of a kind, including new ones, until there are none."""
+        """Delete all objects of a kind, including ones created meanwhile, until there are none."""
         limit = self.waiting.limit()
         while left := await all_of(self.api, kind):
             for manifest in left:
@@ -140,7 +140,7 @@ class _Work:
                 await self.api.patch(ref, change, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
 
     async def _let_go(self, kind: Kind) -> None:
-        """Release and delete all objects of a kind, including new ones, until there are none."""
+        """Delete all objects of a kind without their children, including ones created meanwhile, until none is left."""
         limit = self.waiting.limit()
         while left := await all_of(self.api, kind):
             await advance_deletion(self.api, kind, left)
@@ -173,7 +173,7 @@ class _Work:
             await self._pause(limit, f"{ref}: not gone")
 
     async def _delete_right(self, ref: ObjectRef) -> None:
-        """Delete a right, unless a HelmRelease names it by now."""
+        """Delete a role, binding or account, unless a HelmRelease uses it by now."""
         live = await find(self.api, ref)
         rights = {**self.inventory.rights, **({} if live is None else {ref: live})}
         if ref not in named_by_releases(rights, await all_of(self.api, HELM_RELEASE, namespace=ref.namespace)):
@@ -194,7 +194,7 @@ class _Work:
             await self.api.delete(ref)
 
     async def _pause(self, limit: datetime, obstacle: str) -> None:
-        """Wait a moment before the next look. Raises Stuck with the obstacle when the time is up."""
+        """Wait before the next attempt. Raises Stuck with `obstacle` if `limit` has passed."""
         if self.waiting.now() >= limit:
             raise Stuck(obstacle)
         await self.waiting.sleep(_POLL_SECONDS)
@@ -217,7 +217,7 @@ def _holders(leases: Iterable[Manifest]) -> str:
 
 
 def _deletion_message(manifest: Manifest) -> str:
-    """Return the message of an object about its own end."""
+    """Return the message of an object's condition about its deletion."""
     for condition in get_path(manifest, "status", "conditions") or ():
         if get_path(condition, "type") in ("Deleting", "Running") and get_path(condition, "status") == "True":
             return str(get_path(condition, "message"))
@@ -225,6 +225,6 @@ def _deletion_message(manifest: Manifest) -> str:
 
 
 def _foreign_finalizers(manifests: Iterable[Manifest]) -> str:
-    """Return the finalizers of others, which only they may remove."""
+    """Return a part of a message that names the finalizers which are not the operator's; empty if there are none."""
     names = {name for manifest in manifests for name in metadata(manifest).get("finalizers") or ()} - {FINALIZER}
     return f", because of finalizers that are not the operator's: {', '.join(sorted(names))}" if names else ""

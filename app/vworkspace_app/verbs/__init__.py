@@ -1,1 +1,1 @@
-"""The verbs for objects, without knowledge of their annotations: retry, suspend, resume, cancel, approve, logs."""
+"""The actions of users on objects, by which they need not know annotations: retry, suspend, cancel, approve, logs."""

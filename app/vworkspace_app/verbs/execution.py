@@ -1,4 +1,4 @@
-"""One verb on one object: read it, decide, patch it, return what was done."""
+"""The execution of an action on an object: read it, decide, patch it, and return what was done."""
 
 import base64
 from collections.abc import Callable
@@ -21,16 +21,16 @@ from vworkspace_core.overview.remedy import CLI_MANAGER
 async def execute_verb(
     api: KubeApi, name: str, namespace: str | None, decide: Callable[[Kind, Manifest], PlannedAction | Refusal]
 ) -> str:
-    """Perform a verb, such as `suspend`, on an object, and return a message about it.
+    """Perform an action, such as `suspend`, on the named object; return a message about it.
 
-    Raises CommandError if it is refused, and the errors of `KubeApi.patch`.
+    `decide` returns the write or a refusal. Raises CommandError if it is refused, and the errors of `KubeApi.patch`.
     """
     kind, manifest = await find_named_object(api, name, namespace)
     return await carry_out(api, kind, manifest, decide(kind, manifest))
 
 
 async def carry_out(api: KubeApi, kind: Kind, manifest: Manifest, decided: PlannedAction | Refusal) -> str:
-    """Perform the planned write on exactly that object. An object re-created in the meantime is not changed."""
+    """Perform the planned write on exactly that object, not on a new one of the same name; return a message."""
     match decided:
         case Refusal(why, is_done=True):
             return why
@@ -54,7 +54,7 @@ async def _write(api: KubeApi, ref: ObjectRef, uid: str, decided: PlannedAction)
 
 @attrs.frozen
 class ApprovalRequest:
-    """A request to approve an Operation: the Operation, the approver, and how long the claim is valid."""
+    """A request to approve an Operation: its name, the approver, and how long the claim is valid."""
 
     name: str
     namespace: str | None
@@ -64,9 +64,9 @@ class ApprovalRequest:
 
 
 async def approve_operation(api: KubeApi, request: ApprovalRequest, now: datetime) -> str:
-    """Write a claim for exactly this Operation, as the control plane would.
+    """Write an approval claim for exactly this Operation, like the control plane would; return a message.
 
-    Any user who may read the operator's credentials may approve. The API server's access rules thus decide.
+    Any user who may read the operator's credentials may approve: the API server's RBAC decides.
     """
     kind, manifest = await find_named_object(api, request.name, request.namespace)
     secret = await _approval_secret(api, request.system_namespace)

@@ -1,4 +1,4 @@
-"""Removal of the finalizers of a controller that will not run again, so that its objects can be deleted.
+"""The removal of finalizers of a controller that will not run again, so that its objects can be deleted.
 
 Objects that the controller created stay. Children with an owner reference are garbage-collected with their object;
 external resources are no longer managed.
@@ -15,12 +15,12 @@ from purekube.ports import KubeApi, PatchType
 PAGE = 500
 _MANAGER = "vworkspace-forget"
 _ATTEMPTS = 5
-"""The tries of a write that other writers overtake."""
+"""The maximum number of attempts of a write that conflicts with other writers."""
 
 
 @attrs.frozen
 class Held:
-    """The objects of a kind that carry these finalizers. `by` names the controller for people."""
+    """The objects of a kind that have one of these finalizers. `by` names the controller in messages."""
 
     kind: Kind
     finalizers: Collection[str]
@@ -29,9 +29,9 @@ class Held:
 
 @attrs.frozen
 class Forgetting:
-    """A procedure that removes finalizers. `tell` is called with a line for each object.
+    """The removal of finalizers. `tell` is called with a line for each object.
 
-    With `dry_run` no object is written.
+    With `dry_run` nothing is written.
     """
 
     api: KubeApi
@@ -39,10 +39,10 @@ class Forgetting:
     dry_run: bool = False
 
     async def run(self, held: Held) -> int:
-        """Remove `held.finalizers` from every object of `held.kind` that has one of them; return the number of objects.
+        """Remove `held.finalizers` from all objects of `held.kind`; return how many objects had one of them.
 
-        A dry run returns the same number. Raises OperatorError if a request fails: the objects before it are free by
-        then, and a second run continues with the others.
+        A dry run returns the same number. Raises OperatorError if a request fails: some objects are then done already,
+        and a second run continues with the others.
         """
         refs = [ref async for ref in self._objects(held)]
         for ref in refs:

@@ -19,7 +19,7 @@ _WORDS: Final = {
     "cluster": CLUSTER,
     "clusters": CLUSTER,
 }
-"""Kinds, plurals and short names, as kubectl takes them."""
+"""The names of our kinds that users may write, like for kubectl: kind, plural and short name."""
 
 NOTHING: Final[Mapping[str, Kind]] = {}
 """No kinds other than our own."""

@@ -1,4 +1,4 @@
-"""The logs of the pods of the operator, or of one object."""
+"""The logs of the pods of the operator, of an Operation or of an application."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
@@ -22,12 +22,12 @@ from vworkspace_core.api.labels import OPERATION_UID
 _OF_JOB: Final = "batch.kubernetes.io/job-name"
 _OF_WORKFLOW: Final = "workflows.argoproj.io/workflow"
 _OF_RELEASE: Final = "app.kubernetes.io/instance"
-"""Labels of pods; charts set the last one by convention."""
+"""The label of a release's pods, which charts set by convention. The labels above are set by controllers."""
 
 
 @attrs.frozen
 class LogRequest:
-    """A request for logs: the owner of the pods, the number of lines, and whether to wait for further ones.
+    """A request for logs: the object whose pods are read, the number of lines, and whether to follow new ones.
 
     An empty `name` means the operator itself.
     """
@@ -57,7 +57,7 @@ async def write_logs(api: KubeApiClient, request: LogRequest, write: Callable[[s
 async def _copy(
     api: KubeApiClient, pod: ObjectRef, container: str, request: LogRequest, write: Callable[[str], None]
 ) -> None:
-    """Copy the log of one container; an error, such as one not started, becomes a line among the others."""
+    """Write the log of one container; an error, such as that it has not started, becomes a line of it."""
     head = f"[{pod.name}/{container}]"
     try:
         async for line in api.pod_log(pod, container, follow=request.follow, tail_lines=request.tail):

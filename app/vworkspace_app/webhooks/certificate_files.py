@@ -1,4 +1,4 @@
-"""TLS from files that change while a server runs: cert-manager or kubelet replaces them (RUN-6)."""
+"""TLS certificates from files that change while a server runs, since cert-manager or kubelet replaces them (RUN-6)."""
 
 import ssl
 from collections.abc import Collection, Mapping
@@ -18,9 +18,9 @@ _RELOAD_SECONDS = 5.0
 
 @attrs.define
 class CertificateFiles:
-    """A folder with a certificate chain `tls.crt` and its key `tls.key`, as a TLS Secret is mounted.
+    """A folder with a certificate chain `tls.crt` and its key `tls.key`, such as a mounted TLS Secret.
 
-    With `authority`, a file of certificates, clients must present a certificate signed by one of these.
+    With `authority`, a file of certificates, clients must present a certificate that one of them signed.
     """
 
     folder: Path
@@ -29,7 +29,7 @@ class CertificateFiles:
     _content: tuple[bytes, ...] = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        """Read both for the first time. Raises CommandError."""
+        """Read chain and key for the first time. Raises CommandError."""
         try:
             self._content = self._read()
             self._current = self._loaded()
@@ -45,9 +45,7 @@ class CertificateFiles:
         return outer
 
     async def follow(self, clock: Clock) -> None:
-        """Read the files again when they change, until cancelled. If they cannot be read, the old certificate stays in
-        use.
-        """
+        """Read the files again whenever they change, until cancelled; if that fails, the old certificate is used on."""
         logged = ""
         while True:
             await clock.sleep(_RELOAD_SECONDS)
@@ -61,7 +59,7 @@ class CertificateFiles:
                 logged = why
 
     def reload(self) -> bool:
-        """Read the files again; report whether there is a new certificate. Raises OSError, ssl.SSLError."""
+        """Read the files again; report whether the certificate is new. Raises OSError and ssl.SSLError."""
         content = self._read()
         if content == self._content:
             return False
@@ -88,13 +86,11 @@ class CertificateFiles:
 
 
 def _problem(error: OSError) -> str:
-    """Return the problem in words, without the content of a file."""
+    """Return the error in words that contain nothing from a file."""
     return error.reason if isinstance(error, ssl.SSLError) else f"{error.filename}: {error.strerror}"
 
 
 def has_common_name(certificate: Mapping[str, Any], names: Collection[str]) -> bool:
-    """Report whether a verified certificate's common name is one of `names`. Without names every certificate is
-    accepted.
-    """
+    """Report whether a verified certificate's common name is in `names`; if `names` is empty, any name is accepted."""
     subject = (pair for part in certificate.get("subject", ()) for pair in part)
     return not names or any(key == "commonName" and value in names for key, value in subject)

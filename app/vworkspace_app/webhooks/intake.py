@@ -1,8 +1,8 @@
-"""The intake of reviews: how much of them is held at one time, and which is judged next (RUN-11).
+"""The intake of reviews: how many of their bytes are in memory, and which review is judged next (RUN-11).
 
-Any pod may post to the webhooks. So a large review never delays a small one: the beginning of every body has room, an
-incomplete body is dropped for others that need its room, small reviews have turns of their own, and of the waiting ones
-the smallest is judged first.
+Any pod may post to the webhooks, so a large review must never delay a small one. The first bytes of every body always
+have room; an incomplete body is dropped if others need its room; small reviews have a lock of their own; and among the
+waiting ones the smallest is judged first.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -14,45 +14,45 @@ import attrs
 from starlette.requests import Request
 
 LARGEST: Final = 3 * 1024 * 1024
-"""The maximum bytes of a review.
+"""The maximum size of a review in bytes.
 
-An API server takes requests of 3 MiB at most; larger objects are refused, not judged.
+An API server accepts requests of at most 3 MiB. A larger review is refused without being judged.
 """
 BUDGET: Final = 24 * 1024 * 1024
-"""The bytes of all reviews that are being read at one time: beyond them the API server is asked to try again."""
+"""The maximum bytes of all reviews in memory. Beyond it the largest incomplete one is refused, to be tried again."""
 SMALL: Final = 64 * 1024
-"""The bytes at the beginning of each review that do not count towards the budget."""
+"""The number of first bytes of each review that do not count towards the budget."""
 
 _LONG: Final = 0.005
-"""The seconds from which a part of a review is a burden on the event loop."""
+"""The seconds above which a part of a review counts as a load on the event loop."""
 _OLDEST_EVERY: Final = 8
-"""One turn in so many goes to the oldest review, so that large ones are judged, too."""
+"""The period of turns that go to the oldest waiting review, so that large ones are judged, too."""
 
 
 @attrs.define(eq=False)
 class ReviewBody:
-    """The part of a review's body that has arrived so far."""
+    """The part of a review's body that has arrived."""
 
     content: bytearray = attrs.field(factory=bytearray)
     refusal: int = 0
-    """The HTTP code to answer instead of a judgement; 0 for none."""
+    """The HTTP code to answer instead of judging the review; 0 to judge it."""
     reading: anyio.CancelScope = attrs.field(factory=anyio.CancelScope)
 
     @property
     def counted(self) -> int:
-        """The number of bytes by which the body counts against the memory limit."""
+        """The number of bytes that count towards the budget."""
         return max(0, len(self.content) - SMALL)
 
 
 @attrs.define
 class Bodies:
-    """The bodies of reviews that are in memory now, which have a total limit."""
+    """The bodies of reviews in memory, which share a budget."""
 
     _held: dict[ReviewBody, bool] = attrs.field(factory=dict)
-    """The bodies, with whether each is complete."""
+    """The bodies, each with whether it is complete."""
 
     async def read(self, request: Request) -> ReviewBody:
-        """Read a body and hold it until `let_go`. If it cannot be read, return an empty one with a refusal."""
+        """Read a body and keep it until `let_go`. If that is refused, return an empty body with a refusal."""
         body = ReviewBody()
         self._held[body] = False
         try:
@@ -73,7 +73,7 @@ class Bodies:
         return body
 
     def let_go(self, body: ReviewBody) -> None:
-        """Stop holding a body."""
+        """Remove a body from memory, so that it no longer counts."""
         self._held.pop(body, None)
 
     def _counted(self) -> int:
@@ -90,15 +90,15 @@ class Bodies:
 
 @attrs.define
 class Turns:
-    """A lock that gives reviews their turns one at a time, with pauses for the event loop.
+    """A lock that lets reviews be judged one at a time, with pauses for the event loop.
 
-    After each part of a review the event loop is free for as long as that part took. Otherwise reviews that arrive
+    After each part of a review the event loop is left free for as long as that part took. Otherwise reviews that arrive
     together would block it for the sum of their times (RUN-11). `now` is the monotonic clock.
     """
 
     now: Callable[[], float]
     _waiting: list[tuple[int, int, anyio.Event]] = attrs.field(factory=list)
-    """Waiting reviews by size and number."""
+    """The waiting reviews: size, number by arrival, and the event that is set when it is their turn."""
     _number: int = 0
     _given: int = 0
     _is_taken: bool = False
@@ -107,7 +107,7 @@ class Turns:
 
     @asynccontextmanager
     async def taken(self, size: int) -> AsyncIterator[None]:
-        """Wait for the turn of a review of `size` bytes, and hold it while the block runs."""
+        """Wait for the turn of a review of `size` bytes, and keep it while the block runs."""
         await self._wait(size)
         try:
             await anyio.sleep(max(0.0, self._free_at - self.now()))
@@ -119,7 +119,7 @@ class Turns:
             self._next()
 
     async def rest(self) -> None:
-        """Let the event loop run between two parts of a review, unless the last part was short."""
+        """Pause between two parts of a review for as long as the last part took, unless that was short."""
         took = self.now() - self._began
         if took >= _LONG:
             await anyio.sleep(took)
@@ -142,7 +142,7 @@ class Turns:
             raise
 
     def _next(self) -> None:
-        """Give the turn to the smallest waiting review; at intervals to the oldest."""
+        """Give the turn to the smallest waiting review; every eighth time to the oldest."""
         self._is_taken = bool(self._waiting)
         if self._waiting:
             self._given += 1

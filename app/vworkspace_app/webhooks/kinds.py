@@ -30,7 +30,7 @@ _WRITTEN: Final = (AdmissionOperation.CREATE, AdmissionOperation.UPDATE)
 
 @attrs.frozen(eq=False)
 class ServedKinds:
-    """The webhooks for users' kinds: converters between versions, and rules by URL path."""
+    """The webhooks for users' kinds: converters between versions, and functions that judge a review, by URL path."""
 
     converters: tuple[Converter, ...] = ()
     judges: Mapping[str, Judge] = attrs.field(factory=dict)
@@ -48,7 +48,7 @@ class ServedKinds:
 
 
 NO_KINDS: Final = ServedKinds()
-"""No webhooks except the operator's own."""
+"""The value for a server that has only the operator's own webhooks."""
 
 
 def _judges(admission: BoxAdmission) -> Iterator[tuple[str, Judge]]:
@@ -76,7 +76,7 @@ _TOO_DEEP: Final = {"kind": "one of the objects", UNREADABLE: [""]}
 
 
 class _Request(msgspec.Struct):
-    """The fields of a review that are read before any of its objects is decoded."""
+    """The fields of a ConversionReview's request; its objects are decoded one by one later."""
 
     uid: str = ""
     desiredAPIVersion: str = ""
@@ -93,7 +93,7 @@ _decode = msgspec.json.Decoder(_Review).decode
 
 
 async def answered(body: bytes, converters: Sequence[Converter], rest: Callable[[], Awaitable[None]]) -> bytes:
-    """Return the answer to a ConversionReview. After each object `rest` is awaited, so that others get a turn.
+    """Return the response to a ConversionReview. `rest` is awaited after each object, so that other tasks get a turn.
 
     Raises MalformedConversionReview and msgspec.DecodeError for a body that is no such review.
     """

@@ -25,7 +25,7 @@ from vworkspace_core.webhook.validating import WebhookSettings
 _log = structlog.get_logger("webhook")
 
 _LIMITS: Final = ConnectionLimits(idle=90.0)
-"""Limits for an API server, which keeps its connections and reuses them."""
+"""The limits for connections of an API server, which keeps and reuses them."""
 
 
 async def serve_webhooks(
@@ -40,9 +40,10 @@ async def serve_webhooks(
     kinds: ServedKinds = NO_KINDS,
     client_names: Collection[str] = (),
 ) -> None:
-    """Serve HTTPS until cancelled. `ready` is called with the URL. Raises OSError if the address cannot be bound.
+    """Serve the webhooks by HTTPS until cancelled; `ready` is called with the URL.
 
-    If `files` require client certificates, one of `client_names` must be the certificate's common name.
+    If `files` require client certificates, the common name must be in `client_names`, or any if that is empty. Raises
+    OSError if the address cannot be bound.
     """
     listener = bind(host, port)
     url = url_of(host, listener, "https")
@@ -66,7 +67,7 @@ async def webhooks(
     observer: ReviewObserver,
     kinds: ServedKinds = NO_KINDS,
 ) -> AsyncIterator[None]:
-    """Serve the webhooks that `settings` enable while the block runs. They apply the same rules as the reconciler.
+    """Serve the webhooks that `settings` enable while the block runs. Their rules are those of the reconciler.
 
     Raises CommandError for certificates that cannot be used.
     """

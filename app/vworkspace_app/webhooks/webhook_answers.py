@@ -1,7 +1,7 @@
-"""The ASGI application of the webhooks: JSON in, the pure judgement, JSON out.
+"""The ASGI application of the webhooks, which decodes a review, has a pure function judge it, and encodes the answer.
 
-The path says whether the namespace is managed: two webhooks with opposite `namespaceSelector`s have two paths, so that
-the API server's own view of the label counts and every replica can answer without a cache.
+The path says whether the namespace is managed: two webhooks with opposite `namespaceSelector`s have two paths. So the
+API server's view of the label counts, and every replica can answer without a cache.
 """
 
 import time
@@ -36,7 +36,7 @@ from vworkspace_core.webhook.validating import WebhookSettings, refusals
 
 
 class ReviewObserver(Protocol):
-    """An observer of admission and conversion reviews. For each review that began, `review_ended` is called once."""
+    """An observer of admission and conversion reviews. Each review that begins also ends, exactly once."""
 
     def webhook(self, path: str) -> None:
         """Record that a webhook is served at this path."""
@@ -45,9 +45,7 @@ class ReviewObserver(Protocol):
         """Record that the webhook at this path received a review."""
 
     def review_ended(self, path: str, code: int, seconds: float) -> None:
-        """Record that a review was answered with this HTTP code. A review that was abandoned or failed
-        counts as 500.
-        """
+        """Record that a review was answered with this HTTP code; 500 also means that it was abandoned or failed."""
 
 
 class _NoObserver:
@@ -68,9 +66,9 @@ _log = structlog.get_logger("webhook")
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 Rest = Callable[[], Awaitable[None]]
-"""A function that is awaited between two parts of a review."""
+"""A function to await between two parts of a review, so that other tasks get a turn."""
 Handle = Callable[[bytes, Rest], Awaitable[Response]]
-"""A function that answers the body of a review."""
+"""A function that returns the response to the body of a review."""
 
 
 def application(
@@ -81,8 +79,8 @@ def application(
 ) -> Starlette:
     """Return the ASGI application of the webhooks.
 
-    It answers 400 to a body that is no review, and never fails on a review's content. Without `settings` only `kinds`
-    are served. `observer` is called for every review, with times by the monotonic clock `now`.
+    It answers 400 to a body that is no review, and never fails because of a review's content. If `settings` is None,
+    only `kinds` are served. `observer` is called for every review; `now` is the monotonic clock.
     """
     bodies, lanes = Bodies(), Lanes(now)
     judges = {**({} if settings is None else _own(settings)), **kinds.judges}
@@ -133,7 +131,7 @@ class _UserInfo(msgspec.Struct):
 
 
 class _Request(msgspec.Struct):
-    """The fields of a request that are read before any of its objects is decoded."""
+    """The fields of an AdmissionReview's request; its objects are decoded one by one later."""
 
     uid: str = ""
     userInfo: _UserInfo | None = None
@@ -155,7 +153,10 @@ _decode = msgspec.json.Decoder(_Review).decode
 
 
 async def _review(body: bytes, rest: Rest) -> AdmissionRequest:
-    """Return the request of a review, with a `rest` after each part. Raises MalformedReview and msgspec.DecodeError."""
+    """Decode a review in parts, with `rest` between them; return its request.
+
+    Raises MalformedReview and msgspec.DecodeError.
+    """
     try:
         review = _decode(body)
         given = msgspec.structs.asdict(review)
