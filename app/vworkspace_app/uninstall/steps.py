@@ -159,7 +159,7 @@ class _Work:
         return tuple(lease for lease in leases if is_held(lease, self.waiting.now()))
 
     async def _delete_definition(self, ref: ObjectRef) -> None:
-        """Delete a definition. If applications are kept, an instance made a moment ago is released first."""
+        """Delete a CRD. If applications are kept, first delete instances created meanwhile, without their children."""
         kind = next((kind for kind in _OURS if kind.crd_name == ref.name), None)
         if kind is not None and self.keep:
             await self._let_go(kind)
