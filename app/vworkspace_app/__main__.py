@@ -25,7 +25,7 @@ def main() -> None:
 
 
 def _escape(error: UnicodeError) -> tuple[str, int]:
-    """Escape characters that the terminal's encoding lacks, in JSON's notation: printed JSON stays valid JSON."""
+    """Escape characters that the terminal's encoding lacks like JSON does, so that printed JSON stays valid."""
     assert isinstance(error, UnicodeEncodeError)
     text = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{text[i : i + 2].hex()}" for i in range(0, len(text), 2)), error.end

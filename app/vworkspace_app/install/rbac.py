@@ -53,7 +53,7 @@ def cluster_wide(name: str, accesses: Iterable[Access], options: InstallOptions)
 
 
 def tenant_roles() -> Iterator[dict[str, Any]]:
-    """Yield ClusterRoles with rights on our kinds that are aggregated into the built-in roles view, edit and admin."""
+    """Yield ClusterRoles for our kinds, which Kubernetes aggregates into its roles for users: view, edit and admin."""
     for suffix, granted, into in _AGGREGATED:
         metadata = meta(f"{NAME}-{suffix}")
         metadata["labels"] |= {f"{_GROUP}/aggregate-to-{role}": "true" for role in into}

@@ -107,7 +107,7 @@ class _Waiting:
 
 
 async def _can_enrol(api: KubeApi, source: CredentialsSource) -> bool:
-    """Report whether the cluster can register with a one-time token; False if the user may not read that."""
+    """Report whether the cluster can register with a one-time token; False if the operator may not read that."""
     try:
         return await can_bootstrap(api, source)
     except (Unavailable, Unauthorized):

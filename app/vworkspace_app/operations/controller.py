@@ -271,7 +271,7 @@ class OperationReconciler:
     def keys_of_engine_object(self, change: CacheChange) -> Iterator[ObjectRef]:
         """Yield the Operation for which an engine created the object, in any namespace.
 
-        It is found by its uid in a label, because labels may hold only a shortened name.
+        It is found by the uid in the object's label, because names in labels may be shortened.
         """
         for manifest in (change.object, change.old_object or {}):
             uid = get_path(manifest, "metadata", "labels", OPERATION_UID)

@@ -223,9 +223,10 @@ def graph_part(object_graph: ObjectGraph, linked: Set[Kind] = frozenset(), remar
 
 
 def _distance_to_cause(node: ObjectGraphNode) -> tuple[int, bool, int]:
-    """Return a sort key that is least for the node to explain: the most severe, then the one nearest to the cause.
+    """Return a sort key. The node with the least key explains the state of the others.
 
-    That one waits for no other, and is last in the graph: a pod, not its release.
+    That is the most severe one; of several, one that waits for no other and is farthest downstream: a pod, not its
+    release.
     """
     return urgency(node.severity), bool(node.waits_for), -node.column
 

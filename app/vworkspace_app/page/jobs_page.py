@@ -38,7 +38,7 @@ class JobsPage:
 
     @property
     def extent(self) -> Extent:
-        """The phrase that the page shows all jobs."""
+        """The extent of the page: all jobs."""
         return Extent("every job of this control plane")
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:

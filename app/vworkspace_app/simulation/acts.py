@@ -64,9 +64,9 @@ _JOBS: Final = (
     *_OPERATING,
 )
 _OF_JOBS: Final = 3
-"""The period of instances that jobs of the control plane manage; users manage the others."""
+"""Every third instance is managed by jobs of the control plane, the others by users."""
 _OF_GUESTS: Final = 5
-"""The period of instances in a namespace that is opened, closed and deleted during the run."""
+"""Every fifth instance is in the guests' namespace, which is opened, closed and deleted during the run."""
 
 
 def lives(random: Random, instances: int, seconds: float) -> Iterator[Act]:

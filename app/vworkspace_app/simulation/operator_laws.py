@@ -93,7 +93,7 @@ class WriteLaws:
 
 
 _COMPARED: Final = 10
-"""The period of seeds whose runs are compared with a fresh world: each comparison costs another run."""
+"""One in ten seeds is compared with a fresh world, since each comparison costs another run."""
 
 
 class OperatorLaws(OperatorChecks):

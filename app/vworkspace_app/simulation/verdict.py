@@ -31,7 +31,8 @@ class BrokenRun:
 class SimulationTally:
     """The sums over runs; `first` is their first seed.
 
-    `broken_runs` is the number of runs that broke a law; `broken` holds only the first of them if there are many.
+    `broken_runs` is the number of runs that broke a law. `broken` lists them; a termination message has only the first
+    few.
     """
 
     first: int = 0

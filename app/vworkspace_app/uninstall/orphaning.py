@@ -1,4 +1,4 @@
-"""The deletion of our objects without what is deployed for them, next to any operator, killed at any point (RUN-7).
+"""The deletion of our objects that keeps what is deployed for them, even if an operator runs or it is killed (RUN-7).
 
 Expected flow
     An object is marked as abandoned, with our finalizer → it is deleted, with orphaned dependents → its children are

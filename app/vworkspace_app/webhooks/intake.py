@@ -26,7 +26,7 @@ SMALL: Final = 64 * 1024
 _LONG: Final = 0.005
 """The seconds above which a part of a review counts as a load on the event loop."""
 _OLDEST_EVERY: Final = 8
-"""The period of turns that go to the oldest waiting review, so that large ones are judged, too."""
+"""Every eighth turn goes to the oldest waiting review, so that large ones are judged, too."""
 
 
 @attrs.define(eq=False)

@@ -25,7 +25,7 @@ from vworkspace_app.commands.session import Crds
 _MOST_DOCUMENTS: Final = 100
 """The maximum number of documents in a file to convert."""
 _POWER: Final = re.compile(r"say `trustParents: \[(\w+)\]`")
-"""The advice of `box check` to let parents' authors decide something with the box's rights; the group is what."""
+"""The advice of `box check` to trust parents with a choice; the group of the pattern is the name of the choice."""
 
 
 @attrs.frozen
