@@ -1,1 +1,1 @@
-"""The actions of users on objects, by which they need not know annotations: retry, suspend, cancel, approve, logs."""
+"""The actions of users on objects, which set annotations and fields: retry, suspend, resume, cancel, approve; logs."""
