@@ -33,13 +33,15 @@ _REVIEW: Final = Kind(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
 )
 _AT_ONCE: Final = 8
-"""The number of reviews that are requested at the same time."""
+"""The maximum number of SelfSubjectAccessReviews that are requested at the same time."""
 
 
 @attrs.frozen(eq=False)
 class LoadedDefinition:
-    """One definition of an applied box. `crds` are the names of the CRDs that it was compiled with, or that were
-    missing.
+    """A compiled definition of an applied box; `box` is None if there are `problems`.
+
+    `gates` are the programs of the rollout's `when`. `crds` are the names of the CRDs that were looked up in the
+    cluster, even if it lacks them.
     """
 
     box: Box | None
@@ -49,7 +51,10 @@ class LoadedDefinition:
 
 
 async def load_definition(api: KubeApi, name: str, spec: Mapping[str, Any]) -> LoadedDefinition:
-    """Compile a definition with the CRDs that it names and the cluster has. Raises what calls of the port raise."""
+    """Compile the `spec` of the box `name` with the CRDs in the cluster to which it refers.
+
+    Raises the OperatorErrors of `KubeApi.get`; everything that is wrong with the definition is in the result.
+    """
     try:
         model = read_box({"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec})
     except ValidationProblems as error:
@@ -67,7 +72,7 @@ async def load_definition(api: KubeApi, name: str, spec: Mapping[str, Any]) -> L
 
 
 def _examined(model: OperatorBox, installed: Sequence[CrdVersions]) -> LoadedBox:
-    """Check a box whose CRD is part of its definition, or is one of the installed ones."""
+    """Return a box compiled with the `installed` CRDs. The CRD of its own kind is part of `model`, or one of these."""
     source, problem = model.spec.crd, ""
     own: CrdVersions | None = None
     try:
@@ -86,7 +91,10 @@ def _examined(model: OperatorBox, installed: Sequence[CrdVersions]) -> LoadedBox
 
 
 def _own(model: OperatorBox, installed: Sequence[CrdVersions]) -> CrdVersions | None:
-    """Return the CRD of the box's kind. Raises CrdProblem."""
+    """Return the CRD of the box's kind: from its definition, or the one of `installed` that it names; None if neither.
+
+    Raises CrdProblem if the one in the definition is invalid.
+    """
     if (manifest := model.spec.crd.manifest) is not None:
         return CrdVersions.of(manifest)
     named = (crd for crd in installed if get_path(crd.manifest, "metadata", "name") == model.spec.crd.name)
@@ -119,16 +127,16 @@ def _gates(model: OperatorBox) -> tuple[tuple[Program, ...], tuple[BoxProblem, .
 
 
 def access_to_retired(box: Box, kinds: Iterable[Kind]) -> CompositeAccess:
-    """Return the rights to prune kinds that the box no longer has."""
+    """Return the rights that are needed to prune objects of `kinds`, which the box no longer creates."""
     composite, former = composite_of(box), [Access(kind, FORMER) for kind in kinds]
     near = tuple(each for each in former if composite.is_near(each.kind))
     return CompositeAccess(tuple(each for each in former if each not in near), near)
 
 
 async def lacking_rights(api: KubeApi, access: CompositeAccess, namespaces: Sequence[str]) -> tuple[Right, ...]:
-    """Return the rights that this process lacks, by SelfSubjectAccessReview, in order.
+    """Return those rights of `access` that SelfSubjectAccessReviews deny to this process, in the order of `access`.
 
-    `namespaces` are those that it works in; none means all. Raises what calls of the port raise.
+    `namespaces` are those that the process watches; empty means all. Raises the OperatorErrors of `KubeApi.review`.
     """
     asked = [(each, "") for each in access.everywhere]
     asked += [(each, namespace) for each in access.tenant for namespace in (namespaces or ("",))]
@@ -170,10 +178,10 @@ async def _allowed(api: KubeApi, right: Right, on: Access) -> bool:
 
 
 def told_of(name: str, account: str, lacking: Sequence[Right], retired: Iterable[Kind] = ()) -> str:
-    """Return the message about missing rights, with the command that prints the role; "" if none is missing.
+    """Return the message about the missing rights `lacking`, with the command that grants them; "" if none is missing.
 
-    `account` are the command's options for the account that lacks the rights. `retired` are the kinds of these rights
-    if the box no longer has them.
+    `name` is the box; `account` holds the command's options for the account that lacks the rights. `retired` are the
+    kinds that the box no longer creates, if the rights serve to prune them.
     """
     if not lacking:
         return ""

@@ -1,4 +1,4 @@
-"""The graph of a box as Mermaid or DOT: the dependencies of its resources, each edge with the line that caused it."""
+"""The graph of a box as Mermaid or DOT: the dependencies of its resources. Each edge shows the line that causes it."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _DASHED: Final = frozenset((Until.NOTHING,))
 
 
 def mermaid(box: Box) -> str:
-    """Return a flowchart for Markdown."""
+    """Return the box's graph as a Mermaid flowchart, which Markdown pages can embed."""
     lines = ["flowchart TD"]
     lines += [f"  {_id(external.id)}[/{_label(external.id, external.kind.kind)}/]" for external in box.externals]
     lines += [f'  {_id(node.id)}["{_label(node.id, node.kind.kind)}{_stack(node)}"]' for node in _all(box)]
@@ -33,7 +33,7 @@ def mermaid(box: Box) -> str:
 
 
 def dot(box: Box) -> str:
-    """Return a graph for Graphviz."""
+    """Return the box's graph in DOT, the language of Graphviz."""
     lines = [f'digraph "{box.name}" {{', "  rankdir=TB;", "  node [shape=box];"]
     lines += [
         f'  "{external.id}" [label="{_label(external.id, external.kind.kind)}", style=dashed];'
@@ -56,7 +56,7 @@ def _all(box: Box) -> list[BoxNode]:
 
 
 def _edges(node: BoxNode) -> Iterator[Edge]:
-    """Yield one edge for each target and strength; duplicates from `dependsOn` are merged."""
+    """Yield the edges of a node, but only the first one with a given `to` and `until`: `dependsOn` may repeat one."""
     seen: set[tuple[str, Until]] = set()
     for edge in node.edges:
         if (edge.to, edge.until) not in seen:
@@ -74,7 +74,7 @@ def _when_conditions(node: BoxNode) -> Iterator[tuple[int, str]]:
 
 
 def _id(name: str) -> str:
-    """Return an id that Mermaid accepts as a name: some plain words are keywords to it."""
+    """Return a Mermaid id for a resource or external. The prefix is needed since a name may be a keyword of Mermaid."""
     return f"n_{name}"
 
 

@@ -1,7 +1,7 @@
 """A YAML file whose every field knows its line and column, for messages about a box.
 
-Keys are texts as written (`on` is no boolean), each once; aliases, and values that JSON lacks, are refused. Errors of
-the YAML itself come with a hint at the usual cause: unquoted expressions that YAML splits.
+Keys are strings as written (`on` does not become a boolean). Duplicate keys, aliases, and values that JSON lacks are
+refused. A syntax error comes with a hint at its usual cause: an expression without quotes, which YAML splits.
 """
 
 import math
@@ -29,7 +29,7 @@ _INT64: Final = range(-(2**63), 2**63)
 
 
 class UnreadableFile(CommandError):
-    """A file that is no YAML; the place is known."""
+    """The error that a file is not valid YAML, or exceeds a limit; `problem` has the place."""
 
     def __init__(self, place: Place, message: str) -> None:
         super().__init__(f"{place}: {message}")
@@ -38,12 +38,12 @@ class UnreadableFile(CommandError):
 
 @attrs.frozen(eq=False)
 class MarkedDocument:
-    """One document: its value as JSON would have it, and the place of each of its fields."""
+    """One YAML document: its value as JSON data, and the place of each of its fields."""
 
     file: str
     value: Any
     problems: tuple[BoxProblem, ...]
-    """Duplicate keys, and values that JSON lacks."""
+    """The problems of single fields, such as duplicate keys, and values that JSON lacks."""
     places: YamlPlaces = attrs.field(repr=False)
 
     def at(self, path: str, offset: int | None = None) -> Place:
@@ -102,7 +102,7 @@ class _Builder:
     problems: list[BoxProblem] = attrs.field(factory=list)
 
     def value(self, node: yaml.Node, path: str) -> Any:
-        """Return the value of a node, and record problems in it."""
+        """Return the JSON data of `node`, which is the field `path`, and add its problems to `problems`."""
         match node:
             case yaml.MappingNode():
                 return dict(self._entries(node, path))

@@ -20,20 +20,20 @@ _log = structlog.get_logger("operator")
 
 @attrs.define(eq=False)
 class Enforcement:
-    """A repeated comparison of boxes with the CRDs of a cluster. It logs each missing rule or default once."""
+    """A repeated comparison of boxes with their CRDs in a cluster. What a CRD lacks is logged once until it changes."""
 
     api: KubeApi
     boxes: Sequence[Box]
     _lacking: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
 
     async def run(self, clock: Clock) -> Never:
-        """Compare until the task is cancelled."""
+        """Run `compare` at a fixed interval until the task is cancelled."""
         while True:
             await self.compare()
             await clock.sleep(_EVERY)
 
     async def compare(self) -> None:
-        """Log a warning for each box that newly misses something in the cluster."""
+        """Log a warning for each box whose CRD lacks rules or defaults, unless it lacked the same ones before."""
         for box in self.boxes:
             if not not_enforced(box, {}):
                 continue
@@ -55,8 +55,9 @@ class Enforcement:
             self._lacking[box.name] = lacking
 
     async def _lacking_of(self, box: Box) -> tuple[str, ...]:
-        """Return the rules and defaults that the CRD lacks; none if the CRD is missing. Boxes have the right to list,
-        not to get.
+        """Return the rules and defaults that the box's CRD in the cluster lacks; empty if there is no such CRD.
+
+        The CRD is listed by name, since the roles of boxes permit to list CRDs, but not to get one.
         """
         page = await self.api.list(CUSTOM_RESOURCE_DEFINITION, field_selector=f"metadata.name={box.kind.crd_name}")
         return next((not_enforced(box, manifest) for manifest in page.items), ())

@@ -15,7 +15,7 @@ from purekube_run.process.command_line import CommandError
 
 
 def missing_definitions(loaded: Iterable[LoadedBox]) -> tuple[str, ...]:
-    """Return the names of the CRDs whose schemas are missing, as far as the files show."""
+    """Return the names of the CRDs that boxes need and no file contains. The plural of an unknown kind is guessed."""
     return tuple(
         sorted(
             {
@@ -47,9 +47,9 @@ def _kinds(model: OperatorBox) -> Iterator[tuple[str, str]]:
 
 
 async def installed_definitions(api: KubeApi, names: Sequence[str]) -> list[CrdVersions]:
-    """Return the CRDs of these names that the cluster has.
+    """Return the CRDs of these names, without those that the cluster lacks.
 
-    Raises OperatorError, and CommandError for one that cannot be read.
+    Raises the OperatorErrors of `KubeApi.get`, and CommandError for an invalid CRD.
     """
     found: list[CrdVersions] = []
     for name in names:

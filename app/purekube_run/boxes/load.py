@@ -1,4 +1,4 @@
-"""Boxes from files: the document, its CRD, further CRDs, and everything that is wrong with any of them (PH-6)."""
+"""The loading of boxes from files, with their own CRDs and further ones, and the problems in any of them (PH-6)."""
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ class LoadedBox:
 
     @property
     def problems(self) -> tuple[BoxProblem, ...]:
-        """Everything that keeps the box from running."""
+        """The errors in the box or its CRDs, any of which keeps the box from running."""
         return self.examination.problems
 
     @property
@@ -54,9 +54,9 @@ class LoadedBox:
 def load_boxes(
     files: Sequence[str], crds: Sequence[Path] = (), installed: Sequence[CrdVersions] = ()
 ) -> list[LoadedBox]:
-    """Return every box of the files, which may hold CRDs as well; `installed` are CRDs read from a cluster.
+    """Return the box of each file, compiled with the CRDs in these files, in the paths `crds`, and `installed`.
 
-    Raises CommandError for files that cannot be read.
+    `installed` are CRDs read from a cluster. Raises CommandError for files that cannot be read.
     """
     texts = [read_text(file) for file in files]
     words = {word for text in texts for word in _WORD.findall(text)} if crds else set()
@@ -72,9 +72,9 @@ def amount(number: int, what: str) -> str:
 
 
 def _crds_of_boxes(files: Sequence[str], texts: Sequence[str]) -> Iterator[CrdVersions]:
-    """Yield the CRDs that the boxes bring, since one box may make objects of another's kind.
+    """Yield the CRDs in box files and in the CRD files that they name: a box may create objects of another's kind.
 
-    Their problems are left out: each box reports its own.
+    Problems of these CRDs are ignored here, since each box reports those of its own CRD.
     """
     for file, text in zip(files, texts, strict=True):
         documents = _readable(file, text)
@@ -94,7 +94,7 @@ def _readable(file: str, text: str) -> Sequence[MarkedDocument]:
 
 
 def runnable(loaded: Iterable[LoadedBox]) -> list[Box]:
-    """Return the boxes, all free of problems. Raises CommandError with the problems of the first bad one."""
+    """Return the compiled boxes. Raises CommandError with the problems of the first box that has any."""
     boxes: list[Box] = []
     for one in loaded:
         if one.box is None:
@@ -105,14 +105,17 @@ def runnable(loaded: Iterable[LoadedBox]) -> list[Box]:
 
 
 def load_box(file: str, known: Sequence[CrdVersions] = ()) -> LoadedBox:
-    """Return the box of a file with all its problems. Raises CommandError if there is no such file."""
+    """Return the box of a file with its problems; `known` are further CRDs. Raises CommandError if there is no file."""
     return load_text(file, read_text(file), known)
 
 
 def load_text(
     file: str, text: str, known: Sequence[CrdVersions] = (), beside: Mapping[str, str] | None = None
 ) -> LoadedBox:
-    """Return the box in a text as if it were in `file`, next to files with the given texts, by name."""
+    """Return the box in a text as if `file` contained it; `known` are further CRDs.
+
+    The last mapping, from file names to texts, replaces CRD files to which the box may refer.
+    """
     try:
         documents = documents_of(file, text)
     except UnreadableFile as error:
@@ -159,7 +162,7 @@ def _in_order(problems: Iterable[BoxProblem]) -> tuple[BoxProblem, ...]:
 
 
 def declared_kinds(model: OperatorBox) -> Iterator[Kind]:
-    """Yield the kinds that a box declares itself."""
+    """Yield the kinds that a box declares in `spec.kinds`."""
     for declared in model.spec.kinds:
         group, _, version = declared.api_version.rpartition("/")
         yield Kind(group, version, declared.kind, declared.plural, declared.namespaced)
@@ -214,9 +217,9 @@ def _crds(documents: Iterable[MarkedDocument], problems: list[BoxProblem]) -> It
 
 
 def further_crds(paths: Sequence[Path], words: Container[str] | None = None) -> Iterator[CrdVersions]:
-    """Yield the CRDs in files and folders; with `words`, only of kinds that these words name.
+    """Yield the CRDs in files and folders; with `words`, only those whose kind is one of these words.
 
-    A folder may hold those of a whole cluster: kinds that no box mentions are not parsed. Raises CommandError for a
+    A folder may hold all CRDs of a cluster, so files with other kinds only are not parsed. Raises CommandError for a
     path that does not exist, and for a file or CRD that cannot be read.
     """
     for path in paths:
@@ -249,7 +252,7 @@ def _crd(document: MarkedDocument) -> CrdVersions:
 
 
 def as_json(problem: BoxProblem, severity: str) -> Mapping[str, Any]:
-    """Return a problem as JSON for editors."""
+    """Return a problem with its severity and place as JSON data for editors."""
     place = problem.place
     return {
         "severity": severity,

@@ -142,7 +142,7 @@ def _deletion(box: Box) -> Iterator[str]:
 
 
 def _rights(box: Box) -> Iterator[str]:
-    """Yield the verbs that `box rbac` prints as roles."""
+    """Yield the page's section about rights, with the verbs in the roles that `box rbac` prints."""
     access = access_of([box])
     parts = [
         ("everywhere", (*access.everywhere, *owners([box]))),

@@ -25,12 +25,15 @@ from purekube_run.composites.controller import CompositeReconciler
 
 _DRY: Final = {"dryRun": "All"}
 _AT_ONCE: Final = 50
-"""The most objects that are judged in one pass over a box."""
+"""The maximum number of parents on which one pass over an OperatorBox tries a revision."""
 
 
 @attrs.define
 class Trial:
-    """A layer around the requests of one pass that changes nothing in the cluster. `source` is the parent object."""
+    """A layer around the requests of one pass over the parent `ref`, under which no write changes the cluster.
+
+    `source` is the parent's manifest, to which its patches are applied. `known` are the objects in the snapshot.
+    """
 
     ref: ObjectRef
     source: Manifest
@@ -40,7 +43,7 @@ class Trial:
     deleted: set[ObjectRef] = attrs.field(factory=set)
 
     async def __call__(self, request: KubeRequest, send: Send) -> Manifest:
-        """Answer a request as if the writes before it had happened."""
+        """Answer a request as if the earlier writes of the pass had taken effect."""
         if request.ref == self.ref:
             return self._of_source(request)
         if request.verb is KubeVerb.DELETE:
@@ -62,8 +65,10 @@ class Trial:
         return answer
 
     async def _dry_run(self, request: KubeRequest, send: Send) -> Manifest:
-        """Return the server's answer to a dry run; or the object as sent, if the server refused it only because
-        something that an earlier write would create is missing.
+        """Return the server's answer to a dry run of a write.
+
+        Return the body as sent if an earlier write would delete the object, or if a dry run fails with NotFound, since
+        an earlier write may create what is missing. NotFound for a merge or JSON patch is raised.
         """
         body = request.body if isinstance(request.body, dict) else {}
         if request.ref in self.deleted:
@@ -96,7 +101,10 @@ class _Watched:
 async def tried(
     rules: PassRules[Parent, Snapshot], api: KubeApi, ref: ObjectRef, manifest: Manifest, observed: Snapshot
 ) -> Verdict:
-    """Return what one pass over an object would write. Raises Unavailable if the API server could not say."""
+    """Return how many objects one pass over the parent `ref` would write, and why a write would be refused.
+
+    Raises Unavailable if an error that says nothing about the revision ends the pass, such as a lost connection.
+    """
     trial = Trial(ref, manifest, frozenset(observed.objects))
     watched = _Watched(rules)
     result = await run_pass(
@@ -113,14 +121,15 @@ class _Placeholder:
     """An `Entropy` for objects that are never created."""
 
     def text(self, length: int, alphabet: str) -> str:
-        """Return any text of this length."""
+        """Return a text of this length, which is not random."""
         return alphabet[0] * length
 
 
 @attrs.define
 class Judge:
-    """A judge of new revisions, which tries them on the objects of one box. Verdicts are kept while the objects stay
-    the same.
+    """A judge of new revisions of one box, which tries them on the box's parents.
+
+    A verdict is kept until the parent's generation or the revision changes; a refusal only for a limited time.
     """
 
     reconciler: CompositeReconciler
@@ -129,7 +138,10 @@ class Judge:
     async def judge(
         self, parents: Sequence[BoxParent], manifests: Mapping[ObjectRef, Manifest], revision: str, now: datetime
     ) -> Judgement:
-        """Judge a revision on the next few objects; return the verdicts known so far for all of them."""
+        """Try a revision on a limited number of further parents; return all verdicts on it that are known so far.
+
+        `manifests` contains every parent.
+        """
         due, obstacle = [*self._due(parents, revision, now)], ""
         for parent in due[:_AT_ONCE]:
             try:

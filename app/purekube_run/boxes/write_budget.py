@@ -8,18 +8,18 @@ from purekube.ports import Clock, KubeRequest, Send
 
 @attrs.define
 class WriteBudget:
-    """A layer around requests with a limit of writes per second, and of `burst` writes after a pause. Reads are not
-    limited.
+    """A layer around requests that limits writes, but not reads: on average `per_second`, after a pause `burst` at
+    once.
     """
 
     clock: Clock
     per_second: float = 50.0
     burst: int = 100
     _next: float = float("-inf")
-    """The time at which the writes so far would be due at an even rate."""
+    """The monotonic time at which the last write was due, if writes were evenly spaced."""
 
     async def __call__(self, request: KubeRequest, send: Send) -> Manifest:
-        """Send a request, a write once the budget allows it."""
+        """Send a request; delay a write until the budget allows it."""
         if request.writes:
             now = self.clock.monotonic()
             self._next = max(self._next, now - self.burst / self.per_second) + 1 / self.per_second
