@@ -1,4 +1,4 @@
-"""The caches of a composite: objects of its own kind, children by label, and the externals that it reads (RUN-1)."""
+"""The caches of a composite: parents, children by label, and externals, which it only reads (RUN-1)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -27,12 +27,12 @@ _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def own_uid(manifest: Manifest) -> Iterator[str]:
-    """Yield the uid of a parent, by which its children name it."""
+    """Yield the uid of a parent, which is the value of a label of each child."""
     yield str(metadata(manifest).get("uid", ""))
 
 
 def owner_uid_of(composite: Composite) -> Callable[[Manifest], Iterator[str]]:
-    """Return the index function of children by their parent."""
+    """Return the function that indexes children by the uid of their parent."""
     label = composite.marks.owner_uid
 
     def keys(manifest: Manifest) -> Iterator[str]:
@@ -44,7 +44,7 @@ def owner_uid_of(composite: Composite) -> Callable[[Manifest], Iterator[str]]:
 
 
 def reads_of(composite: Composite) -> Callable[[Manifest], Iterator[str]]:
-    """Return the index function of parents by their externals, whose names follow from the parent alone."""
+    """Return the function that indexes parents by their externals. The names of these depend on the parent alone."""
 
     def keys(manifest: Manifest) -> Iterator[str]:
         if not composite.externals:
@@ -56,12 +56,12 @@ def reads_of(composite: Composite) -> Callable[[Manifest], Iterator[str]]:
 
 
 def read_key(kind: Kind, namespace: str | None, name: str) -> str:
-    """Return the key of an external in the index of parents."""
+    """Return the key of an external in the index `READS`."""
     return f"{kind.crd_name}/{namespace or ''}/{name}"
 
 
 def slim_child(manifest: Manifest) -> Manifest:
-    """Return a child without fields that are never read: managedFields, and kubectl's copy of the whole object."""
+    """Return a child without fields that are never read: managedFields, and the annotation of `kubectl apply`."""
     plain = without_managed_fields(manifest)
     annotations = metadata(plain).get("annotations") or {}
     if _LAST_APPLIED not in annotations:
@@ -78,9 +78,9 @@ def slim_secret(manifest: Manifest) -> Manifest:
 def informers_of(
     api: KubeApi, clock: Clock, random: Callable[[], float], composite: Composite, namespaces: Sequence[str] = ()
 ) -> Iterator[InformerRunner]:
-    """Yield the informers of a composite: one per kind, or one per kind and namespace if it watches some `namespaces`.
+    """Yield the informers of parents and children: one per kind, or with `namespaces` one per kind and namespace.
 
-    None is added later, since the kinds are known from the start.
+    No informer is added later, since the kinds are known from the start.
     """
 
     def informer(
@@ -111,14 +111,14 @@ def informers_of(
 
 
 def _watched(namespaces: Sequence[str], *, near: bool) -> Sequence[str | None]:
-    """Return the namespaces that a kind is watched in; None means all of them."""
+    """Return the namespaces that get an informer each; None is for all. Only kinds that are `near` are restricted."""
     return namespaces if namespaces and near else (None,)
 
 
 def shared_informers(
     api: KubeApi, clock: Clock, random: Callable[[], float], *, namespaces: bool
 ) -> Iterator[InformerRunner]:
-    """Yield the informers that all composites of a process share: definitions, and Namespaces if `namespaces`."""
+    """Yield the informers that all composites of a process share: of CRDs, and if `namespaces` also of Namespaces."""
     definitions = ObjectStore(CUSTOM_RESOURCE_DEFINITION, transform=slim_definition)
     yield InformerRunner(api, CUSTOM_RESOURCE_DEFINITION, clock=clock, random=random, store=definitions)
     if namespaces:
@@ -128,7 +128,7 @@ def shared_informers(
 def external_informers(
     api: KubeApi, clock: Clock, random: Callable[[], float], composite: Composite, namespaces: Sequence[str] = ()
 ) -> Iterator[InformerRunner]:
-    """Yield informers of watched externals: those of one kind share an informer that covers them all."""
+    """Yield the informers of externals that are watched. Externals of one kind share an informer that covers all."""
     watched: dict[Kind, list[External]] = {}
     for external in composite.externals:
         if external.watch and not composite.impersonates:
@@ -154,8 +154,9 @@ def external_informers(
 def account_informers(
     api: KubeApi, clock: Clock, random: Callable[[], float], composite: Composite, account: ObjectRef
 ) -> Iterator[InformerRunner]:
-    """Yield the informers that act as an account and wake parents: metadata of children and externals in its
-    namespace.
+    """Yield informers that impersonate a service account, and whose changes wake parents.
+
+    They hold the metadata of children and watched externals in the account's namespace.
     """
     selectors = {kind: composite.selector for kind in composite.child_kinds if composite.is_near(kind)}
     near = (external for external in composite.externals if external.watch and composite.is_read_near(external))

@@ -44,10 +44,10 @@ _log = structlog.get_logger("operator")
 
 @attrs.define(eq=False)
 class CompositeReconciler:
-    """The reads of the parents of one composite from its caches, and the changes that wake each parent (PH-6).
+    """The reconciler of one composite: it reads snapshots from caches, and maps changes to the parents to wake (PH-6).
 
-    `informers` are of its own kind and of its children, `externals` of the objects that it reads, `shared` of
-    definitions and namespaces.
+    `informers` watch parents and children, `externals` the objects that the composite only reads, `shared` CRDs and
+    Namespaces.
     """
 
     composite: Composite
@@ -66,7 +66,7 @@ class CompositeReconciler:
 
     @property
     def parents(self) -> tuple[InformerRunner, ...]:
-        """The informers of its own kind."""
+        """The informers of the composite's own kind."""
         return tuple(informer for informer in self.informers if informer.kind == self.composite.kind)
 
     def controller(self, events: EventSink, *, workers: int, entropy: Entropy) -> ControllerDefinition:
@@ -142,10 +142,10 @@ class CompositeReconciler:
     # --- observation ---------------------------------------------------------------------------------------------
 
     async def observe(self, key: ObjectRef, parent: Parent) -> Snapshot:
-        """Return the snapshot from the caches; for a parent being deleted from live reads, since a cache may be
-        outdated.
+        """Return the snapshot of a parent from the caches.
 
-        What belongs to an account is read live, as that account.
+        If the parent is being deleted, children are read live, since a cache may be outdated. If the composite
+        impersonates accounts, children and externals are read live as the parent's account.
         """
         account = self.composite.account_of(parent)
         self.accounts.record(key, account)
@@ -189,14 +189,15 @@ class CompositeReconciler:
         return self.shared.store(NAMESPACE).get(None, parent.namespace)
 
     def peers(self, parent: Parent) -> frozenset[str]:
-        """Return the namespaces that admit children of this parent's namespace; none unless the composite computes
-        namespaces.
+        """Return the namespaces whose annotation admits children of parents in this parent's namespace.
+
+        The result is empty unless the composite computes the namespaces of children.
         """
         asks = self.composite.asks_namespaces
         return self.composite.peers(self.shared.store(NAMESPACE).objects(), parent) if asks else frozenset()
 
     def _is_missing(self, kind: Kind, namespace: str | None) -> bool:
-        """Return whether a kind is not served, by its definition: its informer starts a moment later (REC-12)."""
+        """Report whether a kind is not served: its informer says so, and its CRD is not established either (REC-12)."""
         runner = self.informers.find(kind, namespace)
         assert runner is not None
         return runner.missing and not is_served(kind, self.shared.store(CUSTOM_RESOURCE_DEFINITION))
@@ -204,18 +205,19 @@ class CompositeReconciler:
     # --- wake-ups --------------------------------------------------------------------------------------------------
 
     def keys_of_child(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the parent of a child, before and after the change."""
+        """Yield the parent that a changed child has now, and the one that it had before, if it is another."""
         for uid in dict.fromkeys((self._owner_uid(change.object), self._owner_uid(change.old_object))):
             yield from self._parents(UID, uid)
 
     def keys_of_external(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every parent that names the external."""
+        """Yield every parent that reads the changed object as an external."""
         key = read_key(change.ref.kind, change.ref.namespace, change.ref.name)
         yield from self._parents(READS, key)
 
     def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the parents in a Namespace whose labels may have changed, and the parents that its annotation admits
-        or did.
+        """Yield the parents in a changed Namespace, and those in namespaces that its annotation admits or admitted.
+
+        The labels of a parent's Namespace may be part of its snapshot.
         """
         woken = {change.ref.name} if self.composite.namespaces else set()
         if self.composite.asks_namespaces:
@@ -225,7 +227,7 @@ class CompositeReconciler:
             yield from self._parents("namespace", one)
 
     def keys_of_definition(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every parent, if the kind of a child appeared or disappeared."""
+        """Yield every parent, if the changed CRD is that of a child's kind."""
         if any(kind.crd_name == change.ref.name for kind in self.composite.child_kinds):
             for store in self.informers.stores(self.composite.kind):
                 for namespace, name in store.names():
@@ -243,9 +245,9 @@ class CompositeReconciler:
 def composite_reconcilers(
     api: KubeApi, clock: Clock, composites: Iterable[Composite], options: ManagerOptions, shared: Informers
 ) -> Iterator[CompositeReconciler]:
-    """Yield a reconciler with caches for each composite; `shared` watch definitions and namespaces.
+    """Yield a reconciler with its own caches for each composite; `shared` are the informers of CRDs and Namespaces.
 
-    Raises CommandError if two would write the statuses of one kind.
+    Raises CommandError if two of them would write the status of one kind.
     """
     composites = tuple(composites)
     refuse_shared_kinds(composites)
@@ -256,6 +258,6 @@ def composite_reconcilers(
 
 
 def refuse_shared_kinds(composites: Iterable[Composite], others: Iterable[StatusWriter] = ()) -> None:
-    """Raise CommandError if two controllers would write the statuses of one kind; `others` are further writers."""
+    """Raise CommandError if two composites, or one and a writer of `others`, would write the status of one kind."""
     if refusals := list(shared_statuses((*map(status_writer, composites), *others))):
         raise CommandError("\n".join(refusals))

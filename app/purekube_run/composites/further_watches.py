@@ -1,5 +1,6 @@
-"""Watches of a composite in addition to its caches: as the accounts of its parents, and of names that others hold
-(RUN-12, PH-2).
+"""Watches of a composite in addition to its caches (RUN-12, PH-2).
+
+Some impersonate the service accounts of parents, others watch objects of other owners that have the name of a child.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,7 +19,10 @@ from purekube_run.controller.informers import projected
 
 @attrs.define(eq=False)
 class AccountWatches:
-    """The accounts that parents name, each with the informers that `informers_of` makes for it."""
+    """The watches that impersonate service accounts named by parents. `informers_of` creates those of one account.
+
+    At most `most` accounts in each namespace are watched.
+    """
 
     informers_of: Callable[[ObjectRef], Iterable[InformerRunner]]
     most: int = 8
@@ -28,14 +32,14 @@ class AccountWatches:
     _subscribe: Callable[[tuple[InformerRunner, ...]], None] = lambda runners: None
 
     async def run(self, subscribe: Callable[[tuple[InformerRunner, ...]], None]) -> None:
-        """Watch until cancelled; `subscribe` is called with new informers before they run."""
+        """Run the informers of all accounts until cancelled; call `subscribe` with new informers before they run."""
         self._subscribe = subscribe
         async with anyio.create_task_group() as self._group:
             self._settle()
             await anyio.sleep_forever()
 
     def record(self, parent: ObjectRef, account: ObjectRef | None) -> None:
-        """Record which account a parent names; None if it names none, or is deleted."""
+        """Record which account a parent names; None means that it names no account, or is deleted."""
         if account == self._named.get(parent):
             return
         if account is None:
@@ -45,7 +49,7 @@ class AccountWatches:
         self._settle()
 
     def _settle(self) -> None:
-        """Watch as the accounts that parents name, and end the watches of others."""
+        """Start watches that impersonate the accounts named by parents, and end those of accounts no longer named."""
         named = dict.fromkeys(self._named.values())
         for account in [account for account in self._scopes if account not in named]:
             self._scopes.pop(account).cancel()
@@ -70,7 +74,10 @@ class AccountWatches:
 
 @attrs.define(eq=False)
 class TakenNames:
-    """The objects of other owners whose names are taken, each with the parents that wait for the name."""
+    """The watches of objects of other owners that have the name of a child, and the parents that wait for each name.
+
+    At most `most` objects are watched.
+    """
 
     api: KubeApi
     clock: Clock
@@ -82,7 +89,7 @@ class TakenNames:
     _enqueue: Callable[[ObjectRef], None] = lambda parent: None
 
     async def run(self, enqueue: Callable[[ObjectRef], None]) -> None:
-        """Watch until cancelled; `enqueue` is called with each parent of an object that changes or is deleted."""
+        """Watch until cancelled; call `enqueue` with each parent waiting for an object that changes or is deleted."""
         self._enqueue = enqueue
         async with anyio.create_task_group() as self._group:
             for ref in [*self._parents]:
@@ -90,7 +97,7 @@ class TakenNames:
             await anyio.sleep_forever()
 
     def record(self, parent: ObjectRef, taken: Iterable[ObjectRef]) -> None:
-        """Replace the objects for which a parent waits by `taken`, after it was reconciled."""
+        """Record after a pass that the parent waits for the names of the objects `taken`, and for no others."""
         now = set(taken)
         for ref in [ref for ref, parents in self._parents.items() if parent in parents and ref not in now]:
             self._parents[ref].discard(parent)

@@ -64,11 +64,12 @@ class Queue:
 
 @attrs.frozen
 class StatusManager:
-    """The writer of the status of a kind: its field manager, and the words for a pass that an error stopped.
+    """The writer of the status of a kind: its field manager, and the texts with which it reports errors.
 
-    `title` names the controller for people. Without `words` such an error is only logged. `remedy` returns the command
-    that grants a missing right, `not_permitted` a sentence that contains it. With `yields`, an object whose status
-    another controller writes is not reconciled (RES-4).
+    `words` form the status that reports an error which stopped a pass; without them such an error is only logged.
+    `title` names the controller in messages. `remedy` returns the command that grants a missing right, `not_permitted`
+    a sentence that contains it. With `yields`, an object whose status another controller writes is not reconciled
+    (RES-4).
     """
 
     owner: StatusOwner
@@ -136,12 +137,12 @@ class ControllerDefinition:
         return keys
 
     def raw(self, key: ObjectRef) -> bytes | None:
-        """Return an object of the kind as JSON, or its outline if it is large; None if no cache holds it."""
+        """Return the cached JSON of an object of the kind: only an outline of a large object; None if not cached."""
         runner = next(filter(lambda own: own.namespace in (None, key.namespace), self.own.informers), None)
         return None if runner is None else runner.store.raw(key.namespace, key.name)
 
     async def stored(self, key: ObjectRef) -> StoredObject | None:
-        """Return an object of the kind; None if no cache holds it. If the cache holds only an outline, it is read live.
+        """Return an object of the kind; None if not cached. If only its outline is cached, it is read live.
 
         Raises the errors of `KubeApi.list`.
         """

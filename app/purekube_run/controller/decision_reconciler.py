@@ -1,4 +1,4 @@
-"""The reconcile of a kind that a pure function decides; what takes long is read live (REC-1)."""
+"""The reconciler of a kind that a pure function decides; objects long in progress are re-read live (REC-1)."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
@@ -36,7 +36,7 @@ class LiveRereads:
     _since: dict[ObjectRef, float] = attrs.field(factory=dict)
 
     async def reread_if_due(self, key: ObjectRef, refs: Callable[[], Iterable[ObjectRef]]) -> None:
-        """Read the objects on which a key depends live into the caches, if the key has been in progress for long.
+        """Read the objects on which a key depends (`refs`) live into the caches, if that is due for the key.
 
         Never raises.
         """
@@ -75,7 +75,7 @@ class LiveRereads:
 
 
 def is_reconciling(written: Manifest | None, before: Iterable[Condition]) -> bool:
-    """Report whether Reconciling is True in the status that a pass wrote, or else in the status before."""
+    """Report whether Reconciling is True in the status `written` by a pass; without one, in the conditions `before`."""
     if written is None:
         return any(condition.type == _RECONCILING and condition.status is ConditionStatus.TRUE for condition in before)
     conditions = get_path(written, "status", "conditions") or ()

@@ -50,7 +50,7 @@ def wake_when_served(runners: Callable[[], Iterable[InformerRunner]]) -> Callabl
 
 
 def is_established(definition: Manifest) -> bool:
-    """Report whether the API server serves the definition's kind."""
+    """Report whether a CRD has the condition Established, so that the API server serves its kind."""
     conditions = get_path(definition, "status", "conditions") or ()
     return any(
         get_path(condition, "type") == "Established" and get_path(condition, "status") == "True"
@@ -59,12 +59,12 @@ def is_established(definition: Manifest) -> bool:
 
 
 def is_served(kind: Kind, definitions: ObjectStore) -> bool:
-    """Report whether the CRD of a kind says that it is served. Its informer starts only a moment later (REC-12)."""
+    """Report whether the cached CRD of a kind is established. Its informer starts only a moment later (REC-12)."""
     definition = definitions.raw(None, kind.crd_name)
     return definition is not None and _is_established(definition)
 
 
 @lru_cache(maxsize=256)
 def _is_established(definition: bytes) -> bool:
-    """Decode and check a definition; cached, since every pass checks several, and they hardly ever change."""
+    """Report whether an encoded CRD is established; cached, since every pass asks for several, which rarely change."""
     return is_established(msgspec.json.decode(definition))

@@ -1,4 +1,4 @@
-"""Leader election: executes the effects of the lease machine, and holds the fence that every write passes (RUN-4)."""
+"""Leader election: executes the effects of the lease's state machine, and sets the fence that guards writes (RUN-4)."""
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -78,7 +78,8 @@ class Elector:
     """A candidate for the lease `namespace`/`name`, or for the lease of its shard (RUN-13).
 
     `api` must not be guarded by the fence, as it acquires and renews the lease. `identity` must be unique to this
-    process. `random` returns numbers in [0, 1). `wall` is only shown to people.
+    process. `random` returns numbers in [0, 1). `wall` returns the times written into the lease, which no decision
+    uses.
     """
 
     def __init__(
@@ -137,7 +138,7 @@ class Elector:
         self._ended.set()
 
     async def release(self) -> None:
-        """Stop writing, release the lease, and return once that is done. No key may be in work any more."""
+        """Stop writing, release the lease, and return once that is done. Call this only after all reconciles ended."""
         self._stopping.set()
         await self._ended.wait()
 

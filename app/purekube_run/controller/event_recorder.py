@@ -64,7 +64,7 @@ class BackgroundEvents:
         self.counts: Counter[Observed] = Counter(dict.fromkeys(Observed, 0))
 
     async def emit(self, event: KubernetesEvent) -> None:
-        """Accept one event to be written later. Never waits and never raises."""
+        """Accept one Event, which `run` writes later. Never waits and never raises."""
         if event.type == "Warning" and (link := self._link(event.regarding)):
             event = attrs.evolve(event, note=note_with_link(event.note, link))
         outcome = self._series.observe(event, self._clock.now())
@@ -76,7 +76,7 @@ class BackgroundEvents:
         self._news.set()
 
     async def run(self) -> None:
-        """Write events until cancelled, then briefly write the remaining ones, since the last often matter most."""
+        """Write Events until cancelled, then briefly the remaining ones, since the last Events often matter most."""
         try:
             while True:
                 await self._write_due()

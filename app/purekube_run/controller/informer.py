@@ -1,4 +1,4 @@
-"""Executes the effects of the informer machine: the only place that awaits lists and watches (RUN-1)."""
+"""The executor of the effects of an informer's state machine: the only place that awaits lists and watches (RUN-1)."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from typing import NoReturn, TypedDict, assert_never
@@ -45,7 +45,7 @@ from purekube.ports import Clock, KubeApi, WatchEvent
 from purekube_run.controller.informer_stats import Heartbeat, InformerCounters, InformerStats, by_its_roles
 
 _CLOSE_LIMIT = 5.0
-"""The seconds after which a stream that does not close is left alone."""
+"""The seconds after which a stream that does not close is abandoned."""
 
 
 def as_operator_error(error: Exception) -> OperatorError:
@@ -125,7 +125,7 @@ class InformerRunner:
         self._handlers.append(handler)
 
     def unsubscribe(self, handler: Callable[[CacheChange], None]) -> None:
-        """Call `handler` no more. Raises ValueError for one that is not subscribed."""
+        """Stop calling `handler`. Raises ValueError if it is not subscribed."""
         self._handlers.remove(handler)
 
     @property
@@ -179,9 +179,9 @@ class InformerRunner:
         return self.store.as_read(page.items[0]) if page.items else None
 
     def _named(self, ref: ObjectRef) -> _Selectors:
-        """Return selectors for a list of one name.
+        """Return selectors for a list of only the object `ref`.
 
-        A list applies the informer's own selectors, too; a get would also return objects that they exclude.
+        A list, unlike a get, returns nothing if the informer's own selectors exclude the object.
         """
         fields = ",".join(part for part in (self._selectors["field_selector"], f"metadata.name={ref.name}") if part)
         return _Selectors(
@@ -237,7 +237,7 @@ class InformerRunner:
         return PageRead(page.items, page.resource_version, page.continue_token)
 
     async def _watch(self, asked: OpenStream) -> InformerCommand:
-        """Read a stream until the machine returns another command."""
+        """Open a stream and read it until the state machine returns its next command."""
         stream = self._api.watch(
             self.kind,
             resource_version=asked.resource_version,
@@ -256,7 +256,7 @@ class InformerRunner:
         return command
 
     async def _read(self, stream: AsyncIterator[WatchEvent], quiet_limit: float) -> InformerCommand | InformerEvent:
-        """Return what ended the stream, or the machine's command after an event."""
+        """Return the first command of the state machine, or an event if the stream ends without one."""
         with anyio.move_on_after(quiet_limit) as watchdog:
             armed_at, unyielding = self._clock.monotonic(), 0
             async for event in stream:
@@ -286,7 +286,7 @@ class InformerRunner:
         return WaitElapsed()
 
     def _step(self, event: InformerEvent) -> InformerCommand | None:
-        """Let the machine decide, update the store, call the handlers, and return the command."""
+        """Let the state machine decide on an event, update the store, call handlers, and return the next command."""
         now = self._clock.monotonic()
         self._heartbeat.moved(event, now)
         self._state, effects = step(self._state, event, now, self._random(), self._policy)

@@ -52,7 +52,7 @@ class Heartbeat:
             self.answered_at = now
 
     def begin(self, command: InformerCommand) -> None:
-        """Record that a command begins, and how long it may take."""
+        """Record that a command of the informer's state machine begins, and set how long it may take."""
         match command:
             case ReadPage():
                 self.patience = _PAGE_SECONDS
@@ -63,7 +63,7 @@ class Heartbeat:
 
 
 def by_its_roles(right: Right) -> str:
-    """Return a general remedy for a missing right, for processes whose roles no command can print."""
+    """Return general advice on granting a missing right, for processes whose roles no command can print."""
     who = right.user or "the account that it runs as"
     return f"an administrator of the cluster gives it to {who}, by the roles that it was installed with"
 
@@ -95,7 +95,7 @@ class InformerCounters:
     kind: Kind
     namespace: str | None
     remedy: Callable[[Right], str]
-    """A function that returns what grants a missing right."""
+    """A function that returns the instruction for granting a missing right."""
     relists: Counter[str] = attrs.field(factory=Counter)
     troubles: int = 0
     last_trouble: str = ""

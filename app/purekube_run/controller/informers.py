@@ -1,4 +1,4 @@
-"""All informers of the process by kind, projections that reduce cached objects, and turns for large objects (RUN-1)."""
+"""All informers of a process by kind, projections that reduce cached objects, and a lock for large objects (RUN-1)."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -42,7 +42,7 @@ def projected(
 
 
 def _copy(source: Mapping[str, Any], target: dict[str, Any], path: tuple[str, ...]) -> None:
-    """Copy one path; if a step leads into a value that is no mapping, copy that value whole."""
+    """Copy the field at `path` from `source` to `target`; if a value on the path is no mapping, that whole value."""
     for step in path[:-1]:
         if not isinstance(source.get(step), Mapping):
             break
@@ -60,7 +60,7 @@ _PASS: ContextVar[AsyncExitStack | None] = ContextVar("pass", default=None)
 
 @asynccontextmanager
 async def one_pass() -> AsyncIterator[None]:
-    """Run the block as one reconcile pass. At its end, release its turn for large objects if it took one."""
+    """Run the block as one reconcile pass. At its end, release the lock for large objects if the pass acquired it."""
     async with AsyncExitStack() as ending:
         reset = _PASS.set(ending)
         try:
@@ -70,14 +70,14 @@ async def one_pass() -> AsyncIterator[None]:
 
 
 class LargeObjects:
-    """A lock for passes that hold large objects whole, of which only one may run at a time, to limit memory."""
+    """A lock that limits memory: only one pass at a time may hold large objects in full."""
 
     def __init__(self) -> None:
         self._lock = anyio.Lock()
         self._holder: AsyncExitStack | None = None
 
     async def wait(self) -> None:
-        """Wait for the turn, which lasts until this pass ends. Outside a pass, return immediately."""
+        """Acquire the lock until this pass ends. Outside a pass, return immediately."""
         ending = _PASS.get()
         if ending is None or ending is self._holder:
             return
@@ -103,7 +103,7 @@ class StoredObject:
 
     @cached_property
     def manifest(self) -> Manifest:
-        """The whole object."""
+        """The full object, never its outline."""
         decoded: Manifest = msgspec.json.decode(self.raw)
         return decoded if self.live is None else self.live
 
@@ -161,7 +161,7 @@ class Informers:
             await runner.wait_for_sync()
 
     def has_seen(self, ref: ObjectRef, version: str) -> bool:
-        """Report whether the cache has caught up with a write of ours. It always has for kinds without an informer."""
+        """Report whether the cache shows our write of `ref` that returned `version`; True without an informer."""
         runner = self.find(ref.kind, ref.namespace)
         return runner is None or runner.store.has_seen(ref, version)
 
@@ -174,7 +174,9 @@ class Informers:
         return await runner.read(ref)
 
     async def whole_of(self, ref: ObjectRef, raw: bytes) -> StoredObject | None:
-        """Return the object with this JSON, read live if that is only an outline. Raises the errors of
+        """Return the object `ref` with the cached JSON `raw`.
+
+        If `raw` is only an outline, the object is read live; None if it no longer exists. Raises the errors of
         `KubeApi.list`.
         """
         if _OUTLINE not in raw:
@@ -195,7 +197,10 @@ class Informers:
                 runner.store.forget(ref, "")
 
     async def observe_write(self, ref: ObjectRef, live: Manifest | None) -> None:
-        """Store an object that this process has just written. If the outcome of the write is unknown, read it live."""
+        """Store the object `live`, which the server returned for our write.
+
+        If `live` is None, the outcome of the write is unknown, and the object is read from the API server.
+        """
         runner = self.find(ref.kind, ref.namespace)
         if runner is None:
             return

@@ -35,9 +35,9 @@ async def all_of(api: KubeApi, kind: Kind, *, selector: str = "", namespace: str
 
 
 async def leases_of(api: KubeApi, namespace: str | None, base: str) -> tuple[Manifest, ...]:
-    """Return the Leases of an operator's replicas: one, or with shards one per shard (RUN-13).
+    """Return the Leases of an operator whose Lease is named `base`: that one, or with shards one per shard (RUN-13).
 
-    `namespace` None searches all namespaces.
+    Without a `namespace`, all namespaces are searched.
     """
     return tuple(
         lease

@@ -1,7 +1,7 @@
 """The controllers of one process: their caches, and a queue with workers for each (RUN-1, RUN-3, RUN-4).
 
-A controller waits for its own caches only: one whose kind is not installed, or may not be listed, delays no other; nor
-does one with slow calls, since each has its own workers.
+A controller waits only for its own caches, and has its own workers. So a controller with slow calls delays no other,
+and neither does one whose kind is not installed or may not be listed.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -81,7 +81,7 @@ class ControllerManager:
         return runner
 
     async def unload(self, runner: Runner) -> None:
-        """Remove a controller once its running reconciles have ended, with the informers that no other one uses."""
+        """Remove a controller after its running reconciles have ended, and the informers that only it used."""
         await runner.pool.finish()
         runner.close()
         self.runners = tuple(each for each in self.runners if each is not runner)
@@ -89,7 +89,7 @@ class ControllerManager:
         self._settle()
 
     def _settle(self) -> None:
-        """Run the informers and controllers that were loaded, and no others."""
+        """Start the informers and controllers that were loaded, and cancel those that were unloaded."""
         if self._group is None:
             return
         _cancel_others(self._watching, self.informers)
@@ -105,7 +105,7 @@ class ControllerManager:
 
     @property
     def own_informers(self) -> tuple[InformerRunner, ...]:
-        """The informers that are not shared. Each runs as long as one of the controllers uses it."""
+        """The informers of the controllers that are not shared. Each runs as long as a controller uses it."""
         own = (informer for runner in self.runners for informer in runner.informers)
         shared = frozenset(self.shared)
         return tuple(informer for informer in dict.fromkeys(own) if informer not in shared)
@@ -164,14 +164,14 @@ class ControllerManager:
         self._settle()
 
     async def finish(self) -> None:
-        """Start no further work, and wait for running work. The end of the grace period cancels it (RUN-4)."""
+        """Start no further reconciles, and wait for running ones; the end of the grace period cancels them (RUN-4)."""
         async with anyio.create_task_group() as group:
             for runner in self.runners:
                 group.start_soon(runner.pool.finish)
 
 
 def _cancel_others(running: dict[T, anyio.CancelScope], left: Collection[T]) -> None:
-    """Cancel everything that runs except what is `left`."""
+    """Cancel and remove every entry of `running` that is not in `left`."""
     for each in [each for each in running if each not in left]:
         running.pop(each).cancel()
 

@@ -19,11 +19,11 @@ _log = structlog.get_logger("driver")
 
 @attrs.frozen
 class Reconciled:
-    """The report on one reconcile. `seconds` is its duration; `waited` is for how many seconds its key had been ready.
+    """The report on one reconcile. It took `seconds`, after its key had waited in the queue for `waited` seconds.
 
-    `error` is what it returned or raised. `crashed` says that this was not an OperatorError, `timed_out` that the
-    reconcile was cancelled at its time limit. `decision` is the last one of the pass; `executed` holds verb and object
-    of its writes.
+    `error` is the one that the reconcile returned or raised; with `crashed` it is not an OperatorError. With
+    `timed_out`, the reconcile was cancelled at its time limit. `decision` is the last one of the pass; `executed` holds
+    verb and object of each write.
     """
 
     ref: ObjectRef
@@ -41,11 +41,11 @@ class ReconcileObserver(Protocol):
     """A receiver of reports on reconciles, which is called synchronously. It must not raise."""
 
     def reconciled(self, done: Reconciled) -> None:
-        """Observe that a reconcile ended."""
+        """Receive the report on a reconcile that ended."""
         ...
 
     def hot_loop_found(self, ref: ObjectRef, finding: HotLoopEvidence) -> None:
-        """Observe an object whose status keeps changing without progress."""
+        """Receive the evidence that an object's status keeps changing without progress."""
         ...
 
 
@@ -89,7 +89,7 @@ class LoggingObserver:
             (_log.warning if is_new else _log.debug)("reconcile failed", error=str(done.error), **fields)
 
     def _crashed(self, done: Reconciled, fields: dict[str, Any]) -> None:
-        """Log a crash, with its traceback once for each object and place: a lasting defect does not flood the log."""
+        """Log a crash, with its traceback only once for each object and line of code, so as not to flood the log."""
         what = f"{type(done.error).__name__} {_place(done.error)}"
         is_new = self._crashes.first(str(done.ref), what)
         self._failing.first(str(done.ref), what)
@@ -155,11 +155,11 @@ class WorkerPoolCounters:
         self._counts: Counter[str] = Counter()
 
     def postponed(self) -> None:
-        """Count a key that waits because the cache has not shown its writes yet."""
+        """Count a reconcile that is postponed because the cache does not show the key's writes yet."""
         self._counts["postponed"] += 1
 
     def read_live(self) -> None:
-        """Count a key that no longer waits for the cache, and reads its objects live."""
+        """Count a reconcile that reads written objects live, because the cache did not show the writes in time."""
         self._counts["live_reads"] += 1
 
     def record(self, key: ObjectRef, attempt: ReconcileAttempt, *, began: float, now: float, waited: float) -> None:

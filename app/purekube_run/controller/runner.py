@@ -24,7 +24,7 @@ from purekube_run.controller.worker_pool import WorkerPool
 from purekube_run.process.machine import SystemEntropy
 
 _SPREAD: Final = 0.1
-"""The share of a resync interval over which keys are spread, so that thousands do not come at once."""
+"""The share of a resync interval over which keys are spread, so that thousands are not enqueued at once."""
 
 
 @attrs.frozen
@@ -33,7 +33,7 @@ class ManagerOptions:
 
     `random` returns numbers in [0, 1) for jitter; `entropy` generates secrets. `observer` returns the observer of a
     controller's reconciles. Ids of reconciles begin with `run_id`. `concluded` is called with the result of each pass.
-    Each of several shards reconciles the objects in its own namespaces. With `namespaces`, composites watch only these.
+    Only objects in namespaces of this process's `shard` are reconciled. With `namespaces`, composites watch only these.
     """
 
     random: Callable[[], float]

@@ -1,4 +1,4 @@
-"""Reports on passes: the log of each, and statuses that a stopped pass cannot write itself (RUN-5, REC-13)."""
+"""Reports on passes: log lines, and statuses about errors that stop a pass before it writes one (RUN-5, REC-13)."""
 
 from collections.abc import Callable
 
@@ -71,7 +71,7 @@ _log = structlog.get_logger("operator")
 
 @attrs.define(eq=False)
 class StatusReports:
-    """The reporter of errors about the objects of one controller. It repeats a report only when it changes."""
+    """The reporter of errors that stop passes of one controller. A report on an object is repeated when it changes."""
 
     controller: ControllerDefinition
     api: KubeApi
@@ -132,8 +132,9 @@ class StatusReports:
     # --- a status that another field manager holds (RES-4) ----------------------------------------------------------
 
     async def report_conflict(self, key: ObjectRef, result: ReconcileResult) -> None:
-        """Report that another manager holds fields of the status, once for each manager. A successful write allows
-        the next report.
+        """Log a conflict with the field manager that holds fields of the status, and emit an Event, if `result` is one.
+
+        The same report is not repeated before a pass has succeeded.
         """
         if not isinstance(result.error, Conflict):
             if result.error is None:

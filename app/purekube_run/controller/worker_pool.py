@@ -1,4 +1,4 @@
-"""The worker pool: hands keys of the queue to a bounded number of workers (RUN-3)."""
+"""The worker pool, which hands keys of the queue to a bounded number of workers (RUN-3)."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import count
@@ -36,13 +36,13 @@ from purekube_run.controller.observer import (
 )
 
 Reconcile: TypeAlias = Callable[[ObjectRef], Awaitable[ReconcileResult]]
-"""A function that observes, decides and executes, once. May return or raise errors of the core."""
+"""A function that runs one pass over an object: observe, decide, execute. It may return or raise an OperatorError."""
 
 Refresh: TypeAlias = Callable[[ObjectRef], Awaitable[None]]
-"""A function that reads one object live into the cache. Raises errors of the core."""
+"""A function that reads one object live into the cache. It may raise an OperatorError."""
 
 ReportBlocked: TypeAlias = Callable[[ObjectRef, ReconcileError], Awaitable[None]]
-"""A function that reports on an object what stopped its pass. Must not raise."""
+"""A function that reports on an object the error that stopped its pass. It must not raise."""
 
 
 def _everything(_: ObjectRef) -> bool:
@@ -183,7 +183,7 @@ class WorkerPool:
         return self._queue.due_in(key, self._clock.monotonic())
 
     def queued(self) -> Iterator[tuple[ObjectRef, str, float]]:
-        """Yield every key of the queue with its state and the time of that state."""
+        """Yield every key of the queue with its state and a time: `processing` or `ready` since, or `waiting` until."""
         return self._queue.entries()
 
     def stats(self) -> WorkerPoolStats:
@@ -235,7 +235,7 @@ class WorkerPool:
             self._wake.set()
 
     async def _process_key(self, key: ObjectRef, reconcile_id: str) -> Requeue:
-        """Reconcile a key, unless the cache has yet to see what the key wrote."""
+        """Reconcile a key, or postpone it if the cache does not show its last writes. Return when to requeue it."""
         started = self._clock.monotonic()
         unseen = self._pending_writes.unseen(key)
         wait = self._pending_writes.next_check(key, started) if unseen else None
@@ -247,7 +247,10 @@ class WorkerPool:
         return self._conclude(key, attempt, started)
 
     async def _attempt_and_enqueue_events(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileAttempt:
-        """Make one attempt, then enqueue the key for events that came meanwhile, except those of its own writes."""
+        """Make one attempt, then enqueue the key for changes that arrived meanwhile.
+
+        If the pass reached a fixed point, changes that its own writes caused do not count.
+        """
         self._own_writes.begin(key)
         at_fixed_point = False
         try:
@@ -291,7 +294,7 @@ class WorkerPool:
             return await self._reconcile(key)
 
     def _conclude(self, key: ObjectRef, attempt: ReconcileAttempt, started: float) -> Requeue:
-        """Count an attempt, and return when the key is requeued."""
+        """Count an attempt that ended, and return when the key is requeued."""
         now, result = self._clock.monotonic(), attempt.result
         self._pending_writes.record(key, now, result.written)
         processing = self._queue.processing(key)
