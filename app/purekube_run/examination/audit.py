@@ -1,4 +1,4 @@
-"""The record of every request that operators under examination send, with its meaning and its answer."""
+"""The record of every request that operators under examination send, parsed, and with its answer."""
 
 import json
 import time
@@ -15,7 +15,7 @@ from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
 _APPLY: Final = "application/apply-patch"
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _REVIEWS: Final = frozenset({"authorization.k8s.io", "authentication.k8s.io"})
-"""Groups of reviews, which are created and change nothing."""
+"""The API groups of reviews, such as SelfSubjectAccessReview. To create one changes nothing."""
 
 
 @attrs.define(eq=False)
@@ -34,11 +34,11 @@ class Call:
     status: int = 0
     answer: Any = attrs.field(default=None, repr=False)
     disturbed: str = ""
-    """The fault that met the request, if any."""
+    """The name of the injected fault that disturbed the request; empty if there was none."""
 
     @property
     def verb(self) -> str:
-        """The verb, as audit logs of Kubernetes have it, with `apply` for server-side apply."""
+        """The verb as in Kubernetes audit logs, except that a server-side apply is `apply`."""
         if self.method in ("GET", "HEAD"):
             watches = self.query.get("watch") in ("true", "1")
             return "get" if self.path.name else "watch" if watches else "list"
@@ -53,17 +53,17 @@ class Call:
 
     @property
     def succeeded(self) -> bool:
-        """True if the API server accepted it."""
+        """True if the API server accepted the request."""
         return 200 <= self.status < 300
 
     @property
     def created(self) -> bool:
-        """True if it made a new object."""
+        """True if the request created an object, by create or by apply."""
         return self.writes and self.status == 201
 
     @property
     def manager(self) -> str:
-        """The field manager."""
+        """The field manager of a write: by default the first part of the user agent, as in the API server."""
         return self.query.get("fieldManager") or self.agent.partition("/")[0]
 
     @property
@@ -73,17 +73,17 @@ class Call:
 
     @property
     def name(self) -> str:
-        """The name of its object; for a create the one in the body or the answer."""
+        """The name of the request's object; of a create the name in the body or in the answer."""
         names = (self.path.name, *(str(get_path(each, "metadata", "name") or "") for each in (self.body, self.answer)))
         return next(filter(None, names), "")
 
     def concerns(self, ref: ObjectRef, subresource: str | None = None) -> bool:
-        """Return whether it is about an object; with `subresource` only if it is about that part ("": the object)."""
+        """Report whether the request is for the object `ref`: None for any part of it, "" for no subresource."""
         same = (self.path.group, self.path.plural) == (ref.kind.group, ref.kind.plural) and self.name == ref.name
         return same and self.path.namespace == ref.namespace and subresource in (None, self.path.subresource)
 
     def is_of(self, *kinds: Kind) -> bool:
-        """Return whether it is about an object of one of these kinds."""
+        """Report whether the request is for objects of one of these kinds."""
         return any((self.path.group, self.path.plural) == (kind.group, kind.plural) for kind in kinds)
 
     def __str__(self) -> str:
@@ -97,7 +97,7 @@ class Call:
 
 
 Where: TypeAlias = Callable[[Call], bool]
-"""A test of a request."""
+"""A function that selects requests."""
 
 
 class Audit:
@@ -121,7 +121,7 @@ class Audit:
     def begin(
         self, process: int, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
     ) -> Call | None:
-        """Record a request and return the record; None for one that is about no resource (discovery, the version)."""
+        """Record a request and return the record. A request for no resource (discovery, version) is not recorded."""
         parsed = parse_path(path)
         if parsed is None or not parsed.plural:
             return None
@@ -157,7 +157,7 @@ class Audit:
         return next(self.where(test, since), None)
 
     async def until(self, test: Where, seconds: float, since: int = 0) -> Call | None:
-        """Return the first request that passes the test, as soon as there is one; None after `seconds`."""
+        """Wait for the first request after number `since` that passes the test, and return it; None after `seconds`."""
         with anyio.move_on_after(seconds):
             while (call := self.first(test, since)) is None:
                 await self._news.wait()
@@ -170,7 +170,7 @@ class Audit:
 
 
 def _decoded(body: bytes, content_type: str) -> Any:
-    """Return the body as data; None if it is neither JSON nor YAML."""
+    """Return the parsed body: JSON, or YAML for a server-side apply; None if it is neither."""
     if not body:
         return None
     try:

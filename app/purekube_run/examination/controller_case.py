@@ -1,4 +1,4 @@
-"""One run of a check of a controller: the kind's sample object, and what the controller did for it."""
+"""One run of a check of a controller: the sample object, and the requests that the controller sent for it."""
 
 import copy
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,15 +16,15 @@ NEEDS: Final[Mapping[str, str]] = {
     "edited": "--edited, the sample after an edit of its spec",
     "status": "a status subresource of the kind",
 }
-"""The things that checks may need, in the words of the list."""
+"""The names of what checks may need in addition to a sample, each with the text of `--list`."""
 
 _NO_WORK: Final = frozenset({"events", "leases"})
-"""Plurals of objects that are no part of a controller's work."""
+"""The plurals of objects whose writes do not count as a controller's work."""
 
 
 @attrs.frozen
 class Subject:
-    """The kind under examination, a sample object, and the sample after an edit of its spec, if one is given."""
+    """The kind under examination, a sample object, and the merge patch of an edit of its spec, if one is given."""
 
     kind: Kind
     sample: Manifest
@@ -32,7 +32,7 @@ class Subject:
 
 
 class ControllerCase(Case):
-    """A check of one object of the kind."""
+    """One run of a check with one object of the kind, which is the sample in the namespace of the check."""
 
     def __init__(self, examination: Examination, check: Check[Any]) -> None:
         super().__init__(examination, check)
@@ -55,13 +55,13 @@ class ControllerCase(Case):
         return self
 
     async def clean(self) -> None:
-        """Delete the object if deleting its namespace does not."""
+        """Delete the sample object, since deleting the namespace does not if the kind is cluster-scoped."""
         await self.delete(self.ref)
 
     # --- the object --------------------------------------------------------------------------------------------------
 
     async def create(self) -> Manifest:
-        """Create the sample as a person does."""
+        """Create the sample under the field manager of a user; return the created object."""
         manifest = copy.deepcopy(dict(self.subject.sample))
         where = {"name": self.ref.name, **({"namespace": self.namespace} if self.ref.kind.namespaced else {})}
         manifest["metadata"] = {**manifest.get("metadata", {}), **where}
@@ -81,7 +81,7 @@ class ControllerCase(Case):
         return await self.live()
 
     async def worked(self, since: int | None = None) -> None:
-        """Wait for a write of the controller. Raises NotTried if there is none: the check `progress` judges that."""
+        """Wait for a write of the controller. Raises NotTried if there is none, which the check `progress` reports."""
 
         async def wrote() -> bool:
             return bool(self.work(since))
@@ -89,7 +89,7 @@ class ControllerCase(Case):
         await self.required("a write of the controller", wrote)
 
     def acted(self, since: int) -> Callable[[], Awaitable[bool]]:
-        """Return a function that reports whether the controller has written anything since a request, Events too."""
+        """Return a function that reports whether the controller wrote anything, even Events, after request `since`."""
 
         async def look() -> bool:
             return bool(self.work(since) or self.calls(lambda call: call.writes, since))
@@ -112,33 +112,33 @@ class ControllerCase(Case):
         return live
 
     async def edit_spec(self) -> int:
-        """Edit the object's spec; return its new generation."""
+        """Apply the given edit to the object's spec; return its new generation."""
         change = {"spec": self.subject.edited}
         return int(get_path(await self.edit(self.ref, change), "metadata", "generation") or 0)
 
     # --- the work ----------------------------------------------------------------------------------------------------
 
     def writes(self, since: int | None = None) -> list[Call]:
-        """Return the controller's writes of the object and in its namespace, without Events and Leases."""
+        """Return the controller's writes for which `is_work` holds: since the check began, or after request `since`."""
         return list(self.audit.where(self.is_work, self.since if since is None else since))
 
     def work(self, since: int | None = None) -> list[Call]:
-        """Return the writes that the API server accepted."""
+        """Return those of `writes` that the API server accepted."""
         return [call for call in self.writes(since) if call.succeeded]
 
     def is_work(self, call: Call) -> bool:
-        """Return whether a request is a write of the object or in its namespace, and no Event or Lease."""
+        """Report whether a request writes the object, or anything but Events and Leases in the check's namespace."""
         if not call.writes or call.path.plural in _NO_WORK:
             return False
         return call.concerns(self.ref) or call.path.namespace == self.namespace
 
     def made(self, since: int | None = None) -> Mapping[ObjectRef, Call]:
-        """Return the children that the controller created, each with the last request that did."""
+        """Return the objects that the controller created, each with the last request that created it."""
         calls = [call for call in self.work(since) if call.created and not call.concerns(self.ref)]
         return {ref_of_call(call): call for call in calls}
 
     async def children(self) -> Mapping[ObjectRef, Call]:
-        """Create the sample unless it is there, and return its children. Raises NotTried if it gets none."""
+        """Create the sample unless it exists, and return its children. Raises NotTried if it has none."""
         if not self.uid:
             await self.managed()
         if not self.made():
@@ -154,7 +154,7 @@ class ControllerCase(Case):
         raise NotTried("the controller makes no children with an owner reference")
 
     async def absent(self, ref: ObjectRef) -> None:
-        """Wait until a child is gone. Raises NotTried if it stays: the check `children_go` judges that."""
+        """Wait until a child is gone. Raises NotTried if it stays, which the check `children_go` reports."""
 
         async def look() -> bool:
             return await self.get(ref) is None
@@ -167,12 +167,12 @@ class ControllerCase(Case):
         await self.gone(self.ref, "the end of the deleted object")
 
     async def evidence_now(self) -> list[str]:
-        """Return the present object and the controller's last requests, as evidence."""
+        """Return the conditions of the present object and the controller's last writes, as evidence."""
         return [shown(await self.get(self.ref)), *map(str, self.writes()[-2:])]
 
 
 def ref_of_call(call: Call) -> ObjectRef:
-    """Return the object that a write is about."""
+    """Return the reference of the object that a write changes."""
     path = call.path
     name = str(get_path(call.answer or {}, "kind") or path.plural)
     kind = Kind(path.group, path.version, name, path.plural, namespaced=path.namespace is not None)

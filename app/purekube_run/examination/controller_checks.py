@@ -1,6 +1,6 @@
-"""Checks for controllers of every kind: what Kubernetes' conventions, KEP-1623 and the lessons of others ask of them.
+"""Checks for controllers of every kind, from Kubernetes' API conventions, KEP-1623, and known mistakes of controllers.
 
-A controller's children are the objects that it created, as its requests show.
+A controller's children are the objects that it created according to its recorded requests.
 """
 
 import copy
@@ -26,7 +26,7 @@ from purekube_run.examination.objects import (
 from purekube_run.examination.verdicts import Broken, Catalogue, NotTried, holds
 
 _SUMMARIES: Final = ("Ready", "Available", "Succeeded", "Healthy", "Synced")
-"""The usual types of the condition that summarizes all others."""
+"""The usual types of a condition that summarizes all others."""
 
 CHECKS: Final[Catalogue[ControllerCase]] = Catalogue()
 """The checks for controllers of every kind."""
@@ -106,7 +106,7 @@ async def touched(c: ControllerCase) -> None:
 
 
 def _is_bookkeeping(call: Call) -> bool:
-    """Return whether a write changes only annotations, as kopf's memory of what it handled does."""
+    """Report whether a write changes only annotations, as kopf does to store the state that it last handled."""
     body: Any = call.body
     only = isinstance(body, Mapping) and set(body) == {"metadata"} and isinstance(body["metadata"], Mapping)
     return only and set(body["metadata"]) <= {"annotations", "resourceVersion"}
@@ -257,7 +257,7 @@ async def foreign_child(c: ControllerCase) -> None:
 
 
 async def _finalizers(c: ControllerCase) -> list[str]:
-    """Return the finalizers of a managed object. Raises NotTried if it has none."""
+    """Create the sample, and return its finalizers once the controller is at rest. Raises NotTried if it has none."""
     names: Any = get_path(await c.managed(), "metadata", "finalizers") or []
     if not names:
         raise NotTried("the controller uses no finalizer")

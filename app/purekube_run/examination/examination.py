@@ -1,6 +1,7 @@
 """An examination: an API server, a proxy in front of it, an operator that connects through the proxy, and checks.
 
-Checks that do not need a process of their own share one, and run at the same time, each in its own namespaces.
+Checks share one process of the operator and run at the same time, each in its own namespaces, except those that disturb
+the process or the whole cluster.
 """
 
 import secrets
@@ -57,9 +58,9 @@ class Examination:
     patience: float
     values: Mapping[str, str] = attrs.field(factory=dict)
     has: frozenset[str] = frozenset()
-    """The available ones of the things that checks may need, by name."""
+    """The names of those needs of checks that this examination meets. Checks with other needs are not tried."""
     played: Mapping[str, Any] = attrs.field(factory=dict)
-    """The roles that the examiner plays for all checks, by name."""
+    """The data and stand-ins that the examiner provides to all checks, by name."""
     keep: bool = False
     processes: list[OperatorProcess] = attrs.field(factory=list)
     cleaning: int = 0
@@ -72,13 +73,13 @@ class Examination:
 
     @property
     def operator(self) -> OperatorProcess:
-        """The process that started last."""
+        """The operator process that started last."""
         return self.processes[-1]
 
     # --- the operator ------------------------------------------------------------------------------------------------
 
     async def start(self, command: OperatorCommand | None = None) -> OperatorProcess:
-        """Start a process of the operator with a port of its own, and wait until it watches its kind."""
+        """Start a process of the operator with its own port of the proxy, and wait until it watches `primary`."""
         number, since = len(self.processes) + 1, self.audit.number
         url = await self.group.start(self.proxy.serve, number)
         path = self.folder / f"kubeconfig-{number}"
@@ -92,7 +93,10 @@ class Examination:
         return process
 
     async def watching(self, process: OperatorProcess, since: int) -> None:
-        """Wait until the process watches the primary kind. Raises CommandError if it ends, or never does."""
+        """Wait for a watch of the primary kind by the process, after request `since`.
+
+        Raises CommandError if the process ends, or does not open the watch in time.
+        """
         kind = self.primary
 
         def watches(call: Call) -> bool:
@@ -106,12 +110,12 @@ class Examination:
         raise CommandError(f"the operator watches no {kind.plural} after {_STARTS:g} s:\n{process.last_lines}")
 
     def end(self) -> None:
-        """Kill every process."""
+        """Kill every process of the operator."""
         for process in self.processes:
             process.kill()
 
     async def restart(self) -> OperatorProcess:
-        """Kill the process if it still runs, and start another."""
+        """Kill the operator's last process if it still runs, and start another."""
         self._killed(self.operator.number)
         return await self.start()
 
@@ -129,7 +133,10 @@ class Examination:
         case: "Callable[[Examination, Check[C]], C]",
         on_finding: Callable[[Finding], None],
     ) -> list[Finding]:
-        """Run checks and return their findings in the order of the checks; `on_finding` gets each as it comes."""
+        """Run checks and return their findings in the order of the checks.
+
+        `case` returns the context manager within which a check runs. `on_finding` is called with each finding at once.
+        """
         findings: dict[Check[C], Finding] = {}
         limit = anyio.Semaphore(_BESIDE)
 
@@ -180,7 +187,7 @@ class Examination:
 
 
 class Case:
-    """One run of a check: its namespaces, writes in the name of a user, and the operator's requests meanwhile."""
+    """One run of a check: its namespaces, methods that act as a user, and the operator's requests during the run."""
 
     labels: ClassVar[Mapping[str, str]] = {}
     """The labels of its namespaces."""
@@ -206,7 +213,7 @@ class Case:
             self.examination.group.start_soon(self._clean)
 
     async def _clean(self) -> None:
-        """Remove the namespaces of the check, while others run."""
+        """Delete the namespaces of the check, in the background of other checks."""
         try:
             for name in self._namespaces:
                 with suppress(OperatorError):
@@ -216,9 +223,9 @@ class Case:
             self.examination.cleaning -= 1
 
     async def clean(self) -> None:
-        """Finish the cleanup once the deletion of the namespaces has been requested, while other checks run.
+        """Finish the cleanup after deletion of the namespaces has been requested, in the background of other checks.
 
-        Does nothing here: a subclass overrides it if the deletion needs more, such as a running controller.
+        Does nothing here. A subclass overrides it if the deletion needs more, such as a running controller.
         """
 
     @property
@@ -228,30 +235,30 @@ class Case:
 
     @property
     def quiet(self) -> float:
-        """The seconds that the examiner waits to see that something does not happen."""
+        """The seconds after which something that did not happen counts as not happening."""
         return min(3.0, self.patience / 4)
 
     # --- acting ------------------------------------------------------------------------------------------------------
 
     async def make_namespace(self, name: str, labels: Mapping[str, str]) -> None:
-        """Make a namespace, which is deleted after the check unless the examination keeps everything."""
+        """Create a namespace, which is deleted after the check unless `keep` is set."""
         made = {**NAMESPACE.manifest(name), "metadata": {"name": name, "labels": dict(labels)}}
         await self.api.create(made, kind=NAMESPACE, field_manager=HUMAN)
         self._namespaces.append(name)
 
     async def apply(self, manifest: Manifest, kind: Kind, manager: str = "gitops") -> ObjectRef:
-        """Apply an object as a GitOps tool does, with force; return its reference."""
+        """Apply an object with force, as a GitOps tool does; return its reference."""
         await self.api.apply(manifest, kind=kind, field_manager=manager, force=True)
         return ref_of(manifest, kind)
 
     async def edit(self, ref: ObjectRef, change: Any, subresource: str = "", manager: str = HUMAN) -> Manifest:
-        """Edit an object as a person does, by a merge patch; return the result."""
+        """Edit an object by the merge patch `change`, as a user does; return the result."""
         return await self.api.patch(
             ref, change, patch_type=PatchType.MERGE, field_manager=manager, subresource=subresource
         )
 
     async def delete(self, ref: ObjectRef, propagation: Propagation = Propagation.BACKGROUND) -> None:
-        """Delete an object as a person does."""
+        """Delete an object as a user does; do nothing if it does not exist."""
         with suppress(NotFound):
             await self.api.delete(ref, propagation=propagation)
 
@@ -273,7 +280,7 @@ class Case:
             return ()
 
     async def seen(self, look: Callable[[], Awaitable[T | None]], seconds: float | None = None) -> T | None:
-        """Return the first true result of `look`; None if there is none in time."""
+        """Call `look` until it returns something true, and return that; None after `seconds`, by default `patience`."""
         with anyio.move_on_after(self.patience if seconds is None else seconds):
             while True:
                 if result := await look():
@@ -282,7 +289,7 @@ class Case:
         return None
 
     async def until(self, what: str, look: Callable[[], Awaitable[T | None]], seconds: float | None = None) -> T:
-        """Return the first true result of `look`. Raises Broken if there is none in time."""
+        """Return the first true result of `look`. Raises Broken, naming `what` was expected, if none comes."""
         if (result := await self.seen(look, seconds)) is None:
             limit = self.patience if seconds is None else seconds
             raise Broken(f"{what}: not within {limit:g} s", *await self.evidence_now())
@@ -290,14 +297,14 @@ class Case:
         return result
 
     async def required(self, what: str, look: Callable[[], Awaitable[T | None]], seconds: float | None = None) -> T:
-        """Return the first true result of `look`. Raises NotTried if there is none in time."""
+        """Return the first true result of `look`. Raises NotTried, naming `what` was required, if none comes."""
         if (result := await self.seen(look, seconds)) is None:
             raise NotTried(f"its stimulus did not come about: {what}")
         assert result is not None
         return result
 
     async def gone(self, ref: ObjectRef, what: str, seconds: float | None = None) -> None:
-        """Wait until an object is gone. Raises Broken if it stays."""
+        """Wait until an object is gone. Raises Broken, naming `what` was expected, if it stays."""
 
         async def absent() -> bool:
             return await self.get(ref) is None
@@ -305,7 +312,7 @@ class Case:
         await self.until(what, absent, seconds)
 
     async def met(self, fault: Fault, what: str) -> None:
-        """Wait until a fault has met a request. Raises NotTried if there is no such request."""
+        """Wait until a fault has disturbed a request, which is `what` is required. Raises NotTried if none comes."""
 
         async def hit() -> bool:
             return bool(fault.hits)
@@ -313,24 +320,27 @@ class Case:
         await self.required(what, hit)
 
     async def evidence_now(self) -> list[str]:
-        """Return evidence for a wait that timed out: none by default."""
+        """Return evidence for a wait that timed out. A subclass may override it; by default there is none."""
         return []
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def calls(self, test: Where = lambda call: True, since: int | None = None) -> list[Call]:
-        """Return the operator's requests in the namespace of the check that pass the test."""
+        """Return the operator's requests in the namespace of the check that pass the test.
+
+        They are those since the check began, or after request `since`.
+        """
         number = self.since if since is None else since
         return list(self.audit.where(lambda call: call.path.namespace == self.namespace and test(call), number))
 
     def writes(self, since: int | None = None) -> list[Call]:
-        """Return the operator's writes in the namespace of the check, refused ones too."""
+        """Return the operator's writes in the namespace of the check, including refused ones."""
         return self.calls(lambda call: call.writes, since)
 
     async def settled(self) -> int:
-        """Wait until the operator has written nothing for a while; return the number of the last request.
+        """Wait until the operator has written nothing for `quiet` seconds; return the number of the request before.
 
-        Raises Broken if it never comes to rest.
+        Raises Broken if it keeps writing.
         """
         with anyio.move_on_after(3 * self.patience + self.quiet):
             while True:
@@ -345,9 +355,9 @@ class Case:
 async def open_examination(
     config: Any, command: OperatorCommand, primary: Kind, *, patience: float, keep: bool
 ) -> AsyncIterator[Examination]:
-    """Open an examination on the API server of `config`; every process and task of it ends with the block.
+    """Open an examination on the API server of `config`; all its processes and tasks end with the block.
 
-    With `keep` the folder with the operator's logs stays.
+    With `keep`, the folder with the operator's logs and the namespaces of checks are not deleted.
     """
     forwarder = Forwarder(config)
     folder = Path(tempfile.mkdtemp(prefix="examination-"))
@@ -373,7 +383,11 @@ async def open_examination(
 async def cluster_for(
     kubeconfig_path: Path | None, crds: Sequence[Manifest], simulate: str = ""
 ) -> AsyncIterator[tuple[Any, str]]:
-    """Yield the configuration of a given cluster, or of an embedded one with these CRDs, and its name for reports."""
+    """Yield the client configuration of a cluster, and its name for reports.
+
+    Without a kubeconfig, it is an embedded API server with these CRDs, whose controllers are simulated as `simulate`
+    says.
+    """
     if kubeconfig_path is not None:
         config = load_config(kubeconfig_path)
         yield config, config.cluster.server

@@ -1,4 +1,4 @@
-"""One examination of a controller of any kind, from its request to its findings."""
+"""One examination of a controller of any kind, from the options of the command to the findings."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ class ControllerRequest:
     crds: Sequence[Manifest] = ()
     simulate: str = ""
     only: tuple[str, ...] = ()
-    """Areas, or names of checks; empty for all."""
+    """The clauses or names of the checks to run; empty for all."""
     patience: float = 15.0
     keep: bool = False
 
@@ -71,7 +71,7 @@ async def examine_controller_with(
 
 
 async def _kinds(forwarder: Forwarder, manifests: Iterable[Manifest]) -> Mapping[tuple[str, str], tuple[Kind, bool]]:
-    """Return the kinds of manifests by apiVersion and kind, and whether each has a status.
+    """Return the kinds of manifests by apiVersion and kind, each with whether it has a status subresource.
 
     Raises CommandError if the API server does not serve one of them.
     """

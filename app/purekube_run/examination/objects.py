@@ -1,4 +1,4 @@
-"""The facts that checks read in objects: conditions, generations, owners."""
+"""Helpers of checks that read objects: conditions, generations, owners."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,11 +19,11 @@ FOREIGN_CONDITION: Final[Mapping[str, str]] = {
     "message": "by a person",
     "lastTransitionTime": "2026-01-01T00:00:00Z",
 }
-"""A condition of another writer."""
+"""A condition that a check adds as another writer of the status."""
 
 
 def conditions_of(live: Manifest | None) -> Mapping[str, Mapping[str, Any]]:
-    """Return the conditions of an object by type."""
+    """Return the conditions of an object, by type; empty for None."""
     entries: Any = get_path(live or {}, "status", "conditions") or ()
     return {str(entry.get("type")): entry for entry in entries if isinstance(entry, Mapping)}
 
@@ -41,7 +41,7 @@ def shown(live: Manifest | None) -> str:
 
 
 def observed_generation(live: Manifest | None) -> int:
-    """Return the newest generation that the status or a condition was made from; 0 if none is named."""
+    """Return the highest observedGeneration in the status and its conditions; 0 if there is none."""
     numbers = [get_path(live or {}, "status", "observedGeneration")]
     numbers += [entry.get("observedGeneration") for entry in conditions_of(live).values()]
     return max((number for number in numbers if isinstance(number, int)), default=0)

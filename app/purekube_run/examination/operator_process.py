@@ -1,4 +1,4 @@
-"""The operator under examination: a process started by the owner's command, which the examiner can end at any time."""
+"""The operator under examination: a process started by a given command, which the examiner can kill at any time."""
 
 import os
 import shlex
@@ -18,13 +18,16 @@ _LAST_LINES: Final = 8
 
 @attrs.frozen
 class OperatorCommand:
-    """The command line of an operator, with placeholders in braces that the examiner fills in."""
+    """The command line of an operator, with placeholders such as `{kubeconfig}` that the examiner replaces."""
 
     text: str
 
     @classmethod
     def of(cls, text: str, names: frozenset[str], option: str = "--operator") -> "OperatorCommand":
-        """Return the command. Raises CommandError for an unknown name in braces, and without a program."""
+        """Return the command `text`, whose placeholders may be `names`. Raises CommandError if it is invalid.
+
+        `option` is the option that the error names.
+        """
         command = cls(text)
         try:
             command.words(dict.fromkeys(names, "x"))
@@ -36,19 +39,19 @@ class OperatorCommand:
         return command
 
     def names(self, *names: str) -> bool:
-        """Return whether the command has all these names in braces."""
+        """Report whether the command has placeholders with all these names."""
         return all(f"{{{name}}}" in self.text for name in names)
 
     def words(self, values: Mapping[str, str]) -> list[str]:
-        """Return the words of the command. Raises KeyError for a name without a value."""
+        """Return the words of the command, with placeholders replaced. Raises KeyError if one has no value."""
         return [word.format(**values) for word in shlex.split(self.text)]
 
 
 class OperatorProcess:
-    """A process group of the operator. Its output goes to a file, so that it never waits for a reader."""
+    """A process group of the operator. Its output goes to the file `log`, so that a full pipe never blocks it."""
 
     def __init__(self, number: int, words: list[str], environment: Mapping[str, str], log: Path) -> None:
-        """Start it. Raises CommandError if there is no such program."""
+        """Start the command `words` with `environment` added to ours. Raises CommandError without such a program."""
         self.number = number
         self.log = log
         try:
@@ -71,12 +74,12 @@ class OperatorProcess:
 
     @property
     def last_lines(self) -> str:
-        """The end of its output."""
+        """The last lines of the operator's output."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         return "\n".join(lines[-_LAST_LINES:])
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal to the whole group, if it still runs."""
+        """Send a signal to the whole process group, if the process still runs."""
         if self.status is None:
             os.killpg(self._process.pid, number)
 
@@ -86,7 +89,7 @@ class OperatorProcess:
         self._process.wait()
 
     def pause(self) -> None:
-        """Stop the process as SIGSTOP does, like a suspended machine or a starved container."""
+        """Stop the process by SIGSTOP until `resume`, like a suspended machine or a starved container."""
         self.send(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -94,7 +97,7 @@ class OperatorProcess:
         self.send(signal.SIGCONT)
 
     async def end(self, seconds: float) -> int | None:
-        """Ask the process to end; return its exit status, None if it still runs after `seconds`."""
+        """Send SIGTERM and wait for the process; return its exit status, None if it still runs after `seconds`."""
         self.send(signal.SIGTERM)
         with anyio.move_on_after(seconds):
             while self.status is None:

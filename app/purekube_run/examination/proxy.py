@@ -27,11 +27,11 @@ _REASONS: Final = {
 
 @attrs.define(eq=False)
 class Fault:
-    """A disturbance of the requests that pass a test. `hits` are the requests that it met.
+    """A fault to inject into at most `times` of the requests that `where` selects. `hits` are those it has met so far.
 
-    With a `status`, the request is answered with that status; with `after`, the API server has carried it out first.
-    `delay` is in seconds. `kill` ends the process that sent the request: before it is forwarded, or with `after`
-    afterwards.
+    The proxy waits `delay` seconds. With a `status`, it answers with that status instead of forwarding the request.
+    With `kill`, it kills the process that sent the request. With `after`, it does so only after the API server has
+    answered, and drops that answer.
     """
 
     name: str
@@ -46,13 +46,13 @@ class Fault:
 
     @property
     def is_spent(self) -> bool:
-        """True if it has met as many requests as it was made for."""
+        """True if the fault has disturbed `times` requests."""
         return self.times is not None and len(self.hits) >= self.times
 
 
 @attrs.define(eq=False)
 class _Stream:
-    """A watch that is open: the number of its process, and its scope."""
+    """An open watch: the number of the process that reads it, its request, and the scope whose cancellation ends it."""
 
     process: int
     call: Call
@@ -60,9 +60,9 @@ class _Stream:
 
 
 class Proxy:
-    """The proxy of one examination. Each process has a port of its own, so that it is known who sent a request.
+    """The proxy of one examination. Each process has its own port, which identifies the sender of a request.
 
-    `on_kill` ends the process of that number at once.
+    `on_kill` is called to kill the process with a number.
     """
 
     def __init__(self, forwarder: Forwarder, audit: Audit) -> None:
@@ -80,7 +80,7 @@ class Proxy:
 
     @contextmanager
     def fault(self, name: str, where: Where, **options: Any) -> Iterator[Fault]:
-        """Disturb requests while the block runs; the fault that began last is tried first."""
+        """Inject a fault while the block runs. If several faults select a request, only the last begun one meets it."""
         fault = Fault(name, where, **options)
         self._faults.insert(0, fault)
         try:
@@ -90,7 +90,7 @@ class Proxy:
 
     @contextmanager
     def watches_held(self, where: Where) -> Iterator[None]:
-        """Hold back the events of watches that pass the test while the block runs: caches become stale."""
+        """Hold back the events of watches that pass the test while the block runs, so that caches become stale."""
         self._held.append(where)
         try:
             yield
@@ -100,21 +100,21 @@ class Proxy:
             self._released = anyio.Event()
 
     def cut_watches(self, where: Where) -> int:
-        """End open watches that pass the test in the middle; return how many there were."""
+        """Break off the open watches that pass the test; return how many there were."""
         cut = [stream for stream in self._streams if where(stream.call)]
         for stream in cut:
             stream.scope.cancel()
         return len(cut)
 
     def hang_up(self, process: int) -> None:
-        """End the watches of a process that has ended."""
+        """Close the watches of a process that has ended."""
         for stream in [stream for stream in self._streams if stream.process == process]:
             stream.scope.cancel()
 
     # --- serving -----------------------------------------------------------------------------------------------------
 
     async def serve(self, process: int, *, task_status: TaskStatus[str]) -> None:
-        """Serve a process until cancelled; the status of the task is the URL."""
+        """Serve the process with this number on a new port until cancelled; report the URL by `task_status`."""
         listener = bind("127.0.0.1", 0)
         url = url_of("127.0.0.1", listener)
 
@@ -167,9 +167,9 @@ class Proxy:
         return next((fault for fault in self._faults if not fault.is_spent and fault.where(call)), None)
 
     async def _refuse(self, call: Call, fault: Fault, send: Send) -> None:
-        """Refuse as an API server does: a watch from too old a version gets status 200 and an ERROR event.
+        """Refuse a request as an API server does: a watch refused with 410 gets status 200 and an ERROR event.
 
-        This was seen of kube-apiserver 1.36. Older ones may answer with the status 410.
+        kube-apiserver 1.36 does that for a resourceVersion that is too old; older servers may answer with status 410.
         """
         status, content = fault.status, _status(fault.status, fault.message)
         if call.verb == "watch" and status == HTTPStatus.GONE:
@@ -180,7 +180,7 @@ class Proxy:
     async def _relay(
         self, process: int, call: Call | None, fault: Fault | None, answer: ForwardedAnswer, send: Send
     ) -> None:
-        """Return an answer to the operator as one piece, unless a fault drops it after its effect."""
+        """Send an answer on to the operator, read completely; if the fault acts `after`, kill or refuse instead."""
         try:
             content = await answer.body()
         except NoAnswer as error:
@@ -195,7 +195,7 @@ class Proxy:
         await _send(send, answer.status, content, answer.headers)
 
     async def _stream(self, process: int, call: Call, answer: ForwardedAnswer, receive: Receive, send: Send) -> None:
-        """Send a watch on, event by event, until either side or a fault ends it."""
+        """Relay a watch chunk by chunk, until either side closes it, or it is cut."""
         self.audit.answered(call, answer.status, b"")
         await send({"type": "http.response.start", "status": 200, "headers": _raw(answer.headers)})
         stream = _Stream(process, call, anyio.CancelScope())

@@ -13,7 +13,7 @@ _WIDTH: Final = 100
 
 
 def line_of(finding: Finding) -> str:
-    """Return the finding as lines of the table: clause, verdict, sentence, and what was seen."""
+    """Return a finding as lines of the table: clause, verdict, sentence, message, and of a failure the evidence."""
     lines = [f"{finding.clause:<10} {finding.verdict.value:<9}  {finding.sentence}"]
     if finding.message:
         lines.append(f"{'':<22}{finding.message[: 5 * _WIDTH]}")
@@ -23,7 +23,7 @@ def line_of(finding: Finding) -> str:
 
 
 def summary_of(findings: Sequence[Finding]) -> str:
-    """Return the last line: the number of checks and of clauses, and how they ended."""
+    """Return the last line of the table: the numbers of checks, of clauses, and of each verdict."""
     number = counts(findings)
     clauses = len({finding.clause for finding in findings})
     ended = ", ".join(f"{number[verdict]} {verdict.value}" for verdict in Verdict)
@@ -74,7 +74,7 @@ def write_reports(files: Iterable[Path], findings: Sequence[Finding], about: Map
 
 
 def listed(checks: Iterable[Check[Any]], needs: Mapping[str, str]) -> str:
-    """Return the list of checks: clause, sentence, and what each needs."""
+    """Return the list of checks as text: clause, sentence, and what each needs in the words of `needs`."""
     lines = []
     for check in checks:
         wanted = [needs[name] for name in sorted(check.needs)] + ["no other check at the same time"] * check.alone

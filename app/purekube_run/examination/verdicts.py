@@ -10,7 +10,7 @@ C = TypeVar("C", contravariant=True)
 
 
 class Verdict(StrEnum):
-    """The end of a check."""
+    """The outcome of a check."""
 
     PASS = "pass"
     FAIL = "FAIL"
@@ -18,7 +18,7 @@ class Verdict(StrEnum):
 
 
 class Broken(Exception):
-    """Raised by a check if the operator breaks the clause. `evidence` lists requests, objects and times."""
+    """The error that the operator breaks the clause of a check. `evidence` lists requests, objects and times."""
 
     def __init__(self, message: str, *evidence: object) -> None:
         super().__init__(message)
@@ -27,15 +27,15 @@ class Broken(Exception):
 
 
 class NotTried(Exception):
-    """Raised by a check that could not be carried out, since its stimulus cannot be given or did not happen."""
+    """The error that a check could not be carried out, because something that it needs is missing or did not happen."""
 
 
 @attrs.frozen
 class Check(Generic[C]):
-    """A check of a clause. Its sentence is true for a correct operator.
+    """A check of a clause. Its `sentence` states what is true of a correct operator.
 
-    `needs` are names of what the examination must have. A check that is `alone` disturbs the process or the whole
-    cluster, so no other runs at the same time.
+    `needs` names what the examination must provide. A check that is `alone` disturbs the process or the whole cluster,
+    so no other runs at the same time.
     """
 
     clause: str
@@ -46,7 +46,7 @@ class Check(Generic[C]):
 
     @property
     def name(self) -> str:
-        """The name of its function, which is unique."""
+        """The name of the check's function, which is unique."""
         return getattr(self.body, "__name__", "")
 
 
@@ -63,13 +63,13 @@ class Finding:
     check: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the finding for a report."""
+        """Return the finding as JSON data for a report."""
         data = attrs.asdict(self)
         return {**data, "verdict": self.verdict.value, "seconds": round(self.seconds, 2)}
 
 
 class Catalogue(Generic[C]):
-    """The checks of an examination, in the order in which they are written."""
+    """The checks of an examination, in the order of their definition."""
 
     def __init__(self) -> None:
         self.checks: list[Check[C]] = []
@@ -93,5 +93,5 @@ def holds(condition: object, message: str, *evidence: object) -> None:
 
 
 def counts(findings: Sequence[Finding]) -> Mapping[Verdict, int]:
-    """Return how many findings have each verdict."""
+    """Return for each verdict how many findings have it."""
     return {verdict: sum(finding.verdict is verdict for finding in findings) for verdict in Verdict}

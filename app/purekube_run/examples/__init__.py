@@ -1,1 +1,1 @@
-"""Objects drawn from a structural schema, by a seed or by Hypothesis: for laws, and to try conversions."""
+"""Example objects of a structural schema, generated from a seed or by Hypothesis: for laws and tests of conversions."""

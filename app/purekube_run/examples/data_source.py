@@ -1,4 +1,4 @@
-"""Sources of the choices by which an example is drawn: a seed for `box test`, Hypothesis for a property."""
+"""Sources of the random choices from which an example is built: a seed in `box test`, Hypothesis in a property."""
 
 from collections.abc import Sequence
 from random import Random
@@ -12,14 +12,14 @@ _SEEDS: Final = 9_999
 
 
 class DataSource(Protocol):
-    """A source of choices for drawing examples: random, fixed by a seed, or driven by a test library."""
+    """A source of the choices from which examples are built: random, fixed by a seed, or made by a test library."""
 
     def integer(self, low: int, high: int) -> int:
-        """Return a whole number from `low` to `high`, inclusive. The simplest choice is `low`."""
+        """Return an integer from `low` to `high`, inclusive. Failing examples shrink towards `low`."""
         ...
 
     def chance(self, chance: float) -> bool:
-        """Return True with about this probability. The simplest choice is False."""
+        """Return True with about this probability. Failing examples shrink towards False."""
         ...
 
 
@@ -30,17 +30,17 @@ class Seeded:
     random: Random
 
     def integer(self, low: int, high: int) -> int:
-        """Return a whole number from `low` to `high`."""
+        """Return a random integer from `low` to `high`, inclusive."""
         return self.random.randint(low, high)
 
     def chance(self, chance: float) -> bool:
-        """Return True with this chance."""
+        """Return True with this probability."""
         return self.random.random() < chance
 
 
 @attrs.frozen
 class SimplestData:
-    """A `DataSource` that makes the simplest choice each time."""
+    """A `DataSource` that makes the choice towards which failing examples shrink: always `low`, always False."""
 
     def integer(self, low: int, high: int) -> int:
         """Return `low`."""
@@ -52,19 +52,17 @@ class SimplestData:
 
 
 def apart(choose: DataSource) -> DataSource:
-    """Return a source that is seeded by one choice of `choose`, for examples that would otherwise need hundreds of
-    choices.
-    """
+    """Return a source seeded by one choice of `choose`, for examples that would otherwise need hundreds of choices."""
     seed = choose.integer(0, _SEEDS)
     return Seeded(Random(seed)) if seed else SimplestData()
 
 
 def one_of(choose: DataSource, options: Sequence[T]) -> T:
-    """Return one of several options; the simplest is the first."""
+    """Return one of several options. Failing examples shrink towards the first."""
     return options[choose.integer(0, len(options) - 1)]
 
 
 def some_of(choose: DataSource, options: Sequence[T], count: int) -> list[T]:
-    """Return `count` distinct options."""
+    """Return `count` options, each at most once."""
     left = list(options)
     return [left.pop(choose.integer(0, len(left) - 1)) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""Texts drawn for a string of a schema: words, formats, and texts that match a pattern within its length."""
+"""Random strings for a schema's string field: words, formats, and strings that match a pattern and fit the length."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -16,7 +16,7 @@ _ENDLESS: Final = 1 << 20
 """A length greater than that of every drawn text."""
 _PLAIN: Final = ((97, 122), (48, 57), (65, 90))
 _WIDE: Final = ("", " ", "ü", "0", "null", "-", "a" * 64, "A.b_c/d", "$(x)", "${x}", "\n", "☃")
-"""Texts that people seldom write, and programs often mistake."""
+"""Strings that people seldom write, and that programs often handle wrongly."""
 
 _FORMATS: Final[Mapping[str, Callable[[DataSource], str]]] = {
     "datetime": lambda choose: f"2026-0{choose.integer(1, 9)}-1{choose.integer(0, 9)}T12:00:00Z",
@@ -50,13 +50,13 @@ _FORMATS: Final[Mapping[str, Callable[[DataSource], str]]] = {
 
 
 def text_of_format(choose: DataSource, name: str) -> str | None:
-    """Return a text in the format `name`; None for an unknown format, which restricts nothing."""
+    """Return a string in the OpenAPI format `name`; None for an unknown format, which restricts nothing."""
     draw = _FORMATS.get(name.replace("-", ""))
     return None if draw is None else draw(choose)
 
 
 def plain_text(choose: DataSource, least: int, most: int | None, *, wide: bool = False) -> str:
-    """Return a word of `least` to `most` letters. With `wide` it is sometimes an unusual text."""
+    """Return a word of `least` to `most` characters. With `wide`, it is sometimes an unusual string."""
     if wide and choose.chance(0.3):
         drawn = one_of(choose, _WIDE)
     elif most is not None and most <= 253 and choose.chance(0.1):
@@ -68,9 +68,9 @@ def plain_text(choose: DataSource, least: int, most: int | None, *, wide: bool =
 
 
 def matching_text(choose: DataSource, patterns: Sequence[str], least: int, most: int | None) -> str:
-    """Return a text that matches all patterns, if one is found; otherwise one that matches fewer.
+    """Return a string of the given length that matches all patterns, or if none is found, the last one tried.
 
-    It is drawn from the first pattern and tried with the others.
+    Strings are generated from the first pattern, and tested with all of them.
     """
     try:
         tree, fits = _parsed(patterns[0]), [compile_pattern(pattern) for pattern in patterns]
@@ -91,7 +91,7 @@ def _parsed(pattern: str) -> syntax.Node:
 
 
 def _length(node: syntax.Node) -> tuple[int, int]:
-    """Return the least and the greatest length of the texts that a node matches."""
+    """Return the minimum and maximum length of the strings that a node of a pattern matches."""
     match node:
         case syntax.Characters():
             return 1, 1
@@ -109,7 +109,7 @@ def _length(node: syntax.Node) -> tuple[int, int]:
 
 
 class _Matching:
-    """A drawing of texts from the parse tree of a pattern, within a length as far as the tree allows."""
+    """A generator of strings from the parse tree of a pattern, within a length as far as the pattern allows."""
 
     def __init__(self, choose: DataSource) -> None:
         self.choose = choose
@@ -129,7 +129,7 @@ class _Matching:
                 return ""
 
     def _sequence(self, parts: Sequence[syntax.Node], low: int, high: int) -> str:
-        """Draw each part within the length that the other parts leave."""
+        """Generate the parts one after the other, each within the length that the remaining parts leave."""
         lengths = [_length(part) for part in parts]
         rest_least, rest_most = sum(least for least, _ in lengths), sum(most for _, most in lengths)
         drawn: list[str] = []
@@ -163,6 +163,6 @@ def _meets(length: tuple[int, int], low: int, high: int) -> bool:
 
 @lru_cache(maxsize=256)
 def _usable(ranges: syntax.Ranges) -> syntax.Ranges:
-    """Return the letters and digits of the ranges, if any: drawn texts often become names."""
+    """Return the letters and digits within the ranges, since strings often become names; without any, all ranges."""
     plain = ((max(low, a), min(high, z)) for low, high in ranges for a, z in _PLAIN)
     return tuple((low, high) for low, high in plain if low <= high) or ranges

@@ -1,7 +1,7 @@
-"""Objects drawn from a structural schema: equal choices draw equal objects.
+"""Example objects generated from a structural schema: equal choices give equal objects.
 
-Drawn values are plain: names, small numbers, short lists. Bounds, patterns, formats, enumerations, unique keys and CEL
-rules hold: a value that a node's rules refuse is drawn again, at that node and not from the beginning.
+Values are plain: names, small numbers, short lists. They satisfy bounds, patterns, formats, enumerations, unique keys
+and CEL rules: if the rules of a node refuse a value, that value is generated again, not the whole object.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,20 +21,20 @@ from purekube_run.examples.example_texts import WORDS, matching_text, plain_text
 _MOST_ITEMS: Final = 3
 _DEEPEST: Final = 12
 _MOST_VALUES: Final = 150
-"""The number of values after which optional ones are left out: a pod template has thousands."""
+"""The number of values after which optional fields are left out: a pod template has thousands."""
 _OFTEN: Final = 0.6
-"""The chance that an optional field is drawn."""
+"""The probability that an optional field is included."""
 _TRIES: Final = 20
 _FEW: Final = 5
-"""The distance above the minimum within which a number is drawn: a hundred pods show nothing that three do not."""
+"""The distance from the minimum within which numbers are chosen: a hundred pods reveal nothing that three do not."""
 _MOST_EDGE: Final = 1000
-"""The greatest bound that is itself drawn as a value."""
+"""The greatest upper bound that is sometimes chosen as a value."""
 _NOT_DRAWN: Final = ("apiVersion", "kind", "metadata", "status")
 _NONE: Final = ValueChecks()
 
 
 class NoExample(Exception):
-    """The error that a schema's rules refused every drawn value. Its text is the last refusal."""
+    """The error that a schema's rules refused every generated value. Its text contains the last refusal."""
 
 
 @attrs.define
@@ -52,7 +52,7 @@ class Examples:
     _left: int = attrs.field(default=_MOST_VALUES, init=False)
 
     def object_of(self, kind: Kind, metadata: Mapping[str, Any]) -> Manifest:
-        """Return an example of `kind` with this metadata and no status. Its other fields are drawn.
+        """Return an example of `kind` with this metadata and no status. Its other fields are generated.
 
         Raises NoExample if the schema's rules refuse every try.
         """
@@ -68,9 +68,7 @@ class Examples:
         return self._body().get("spec", {})
 
     def changed(self, old: Manifest) -> Manifest:
-        """Return the object as a user might change it: some fields are drawn again, added or removed, as
-        rules permit.
-        """
+        """Return the object after one to three random changes as by a user, which the validation of updates permits."""
         new = old
         for _ in range(self.choose.integer(1, 3)):
             changed = self._changed(self.schema, new, 0)
@@ -105,14 +103,14 @@ class Examples:
         return {**drawn, **deepcopy(dict(self.fixed))} if isinstance(drawn, dict) else drawn
 
     def _value(self, node: Schema, also: Sequence[Schema], depth: int) -> Any:
-        """Return a value that the node admits, and the chosen branches of `anyOf` and `oneOf` above it (`also`)."""
+        """Return a value that satisfies the node and all of `also`: schemas for it in chosen branches above."""
         self._left -= 1
         if not (node.rules or also or _has_junctors(node)):
             return self._drawn(node, also, depth)
         return self._accepted(node, lambda: self._drawn(node, also, depth))
 
     def _accepted(self, node: Schema, draw: Callable[[], Any]) -> Any:
-        """Return the first drawn value without a validation error at the node. Raises NoExample if there is none."""
+        """Call `draw` until its value is valid for the node, and return that value. Raises NoExample if none is."""
         choose, refused = self.choose, ""
         try:
             for number in range(_TRIES):
@@ -151,7 +149,7 @@ class Examples:
                 return one_of(self.choose, ({}, {"key": "value"}, {"list": [1, 2]}))
 
     def _branches(self, node: Schema) -> Iterator[Schema]:
-        """Yield further schemas that restrict the value: all of `allOf`, and one branch each of `anyOf` and `oneOf`."""
+        """Yield further schemas that a value must satisfy: all of `allOf`, and one branch of `anyOf` and of `oneOf`."""
         checks = node.checks or _NONE
         chosen = (one_of(self.choose, branches) for branches in (checks.any_of, checks.one_of) if branches)
         for branch in (*checks.all_of, *chosen):
@@ -226,7 +224,7 @@ class Examples:
         return f"{self.choose.integer(1, 100)}%"
 
     def _integer(self, node: Schema, also: Sequence[Schema]) -> int:
-        """Return a number near the least that is allowed, now and then a bound itself."""
+        """Return an integer near the minimum, sometimes the maximum itself; with `wide` sometimes any permitted one."""
         least, most, step = self._bounds(node, also)
         if most is not None and most <= _MOST_EDGE and self.choose.chance(0.1):
             drawn = most
@@ -268,7 +266,7 @@ class Examples:
     # --- changes -----------------------------------------------------------------------------------------------------
 
     def _changed(self, node: Schema, old: Any, depth: int) -> Any:
-        """Return the value with one field drawn again, added or left out, at any depth."""
+        """Return the value `old` of a node with one field regenerated, added or removed, at any depth."""
         names = [name for name in node.properties if depth or name not in _NOT_DRAWN]
         if not isinstance(old, Mapping) or not names or (depth > 1 and self.choose.chance(0.3)):
             return self._tried(node, old)
@@ -292,7 +290,7 @@ def _all_checks(node: Schema, also: Sequence[Schema]) -> list[ValueChecks]:
 
 
 def _least_of(node: Schema, also: Sequence[Schema], bound: str) -> Any:
-    """Return the smallest upper bound named `bound`; None if there is none."""
+    """Return the lowest value of the attribute `bound` (such as `max_items`) among all checks; None if none has it."""
     return min(
         (most for checks in _all_checks(node, also) if (most := getattr(checks, bound)) is not None), default=None
     )
@@ -304,7 +302,7 @@ def _has_junctors(node: Schema) -> bool:
 
 
 def _is_new(node: Schema, item: Any, drawn: Sequence[Any]) -> bool:
-    """Return whether the list type (set, map, atomic) allows this item in addition to the drawn ones."""
+    """Report whether the list type of the node (set, map, atomic) permits `item` in addition to those in `drawn`."""
     match node.list_type:
         case ListType.MAP:
             named = apply_defaults(node.items, item) if node.items is not None else item
