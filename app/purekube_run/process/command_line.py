@@ -1,4 +1,4 @@
-"""Parts that command lines share: the error that ends a command, files and addresses as options, forms of a log."""
+"""Parts that command lines share: the error that ends a command, files and addresses as options, formats of the log."""
 
 import errno
 from pathlib import Path
@@ -20,9 +20,9 @@ class CommandError(Exception):
 
 
 def read_text(option: str, file: Path) -> str:
-    """Return the content of `file` without surrounding white space.
+    """Return the content of `file`, which `option` names, without surrounding white space.
 
-    Raises CommandError, whose message contains nothing of the content.
+    Raises CommandError if it cannot be read or is empty; the message contains nothing of the content.
     """
     try:
         text = file.read_text(encoding="utf-8").strip()
@@ -45,7 +45,7 @@ def parse_address(listen: str) -> tuple[str, int]:
 
 
 def cannot_listen(error: OSError, listen: str) -> CommandError:
-    """Return the error that says why `listen` cannot be bound, with the remedy."""
+    """Return the error that ends the command: why the address `listen` cannot be bound, with the remedy."""
     match error.errno:
         case errno.EADDRINUSE:
             return CommandError(f"{listen} is in use: stop what listens there, or choose another HOST:PORT")

@@ -1,9 +1,9 @@
-"""The limit of connections of one port: which one is accepted, and which one is closed (RUN-11).
+"""The limit of connections of one port: which connection is accepted, and which is closed for it (RUN-11).
 
-Pure: no sockets and no time. A connection's rank is its progress, from the lowest: its client does not read the answer,
-the request is incomplete, it is idle between two requests, its request is being answered. When places run short, the
-address with the most connections of the lowest rank loses one. A newcomer whose address holds more connections than
-that address is refused, so that opening more gains nothing.
+Pure: no sockets and no time. A connection's rank is its progress, from the lowest: its client does not read the
+response, its request is incomplete, it is idle between two requests, its request is being answered. If all places are
+taken, the address with the most connections of the lowest rank loses one. A new connection is refused instead if its
+address has more connections than that address, so that opening more gains nothing.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ import attrs
 
 
 class ConnectionStage(Enum):
-    """The progress of a connection."""
+    """The progress of a connection, from the lowest rank."""
 
     UNREAD = "the client does not read the answer"
     UNHEARD = "no whole request has come"
@@ -26,7 +26,7 @@ class ConnectionStage(Enum):
 
 @attrs.define(eq=False)
 class Client:
-    """One connection. `address` is as `address_of` returns it. Calling `leave` closes it, at whatever stage it is."""
+    """One connection. `address` is a result of `address_of`. `leave` closes the connection, whatever its stage is."""
 
     address: str
     leave: Callable[[], object]
@@ -34,9 +34,9 @@ class Client:
 
 
 class ConnectionLimit:
-    """A limit of `total` connections, of which at most three quarters are busy, so that new ones always find room.
+    """A limit of `total` connections, of which at most three quarters are busy, so that new ones always find a place.
 
-    Health probes do not count as busy and are never closed to make room.
+    Health probes do not count as busy, and are never closed to make room.
     """
 
     def __init__(self, total: int) -> None:
@@ -57,7 +57,8 @@ class ConnectionLimit:
     def enter(self, client: Client) -> Client | None:
         """Give a new client a place.
 
-        Return the client that must be closed for it, which may be the new one itself, or None.
+        Return the client that must be closed: one that makes room, or the new one itself if it gets no place; None if
+        no client must be.
         """
         leaving = None
         if len(self._clients) >= self._total:
@@ -84,17 +85,23 @@ class ConnectionLimit:
         self._clients.pop(client, None)
 
     def _first_to_leave(self) -> Client | None:
-        """Return the cheapest client of the lowest rank, unless all are being answered."""
+        """Return the client of the lowest rank that is to make room; None if all requests are being answered."""
         clients = map(self._cheapest, (ConnectionStage.UNREAD, ConnectionStage.UNHEARD, ConnectionStage.IDLE))
         return next((client for client in clients if client is not None), None)
 
     def _outnumbered(self, victim: Client | None, newcomer: Client) -> Client:
-        """Return which of the two leaves: the newcomer if its address holds more places than the victim's."""
+        """Return which of the two is closed.
+
+        It is the newcomer if there is no victim, or if the newcomer's address has more connections than the victim's.
+        """
         counts = Counter(client.address for client in (*self._clients, newcomer))
         return newcomer if victim is None or counts[newcomer.address] > counts[victim.address] else victim
 
     def _cheapest(self, stage: ConnectionStage) -> Client | None:
-        """Return the client of a stage, of the address with the most, whose last step is the oldest."""
+        """Return the client at a stage that is to be closed first; None if none is at that stage.
+
+        It is the one with the oldest last step, of the address with the most clients at that stage.
+        """
         clients = [client for client in self._clients if client.stage is stage]
         counts = Counter(client.address for client in clients)
         return max(clients, key=lambda client: counts[client.address], default=None)

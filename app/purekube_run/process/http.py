@@ -1,8 +1,8 @@
 """HTTP for untrusted clients: no client can keep others from probes, metrics and webhooks (RUN-11).
 
-Every connection has a deadline for its TLS handshake, for the head of a request, for its body and for the whole. The
-number of open connections is limited; `places` decides which one is closed for a new one. So a flood of connections
-costs a bounded number of descriptors, and prompt requests are answered meanwhile.
+Every connection has a deadline for its TLS handshake, for the head of a request, for its body, and for the request with
+its response. The number of open connections is limited; `ConnectionLimit` decides which one is closed for a new one. So
+a flood of connections uses a bounded number of file descriptors, and prompt requests are still answered.
 """
 
 import asyncio
@@ -30,15 +30,15 @@ from purekube_run.process.connection_limit import Client, ConnectionLimit, Conne
 _log = structlog.get_logger("http")
 
 _BACKLOG: Final = 4096
-"""Connections that the kernel keeps until they are accepted; the client of a dropped one tries again after a second."""
+"""The number of connections that the kernel queues until they are accepted. A further client retries after a second."""
 _ACCEPTED_AT_ONCE: Final = 16
-"""The number of accepted connections after which the event loop runs other tasks."""
+"""The number of connections accepted in a row before other tasks of the event loop run."""
 _LONGEST_HEAD: Final = 32 * 1024
-"""The maximum bytes of the head of a request."""
+"""The maximum size of a request's head (request line and headers), in bytes."""
 _LAST_SECONDS: Final = 1.0
-"""The seconds that running answers have when the server stops."""
+"""The seconds in which running requests can be answered when the server stops."""
 _NO_LINGER: Final = struct.pack("ii", 1, 0)
-"""A value of SO_LINGER that closes by a reset, without waiting for unsent data."""
+"""The value of SO_LINGER with which a socket is closed by a reset, without waiting for unsent data."""
 _CLIENT: Final = "client"
 _TOO_MANY: Final = PlainTextResponse(
     "too many requests at one time: ask again\n", 503, headers={"connection": "close", "retry-after": "1"}
@@ -46,34 +46,37 @@ _TOO_MANY: Final = PlainTextResponse(
 
 
 def _most_connections() -> int:
-    """Return a small share of the descriptors that the process may open: its own connections need some too."""
+    """Return the default limit of connections: an eighth of the process's file descriptors, at least 8, at most 128."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 128 if soft == resource.RLIM_INFINITY else max(8, min(128, soft // 8))
 
 
 PeerCertificate: TypeAlias = Mapping[str, Any]
-"""A verified certificate, as `ssl.SSLSocket.getpeercert` returns it."""
+"""A verified client certificate, as `ssl.SSLSocket.getpeercert` returns it."""
 
 
 @attrs.frozen
 class ConnectionLimits:
-    """The time limits of one port, in seconds. `idle` is how long a connection is kept between requests."""
+    """The limits of one port: the number of connections, and times in seconds.
+
+    A request's body must arrive within `body`; a connection is kept for `idle` between requests.
+    """
 
     connections: int = attrs.field(factory=_most_connections)
     head: float = 5.0
     """The time for the TLS handshake, and again from the first byte of a request to the end of its head."""
     body: float = 5.0
     whole: float = 30.0
-    """The time for a request and its answer, so that a slow reader cannot stay forever."""
+    """The time for a request and its response, so that a client which reads slowly cannot keep a connection forever."""
     idle: float = 30.0
     streams: frozenset[str] = frozenset()
-    """The paths of endless answers. A client must read the pending part within `whole` each time."""
+    """The paths with endless responses. Instead of the whole response, each part must be read within `whole`."""
     probes: frozenset[str] = frozenset()
-    """Paths of probes, whose places are never taken away."""
+    """The paths of health probes. A connection is not closed to make room while one is answered."""
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a listening socket. Port 0 selects a free port.
+    """Return a socket that listens on `host` and `port`. Port 0 selects a free port.
 
     Raises OSError (with errno) if the address cannot be bound.
     """
@@ -98,10 +101,10 @@ async def serve(
     knows: Callable[[PeerCertificate], bool] = lambda certificate: True,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve an ASGI application until cancelled. `ready` is called once requests are accepted.
+    """Serve an ASGI application until cancelled. `ready` is called when connections are about to be accepted.
 
-    `knows` decides whether a client's certificate is accepted; otherwise the client is disconnected. The certificate is
-    empty if `tls` requires none.
+    A client whose certificate `knows` rejects is disconnected; the certificate is empty if `tls` does not require one.
+    Without `tls`, the connections are plain HTTP.
     """
     port = _Port(app, limits or ConnectionLimits(), tls, knows)
     async with anyio.create_task_group() as group:
@@ -169,7 +172,7 @@ class _Port:
                 await anyio.sleep(0)  # an accept that need not wait does not yield to the event loop
 
     def _begin(self, connection: socket.socket, client: Client) -> None:
-        """Begin to serve a connection, if there is a place for it."""
+        """Start to serve a new connection, or close it if the limit leaves no place for it."""
         self._leave(self._places.enter(client))
         if client not in self._places:
             return
@@ -198,14 +201,17 @@ class _Port:
             raise
 
     def _handshake_ended(self, task: "asyncio.Task[None]") -> None:
-        """Note that a TLS handshake succeeded or failed. Failures are not logged, since port scans cause them."""
+        """Clean up after a TLS handshake, and if it failed, close the connection.
+
+        A failure is not logged, since port scans cause many.
+        """
         client, connection = self._handshakes.pop(task)
         if task.cancelled() or task.exception() is not None:
             connection.close()
             self.forget(client)
 
     def move(self, client: Client, stage: ConnectionStage) -> None:
-        """Record a client's progress, and close the connection that must make room for it, if any."""
+        """Record the stage of a client, and close the connection that the limit then requires to be closed, if any."""
         self._leave(self._places.move(client, stage))
 
     def forget(self, client: Client) -> None:
@@ -217,7 +223,7 @@ class _Port:
             client.leave()
 
     async def close(self) -> None:
-        """Give running answers a moment to end, and close all other connections now."""
+        """Close all connections: at once those without a running request, others after a moment for the response."""
         for client in self._places:
             if client.stage in (ConnectionStage.UNREAD, ConnectionStage.UNHEARD, ConnectionStage.IDLE):
                 client.leave()
@@ -233,13 +239,13 @@ class _Port:
 
 
 class _Tls(SSLProtocol):
-    """The TLS of asyncio, with a buffer of one record instead of 256 KiB per connection."""
+    """The TLS protocol of asyncio, with a read buffer of one TLS record instead of 256 KiB per connection."""
 
     max_size = 16 * 1024
 
 
 class _Interruptible:
-    """An ASGI application whose requests can be interrupted: the client is then asked to retry."""
+    """An ASGI application whose requests can be interrupted. A response not yet begun is then 503 with Retry-After."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
@@ -263,7 +269,7 @@ class _Interruptible:
 
 
 class _Connection(H11Protocol):
-    """The HTTP of one connection, with deadlines."""
+    """The HTTP protocol of one connection, with deadlines."""
 
     def __init__(self, *, port: _Port, client: Client, **options: Any) -> None:
         super().__init__(**options)
@@ -318,13 +324,13 @@ class _Connection(H11Protocol):
                 self._set_deadline("body", limits.body)
 
     def pause_writing(self) -> None:
-        """Start a deadline, since the client does not read what was written."""
+        """Start the deadline for reading, since the client does not read the response."""
         super().pause_writing()
         self._set_deadline("reading", self._port.limits.whole)
         self._moved()
 
     def resume_writing(self) -> None:
-        """Clear the deadline, since the client reads again."""
+        """Clear the deadline for reading, since the client reads again."""
         self._clear_deadline("reading")
         super().resume_writing()
         self._moved()
@@ -345,7 +351,7 @@ class _Connection(H11Protocol):
         return ConnectionStage.PROBE if self.scope["path"] in self._port.limits.probes else ConnectionStage.BUSY
 
     def _set_deadline(self, name: str, seconds: float) -> None:
-        """Close the connection unless this deadline is cleared within so many seconds of the first call."""
+        """Start the deadline `name`, unless it is running. If not cleared in `seconds`, it closes the connection."""
         if name not in self._deadlines:
             self._deadlines[name] = self.loop.call_later(seconds, self._expired, name)
 
@@ -360,7 +366,7 @@ class _Connection(H11Protocol):
             timer.cancel()
 
     def _abort(self) -> None:
-        """Close the connection at once, and discard unsent data for a client that does not read."""
+        """Close the connection by a reset, which discards unsent data, since a client may not read it."""
         connection = self.transport.get_extra_info("socket")
         if connection is not None and connection.fileno() >= 0:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)

@@ -1,7 +1,8 @@
-"""Log lines: for people on a terminal, JSON elsewhere; no secret leaves with them (RUN-5, RES-7).
+"""Log lines without secrets: text on a terminal, JSON elsewhere (RUN-5, RES-7).
 
-Lines of libraries (uvicorn, httpx2, asyncio), warnings and defects that end the process go the same way as ours. JSON
-has the keys of controller-runtime (`ts`, `level`, `msg`), so that pipelines made for it read ours as well.
+Messages of libraries (uvicorn, httpx2, asyncio), Python warnings, and tracebacks that end the process are logged in the
+same format as ours. JSON has the keys of controller-runtime (`ts`, `level`, `msg`), so that existing log pipelines can
+read it.
 """
 
 import logging
@@ -22,33 +23,29 @@ from purekube_run.process.command_line import FORMATS, LEVELS
 from purekube_run.process.terminal import SecretMask
 
 _LONGEST: Final = 32_768
-"""The maximum number of characters of a text in a log line. The rest is cut off before secrets are searched for
-(RUN-11).
-"""
+"""The maximum number of characters of a string in a log line. Longer ones are cut before redaction (RUN-11)."""
 
 _FIRST: Final = ("timestamp", "level", "event", "controller", "namespace", "name", "reconcile_id")
 _KEYS: Final = {"timestamp": "ts", "event": "msg"}
-"""The keys that controller-runtime names differently from structlog."""
+"""The keys of structlog for which controller-runtime has another name, with that name."""
 _MANY_LINES: Final = "exception"
 _FLOOD_SECONDS: Final = 10.0
-"""The seconds in which a repeated message of a library is logged once."""
+"""The seconds within which a repeated warning of a library is logged only once."""
 _QUIET: Final = ("httpx2", "httpcore2", "httpcore", "uvicorn", "asyncio", "lightkube")
-"""Libraries whose messages do not concern users; those of the HTTP client would even show headers."""
+"""The libraries of which only warnings are logged. Other messages do not concern users, or may show HTTP headers."""
 
 
 @attrs.define
 class Logs:
-    """The fields that every log line has, and the secrets that none may show. Both may grow at run time, in
-    any thread.
-    """
+    """The fields that every log line has, and the secrets that are masked in each. Any thread may add to both."""
 
     secrets: SecretMask = attrs.field(factory=SecretMask)
     once: bool = False
-    """True if the common fields are logged only once, as on a terminal, which shows a single process."""
+    """True if the common fields are logged only once, as on a terminal, where all lines are of one process."""
     _fields: Mapping[str, str] = attrs.field(factory=dict)
 
     def always(self, **fields: str) -> None:
-        """Add these fields to every line from now on; on a terminal, log them only once."""
+        """Add these fields to every line from now on, or with `once` log them in a single line."""
         self._fields = {**self._fields, **fields}
         if self.once and fields:
             structlog.get_logger("process").info("about this process", **fields)
@@ -64,7 +61,7 @@ class Logs:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value as JSON, so that redaction sees all of it; an object becomes its text."""
+    """Return the value as JSON data, so that redaction finds every string in it; other objects become `str(value)`."""
     match value:
         case None | bool() | int() | float():
             return value
@@ -81,7 +78,7 @@ def _plain(value: Any) -> Any:
 
 
 def configure(*, level: str = "info", form: str = "auto", **fields: str) -> Logs:
-    """Write log lines to standard error, each with `fields`. The format `auto` is text on a terminal, JSON elsewhere.
+    """Configure logging to standard error, each line with `fields`. The format `auto` is text on a terminal, else JSON.
 
     Raises ValueError for a level not in `LEVELS` or a format not in `FORMATS`.
     """
@@ -133,7 +130,7 @@ def _as_controller_runtime(event: EventDict) -> EventDict:
 
 
 def _printable(event: EventDict) -> EventDict:
-    """Return the event without terminal control sequences, and without line breaks that could fake a line of ours."""
+    """Return the log event with control sequences escaped, and with line breaks escaped that could fake a log line."""
     return {name: _plain_lines(value) if name == _MANY_LINES else _one_line(value) for name, value in event.items()}
 
 
@@ -154,14 +151,12 @@ def _visible(character: str) -> str:
 
 
 def _plain_lines(text: Any) -> str:
-    """Return the lines of a traceback, each marked as part of it."""
+    """Return the lines of a traceback, each with a prefix that marks it as part of the traceback."""
     return "\n".join(f"  | {_one_line(line)}" for line in str(text).split("\n"))
 
 
 class _NoFlood(logging.Filter):
-    """A filter that logs a repeated message of a library once in ten seconds; messages that differ only in numbers are
-    equal.
-    """
+    """A filter that passes a repeated warning of a library once in ten seconds. It compares format strings only."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -169,7 +164,7 @@ class _NoFlood(logging.Filter):
         self._said: dict[str, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether this record is written."""
+        """Report whether the record is logged. Records below the level WARNING always are."""
         if record.levelno < logging.WARNING:
             return True  # lower levels are shown only on request
         kind, now = f"{record.name} {str(record.msg)[:200]}", self._monotonic()
@@ -186,7 +181,7 @@ class _NoFlood(logging.Filter):
 
 
 def _take_over_libraries(level: int, shared: list[Processor], renderer: Processor) -> None:
-    """Log the standard library's loggers, and warnings, in our form."""
+    """Send the records of `logging`, which libraries use, and Python warnings through our processors."""
     name: Processor = structlog.stdlib.add_logger_name
     drop: Processor = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     formatter = structlog.stdlib.ProcessorFormatter(
@@ -204,7 +199,7 @@ def _take_over_libraries(level: int, shared: list[Processor], renderer: Processo
 
 
 def _take_over_defects() -> None:
-    """Log a traceback that ends the process or a thread like any other line, redacted."""
+    """Log an exception that ends the process or a thread as a log line, so that its traceback is redacted."""
     log = structlog.get_logger("process")
 
     def log_defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

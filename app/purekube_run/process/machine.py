@@ -1,4 +1,4 @@
-"""The machine that a process runs on, as far as the process depends on it: clocks, randomness, name."""
+"""The properties of the machine on which a process depends: clocks, random sources, host name."""
 
 import random as random_source
 import secrets
@@ -27,11 +27,11 @@ class SystemClock:
     """The `Clock` of the machine on which this process runs."""
 
     def now(self) -> datetime:
-        """Return the wall time in UTC."""
+        """Return the wall-clock time in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return the seconds since some fixed moment."""
+        """Return the seconds since an arbitrary fixed moment. They never go back."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:

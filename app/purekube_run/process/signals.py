@@ -1,4 +1,4 @@
-"""Running work until it ends or a signal arrives."""
+"""The running of asynchronous work until it ends or a signal arrives."""
 
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
@@ -33,7 +33,7 @@ def run_until_stopped(
     listen: str = "",
     stopping: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run `work` until it ends. SIGINT and SIGTERM set its event, and cancel it `grace` seconds later (RUN-4).
+    """Run `work` until it ends. SIGINT and SIGTERM set its event, and `grace` seconds later cancel the work (RUN-4).
 
     `stopping` is called when the signal arrives, before any work ends. A second signal ends the process immediately.
     Raises CommandError if work had to be cancelled, or if the address `listen` cannot be bound.

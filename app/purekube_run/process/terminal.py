@@ -1,4 +1,4 @@
-"""The only way to print: control sequences are escaped, and this process's secrets are masked (RUN-12)."""
+"""The only way to print: terminal control sequences are escaped, and this process's secrets are masked (RUN-12)."""
 
 import base64
 import re
@@ -12,7 +12,7 @@ _SHORTEST: Final = 6
 
 
 class SecretMask:
-    """A set of texts that are never shown. It only grows, since an old token may appear late in some output."""
+    """A set of secrets that are never shown. It only grows, since an expired token may still appear in later output."""
 
     def __init__(self) -> None:
         self._texts: tuple[str, ...] = ()
@@ -21,8 +21,9 @@ class SecretMask:
         return f"SecretMask({len(self._texts)} texts)"
 
     def add(self, *secrets: str | bytes | None) -> None:
-        """Mask these texts from now on, both as they are and in base64, as Secrets and basic credentials
-        encode them.
+        """Mask these secrets from now on; None values are skipped.
+
+        Each is masked as it is, line by line, and in base64, as Secrets and basic authentication contain it.
         """
         texts = set(self._texts)
         for secret in secrets:
@@ -45,17 +46,17 @@ class SecretMask:
 
 
 _OURS: Final = re.compile(r"(\x1b\[(?:[0-9;]{0,12}m|[0-9]{0,3}[ABCDGHJK]|\?25[lh])|\r)")
-"""The allowed sequences: for colours, and for redrawing a line or the screen."""
+"""The control sequences that are not escaped: those for colours, and for redrawing a line or the screen."""
 
 
 class VisibleStream:
-    """A text stream that escapes control characters, except our own sequences if it is a terminal."""
+    """A text stream that escapes control characters. On a terminal, our sequences for colours and redrawing stay."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write text, with control characters escaped."""
+        """Write text with control characters escaped; return the number of characters written."""
         if self._stream.isatty():
             parts = _OURS.split(text)
             text = "".join(part if number % 2 else visible(part) for number, part in enumerate(parts))
@@ -65,7 +66,7 @@ class VisibleStream:
         return len(text)
 
     def writelines(self, lines: Any) -> None:
-        """Write several texts."""
+        """Write several texts, each as `write` does."""
         for line in lines:
             self.write(line)
 

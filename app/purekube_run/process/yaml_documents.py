@@ -1,10 +1,10 @@
-"""YAML files in, YAML or JSON out. Every problem names the file and the line.
+"""The reading of YAML files, and the output of YAML or JSON. Every problem names the file and the line.
 
-A text is checked before anything is built from it: aliases, which let a few lines expand to gigabytes, and nesting that
+A text is checked before values are built from it: aliases, which let a few lines expand to gigabytes, and nesting that
 would crash the parser are refused.
 
-Scalars mean what they mean to kubectl: PyYAML alone would read an unquoted time as a date and `12:30` as a number in
-base sixty, and would print `y` so that kubectl reads it as true.
+Scalars have the types that they have in kubectl: PyYAML alone would read an unquoted time as a date and `12:30` as a
+number in base sixty, and would print the string `y` without quotes, which kubectl reads as true.
 """
 
 import json
@@ -27,12 +27,12 @@ _FLOAT_PATTERN = re.compile(
     r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
 )
 _DEEPEST = 100
-"""The maximum nesting of mappings and lists; libyaml before PyYAML 6.0.4 has none, and crashes at some 50,000."""
+"""The maximum nesting of mappings and lists. libyaml before PyYAML 6.0.4 has no limit, and crashes at some 50,000."""
 TOO_DEEP: Final = "it is nested too deeply"
 _MOST_VALUES = 20_000
-"""The maximum number of scalars, mappings and lists in a text from the cluster; each costs more than its characters."""
+"""The maximum number of scalars, mappings and lists in a text from the cluster: each takes more memory than text."""
 _LONGEST_NUMBER = 80
-"""The maximum length of a whole number: 64 bits take 66 characters in base two."""
+"""The maximum number of characters of an integer: 64 bits in base two take 66."""
 _INT_PATTERN = re.compile(r"^[-+]?(?:0b[01_]+|0[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)$")
 
 
@@ -44,7 +44,7 @@ class Format(StrEnum):
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """A safe loader, many times faster if libyaml is installed, and strict about duplicate keys."""
+    """A safe loader that refuses duplicate keys. It uses libyaml if that is installed, which is many times faster."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - the name and the type are PyYAML's
         first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] in ("bool", "null", "merge")]
@@ -67,16 +67,15 @@ _Loader.add_implicit_resolver(_FLOAT, _FLOAT_PATTERN, list("-+0123456789."))
 
 
 def read_documents(paths: Sequence[str]) -> list[Mapping[str, Any]]:
-    """Return every object in the files. `-` and `/dev/stdin` mean standard input. The items of a `List` are returned
-    singly.
+    """Return every object in the files, and of a `List` its items. `-` and `/dev/stdin` mean standard input.
 
-    Raises CommandError with file, line and problem: an unreadable file, broken YAML, or a value that is no object.
+    Raises CommandError with file, line and problem: an unreadable file, broken YAML, or a value that is not an object.
     """
     return [document for path in paths for place, value in read_values(path) for document in _items(value, place)]
 
 
 def read_values(path: str) -> Iterator[tuple[str, Any]]:
-    """Yield every document of a YAML file that is not empty, as pairs of its place (`FILE:LINE`) and its value.
+    """Yield a pair for every non-empty document of a YAML file: its place (`FILE:LINE`) and its value.
 
     Raises CommandError with file, line and problem: an unreadable file, or broken YAML.
     """
@@ -99,7 +98,8 @@ def read_values(path: str) -> Iterator[tuple[str, Any]]:
 def problem_in(error: yaml.MarkedYAMLError) -> str:
     """Return the message of `error` without its place.
 
-    The libyaml of PyYAML 6.0.4 limits nesting itself, and since it reads ahead, it may fail before our own check.
+    For deep nesting it is our message: the libyaml of PyYAML 6.0.4 has a limit too, and may reach it before our own
+    check.
     """
     if error.problem == "exceeded maximum nesting depth":
         return TOO_DEEP
@@ -107,7 +107,10 @@ def problem_in(error: yaml.MarkedYAMLError) -> str:
 
 
 def parse_yaml(text: str) -> Any:
-    """Return the only document in `text`. Raises ValueError if there is not exactly one; the message quotes nothing."""
+    """Return the value of the only document in `text`.
+
+    Raises ValueError for invalid YAML, or another number of documents; the message quotes nothing of the text.
+    """
     try:
         values = [value for _, value in _parse(text, most=_MOST_VALUES) if value is not None]
     except (yaml.YAMLError, RecursionError):
@@ -122,7 +125,7 @@ def _shown(path: str) -> str:
 
 
 def _check_limits(text: str, most: int | None) -> None:
-    """Raise MarkedYAMLError for a text that must not be built.
+    """Raise MarkedYAMLError for a text from which no values must be built.
 
     Such a text has aliases, deep nesting, huge numbers, or more than `most` values.
     """
@@ -145,7 +148,7 @@ def _check_limits(text: str, most: int | None) -> None:
 
 
 def _is_huge(event: yaml.ScalarEvent) -> bool:
-    """Return whether it is a whole number too long for an API server (and, at some thousand digits, for Python)."""
+    """Report whether a scalar is an integer too long for an API server (and, at some thousand digits, for Python)."""
     is_plain = event.implicit[0] and len(event.value) > _LONGEST_NUMBER
     return is_plain and _INT_PATTERN.match(event.value) is not None
 
@@ -156,7 +159,7 @@ def _refused(event: yaml.Event, problem: str) -> yaml.MarkedYAMLError:
 
 
 def composed(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Callable[[yaml.Node], Any]]]:
-    """Yield each document as a syntax node, which knows its lines, and a function that builds values from nodes.
+    """Yield for each document its syntax node, which has line numbers, and a function that builds values from nodes.
 
     Raises yaml.YAMLError for broken YAML, and for aliases, deep nesting and more than `most` values.
     """
@@ -170,7 +173,7 @@ def composed(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Ca
 
 
 def _parse(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Any]]:
-    """Yield the node of each document, which knows its lines, with its value."""
+    """Yield for each document its syntax node, which has line numbers, and its value."""
     _check_limits(text, most)
     loader = _Loader(text)
     try:
@@ -196,7 +199,7 @@ def read_text(path: str) -> str:
 
 
 def _items(document: Any, place: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the object, or the items of a List: `kubectl get -o yaml` prints one, and its items are meant."""
+    """Yield the object, or if it is a List, as `kubectl get -o yaml` prints it, the List's items."""
     if not _is_object(document):
         raise CommandError(f"{place}: not a Kubernetes object: apiVersion and kind are missing")
     items = document.get("items")
@@ -214,7 +217,7 @@ def _is_object(value: Any) -> bool:
 
 
 class _Dumper(yaml.SafeDumper):
-    """A dumper in block style without aliases, since its output is read by people and applied."""
+    """A dumper that writes no aliases: people read its output, and apply it."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -248,7 +251,7 @@ def _as_yaml(documents: Sequence[Any], *, allow_unicode: bool) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return mappings and sequences of any class, and string enums, as the plain types of YAML and JSON."""
+    """Return a value with its mappings, sequences and string enums converted to `dict`, `list` and `str`."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

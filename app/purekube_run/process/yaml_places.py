@@ -1,4 +1,4 @@
-"""The places of the fields of a YAML document: paths as in messages, lines and columns in the file."""
+"""The places of fields in a YAML document: line and column in the file for a path, as messages contain it."""
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -10,12 +10,12 @@ import yaml
 from purekube.apimachinery.problems import Place, index, join
 
 _ESCAPES: Final[Mapping[str, int]] = {"x": 4, "u": 6, "U": 10}
-"""The letters after a backslash, with the length of such an escape."""
+"""The letters after a backslash that begin an escape of more than two characters, with the length of the escape."""
 
 
 @attrs.frozen
 class _Field:
-    """One field: the place of its key, and its value."""
+    """One field: the place that messages name, and the node of its value."""
 
     mark: yaml.Mark
     value: yaml.Node
@@ -34,7 +34,7 @@ class YamlPlaces:
     """The text of the whole file."""
 
     def at(self, path: str, offset: int | None = None) -> Place:
-        """Return the place of the field at `path`, or of the character at `offset` in its text."""
+        """Return the place of the field at `path`, or with `offset`, of that character of its string value."""
         field = next(field for name in _outwards(path) if (field := self._fields.get(name)) is not None)
         if offset is not None and path in self._fields and isinstance(field.value, yaml.ScalarNode):
             line, column = self._inside(field.value, offset)
@@ -43,7 +43,7 @@ class YamlPlaces:
         return Place(path, self.file, line + 1, column + 1)
 
     def _inside(self, node: yaml.ScalarNode, offset: int) -> tuple[int, int]:
-        """Return line and column of a character of a text, both from 0; those of its beginning if it was folded."""
+        """Return line and column, both from 0, of a character in a string; of the string's start if it is folded."""
         line, column = node.start_mark.line, node.start_mark.column
         if node.style == "|":
             return self._in_block(node, offset)
@@ -66,7 +66,7 @@ class YamlPlaces:
         return line, margin + len(before) - before.rfind("\n") - 1
 
     def _escaped(self, node: yaml.ScalarNode, offset: int) -> int:
-        """Return the length that the first `offset` characters of a double-quoted text have in the file."""
+        """Return the length in the file of the first `offset` characters of a double-quoted string, with escapes."""
         raw = self.text[node.start_mark.index + 1 : node.end_mark.index]
         at = 0
         for _ in range(offset):
@@ -96,7 +96,7 @@ def _walk(path: str, field: _Field) -> Iterator[tuple[str, _Field]]:
 
 
 def _outwards(path: str) -> Iterator[str]:
-    """Yield a path and the paths around it, the document last."""
+    """Yield a path, then the paths of the fields that contain it, and last "" for the document."""
     while path:
         yield path
         path = path[: max(path.rfind("."), path.rfind("["), 0)]

@@ -1,7 +1,8 @@
-"""Controllers by name: of installed packages by entry point, of a module by `module:attribute` (PH-7).
+"""The loading of controllers by name: the name of an installed package's entry point, or `module:attribute` (PH-7).
 
-A package offers one in its pyproject.toml, below `[project.entry-points."vworkspace.controllers"]`, as `shops =
-"shops:shop"`. A name refers to a reconciler or watcher, a class or function that returns one, or a list of these.
+A package declares an entry point in its pyproject.toml, below `[project.entry-points."vworkspace.controllers"]`, as
+`shops = "shops:shop"`. A name refers to a reconciler or watcher, a class or function that returns one, or a list of
+these.
 """
 
 import importlib
@@ -27,12 +28,12 @@ from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.reconcilers.controllers import GivenController, bind, refuse_problems
 
 GROUP: Final = "vworkspace.controllers"
-"""The group of entry points that offer controllers."""
+"""The group of the entry points by which packages offer controllers."""
 
 
 @attrs.frozen
 class LoadedControllers:
-    """The controllers to which some names refer: pure reconcilers, and effectful controllers or their factories.
+    """The controllers that were loaded by name: pure reconcilers, and effectful controllers or factories (`given`).
 
     `made` are the effectful ones, constructed without an API so that they can be inspected before they run.
     """
@@ -63,7 +64,7 @@ class LoadedControllers:
 
     @property
     def kinds(self) -> Mapping[Resource[Any, Any], str]:
-        """The kinds that the controllers define by classes, each once and with the name of its first controller."""
+        """The kinds that the controllers define by classes, each mapped to the name of its first controller."""
         found = [(pure_reconciler.kind, pure_reconciler.name) for pure_reconciler in self.pure]
         found += [(one, name_of(made)) for made in self.made if (one := resource_of(made))]
         by_kind: dict[Kind, tuple[Resource[Any, Any], str]] = {}
@@ -80,7 +81,7 @@ def installed() -> tuple[EntryPoint, ...]:
 def load_controllers(names: Sequence[str]) -> LoadedControllers:
     """Import the controllers to which the names refer.
 
-    Raises CommandError if one is not found, cannot be imported or is not a controller, and if they cannot run together.
+    Raises CommandError if one is not found, cannot be imported or is not a controller, or if they cannot run together.
     """
     found = [controller for name in names for controller in _find_controllers(name)]
     pure = tuple(controller for controller in found if isinstance(controller, PureReconciler))
@@ -95,10 +96,10 @@ def load_controllers(names: Sequence[str]) -> LoadedControllers:
 
 
 def controllers_in(name: str) -> tuple[str, ...]:
-    """Return the names of all controllers in a module.
+    """Return the names (`module:attribute`) of all controllers in the module `name`.
 
-    If `name` is an installed entry point or an attribute, return only `name`. A class is left out if the module has an
-    instance of it. Raises CommandError if the module cannot be imported or has no controller.
+    If `name` is an installed entry point or already `module:attribute`, return only `name`. A class is left out if the
+    module has an instance of it. Raises CommandError if the module cannot be imported or has no controller.
     """
     if ":" in name or any(entry.name == name for entry in installed()):
         return (name,)
@@ -143,7 +144,10 @@ def _package(entry: EntryPoint) -> str:
 
 
 def _attribute(name: str, value: str) -> Any:
-    """Return the object at `module:attribute`; modules of the working directory are found too."""
+    """Return the object `value`, given as `module:attribute`; the working directory is searched for modules, too.
+
+    `name` is used only in messages.
+    """
     module, _, path = value.partition(":")
     found = _imported(name, module)
     for step in path.split("."):
@@ -165,7 +169,7 @@ def _imported(name: str, module: str) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """Return an exception as people know it from the last line of a traceback, with its place."""
+    """Return an exception as in the last line of a traceback, with the file and line that raised it."""
     where = error.__traceback__
     while where is not None and where.tb_next is not None:
         where = where.tb_next
@@ -180,7 +184,7 @@ def _offers(module: Any) -> str:
 
 
 def _is_own(module: Any, value: Any) -> bool:
-    """Return whether a value is a controller of this module itself, and not imported as a base class."""
+    """Report whether a value is a controller that this module defines, and does not only import."""
     home = value.function if isinstance(value, PureReconciler) else value if isinstance(value, type) else type(value)
     return _is_controller(value) and home.__module__ == module.__name__
 
@@ -199,9 +203,9 @@ def _controllers(where: str, value: Any) -> Iterator[Any]:
 
 
 def _makes_one(function: Any) -> bool:
-    """Return whether a function makes a controller: it takes the API, or no argument.
+    """Report whether a function is a factory of controllers: it has at most one parameter, the API.
 
-    A pure reconciler, which takes an object and children, makes none.
+    A pure reconciler without its decorator has two: the object and its children.
     """
     return bool(function.__code__.co_argcount <= 1)
 
@@ -214,7 +218,7 @@ def _wrong(value: Any) -> str:
 
 
 def _clashes(pure: Sequence[AnyPureReconciler], made: Sequence[AnyController]) -> Iterator[str]:
-    """Yield the reasons why controllers cannot run together: two with the same name would share one finalizer."""
+    """Yield why the controllers cannot run together, if two have the same name: they would share one finalizer."""
     names: dict[str, str] = {}
     told = [(pure_reconciler.name, f"the function {pure_reconciler.function.__name__}") for pure_reconciler in pure]
     told += [(name_of(controller), type(controller).__name__) for controller in made]

@@ -1,4 +1,4 @@
-"""The controllers of reconcilers and watchers in Python, on caches that they share (PH-7)."""
+"""The controllers that run reconcilers and watchers written in Python, with caches that they share (PH-7)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -35,10 +35,10 @@ _log = structlog.get_logger("operator")
 
 _PREFIX: Final = "controller-"
 _WRITING: Final = 60.0
-"""The seconds that a pass may take in addition to its call, for its own writes."""
+"""The seconds that a pass may take for its own writes, in addition to its call of the reconciler or watcher."""
 
 ControllerFactory: TypeAlias = Callable[[KubeApi], AnyController]
-"""A function that makes a controller with the API that it requires."""
+"""A function that constructs a controller with the given API."""
 
 GivenController: TypeAlias = AnyController | type[AnyController] | ControllerFactory
 """A controller, its class, or a function that returns one."""
@@ -51,9 +51,10 @@ def python_reconcilers(
     events: EventSink,
     random: Callable[[], float],
 ) -> tuple[ControllerPasses, ...]:
-    """Return the reconcile passes of each controller, on caches that they share.
+    """Return the reconcile passes of each controller, with caches that they share.
 
-    Controllers that declare a field `api` get `api`. Raises CommandError for controllers that cannot run together.
+    Controllers with a field `api` get `api`, limited to the verbs that they declare. Raises CommandError for
+    controllers that cannot run together.
     """
     bound = [bind(controller, api) for controller in controllers]
     refuse_problems(bound)
@@ -109,7 +110,7 @@ def _writer(controller: AnyController) -> StatusManager:
 
 
 def bind(given: GivenController, api: KubeApi) -> AnyController:
-    """Return the controller. If it requires an API, it is constructed with one that permits its declared verbs.
+    """Return the controller, constructed if necessary. An API that it requires is `api`, limited to its declared verbs.
 
     The verbs are known only after the construction, so they are set afterwards. Raises CommandError if it cannot be
     constructed.
@@ -143,12 +144,12 @@ def _name(given: Any) -> str:
 
 
 def refuse_problems(controllers: Sequence[AnyController]) -> None:
-    """Check that these controllers can run together. Raises CommandError with every reason why they cannot."""
+    """Raise CommandError if these controllers cannot run together, with every reason why."""
     problems = controller_problems(controllers)
     if problems:
         raise CommandError("\n".join(problems))
 
 
 def _time_limit(controller: AnyController) -> float:
-    """Return the time limit of a whole pass; none if the controller's calls have none."""
+    """Return the time limit of a whole pass in seconds; infinite if the controller's calls have no time limit."""
     return controller.timeout + _WRITING if Feature.LIMIT in features_of(controller) else float("inf")

@@ -1,7 +1,7 @@
-"""A limit of a controller's rights to those that it declared (RUN-7).
+"""A layer that refuses requests of a controller for which it has not declared the rights (RUN-7).
 
-A role is printed from the declaration, so this layer refuses undeclared calls first: with the name of the missing class
-attribute, and in tests too, where no role applies.
+The controller's RBAC role is printed from the declaration. This layer refuses undeclared requests before the API server
+does: with a message that names the missing class attribute, and also in tests, which have no roles.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -15,13 +15,11 @@ from purekube.ports import KubeApi, KubeRequest, KubeVerb, Send, Watch, WatchEve
 from purekube.ports.kube_api import left_of
 
 ON_WRITE: Final[ContextVar[OnWrite | None]] = ContextVar("on_write", default=None)
-"""The function that records writes for the pass of a call, also in the tasks that the call starts."""
+"""The function that records the writes of the current pass. Tasks that user code starts during its call inherit it."""
 
 
 class DeclaredRights:
-    """A layer that limits a controller's API to the declared `verbs`, and records each write for the pass that makes
-    it.
-    """
+    """A layer that limits a controller's API to the declared `verbs`, and reports each write to `ON_WRITE`."""
 
     def __init__(self, name: str, verbs: Mapping[Kind, frozenset[str]]) -> None:
         self._verbs = verbs
@@ -32,7 +30,7 @@ class DeclaredRights:
         return api.through(self.send, self.watch)
 
     async def send(self, request: KubeRequest, proceed: Send) -> Manifest:
-        """Send a request whose verb is declared. Raises Forbidden for any other."""
+        """Send a request by `proceed`, and report its write. Raises Forbidden if its verb is not declared."""
         self._check(request)
         answer = await proceed(request)
         on_write = ON_WRITE.get()
@@ -42,7 +40,7 @@ class DeclaredRights:
         return answer
 
     def watch(self, request: KubeRequest, proceed: Watch) -> AsyncIterator[WatchEvent]:
-        """Open a watch that is declared. Raises Forbidden otherwise."""
+        """Open a watch by `proceed`. Raises Forbidden if the verb `watch` is not declared for the kind."""
         self._check(request)
         return proceed(request)
 
@@ -57,7 +55,7 @@ class DeclaredRights:
 
 
 def _rights(request: KubeRequest) -> tuple[str, ...]:
-    """Return the verbs that a role needs for a request. An apply creates the object if it does not exist yet."""
+    """Return the verbs that a role needs for a request. An apply also needs `create`: the object may not exist yet."""
     if request.verb is KubeVerb.APPLY:
         return ("patch status",) if request.subresource else ("patch", "create")
     return (request.action,)

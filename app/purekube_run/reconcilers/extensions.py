@@ -1,4 +1,4 @@
-"""Boxes, pure reconcilers and controllers in Python: in a process of their own, or next to other kinds."""
+"""The controllers that users add: boxes, pure reconcilers, controllers in Python; alone in a process or with others."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,7 +18,7 @@ from purekube_run.reconcilers.passes import ControllerPasses
 
 @attrs.frozen
 class Extensions:
-    """The controllers that users add: composites, and controllers in Python, each with its caches."""
+    """The controllers that users add: composites with their caches, and controllers in Python with theirs."""
 
     composites: tuple[CompositeReconciler, ...]
     python: tuple[ControllerPasses, ...]
@@ -34,7 +34,7 @@ class Extensions:
         composites: Sequence[Composite],
         controllers: Sequence[GivenController],
     ) -> "Extensions":
-        """Return the extensions on `api`. Controllers in Python that declare a field `api` get it too.
+        """Return the extensions, which use `api`. Controllers in Python that have a field `api` get it, too.
 
         `shared` are informers of CRDs, and of Namespaces where composites read them. Raises CommandError for
         controllers that cannot run together.
@@ -54,7 +54,7 @@ class Extensions:
 class ExtensionManager(ControllerManager):
     """A manager that runs only extensions, for `box run`, `controllers run` and users' tests.
 
-    Construct it in the event loop that runs it; with `namespaces` if controllers that are loaded later read Namespaces.
+    Construct it in the event loop that runs it. Set `namespaces` if composites that are loaded later read Namespaces.
     Raises CommandError for controllers that cannot run together.
     """
 

@@ -1,7 +1,7 @@
-"""The passes of one controller over its objects: the machine of the core decides each step, this module executes it.
+"""The passes of one controller over its objects: the core's state machine decides each step, this module executes it.
 
-A pass writes missing finalizers, makes at most one call, and writes its outcome (PH-7). It raises nothing: refusals of
-the API server are in its result, and an exception of the controller is an outcome like any other.
+A pass writes missing finalizers, makes at most one call of user code, and writes its outcome (PH-7). It raises nothing:
+errors of the API server are in its result, and an exception of user code is an outcome like any other.
 """
 
 from collections.abc import Awaitable
@@ -68,9 +68,9 @@ from purekube_run.reconcilers.watches import ControllerWatches
 _log = structlog.get_logger("operator")
 
 _MOST_STEPS: Final = 6
-"""Steps of a pass: two finalizers, a read, a call, a finalizer, and one to see that nothing is left."""
+"""The maximum number of steps of a pass: two finalizers, a read, a call, a finalizer, and one that finds no work."""
 _MOST_TRIES: Final = 3
-"""The maximum number of tries to write a status, each on a newer copy."""
+"""The maximum number of attempts to write a status, each with a newer copy of the object."""
 
 
 def rules_of(controller: AnyController) -> ProgressRules:
@@ -85,7 +85,7 @@ def rules_of(controller: AnyController) -> ProgressRules:
 
 @attrs.define
 class _Pass:
-    """One pass over one object, with the copy as it is after each write."""
+    """One pass over one object. `manifest` is the object after the last write; without `is_whole` it lacks fields."""
 
     key: ObjectRef
     manifest: Manifest
@@ -98,7 +98,7 @@ class _Pass:
     came: Consequences | None = None
 
     def record(self, verb: str, answer: Manifest) -> None:
-        """Record a write of the object, and the copy that the server returned."""
+        """Record a write of the object, and keep the object that the server returned."""
         self.manifest = answer
         version = str(metadata(answer).get("resourceVersion", ""))
         self.executed.append((verb, self.key))
@@ -106,10 +106,10 @@ class _Pass:
         self.on_write((self.key, version))
 
     def result(self, error: OperatorError | None, requeue: Requeue, *, echo: bool) -> ReconcileResult:
-        """Return the result for the worker pool.
+        """Return the result for the worker pool. With `echo`, watch events of the pass's own writes wake the key again.
 
-        The outcome of a call is in the status, and a held status is reported by an Event; any other error that stopped
-        the pass itself has not been reported yet.
+        The outcome of a call is in the status, and a conflict with another field manager is reported by an Event; any
+        other error of the pass itself still has to be reported.
         """
         is_reported = isinstance(error, Conflict) or (self.came is not None and error is self.came.error)
         return ReconcileResult(
@@ -127,7 +127,7 @@ class _Pass:
 class ControllerPasses:
     """The reconcile passes over the objects of one controller.
 
-    `api` belongs to the process and makes writes on the controller's behalf.
+    `api` is not limited to the verbs that the controller declares: the passes write finalizers and statuses through it.
     """
 
     controller: AnyController
@@ -143,7 +143,7 @@ class ControllerPasses:
         self.rules = self.pending_events.rules
 
     async def reconcile(self, key: ObjectRef, stored: StoredObject | None, on_write: OnWrite) -> ReconcileResult:
-        """Take the next step for an object. An error of the API server or of the controller is returned, not raised."""
+        """Run one pass over an object. Errors of the API server and of user code are in the result, never raised."""
         ON_WRITE.set(on_write)
         self.pending_events.begin(key)
         if key in self.pending_events.vanished:
@@ -155,7 +155,7 @@ class ControllerPasses:
         return await self._carried_out(work, self._advance(work))
 
     async def _carried_out(self, work: _Pass, steps: Awaitable[None]) -> ReconcileResult:
-        """Return the result of a pass, whatever error its own calls of the API raised."""
+        """Return the result of a pass after awaiting its `steps`; it includes an OperatorError that these raise."""
         echo = Feature.ECHO not in self.rules.features
         try:
             await steps
@@ -195,7 +195,7 @@ class ControllerPasses:
                     assert_never(step)
 
     async def _set_finalizers(self, work: _Pass, step: SetFinalizers) -> None:
-        """Write the finalizers, guarded by the resourceVersion, so that those of others are not lost."""
+        """Patch the finalizers with a resourceVersion, so that concurrent changes by others are not lost."""
         version = metadata(work.manifest).get("resourceVersion")
         patch = {"metadata": {"resourceVersion": version, "finalizers": list(step.finalizers)}}
         manager = manager_of(self.controller)
@@ -276,7 +276,7 @@ class ControllerPasses:
                 assert_never(call.watcher_event)
 
     def _checked(self, result: object) -> CallOutcome:
-        """Return the outcome for the result of a call: `Raised` if the controller may not return such a result."""
+        """Return the outcome for what user code returned: `Raised` if that is not a result that it may return."""
         name = type(self.controller).__name__
         if not isinstance(result, Result):
             return Raised(f"{name} returned {type(result).__name__}, not a Result")
@@ -294,7 +294,7 @@ class ControllerPasses:
         return Returned(result)
 
     def _raised(self, error: BaseException) -> Raised | Ended:
-        """Return the outcome for an exception, and log its traceback, once for each place."""
+        """Return the outcome for an exception of user code; log its traceback once for each line that raises."""
         outcome = raised(error)
         if isinstance(outcome, Raised) and not isinstance(error, OperatorError):
             what = f"{type(error).__name__} {_place(error)}"
@@ -303,8 +303,9 @@ class ControllerPasses:
         return outcome
 
     async def _tell_vanished(self, key: ObjectRef, last: Manifest) -> ReconcileResult:
-        """Call the controller for a deletion that no finalizer held back, with the last known state; then requeue for a
-        successor.
+        """Call user code for an object that was deleted although its cleanup was pending, with its last known state.
+
+        Then requeue the key, since a new object of that name may exist.
         """
         progress = self.pending_events.lives.get(key, ObjectProgress())
         call = vanished(progress, observed_facts_of(last))
@@ -323,7 +324,7 @@ class ControllerPasses:
     # --- reporting ------------------------------------------------------------------------------------------
 
     async def _write_status(self, work: _Pass, came: Consequences, outcome: CallOutcome) -> None:
-        """Write the status on the newest copy of the object, so that an edit does not lose the outcome of the call."""
+        """Write the status; if the object was edited meanwhile, on its newest version, so that no outcome is lost."""
         generation = int(metadata(work.manifest).get("generation") or 0)
         result = outcome.result if isinstance(outcome, Returned) else None
         for last in (*(False,) * (_MOST_TRIES - 1), True):
@@ -347,7 +348,7 @@ class ControllerPasses:
                 return
 
     async def _emit_events(self, key: ObjectRef, manifest: Manifest, outcome: CallOutcome) -> None:
-        """Emit the Events of a result, or one for a failure."""
+        """Emit the Events that user code returned, or one for its failure."""
         uid = str(metadata(manifest).get("uid", ""))
         for event in outcome.result.events if isinstance(outcome, Returned) else ():
             severity = "Warning" if event.warning else "Normal"
@@ -355,7 +356,7 @@ class ControllerPasses:
         await self._tell_failure(key, uid, outcome)
 
     async def _tell_failure(self, key: ObjectRef, uid: str, outcome: CallOutcome) -> None:
-        """Emit an Event for a failure, once for each text, if no condition reports it."""
+        """Emit an Event for a failed call if no condition reports it; the same failure only once until a success."""
         if Feature.CONDITIONS in self.rules.features:
             return
         text = _failure_text(outcome)
@@ -384,7 +385,7 @@ def _failure_text(outcome: CallOutcome) -> str:
 
 
 def _requeue_of_stopped(work: _Pass, error: OperatorError) -> Requeue:
-    """Return when to requeue after the pass's own writes were refused: in a minute if a retry may not help."""
+    """Return when to requeue after an error of the pass's own requests: within a minute if a retry may not help."""
     asked = None if work.came is None else work.came.requeue.after
     if isinstance(error, Conflict):
         return Requeue.at_latest(asked).no_later_than(SLOW_SECONDS)

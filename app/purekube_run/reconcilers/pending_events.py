@@ -1,7 +1,7 @@
 """The changes to each object since its last call that matter to one controller (PH-7).
 
-A pass's own writes come back as changes, before or after their answers. So changes are collected as they come, and
-judged when the next pass begins: those of the pass's own versions are ignored.
+A pass's own writes come back as watch events, before or after their responses. So changes are collected as they arrive,
+and examined when the next pass begins: those with a version that the pass wrote are ignored.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from purekube_run.reconcilers.watches import refers_index, refers_key
 _log = structlog.get_logger("operator")
 
 _MOST: Final = 32
-"""The number of changes kept per object: more than a pass writes, so that a change of others is among them."""
+"""The maximum number of changes kept per object: more than a pass writes, so that changes by others are among them."""
 
 
 @attrs.frozen
@@ -35,7 +35,7 @@ class _Arrived:
 
 
 class PendingEvents:
-    """The pending changes of each object, and the last states of objects that vanished."""
+    """The pending changes of each object, and the last states of objects that were deleted before their cleanup."""
 
     def __init__(self, controller: AnyController, rules: ProgressRules, store: ObjectStore) -> None:
         self._controller = controller
@@ -56,9 +56,9 @@ class PendingEvents:
     # --- incoming changes ------------------------------------------------------------------------------------------
 
     def of_itself(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the key of a changed object of the controller's kind.
+        """Record a change of an object of the controller's kind, and yield its key.
 
-        Nothing is yielded if the controller made the change, or if a filter drops it.
+        A change that a filter drops is not recorded and yields nothing; one by the controller itself is not recorded.
         """
         if self._is_own(change.ref, change):
             yield change.ref  # the worker pool ignores it as well
@@ -79,28 +79,29 @@ class PendingEvents:
         yield change.ref
 
     def of_owned(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the owners of an object that the controller may own, before and after the change."""
+        """Record a change of an object that the controller may own; yield its owners before and after the change."""
         before = () if change.old_raw is None else owners(change.old_raw, self._kind)
         for key in dict.fromkeys((*owners(change.raw, self._kind), *before)):
             yield from self._woken(key, change)
 
     def of_read(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the keys of all objects that refer to the changed one, and of those that it wakes."""
+        """Record a change of an object that the controller reads, and yield the keys that it wakes.
+
+        These are the objects that refer to it, and those that the controller's `wakes` returns.
+        """
         names = self._store.indexed_names(refers_index(self._controller), refers_key(change.ref))
         referring = (ObjectRef(self._kind, namespace or None, name) for namespace, name in names)
         for key in dict.fromkeys((*referring, *self._named_by(change))):
             yield from self._woken(key, change)
 
     def _named_by(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield whom `wakes` returns for an object before and after the change."""
+        """Yield the keys that the controller's `wakes` returns for the object before and after a change."""
         if overrides_wakes(self._controller):
             for state in (change.old_object, change.object):
                 yield from () if state is None else self._answer_of_wakes(state)
 
     def _answer_of_wakes(self, state: Manifest) -> list[ObjectRef]:
-        """Return whom `wakes` returns for one state of an object. If it fails, that is logged once, for no caller can
-        mend it.
-        """
+        """Return the keys that the controller's `wakes` returns for an object; none if it raises (logged once)."""
         try:
             named = list(self._controller.wakes(state))
             if strange := {ref.kind.crd_name for ref in named if ref.kind != self._kind}:
@@ -120,7 +121,7 @@ class PendingEvents:
             yield key
 
     def _is_own(self, key: ObjectRef, change: CacheChange) -> bool:
-        """Return whether a change is a write of the key's last pass; that write is then forgotten."""
+        """Report whether a change is a write of the key's last pass. If so, forget that write."""
         own, written = self._own.get(key), (change.ref, change.version)
         if own is None or change.type is ChangeType.DELETED or written not in own:
             return False
@@ -141,14 +142,12 @@ class PendingEvents:
     # --- calls by passes ---------------------------------------------------------------------------------------------
 
     def wrote(self, key: ObjectRef, ref: ObjectRef, version: str) -> None:
-        """Record a write made while `key` is reconciled, so that its watch event counts as no change by others."""
+        """Record a write of `ref` in a pass over `key`, so that its watch event is not taken for a change by others."""
         if Feature.ECHO in self.rules.features:
             self._own.setdefault(key, set()).add((ref, version))
 
     def begin(self, key: ObjectRef) -> None:
-        """Begin a pass, when the caches show every write of the previous one. From then on only changes by others
-        count.
-        """
+        """Begin a pass, once the caches show every write of the previous one. Keep only the changes by others."""
         wake, own = self._kept.get(key, NOTHING), self._own.pop(key, set())
         for arrived in self._arrived.pop(key, ()):
             if (arrived.ref, arrived.version) in own:
@@ -161,19 +160,19 @@ class PendingEvents:
             self._kept[key] = wake
 
     def wake(self, key: ObjectRef) -> PendingEvent:
-        """Return the changes of the object that were pending when the pass began."""
+        """Return the changes by others that were pending when the pass began."""
         return self._kept.get(key, NOTHING)
 
     def take(self, key: ObjectRef) -> PendingEvent:
-        """Return the changes of the object and forget them, because they are now passed to a call."""
+        """Return the changes that were pending when the pass began, and forget them: a call of user code gets them."""
         return self._kept.pop(key, NOTHING)
 
     def give_back(self, key: ObjectRef, wake: PendingEvent) -> None:
-        """Restore the changes of an object after a call that failed."""
+        """Restore the changes that `take` returned, after the call failed."""
         self._kept[key] = wake.before(self._kept.get(key))
 
     def forget(self, key: ObjectRef) -> None:
-        """Forget an object that was deleted."""
+        """Forget an object that was deleted, with its pending changes."""
         self.lives.pop(key, None)
         for kept in (self._arrived, self._own, self._kept):
             kept.pop(key, None)

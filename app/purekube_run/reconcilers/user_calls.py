@@ -1,7 +1,7 @@
 """Calls of user code: each in its own task, within a time limit, with every exception contained.
 
-Code that cancels itself, or that passes on a cancellation of something it awaited, would otherwise cancel the worker
-and with it all others. A call has ended only when its task has, so that no part of it overlaps the next call.
+User code that cancels itself, or lets the cancellation of an awaited task propagate, would otherwise cancel the worker
+and with it all others. A call counts as ended only when its task has ended, so that it never overlaps the next call.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _log = structlog.get_logger("operator")
 _AGAIN: Final = 1.0
 """The seconds after which a task that does not end is cancelled again."""
 _LEFT_ALONE: Final = 10.0
-"""The seconds for which the end of the process waits for a task that does not end."""
+"""The seconds for which a worker that is itself cancelled waits for a task that does not end."""
 
 
 @attrs.frozen
@@ -47,9 +47,9 @@ Answer: TypeAlias = CallReturned[T] | CallRaised | CutOff
 
 
 async def isolated(work: Callable[[], Awaitable[T]], *, limit: float | None) -> Answer[T]:
-    """Run `work` for at most `limit` seconds and return its outcome.
+    """Run `work` in its own task and return its outcome. After `limit` seconds, cancel it; None means no limit.
 
-    Only exceptions that end the process are raised.
+    Of its exceptions, only those that end the process are raised.
     """
     task = asyncio.create_task(_guarded(work))
     try:
@@ -78,7 +78,10 @@ async def _guarded(work: Callable[[], Awaitable[T]]) -> CallReturned[T] | CallRa
 
 
 async def _end(task: "asyncio.Task[CallReturned[T] | CallRaised]", patience: float | None) -> None:
-    """Cancel a task until it ends, since a key is not worked on twice. If it does not end, log that once."""
+    """Cancel a task repeatedly until it ends, or for `patience` seconds; log once that it goes on.
+
+    Its key must not be reconciled a second time meanwhile.
+    """
     waited = 0.0
     with anyio.CancelScope(shield=True):
         while not task.done() and (patience is None or waited < patience):

@@ -1,6 +1,6 @@
-"""The informers of controllers: one for all that need the same objects of a kind (RUN-1, PH-7).
+"""The informers of controllers in Python. Controllers that need the same objects of a kind share one (RUN-1, PH-7).
 
-An informer keeps the union of the fields that its controllers need. Each controller has indexes of its own.
+An informer keeps the union of the fields that its controllers need. Each controller has its own indexes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,18 +38,18 @@ _Choice: TypeAlias = tuple[Kind, str | None, str, str]
 
 
 def refers_index(controller: AnyController) -> str:
-    """Return the name of the index that finds a controller's objects by the objects to which they refer."""
+    """Return the name of the index that finds a controller's objects by an object to which they refer."""
     return f"{name_of(controller)}/refers"
 
 
 def refers_key(ref: ObjectRef) -> str:
-    """Return the key of an object in the index `refers_index`."""
+    """Return the key in the index `refers_index` under which the objects that refer to `ref` are found."""
     return f"{ref.kind.crd_name}/{ref.namespace or ''}/{ref.name}"
 
 
 @attrs.define
 class _InformerNeeds:
-    """Everything that controllers require of one informer."""
+    """The fields and indexes that controllers need of one informer; with `owner` also the managers of the status."""
 
     watches: list[Watch] = attrs.field(factory=list)
     indexers: dict[str, Indexer] = attrs.field(factory=dict)
@@ -132,7 +132,7 @@ def _watches(runners: Mapping[_Choice, InformerRunner], controller: AnyControlle
 
 
 def _refers(controller: AnyController) -> Indexer:
-    """Return `refers_to` as an index. If it raises, only this controller misses the change."""
+    """Return `refers_to` of the controller as an index function. If it raises, the object is not in this index."""
     return partial(_referred, controller, Once())
 
 
