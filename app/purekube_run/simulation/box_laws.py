@@ -1,4 +1,4 @@
-"""The laws of `box test`, tried on objects that are drawn from the schema of a box's CRD (PH-2, PH-3)."""
+"""The laws of `box test`, tried on objects that are generated from the schema of a box's CRD (PH-2, PH-3)."""
 
 from collections.abc import Sequence
 from random import Random
@@ -25,7 +25,7 @@ _WITHIN: Final = 3600.0
 
 @attrs.frozen
 class Broken:
-    """A broken law: the object, and the failure. `number` and the seed reproduce it."""
+    """A broken law, the object of its trial, and the failure. `number` and the seed of `try_example` reproduce it."""
 
     law: str
     number: int
@@ -35,7 +35,7 @@ class Broken:
 
 
 def try_example(box: Box, definitions: Sequence[Manifest], number: int, seed: int) -> Broken | None:
-    """Run one trial; return the broken law, if any."""
+    """Run the trial with this number and seed; return the law that it breaks, or None."""
     example = _example(box, definitions, Random(f"{seed}/{number}"))
     try:
         Trial(box, example, f"{seed}/{number}", definitions, within=_WITHIN).run()
@@ -45,9 +45,9 @@ def try_example(box: Box, definitions: Sequence[Manifest], number: int, seed: in
 
 
 def _example(box: Box, definitions: Sequence[Manifest], random: Random) -> Manifest:
-    """Return an object that the API server admits, which also checks CEL rules.
+    """Return a generated object that the API server admits, including the CRD's CEL rules.
 
-    Raises CommandError if it refuses every try.
+    Raises CommandError if every generated object is refused.
     """
     examples = Examples(schema_of(box, {}), Seeded(random))
     cluster, refused = MemoryCluster(lambda: START, **simulated_for(box)), ""

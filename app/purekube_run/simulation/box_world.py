@@ -41,7 +41,7 @@ _SECRETS: Final[Sequence[Mapping[str, Any]]] = (
     {"type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": "e30="}},
     {"type": "kubernetes.io/basic-auth", "data": {"username": "YQ==", "password": "YQ=="}},
 )
-"""The contents that a Secret of another owner may have; the first that the box accepts is taken."""
+"""The contents for a Secret that a box reads as an external. The first with which it counts as ready is used."""
 
 
 class _Simulated(TypedDict):
@@ -51,7 +51,7 @@ class _Simulated(TypedDict):
 
 
 def simulated_for(box: Box) -> _Simulated:
-    """Return the parts of a cluster that are simulated for a box: the controllers of its kinds, its conversions."""
+    """Return arguments of `MemoryCluster` for a box: the simulated controllers that it needs, and its conversions."""
     kinds = {*child_kinds(box), *(external.kind for external in box.externals)}
     makes_flux = any(kind.group.endswith(".toolkit.fluxcd.io") for kind in child_kinds(box))
     converter = converter_of(box)
@@ -63,7 +63,7 @@ def simulated_for(box: Box) -> _Simulated:
 
 
 def install_box(cluster: MemoryCluster, box: Box, definitions: Iterable[Manifest] = ()) -> None:
-    """Serve the kind of a box with its rules, and further kinds; label namespaces so that the box acts in them."""
+    """Install the CRD of a box with its rules, and further CRDs. Label namespaces so that the box acts in them."""
     cluster.namespace_labels = labels = dict((box.namespaces or {}).get("matchLabels") or {})
     if labels:
         cluster.change(ObjectRef(NAMESPACE, None, "default"), {"metadata": {"labels": labels}})
@@ -71,10 +71,10 @@ def install_box(cluster: MemoryCluster, box: Box, definitions: Iterable[Manifest
 
 
 def store_observed(cluster: MemoryCluster, box: Box, manifest: Manifest) -> ObjectRef:
-    """Store an object as it was observed elsewhere, with its uid, status and managers, as far as given.
+    """Store an object as it was observed in another cluster, with its uid, status and managedFields if it has them.
 
-    An object with the box's label and without managers counts as applied by the box. Raises OperatorError
-    if the API server refuses it.
+    An object with the box's label and without managedFields counts as applied by the box. Raises OperatorError if the
+    API server refuses the object.
     """
     ref = cluster.ref(manifest)
     meta = {**metadata(manifest), **({"namespace": ref.namespace} if ref.namespace else {})}
@@ -98,7 +98,7 @@ def children_of(cluster: MemoryCluster, box: Box) -> dict[ObjectRef, Manifest]:
 
 
 def create_externals(cluster: MemoryCluster, box: Box, ref: ObjectRef) -> None:
-    """Create the objects that an object of a box's kind refers to, unless they exist, so that they count as ready."""
+    """Create the externals to which the parent `ref` refers, unless they exist, with contents that count as ready."""
     for external, where in external_refs(box, composite_of(box).read(run_sync(cluster.admin.get(ref)))):
         for body in _bodies(external.kind):
             agrees = {"annotations": {READERS: box.kind.crd_name}} if external.must_agree else {}
@@ -125,9 +125,7 @@ def _would_be_ready(external: ExternalNode, manifest: Manifest) -> bool:
 
 
 class BoxWorld(World):
-    """One cluster with one box, for a `with` block. `timeline` records the actions of the box's controller with their
-    times.
-    """
+    """One cluster with one box, for a `with` block. `timeline` records actions of the box's controller with times."""
 
     def __init__(
         self,
@@ -140,7 +138,7 @@ class BoxWorld(World):
         self.box = box
         self.writes = 0
         self.on_pass: Callable[[ObjectRef], None] = lambda ref: None
-        """The callback for each pass that wrote something."""
+        """The function that is called after each pass that wrote something, with the parent."""
         self._entropy = SeededEntropy(0) if entropy is None else entropy
         install_box(self, box, definitions)
         self._replica = self._process()
@@ -151,7 +149,7 @@ class BoxWorld(World):
         return ExtensionReplica(self, "box", extending, user=OPERATOR)
 
     def restart(self, box: Box | None = None) -> None:
-        """Start the process again, with another file of the same box if one is given."""
+        """Kill the process and start it again, with another definition of the box if one is given."""
         self.box = box or self.box
         schedule = self._replica.schedule
         self.remove(self._replica)
@@ -160,7 +158,7 @@ class BoxWorld(World):
         self.add(self._replica)
 
     def set_faults(self, schedule: Schedule) -> None:
-        """Let the calls of the box's controller fail by a schedule from now on; `calm` ends all faults."""
+        """Let requests of the box's controller fail by `schedule` from now on. The schedule `calm` has no faults."""
         self._replica.schedule = schedule
 
     def _concluded(self, ref: ObjectRef, result: ReconcileResult) -> None:
@@ -176,7 +174,7 @@ class BoxWorld(World):
     # --- objects -----------------------------------------------------------------------------------------------------
 
     def children(self) -> Mapping[ObjectRef, Manifest]:
-        """Return every object of a kind that the box makes."""
+        """Return every object of the kinds that the box creates."""
         return children_of(self, self.box)
 
     def parents(self) -> Sequence[ObjectRef]:
@@ -194,15 +192,15 @@ class BoxWorld(World):
     def reconcile(self, ref: ObjectRef) -> None:
         """Request a reconcile of the parent `ref`, and run everything that is due at this moment.
 
-        Raises WorldHotLoop if work goes on for ever at this moment.
+        Raises WorldHotLoop if work goes on forever at this moment.
         """
         if self._replica.manager is not None:
             self._replica.manager.enqueue(composite_of(self.box).controller, ref)
         self.run(0)
 
     def settle(self, within: float = 3600.0) -> None:
-        """Let time pass until nothing is left to do, or `within` seconds have passed.
+        """Let time pass until nothing is left to do, but at most `within` seconds.
 
-        Raises WorldHotLoop if work goes on for ever at one moment.
+        Raises WorldHotLoop if work goes on forever at one moment.
         """
         self.until(lambda: self._replica.is_at_rest and self.controllers.next_work() is None, within)

@@ -1,7 +1,7 @@
 """A cluster in memory under a virtual clock: API server, simulated workloads, and actions of users.
 
-Nothing in it waits and nothing is random, so equal actions give equal clusters. `box test`, `box plan` and the kit for
-users' tests are built on it.
+It never waits in real time and nothing in it is random, so equal actions give equal clusters. `box test`, `box plan`
+and the kit for users' tests are built on it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,19 +28,20 @@ from purekube_run.simulation.controllers import SimulatedControllers
 SOMEBODY: Final = "kubectl"
 """The field manager of objects that users write."""
 SIMULATED: Final = ("job", "workloads", "snapshot")
-"""The simulated controllers that may take part: without them nothing becomes ready."""
+"""The names of the simulated controllers to choose from. Without them, no workload becomes ready."""
 
 
 _CONVERSION: Final = {
     "strategy": "Webhook",
     "webhook": {"clientConfig": {"url": "https://memory.invalid/convert"}, "conversionReviewVersions": ["v1"]},
 }
-"""The conversion through a webhook. No server exists at its URL; the function `ask` answers instead."""
+"""The `conversion` field of CRDs whose versions converters convert. Instead of a server, the function `ask` answers."""
 
 
 class MemoryCluster:
-    """One cluster. `now` is its time, `simulated` names its simulated controllers, `flux` is the behaviour of Flux.
+    """One cluster. `now` returns its time, `simulated` names its simulated controllers.
 
+    `flux` is how a simulated Flux behaves; None for no Flux. `behaviour` is how simulated workloads behave.
     `converters` replace the conversion webhooks of their kinds. `timeline` records what happened, and when.
     """
 
@@ -71,7 +72,7 @@ class MemoryCluster:
         self.flux = None if flux is None else FluxSimulator(api, flux)
         simulators: Sequence[Simulator] = (self.workloads, *([] if self.flux is None else [self.flux]))
         self.controllers = SimulatedControllers(api, simulators, now)
-        """The simulated controllers; `work` lets them do what is due."""
+        """The simulated controllers. Their method `work` runs everything that is due."""
         self.timeline: list[str] = []
         self.namespace_labels: Mapping[str, str] = {}
         """The labels of namespaces that are created automatically."""
@@ -80,11 +81,11 @@ class MemoryCluster:
         self._simulated = tuple(simulated)
 
     def connect(self, user: str, agent: str) -> InProcessKube:
-        """Return a client whose calls are made as the given user."""
+        """Return a client whose requests come from `user`, with the user agent `agent`."""
         return InProcessKube(self.server, caller=Caller(user, agent=agent))
 
     def install(self, definitions: Iterable[Manifest]) -> None:
-        """Create the CRDs, then the CRDs of the simulated controllers that are still missing."""
+        """Create these CRDs, then those CRDs of simulated controllers that are still missing."""
         for definition in definitions:
             self.create(self.converted(definition), CUSTOM_RESOURCE_DEFINITION)
         flux = () if self.flux is None else flux_crds()
@@ -93,7 +94,7 @@ class MemoryCluster:
                 self.create(definition, CUSTOM_RESOURCE_DEFINITION)
 
     def converted(self, definition: Manifest) -> Manifest:
-        """Return the definition with the webhook of its converter, if it has one and names no webhook itself."""
+        """Return the CRD with a conversion webhook added, if its kind has a converter and it has no `conversion`."""
         kind = (get_path(definition, "spec", "group"), get_path(definition, "spec", "names", "kind"))
         known = [(converter.group, converter.kind) for converter in self._converters]
         if kind not in known or get_path(definition, "spec", "conversion") is not None:
@@ -107,14 +108,17 @@ class MemoryCluster:
     # --- objects ------------------------------------------------------------------------------------------------------
 
     def kind(self, api_version: str, kind: str) -> Kind:
-        """Return a kind by its name. Raises CommandError if it is not served."""
+        """Return the kind with this apiVersion and name. Raises CommandError if it is not served."""
         resource = self.server.registry.of_kind(api_version, kind)
         if resource is None:
             raise CommandError(f"{api_version} {kind}: there is no such kind here; give its CRD with --crds")
         return resource.core_kind
 
     def ref(self, manifest: Manifest) -> ObjectRef:
-        """Return the reference of a manifest. Raises CommandError if its kind is not served."""
+        """Return the reference of a manifest. Raises CommandError if its kind is not served.
+
+        A manifest of a namespaced kind without a namespace is in `default`.
+        """
         kind = self.kind(str(manifest.get("apiVersion")), str(manifest.get("kind")))
         namespace = metadata(manifest).get("namespace", "default") if kind.namespaced else None
         return ObjectRef(kind, namespace, str(metadata(manifest).get("name", "")))
@@ -153,7 +157,7 @@ class MemoryCluster:
         return run_sync(self.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager))
 
     def apply(self, manifest: Manifest, kind: Kind, manager: str) -> Manifest:
-        """Apply fields as a tool that takes over what others hold. Raises the errors of `KubeApi.apply`."""
+        """Apply an object with force, so as to take over fields of others. Raises the errors of `KubeApi.apply`."""
         return run_sync(self.admin.apply(manifest, kind=kind, field_manager=manager, force=True))
 
     def delete(self, ref: ObjectRef) -> None:
@@ -168,13 +172,13 @@ class MemoryCluster:
 
 
 def condition_of(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:
-    """Return a condition of an object; empty if it has none."""
+    """Return the condition of an object with the type `kind`; empty if there is none."""
     conditions = get_path(manifest, "status", "conditions") or ()
     return next((condition for condition in conditions if get_path(condition, "type") == kind), {})
 
 
 def ready_of(manifest: Manifest) -> str:
-    """Return the condition Ready in one line."""
+    """Return the condition Ready of an object as one line of text."""
     ready = condition_of(manifest, "Ready")
     if not ready:
         return "no Ready"
@@ -182,7 +186,7 @@ def ready_of(manifest: Manifest) -> str:
 
 
 def kinds_with_work(kinds: Iterable[Kind]) -> tuple[str, ...]:
-    """Return the simulated controllers that act on any of these kinds."""
+    """Return the names of the simulated controllers that act on any of these kinds."""
     desired = set(kinds)
     return tuple(
         name for name in SIMULATED if any(desired & set(controller.subjects) for controller in CONTROLLERS[name])
@@ -190,7 +194,7 @@ def kinds_with_work(kinds: Iterable[Kind]) -> tuple[str, ...]:
 
 
 def plain_definition(kind: Kind) -> Manifest:
-    """Return a CRD for a kind of which only the name is known: every object of it is admitted."""
+    """Return a CRD that admits every object, for a kind whose schema is unknown."""
     free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {
         "name": kind.version,

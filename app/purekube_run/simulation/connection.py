@@ -1,7 +1,7 @@
 """The connection of one replica to the API server, with latency and injected faults, and its clock.
 
-A request takes a few milliseconds of virtual time. A fault that is scheduled for a connection (`Disturbance`) affects
-its next request that matches. No request of a dead replica arrives.
+A request takes a few milliseconds of virtual time. A `Disturbance` is a fault that is scheduled for the next matching
+request of a process. No request of a killed process arrives.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ from purekube.ports import KubeApi, KubeRequest, KubeVerb, Send, Watch, WatchEve
 from purekube_run.simulation.faults import Crash, Fault, Schedule, WatchFaults
 
 _SLOWNESS: Final = 60.0
-"""The factor by which a request takes longer on a slow network."""
+"""The factor by which the latency of requests grows on a slow network."""
 _GIVES_UP: Final = 10.0
-"""Seconds after which a request without an answer fails."""
+"""The seconds after which a request without a response fails."""
 
 
 class Trouble(StrEnum):
@@ -55,11 +55,11 @@ _GUARDED: Final = (KubeVerb.APPLY, KubeVerb.PATCH, KubeVerb.UPDATE)
 
 
 class SlowAnswer(BaseException):
-    """The fault that an answer arrives late; the caller sees no error."""
+    """The injected fault that delays a response. The caller sees no error."""
 
 
 def _fault_of(trouble: Trouble) -> Fault:
-    """Return the fault of a kind, with a new error each time: a raised error refers to its world."""
+    """Return the fault for a trouble. Its error is new each time: the traceback of a raised one refers to its world."""
     match trouble:
         case Trouble.CRASH_BEFORE | Trouble.CRASH_AFTER:
             return Fault(Crash(trouble.value), after=trouble is Trouble.CRASH_AFTER)
@@ -81,7 +81,7 @@ def _fault_of(trouble: Trouble) -> Fault:
 
 @attrs.define
 class Disturbance:
-    """A fault of the next matching request, after `skip` others. `happened` is called when it occurs."""
+    """A fault scheduled for the next matching request, after `skip` others. When it occurs, `happened` is called."""
 
     trouble: Trouble
     happened: Callable[[KubeRequest], None]
@@ -89,7 +89,7 @@ class Disturbance:
     only: Callable[[KubeRequest], bool] = lambda request: True
 
     def concerns(self, request: KubeRequest) -> bool:
-        """Return whether the fault can happen to the request."""
+        """Report whether the request matches: a conflict needs an apply, patch or update, a crash needs a write."""
         if self.trouble is Trouble.STALE:
             return request.verb in _GUARDED
         return (request.writes or self.trouble not in _CRASHES) and self.only(request)
@@ -97,9 +97,9 @@ class Disturbance:
 
 @attrs.frozen
 class ObservedWrite:
-    """A write that reached the API server: the replica that sent it, its time, and its answer or its error.
+    """A write that reached the API server: its time, the replica that sent it, and the response or the error.
 
-    `version` is the store's version before the write.
+    `version` is the version of the API server's store before the write.
     """
 
     at: float
@@ -112,7 +112,7 @@ class ObservedWrite:
 
 @attrs.define(eq=False)
 class _OpenWatch:
-    """An open watch of a replica, with its fault."""
+    """An open watch of a replica, and its faults: no event arrives, the next one is repeated, or all are delayed."""
 
     request: KubeRequest
     stream: WatchStream
@@ -136,7 +136,7 @@ class Troubled(Protocol):
 
 @attrs.define(eq=False)
 class Link:
-    """One life of a process, from start to end, and the state of the network that its connections share.
+    """The network of one life of a process, from its start to its end. All its connections share it.
 
     `latency` is the minimum and maximum time of a request in seconds; None for no latency.
     """
@@ -151,7 +151,7 @@ class Link:
     paused_until: float = 0.0
     """The time at which a pause of the process ends."""
     slow_until: float = 0.0
-    """The time until which requests take many times as long."""
+    """The time at which the network is no longer slow."""
     watches: list[_OpenWatch] = attrs.field(factory=list)
 
     def must_live(self) -> None:
@@ -160,12 +160,12 @@ class Link:
             raise asyncio.CancelledError
 
     async def crash(self, reason: str) -> None:
-        """End the process at this point."""
+        """Kill the process; the caller never continues."""
         self.process.kill(reason)
         await asyncio.Event().wait()
 
     async def travel(self, distance: tuple[float, float] | None) -> None:
-        """Wait for the latency of a request."""
+        """Wait for a latency in the range `distance`; None for no wait."""
         self.must_live()
         if distance is not None:
             times = _SLOWNESS if self.now() < self.slow_until else 1.0
@@ -179,12 +179,12 @@ class Link:
         self.must_live()
 
     def heal(self) -> None:
-        """End all faults."""
+        """End all faults of this network, and drop those that are scheduled for the process's requests."""
         self.process.disturbances.clear()
         self.cut_until = self.paused_until = self.slow_until = 0.0
 
     async def suffer(self, fault: Fault) -> None:
-        """Apply a fault: raise its error, or end the process."""
+        """Apply a fault to the current request: raise its error, delay the response, or kill the process."""
         match fault.error:
             case Crash() as crash:
                 await self.crash(str(crash) or "crash")
@@ -198,7 +198,7 @@ class Link:
         self.watches.append(_OpenWatch(request, stream))
 
     async def pass_partition(self) -> None:
-        """Wait out a partition for as long as a client waits. Raises Unavailable if it lasts longer."""
+        """Wait until a partition has ended. Raises Unavailable if it lasts longer than a client would wait."""
         if (left := self.cut_until - self.now()) > 0:
             await asyncio.sleep(min(left, _GIVES_UP))
             self.must_live()
@@ -206,7 +206,10 @@ class Link:
                 raise Unavailable("the API server does not answer", may_have_happened=False)
 
     def take(self, request: KubeRequest) -> Fault | None:
-        """Return the fault that is due for a request, and use it up; None if the request is to succeed."""
+        """Return the fault for a request; None if it is to succeed.
+
+        It is the first disturbance that is due, which is then dropped, or one of the process's `schedule`.
+        """
         for at, ordered in enumerate(self.process.disturbances):
             if not ordered.concerns(request):
                 continue
@@ -219,13 +222,13 @@ class Link:
         return self.process.schedule(request)
 
     def partition(self, seconds: float) -> None:
-        """Disconnect the replica from the API server: requests get no answer, and watches fall silent."""
+        """Disconnect the process from the API server for a time: requests get no response, open watches no events."""
         self.cut_until = self.now() + seconds
         for watch in self.watches:
             watch.silent = True
 
     def disturb_watch(self, trouble: WatchTrouble, choice: float, seconds: float) -> str:
-        """Apply a fault to one open watch; return the watch's kind, empty if none is open. `choice` is in [0, 1)."""
+        """Apply a fault to one open watch, by `choice` in [0, 1). Return the watch's kind; empty if none is open."""
         if not self.watches:
             return ""
         watch = self.watches[int(choice * len(self.watches))]
@@ -244,9 +247,10 @@ class Link:
 
 
 class KubeConnection(KubeApi):
-    """The calls of one replica on `api`. `before_write` is the fence; `on_write` gets every write that arrived.
+    """A connection of one replica to `api`, which applies latency and faults.
 
-    `version` returns the version of the API server's store.
+    `before_write` is the fence that may refuse a write. `on_write` is called with every write that reached the API
+    server, and `version` returns the version of its store.
     """
 
     def __init__(
@@ -299,7 +303,7 @@ class KubeConnection(KubeApi):
     # --- watches -----------------------------------------------------------------------------------------------------
 
     async def _watch(self, request: KubeRequest, proceed: Watch) -> AsyncIterator[WatchEvent]:
-        """Yield the events of one watch stream that its faults let through."""
+        """Yield the events of one watch, without those that a fault drops, and with delays and repetitions."""
         link = self._link
         await link.travel(link.latency)
         await link.pass_partition()
@@ -317,7 +321,7 @@ class KubeConnection(KubeApi):
             watches[:] = [each for each in watches if each.request is not request]
 
     async def _arrives(self, watch: _OpenWatch | None) -> bool:
-        """Wait until an event may arrive; return whether it arrives at all."""
+        """Wait until an event arrives; return False if a fault drops it."""
         if watch is None:
             self._link.must_live()
             return True
@@ -329,7 +333,7 @@ class KubeConnection(KubeApi):
 
 @attrs.define
 class ReplicaClock:
-    """The clocks of the machine of one replica: its wall clock may be wrong."""
+    """The clocks of a replica's machine. The wall clock is wrong by `offset`."""
 
     time: Callable[[], datetime]
     loop: asyncio.AbstractEventLoop
@@ -342,7 +346,7 @@ class ReplicaClock:
         return self.time() + self.offset
 
     def monotonic(self) -> float:
-        """Return the virtual seconds."""
+        """Return virtual seconds, without those for which the machine was suspended."""
         return self.loop.time()
 
     def boottime(self) -> float:
@@ -350,5 +354,5 @@ class ReplicaClock:
         return self.monotonic() + self.slept
 
     async def sleep(self, seconds: float) -> None:
-        """Suspend for virtual `seconds`."""
+        """Wait for `seconds` of virtual time."""
         await asyncio.sleep(max(0.0, seconds))

@@ -1,4 +1,4 @@
-"""The simulated controllers of a world. They poll their watches, and cost nothing while nothing changes."""
+"""The simulated controllers of a world. They poll their watches, which costs nothing while nothing changes."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -18,11 +18,11 @@ from purekube.ports import WatchEventType
 
 _MOST_ROUNDS = 1_000
 _EPSILON = 1e-6
-"""The minimum seconds until a timer, so that time passes before the same work is due again."""
+"""The minimum seconds until a timer fires, so that time passes before the same work is due again."""
 
 
 class NoEnd(RuntimeError):
-    """The error that simulated controllers work forever at one moment: they undo each other's writes or their own."""
+    """The error that simulated controllers never finish at one moment: they undo each other's writes or their own."""
 
 
 @attrs.define(eq=False)
@@ -36,7 +36,7 @@ class _Feed:
 
 
 class SimulatedControllers:
-    """All simulated controllers on one API. `work` does everything that is due."""
+    """All simulated controllers of one API server. `work` runs everything that is due."""
 
     def __init__(self, api: InProcessKube, simulators: Sequence[Simulator], now: Callable[[], datetime]) -> None:
         self._api = api
@@ -74,16 +74,16 @@ class SimulatedControllers:
         return due is not None and due <= now and run_sync(simulator.work(now))
 
     def forget(self) -> None:
-        """List all objects again, as restarted controllers do."""
+        """Let the simulated controllers list all objects again, as after a restart."""
         for number, feed in enumerate(self._feeds):
             if feed.stream is not None:
                 feed.stream.end()
             self._ready[number] = feed
 
     def plan(self, loop: VirtualTimeLoop) -> bool:
-        """Set a timer of `loop` for the next due time, unless an earlier one is set already.
+        """Set a timer of `loop` for the next due time of a simulated controller, unless an earlier one is set already.
 
-        Return whether a timer was set, so that time may advance.
+        Return whether a timer was set, so that virtual time may advance.
         """
         if (due := self.next_wake_up()) is None:
             return False
@@ -96,11 +96,11 @@ class SimulatedControllers:
         return True
 
     def next_wake_up(self) -> datetime | None:
-        """Return the next time at which a simulated controller is due if nothing changes; None if none is."""
+        """Return the next time at which a simulated controller runs if no object changes; None if none ever does."""
         return min((due for each in self.simulators if (due := each.next_wake_up()) is not None), default=None)
 
     def next_work(self) -> datetime | None:
-        """Return the next time at which work is due, not counting regular intervals; None if none is."""
+        """Return the next time at which work is due, other than a regular interval; None if none is."""
         return min((due for each in self.simulators if (due := each.next_work()) is not None), default=None)
 
     def _observe(self) -> bool:
@@ -124,7 +124,7 @@ class SimulatedControllers:
                 feed.simulator.observe(feed.kind, event.object, self._now())
 
     def _list(self, feed: _Feed) -> None:
-        """List all objects of a kind and watch from there; do nothing if the kind is not served."""
+        """List all objects of a feed's kind and watch the changes after that; do nothing if the kind is not served."""
         feed.stream = None
         objects = run_sync(list_all(self._api, feed.kind, selector=feed.selector))
         present = {ref_of(manifest, feed.kind): manifest for manifest in objects}
@@ -146,4 +146,4 @@ class SimulatedControllers:
 
 
 def do_nothing() -> None:
-    """Do nothing. Used as the callback of timers that only let virtual time advance."""
+    """Do nothing, as the callback of timers that only let virtual time advance."""

@@ -1,6 +1,4 @@
-"""A replica that runs extensions (boxes, pure reconcilers and controllers in Python), as `box run` and `controllers
-run` do.
-"""
+"""A simulated process that runs extensions: boxes, pure reconcilers and controllers in Python, as `box run` does."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -29,7 +27,7 @@ from purekube_run.simulation.replica import Replica, Surroundings
 class Extending:
     """The extensions that a simulated process runs. Without a `candidacy`, the process leads from its start.
 
-    `concluded` gets the result of each pass; `field_manager` writes Events.
+    `concluded` is called with the result of each pass. `field_manager` is the field manager of Events.
     """
 
     composites: Sequence[Composite] = ()
@@ -39,11 +37,11 @@ class Extending:
     entropy: Entropy = attrs.field(factory=lambda: SeededEntropy(0))
     concluded: Callable[[ObjectRef, ReconcileResult], None] = log_pass
     applied: str = ""
-    """The namespace of applied boxes' revisions. Applied boxes are only run if it is given."""
+    """The namespace of the revisions of applied boxes. If it is empty, applied boxes are not run."""
 
 
 class ExtensionReplica(Replica):
-    """One process of extensions. `manager` belongs to its present life; None before the first."""
+    """One process of extensions. `manager` is that of the current life; None before the first start."""
 
     def __init__(
         self,
@@ -60,16 +58,16 @@ class ExtensionReplica(Replica):
 
     @property
     def is_at_work(self) -> bool:
-        """Return whether the process runs, and its caches have synced."""
+        """Report whether the process runs, and its caches have synced."""
         return self.is_running and self.manager is not None and self.manager.has_synced
 
     @property
     def is_at_rest(self) -> bool:
-        """Return whether the process runs, and no key waits, even for a later time."""
+        """Report whether the process runs, its caches have synced, and no key waits, even for a later time."""
         return self.is_running and self.manager is not None and self.manager.is_at_rest
 
     async def main(self, machine: Machine) -> None:
-        """Run all extensions once this process is elected."""
+        """Run the process: start its caches, and all controllers once it is elected."""
         self.manager = None
         async with self._election(machine) as election:
             await self._work(machine, election)

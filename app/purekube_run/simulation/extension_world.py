@@ -1,4 +1,4 @@
-"""The simulation of boxes and controllers: their objects live through faults, and the laws of every world hold (SIM-5).
+"""The simulation of boxes and controllers: users change their objects during faults, and laws are checked (SIM-5).
 
 simulation = simulation_of(box, my_reconciler)
 outcome = simulation.perform(simulation.draw(7, seconds=600, objects=3, replicas=2, faults=("watch-cut",)))
@@ -50,12 +50,12 @@ from purekube_run.simulation.world import World
 from purekube_run.simulation.world_faults import WORLD_FAULTS
 
 NAMESPACES: Final = ("team-a", "team-b")
-"""The namespaces of objects."""
+"""The namespaces in which simulated users create objects."""
 _OWN: Final = "controllers-system"
 _LEASE: Final = "controllers"
 _MANAGER: Final = "controllers"
 _CANDIDACY: Final = Candidacy(_OWN, _LEASE, _MANAGER, LeasePolicy(60.0, 40.0, 8.0))
-"""The candidacy of every replica. It renews the Lease a quarter as often as usual, to save simulation steps."""
+"""The settings of leader election of each replica. The Lease is renewed a quarter as often as usual, to save steps."""
 _LATENCY: Final = (0.001, 0.008)
 _RESTARTS: Final = (1.0, 12.0)
 _TRIES: Final = 30
@@ -84,7 +84,7 @@ _WEIGHTS: Final = {
 
 
 class ExtensionWorld(World):
-    """One cluster with replicas of a process of these boxes and controllers, one of which leads."""
+    """One cluster with several replicas of a process that runs these boxes and controllers. One replica leads."""
 
     def __init__(
         self, runnables: Sequence[Runnable], definitions: Sequence[Manifest], seed: int, replicas: int
@@ -127,7 +127,7 @@ class ExtensionWorld(World):
         self.install({str(metadata(crd)["name"]): crd for crd in (*self.definitions.values(), *own)}.values())
 
     def subject(self, name: str) -> tuple[Runnable, ObjectRef]:
-        """Return the controller and the reference of an object that a script names."""
+        """Return the controller and the reference of the object that a script calls `name`."""
         number = int(name.rpartition("-")[2])
         runnable = self.runnables[number % len(self.runnables)]
         kind = kind_of(runnable)
@@ -140,7 +140,7 @@ class ExtensionWorld(World):
                 yield runnable, live
 
     def children(self) -> Iterator[tuple[ObjectRef, Manifest, frozenset[str]]]:
-        """Yield every object that belongs to a parent, of a kind of children, with the uids of its owners."""
+        """Yield every child, with the uids of its parents."""
         composites = [composite_of(each) for each in self.runnables if isinstance(each, Box | PureReconciler)]
         labels = {composite.marks.owner_uid for composite in composites}
         kinds = {kind_of(runnable).kind for runnable in self.runnables}
@@ -154,7 +154,7 @@ class ExtensionWorld(World):
 
 
 class ExtensionLaws(Laws):
-    """The laws of every world, and: objects become Ready or give a reason, and are deleted with all their children."""
+    """The laws of every world, and of boxes and controllers: objects become Ready or say why not, and are deleted."""
 
     settles = (
         ("REC-1", "every object becomes Ready or says why not"),
@@ -180,13 +180,11 @@ class ExtensionLaws(Laws):
 
     @property
     def is_progressing(self) -> bool:
-        """Return whether simulated controllers have work left: a thousand pods take their time."""
+        """Report whether simulated controllers have work left, such as pods that are not ready yet."""
         return self.world.controllers.next_work() is not None
 
     def breaks_silence(self, write: ObservedWrite) -> bool:
-        """Return whether a write at rest breaks the law of silence. Refused writes are retried now and then, and do
-        not.
-        """
+        """Report whether a write at rest breaks the law of silence. A refused write does not: it may be retried."""
         return write.error is None and super().breaks_silence(write)
 
     def unsettled(self) -> Iterator[Unsettled]:
@@ -208,7 +206,7 @@ class ExtensionLaws(Laws):
 
 
 def _has_converged(live: Manifest) -> bool:
-    """Return whether a current condition Ready is True, or gives reason and message."""
+    """Report whether the condition Ready is of the current generation, and is True or gives reason and message."""
     ready = condition_of(live, "Ready")
     current = ready.get("observedGeneration") in (None, get_path(live, "metadata", "generation"))
     return current and (ready.get("status") == "True" or bool(ready.get("reason") and ready.get("message")))
@@ -216,7 +214,7 @@ def _has_converged(live: Manifest) -> bool:
 
 @attrs.define
 class ExtensionWorkload:
-    """The users of one world."""
+    """The simulated users of one world. `done` counts acts that had an effect."""
 
     world: ExtensionWorld
     done: int = 0
@@ -229,7 +227,7 @@ class ExtensionWorkload:
         return {}
 
     def perform(self, act: Act) -> None:
-        """Carry out an act; one that the API server refuses, or for which there is no object, has no effect."""
+        """Carry out an act of a user. It has no effect if the API server refuses it, or its object does not exist."""
         try:
             what = self._perform(act)
         except (OperatorError, NoExample) as error:
@@ -240,7 +238,7 @@ class ExtensionWorkload:
             self.world.note("people", f"{act.do} {act.name}: {what}")
 
     def _perform(self, act: Act) -> str:
-        """Carry out an act; return what it affected, empty if nothing."""
+        """Carry out an act; return the object that it affected as text, empty if none."""
         world, random = self.world, Random(f"{self.world.seed}/{act.name}/{act.number}")
         runnable, ref = world.subject(act.name)
         note = {"metadata": {"annotations": {NOTE: str(act.number)}}}
@@ -264,7 +262,10 @@ class ExtensionWorkload:
         return str(ref)
 
     def _create(self, runnable: Runnable, ref: ObjectRef, random: Random) -> str:
-        """Create an object that the API server admits. Raises OperatorError for other refusals, and NoExample."""
+        """Create a generated object that the API server admits; return it as text, or "" if all tries are invalid.
+
+        Raises NoExample, and OperatorErrors other than Invalid.
+        """
         examples = Examples(schema_of(runnable, self.world.definitions), Seeded(random))
         meta = {"name": ref.name, **({"namespace": ref.namespace} if ref.namespace else {})}
         for _ in range(_TRIES):
@@ -300,7 +301,7 @@ class ExtensionWorkload:
 
 
 def _lives(random: Random, objects: int, seconds: float) -> Iterator[Act]:
-    """Yield the acts on each object: an early creation, then a change about every ten minutes."""
+    """Yield the acts of users on so many objects: an early creation, then on average a change every ten minutes."""
     deeds, weights = zip(*_WEIGHTS.items(), strict=True)
     for number in range(objects):
         name, at, step = f"object-{number}", random.uniform(1.0, 0.3 * seconds), 0
@@ -315,7 +316,7 @@ def simulation_of(
 ) -> Simulation[ExtensionWorld, ExtensionLaws]:
     """Return the simulation of boxes and controllers; `definitions` are CRDs of further kinds that they use.
 
-    Raises CommandError for some that cannot run together.
+    Raises CommandError if they cannot run together.
     """
     extending_of(runnables, _MANAGER)
     return Simulation(

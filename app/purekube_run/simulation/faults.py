@@ -1,4 +1,4 @@
-"""Faults of the API server as a controller meets them: before or after a call's effect, or the end of the process."""
+"""Faults of requests to the API server: errors, or the end of the process, before or after a request's effect."""
 
 from collections.abc import Callable
 from random import Random
@@ -12,31 +12,32 @@ from purekube.ports import KubeRequest, KubeVerb, WatchEvent
 
 
 class Crash(BaseException):
-    """The end of the process at this point: the product must not catch this."""
+    """The exception that simulates the end of the process. The code under test must not catch it."""
 
 
 @attrs.frozen
 class Fault:
-    """The fault of one call: an error or the end of the process, before or `after` its effect."""
+    """The fault of one request: an error, or the end of the process, before or `after` the request has its effect."""
 
     error: BaseException
     after: bool = False
 
 
 Schedule: TypeAlias = Callable[[KubeRequest], Fault | None]
-"""A function that returns the fault of the next call."""
+"""A function that returns the fault of a request; None if it is to succeed."""
 
 
 def calm(request: KubeRequest) -> Fault | None:
-    """Return no fault."""
+    """Return no fault: the `Schedule` under which every request succeeds."""
     return None
 
 
 @attrs.define
 class WatchFaults:
-    """The faults of watches: `through` waits until an event may be delivered, and returns whether it is.
+    """The faults of watches; this base class has none.
 
-    It raises Expired if events were lost meanwhile, so that the watcher has to list again.
+    A subclass overrides `through`: it waits until an event may be delivered, and returns whether it is. It raises
+    Expired if events were lost meanwhile, so that the watcher has to list again.
     """
 
     async def through(self, kind: Kind, event: WatchEvent) -> bool:
@@ -45,12 +46,15 @@ class WatchFaults:
 
 
 def interruption(*, after: bool, crash: bool) -> Fault:
-    """Return the fault of a call without an answer, or with `crash` ends the process, before or `after` its effect."""
+    """Return the fault that a request gets no response, or with `crash` that it ends the process.
+
+    With `after`, the request has had its effect before.
+    """
     return Fault(Crash() if crash else Unavailable("no answer"), after)
 
 
 def at_random(random: Random, often: float) -> Schedule:
-    """Return a schedule in which some calls fail: no answer before or after the effect, a stale copy, or a crash."""
+    """Return a schedule in which the share `often` of requests fail: no response, a stale copy, or a crash."""
 
     def schedule(request: KubeRequest) -> Fault | None:
         if random.random() >= often:
@@ -70,5 +74,5 @@ def at_random(random: Random, often: float) -> Schedule:
 
 
 def away(request: KubeRequest) -> Fault | None:
-    """Return the fault of an API server that answers no request."""
+    """Return the fault of every request while the API server does not answer: a `Schedule`."""
     return Fault(Unavailable("the API server does not answer"))

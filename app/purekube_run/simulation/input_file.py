@@ -1,4 +1,4 @@
-"""Files that users pass to `simulate`, read within limits; each problem is reported in one line (SIM-3, RUN-11)."""
+"""The reading of files that users pass to `simulate`, within limits. Each problem is one line (SIM-3, RUN-11)."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -9,13 +9,13 @@ import msgspec
 from purekube.apimachinery.secret_material import visible
 
 DEEPEST: Final = 100
-"""The maximum nesting of a file, or of one line of it."""
+"""The maximum nesting of JSON in a file, or in one line of a file with one value per line."""
 _LONGEST: Final = 300
 _BRACKETS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
 
 class BadFile(Exception):
-    """A file that cannot be used. The message is one line with the file, the place in it, and what is wrong."""
+    """The error that a file cannot be used. The message is one line: the file, the place in it, and what is wrong."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(f"{plain(str(path))}: {plain(problem)}")
@@ -30,7 +30,7 @@ class Bounds:
 
 
 def plain(text: str) -> str:
-    """Return text as one short line that cannot steer a terminal."""
+    """Return text as one line of limited length, with control characters escaped."""
     line = visible(" ".join(text.split("\n"))).replace("\t", " ")
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
 
@@ -48,7 +48,7 @@ def read_bytes(path: Path, most: int) -> bytes:
 
 
 def decoded(path: Path, raw: bytes, place: str = "") -> Any:
-    """Return JSON that is nested at most `DEEPEST` levels. Raises BadFile, with `place` before the problem."""
+    """Return the decoded JSON `raw`. Raises BadFile, with `place` before the problem, if it is invalid or too deep."""
     if _depth(raw) > DEEPEST:
         raise BadFile(path, f"{place}is nested deeper than {DEEPEST} levels")
     try:
@@ -58,7 +58,7 @@ def decoded(path: Path, raw: bytes, place: str = "") -> Any:
 
 
 def converted(path: Path, value: Any, into: type, place: str = "") -> Any:
-    """Return JSON converted to an attrs class. Raises BadFile with the path inside the file."""
+    """Return decoded JSON converted to the attrs class `into`. Raises BadFile, with the field's path, for a misfit."""
     try:
         return msgspec.convert(value, into)
     except msgspec.ValidationError as error:
@@ -67,14 +67,14 @@ def converted(path: Path, value: Any, into: type, place: str = "") -> Any:
 
 
 def check_known(path: Path, value: Any, into: type, place: str) -> None:
-    """Raise BadFile for a field that the class does not have."""
+    """Raise BadFile if the JSON object `value` has a field that the attrs class `into` lacks."""
     names = {field.name for field in attrs.fields(into)}
     if unknown := [name for name in value if name not in names]:
         raise BadFile(path, f"{place}{unknown[0]}: is unknown; there are {', '.join(sorted(names))}")
 
 
 def check_bounds(path: Path, value: Any, bounds: dict[str, Bounds], place: str) -> None:
-    """Raise BadFile for a number out of its bounds. For an attrs object, `bounds` are by field name."""
+    """Raise BadFile if a field of the attrs object `value` is out of its `bounds`, which are given by field name."""
     for name, bound in bounds.items():
         number = getattr(value, name, bound.least)
         if not bound.least <= number <= bound.most:
@@ -83,7 +83,7 @@ def check_bounds(path: Path, value: Any, bounds: dict[str, Bounds], place: str) 
 
 
 def _depth(raw: bytes) -> int:
-    """Return how deep brackets outside of strings are nested."""
+    """Return the nesting depth of brackets outside of strings; 0 if there are too few brackets to exceed the limit."""
     depth = deepest = 0
     in_string = escaped = False
     if raw.count(b"[") + raw.count(b"{") <= DEEPEST:

@@ -1,6 +1,7 @@
-"""The laws of every world, each with its clause: safety at every step, silence once faults have stopped (SIM-4).
+"""The laws of every world, each with its clause (SIM-4).
 
-A subclass adds the laws of its own kinds.
+Safety is checked at every write and change, silence and convergence after faults have ended. A subclass adds the laws
+of its own kinds.
 """
 
 from collections import Counter, defaultdict, deque
@@ -21,21 +22,21 @@ from purekube_run.simulation.replica import Replica
 from purekube_run.simulation.world import World
 
 NOTE: Final = "example.com/note"
-"""An annotation that users write, and that must stay."""
+"""An annotation that users write, and that controllers must not remove."""
 _AFTER_RESTORE: Final = 90.0
-"""The seconds after a restore of etcd in which two replicas may both believe that they lead, since the Lease was
-restored, too, and watches are silent.
+"""The seconds after a restore of etcd in which two replicas may both act as leader: the Lease was restored, too, and
+watches have not yet noticed the restore.
 """
 _MOST_WRITES: Final = 90
-"""The maximum number of writes of one object within a minute; more are a hot loop."""
+"""The number of writes of one object within a minute that counts as a hot loop."""
 
 Observe: TypeAlias = Callable[[ObjectRef, Record | None, Record | None], None]
-"""A function that is called with each change of an object: its state before and after."""
+"""A function that is called at each change of an object: with its reference, and its stored state before and after."""
 
 
 @attrs.frozen
 class LawViolation:
-    """A broken law: clause, name, object and time, and the write and decision after which the breach was detected."""
+    """A broken law: clause, name, object, time, what was observed, and the object's last write and decision."""
 
     clause: str
     law: str
@@ -54,7 +55,7 @@ class LawViolation:
 
 @attrs.frozen
 class Unsettled:
-    """A law that does not hold yet, with the object and the reason."""
+    """A law that must hold at rest and does not yet, with the object and the reason."""
 
     clause: str
     law: str
@@ -63,7 +64,7 @@ class Unsettled:
 
 
 def clock(seconds: float) -> str:
-    """Return a time in seconds as hours, minutes and seconds."""
+    """Return a time in seconds as text: hours, minutes and seconds."""
     minutes, rest = divmod(seconds, 60)
     return f"{int(minutes // 60)}:{int(minutes % 60):02}:{rest:06.3f}"
 
@@ -71,8 +72,8 @@ def clock(seconds: float) -> str:
 class Laws:
     """The laws of one world. `checks` counts by clause and law, `broken` has the first breach of each law.
 
-    `lease` is the Lease whose holder may write. `own` are the kinds, such as Leases, that processes write even at rest.
-    `settles` are the laws that must hold some time after faults have ended.
+    `lease` is the Lease whose holder alone may write; None for no leader election. `own` are kinds, such as Lease, that
+    processes write even at rest. `settles` names the laws that must hold some time after faults have ended.
     """
 
     own: Sequence[Kind] = (LEASE,)
@@ -85,7 +86,7 @@ class Laws:
         self._lease = lease
         self._recent: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_MOST_WRITES))
         self.last_writes: dict[str, str] = {}
-        """The last write of each object, in words."""
+        """The last write of each object as text, by the object's name."""
         self._observers: defaultdict[GroupResource, list[tuple[Kind, Observe]]] = defaultdict(list)
         world.on_write.append(self._wrote)
         world.on_end.append(self._ended)
@@ -93,7 +94,7 @@ class Laws:
         world.server.store.observe(self._changed)
 
     def check(self, clause: str, law: str, ref: object, holds: bool, told: str) -> None:
-        """Count a check of a law about an object. If the law does not hold, record the breach and halt the world."""
+        """Count a check of a law about an object. If it does not hold, record what was observed, and halt the world."""
         self.checks[clause, law] += 1
         if holds or (clause, law) in self.broken:
             return
@@ -116,15 +117,15 @@ class Laws:
         self._observers[place_of(kind)].append((kind, observer))
 
     def keep_notes(self, kind: Kind, clause: str, law: str) -> None:
-        """Check that the users' annotation stays on the objects of a kind."""
+        """Check from now on that the users' annotation stays on objects of a kind. The law is named `law`."""
         self.observe(kind, partial(self._noted, clause, law))
 
     def keep_generations(self, kind: Kind) -> None:
-        """Check that the observed generation of the objects of a kind never decreases."""
+        """Check from now on that status.observedGeneration of objects of a kind never decreases."""
         self.observe(kind, self._observed)
 
     def _decided(self, ref: str, line: str) -> None:
-        """Add the decision logged after a write to the broken law that the write caused."""
+        """Add the decision that a controller logs about an object to the broken laws of that object."""
         for key, law in self.broken.items():
             if law.object == ref:
                 self.broken[key] = attrs.evolve(law, decision=line)
@@ -169,12 +170,12 @@ class Laws:
     # --- every change ------------------------------------------------------------------------------------------------
 
     def is_just_restored(self, at: float) -> bool:
-        """Return whether etcd was restored so recently that the Lease may have been restored with it."""
+        """Report whether etcd was restored so shortly before `at` that two replicas may both act as leader."""
         return at - self.world.restored_at < _AFTER_RESTORE
 
     @property
     def is_restored_now(self) -> bool:
-        """True while etcd is being restored from a snapshot, when changes are only returns to an earlier state."""
+        """True while etcd is being restored from a snapshot, so that objects return to an earlier state."""
         return self.world.restored_at == self.world.seconds
 
     def _changed(self, where: GroupResource, change: StoredChange) -> None:
@@ -203,7 +204,7 @@ class Laws:
 
     @property
     def is_recovering(self) -> bool:
-        """True while no living process holds a Lease, or watches have not yet noticed a restore of etcd."""
+        """True while a Lease is held by no running process, or watches may not yet have noticed a restore of etcd."""
         living = {replica.unique for replica in self.world.replicas if replica.is_running}
         leases = self.world.server.store.scan(place_of(LEASE))
         holders = (str(get_path(lease.shared(), "spec", "holderIdentity") or "") for lease in leases)
@@ -212,15 +213,15 @@ class Laws:
 
     @property
     def is_progressing(self) -> bool:
-        """Return whether work is still in progress although every law holds."""
+        """Report whether work is still in progress, so that convergence is not judged yet."""
         return False
 
     def unsettled(self) -> Iterator[Unsettled]:
-        """Yield each law that does not hold yet."""
+        """Yield each law that must hold at rest and does not yet."""
         return iter(())
 
     def settled(self) -> None:
-        """Check that everything has converged."""
+        """Check the laws that must hold at rest: each that `unsettled` yields is broken."""
         unsettled = {(each.clause, each.law): each for each in self.unsettled()}
         for clause, law in dict.fromkeys((*self.settles, *unsettled)):
             open_law = unsettled.get((clause, law))
@@ -228,43 +229,43 @@ class Laws:
             self.check(clause, law, name, open_law is None, told)
 
     def breaks_silence(self, write: ObservedWrite) -> bool:
-        """Return whether a write at rest breaks the law of silence.
+        """Report whether a write at rest breaks the law that nothing is written at rest.
 
-        The count of an Event series is written minutes after its last Event (RUN-5). If a restore of etcd removed the
-        Event, the same write creates it again.
+        After a restore of etcd, writes of Events do not. The count of an Event series is written minutes after its last
+        Event (RUN-5), and if the restore removed the Event, that write creates it again.
         """
         is_late_count = write.request.kind == EVENT and self.world.restored_at > float("-inf")
         return write.request.kind not in self.own and not is_late_count
 
     def silent(self, writes: int, seconds: float) -> None:
-        """Check that the replicas wrote nothing in `seconds` of rest; `writes` is the number of their writes."""
+        """Check that `writes`, the number of writes in `seconds` of rest, is zero."""
         last = "; ".join(sorted(self.last_writes.values(), key=lambda text: text.rpartition(" at ")[2])[-2:])
         told = f"{writes} writes in {seconds:g} s: {last}"
         self.check("REC-6", "nothing is written at rest", "the operator", writes == 0, told)
 
     def compare(self) -> None:
-        """Compare the final state with that of another world, if every law held."""
+        """Compare the final state with that of another world. Called if every law held; a subclass may override it."""
 
     def finish(self) -> None:
-        """Perform the checks that are made once, at the end of a run."""
+        """Make the checks that are made once, at the end of a run. A subclass may override it."""
 
     def hot(self, told: str) -> None:
-        """Record a hot loop: work that goes on without time passing."""
+        """Record a hot loop, with its description: work that goes on forever while no time passes."""
         self.check("RUN-2", "time passes", "the world", False, told)
 
     def complete(self) -> Iterator[LawViolation]:
-        """Yield the broken laws. A breach without a decision of its own gets the last decision about its object."""
+        """Yield the broken laws. One without a decision gets the last decision that was logged about its object."""
         for law in self.broken.values():
             yield attrs.evolve(law, decision=law.decision or self.world.decisions.get(law.object, ""))
 
 
 def place_of(kind: Kind) -> GroupResource:
-    """Return where the store has the objects of a kind."""
+    """Return the group and resource under which the API server stores objects of a kind."""
     return kind.group, kind.plural
 
 
 def condition_text(live: Manifest) -> str:
-    """Return the conditions of an object in a line."""
+    """Return the conditions of an object as one line of text."""
     conditions = get_path(live, "status", "conditions") or ()
     texts = [f"{each['type']}={each['status']}/{each['reason']} {each.get('message', '')}" for each in conditions]
     return "; ".join(texts) or "no status"

@@ -1,6 +1,6 @@
-"""The plan of a box for one object: one pass, executed on an in-memory API server that holds the observed objects.
+"""The plan of a box for one parent: one pass, executed on an API server in memory that has the observed objects.
 
-Defaults, conflicts and immutable fields are therefore the server's own answers, and no real cluster is touched.
+So the API server decides on defaults, conflicts and immutable fields as in a cluster, and no real cluster is touched.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,13 +34,13 @@ _ENCODED: Final = "PGdlbmVyYXRlZD4="
 """`GENERATED` in base64, as the data of a Secret holds it."""
 _OF_SERVER: Final = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")
 _HASH: Final = MARKS.applied_hash
-"""The annotation with the applied hash, which follows from the rest and is not shown."""
+"""The annotation with a hash of the applied fields. It is not shown, since it only reflects changes of others."""
 _QUIET: Final = (NodeState.EXCLUDED, NodeState.READY, NodeState.LEFT)
 
 
 @attrs.frozen
 class FieldChange:
-    """One field that a write changes; `None` for a missing value."""
+    """One field that a write changes, and its values; None for a missing value."""
 
     path: str
     before: Any
@@ -51,7 +51,7 @@ class FieldChange:
 class PlannedObject:
     """The planned change of one object, or its state if it does not change.
 
-    `place` is the line of the box that blocks it.
+    `place` is the line of the box that keeps it from being written or ready.
     """
 
     node: str
@@ -67,7 +67,7 @@ class PlannedObject:
 
 @attrs.frozen
 class BoxPlan:
-    """The result of one pass. `status` is that of the object after it."""
+    """The result of one pass over a parent. `status` is the parent's status after the pass."""
 
     object: str
     objects: tuple[PlannedObject, ...]
@@ -93,9 +93,9 @@ class _Shown:
 def plan_box(
     box: Box, parent: Manifest, observed: Sequence[Manifest], definitions: Iterable[Manifest], now: datetime
 ) -> BoxPlan:
-    """Return the plan for `parent`, given other observed objects.
+    """Return the plan for `parent`, given the other objects that were observed in a cluster.
 
-    Raises CommandError for one that no API server holds.
+    Raises CommandError for an object that no API server would store.
     """
     cluster = MemoryCluster(lambda: now, **simulated_for(box))
     install_box(cluster, box, definitions)
@@ -115,7 +115,7 @@ def plan_box(
 def _one_pass(
     cluster: MemoryCluster, box: Box, ref: ObjectRef
 ) -> tuple[ReconcileResult, Sequence[tuple[Parent, Snapshot]]]:
-    """Run one pass; return its result and the input of each decision."""
+    """Run one pass over the parent `ref`; return its result, and the parent and snapshot of each decision."""
     api, composite = cluster.connect(OPERATOR, "vworkspace-box/1"), composite_of(box)
     plain = composite.pass_rules(cluster.now, _Shown())
     seen: list[tuple[Parent, Snapshot]] = []
@@ -147,7 +147,7 @@ def _stored(cluster: MemoryCluster, box: Box, parent: Manifest, observed: Sequen
 
 
 def _objects(cluster: MemoryCluster, box: Box, observed: Sequence[Manifest]) -> dict[ObjectRef, Manifest]:
-    """Return children, and all other observed objects."""
+    """Return all objects of the kinds that the box creates, and all other observed objects."""
     objects = children_of(cluster, box)
     for manifest in observed:
         ref = cluster.ref(manifest)
@@ -177,7 +177,7 @@ def _planned(
 
 
 def _observations(box: Box, parent: Parent, snapshot: Snapshot, now: datetime) -> Iterator[Observation]:
-    """Yield the state of every object after the pass."""
+    """Yield the state of each object after the pass. If the parent is being deleted, yield those that are left."""
     evaluation, owner = Evaluation(box, parent.manifest, now, snapshot), composite_of(box).owner_of(parent)
     if parent.metadata.deletion_timestamp is None:
         found = plan(graph_of(box), owner, snapshot, evaluation.scope())
@@ -207,7 +207,7 @@ def _of(
 
 
 def shown(ref: ObjectRef, manifest: Manifest | None) -> dict[str, Any] | None:
-    """Return an object for people: without fields that only the server writes, and without a Secret's contents."""
+    """Return an object as plans show it: without fields that only the server writes, and without a Secret's content."""
     if manifest is None:
         return None
     meta = {key: value for key, value in metadata(manifest).items() if key not in _OF_SERVER}
@@ -219,7 +219,7 @@ def shown(ref: ObjectRef, manifest: Manifest | None) -> dict[str, Any] | None:
 
 
 def _changes(old: Manifest | None, new: Manifest | None) -> Iterator[FieldChange]:
-    """Yield the fields that differ; none if one object does not exist: then the whole is new, or deleted."""
+    """Yield the fields that differ. If one object does not exist, yield none: all of the other is new or deleted."""
     if old is not None and new is not None:
         yield from _between(old, new, "")
 

@@ -17,9 +17,7 @@ from purekube_run.simulation.plan import BoxPlan, plan_box
 
 @attrs.frozen
 class PlanAgainst:
-    """The plans for all objects, in order; `unfit` are the objects that the API server would not admit, with the
-    reason.
-    """
+    """The plans for all parents, by namespace and name. `unfit` are objects without a plan, each with the reason."""
 
     plans: tuple[BoxPlan, ...]
     unfit: tuple[tuple[str, str], ...] = ()
@@ -45,7 +43,7 @@ class PlanAgainst:
 
 
 async def plan_against(api: KubeApi, box: Box, definitions: Iterable[Manifest], now: datetime) -> PlanAgainst:
-    """Plan the first reconcile of every object of a box's kind. Raises OperatorError if a read fails."""
+    """Return the plans of a box's next pass over every object of its kind. Raises OperatorError if a read fails."""
     definitions, composite = tuple(definitions), composite_of(box)
     plans: list[BoxPlan] = []
     unfit: list[tuple[str, str]] = []
@@ -60,5 +58,5 @@ async def plan_against(api: KubeApi, box: Box, definitions: Iterable[Manifest], 
 
 
 def _in_order(manifests: Iterable[Manifest]) -> list[Manifest]:
-    """Return the objects by namespace and name, so that equal clusters give equal plans."""
+    """Return the objects sorted by kind and name, so that equal clusters give equal plans."""
     return sorted(manifests, key=lambda each: (str(each.get("kind")), str(metadata(each).get("name"))))

@@ -12,15 +12,13 @@ from purekube.reconcilers import Children, Desired, Object
 
 @attrs.define
 class AskedTwice:
-    """A pure function wrapped so that each call is made twice with copies. `different` describes the first
-    difference.
-    """
+    """A wrapper that calls a pure function twice with equal arguments. `different` describes the first difference."""
 
     function: Callable[[Object[Any, Any], Children], Desired[Any]]
     different: str = ""
 
     def __call__(self, object: Object[Any, Any], children: Children) -> Desired[Any]:
-        """Return the first result. Raises what the function raises."""
+        """Call the function twice; return the first result. Raises what the function raises."""
         given = deepcopy((object, children.found))
         first = self.function(object, children)
         self.different = self.different or _changed(given, (object, children.found))

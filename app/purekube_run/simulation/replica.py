@@ -1,4 +1,4 @@
-"""One replica: a process with a machine and connections of its own, killed and started again at will."""
+"""One replica: a simulated process with its own machine and connections, which can be killed and started again."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -16,7 +16,7 @@ from purekube_run.simulation.faults import Schedule, WatchFaults, calm
 
 
 class Surroundings(Protocol):
-    """The parts of a world that a replica uses."""
+    """The parts of a world that a replica uses. A world in memory has them, and so has a real cluster in a test."""
 
     seed: int
 
@@ -30,7 +30,7 @@ class Surroundings(Protocol):
         ...
 
     def api_of(self, replica: "Replica") -> KubeApi:
-        """Return the API server, as the user of a replica."""
+        """Return a client of the API server whose requests come from the replica's user."""
         ...
 
     def version(self) -> int:
@@ -68,10 +68,10 @@ class WorldObserver(LoggingObserver):
 
 
 class Replica(ABC):
-    """One process that can be restarted. `starts` counts its starts; each has its own random numbers. Calls are made as
-    `user`.
+    """One process that can be restarted. Its requests come from `user`.
 
-    `latency` is the minimum and maximum time of a request in seconds; None for no latency.
+    `starts` counts its starts, each of which has its own random numbers. `latency` is the minimum and maximum time of a
+    request in seconds; None for no latency.
     """
 
     def __init__(
@@ -82,11 +82,11 @@ class Replica(ABC):
         self.clock = ReplicaClock(world.now, world.loop)
         self.starts = 0
         self.disturbances: list[Disturbance] = []
-        """Troubles that are ordered for its next requests, in this life or a later one."""
+        """The faults that are scheduled for its next requests, in this life or a later one."""
         self.schedule: Schedule = calm
-        """The further faults of its requests, in every life."""
+        """The function that decides on further faults of its requests, in every life."""
         self.streams = WatchFaults()
-        """The further faults of its watches, in every life."""
+        """The faults of its watches, in every life."""
         self.task: asyncio.Task[None] | None = None
         self.unique = ""
         """The end of the identity by which its present life holds Leases."""
@@ -100,7 +100,7 @@ class Replica(ABC):
 
     @property
     def is_running(self) -> bool:
-        """Return whether the process lives."""
+        """Report whether the process runs."""
         return self.task is not None and not self.task.done() and not self.link.dead
 
     def start(self) -> None:
@@ -119,7 +119,7 @@ class Replica(ABC):
                 self.task.cancel()
 
     def connect(self, before_write: Callable[[], None] = lambda: None, **_: object) -> KubeConnection:
-        """Return a connection to the API server; `before_write` is the fence."""
+        """Return a new connection to the API server; `before_write` is the fence that may refuse a write."""
         world = self._world
         return KubeConnection(world.api_of(self), self.link, before_write, world.written, world.version)
 
@@ -128,7 +128,7 @@ class Replica(ABC):
         return WorldObserver(self.name, controller, self._world)
 
     def new_link(self) -> Link:
-        """Return the network of a new life of the process."""
+        """Return a network without faults, for a new life of the process."""
         random = Random(f"{self._world.seed}/{self.name}/{self.starts}/network")
         return Link(self, random, self._world.loop.time, self._latency)
 

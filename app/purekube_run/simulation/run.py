@@ -1,4 +1,4 @@
-"""One run of a script: acts and faults for its duration, then rest, with the laws checked throughout (SIM-1)."""
+"""One run of a script: users' acts and faults for its duration, then rest. Laws are checked throughout (SIM-1)."""
 
 import gc
 import time
@@ -19,38 +19,38 @@ W = TypeVar("W", bound=World)
 L = TypeVar("L", bound=Laws)
 
 _CONVERGE: Final = 3600.0
-"""The seconds after the last fault within which everything must converge."""
+"""The seconds after the end of all faults within which everything must converge."""
 _LOOK: Final = 60.0
 _TURNS: Final = 3
-"""The order of a fault's forms, chosen so that neighbouring seeds use different ones."""
+"""The step between the forms of a fault with which successive seeds begin."""
 _QUIET: Final = 720.0
 """The seconds of rest in which nothing may be written; longer than a resync interval."""
 
 
 class Workload(Protocol):
-    """The users of one world."""
+    """The simulated users of one world."""
 
     done: int
     """The number of acts that had an effect."""
 
     def perform(self, act: Act) -> None:
-        """Carry out an act; one that the API server refuses has no effect."""
+        """Carry out an act of a user. It has no effect if the API server refuses it."""
         ...
 
     def help_out(self) -> None:
-        """Perform the actions that only users can, once faults are over."""
+        """Carry out the actions of users that are needed to converge after faults have ended."""
         ...
 
     def counts(self) -> Mapping[str, int]:
-        """Return the counters that this workload adds to the summary, by their names."""
+        """Return the counters that this workload adds to the summary, by name."""
         ...
 
 
 @attrs.frozen
 class Simulation(Generic[W, L]):
-    """A simulation: its worlds, laws, acts of users, and faults.
+    """A kind of simulation: how to construct its world, laws and users, and the possible acts (`deeds`) and faults.
 
-    `lives` draws the acts on so many objects within so many seconds.
+    `lives` generates the acts of users on a number of objects within a number of seconds.
     """
 
     world: Callable[[SimulationScript], W]
@@ -63,7 +63,7 @@ class Simulation(Generic[W, L]):
     def draw(
         self, seed: int, *, seconds: float, objects: int, replicas: int, faults: Collection[str], shards: int = 1
     ) -> SimulationScript:
-        """Return the script that a seed determines: which objects change when, and which faults occur."""
+        """Return the script that a seed determines: which users' acts and which of the `faults` occur when."""
         random = Random(f"script {seed}")
         acts = sorted(self.lives(random, objects, seconds))
         processes = replicas * shards
@@ -71,7 +71,7 @@ class Simulation(Generic[W, L]):
         return SimulationScript(seed, replicas, seconds, tuple(acts), tuple(incidents), shards=shards)
 
     def _incidents(self, random: Random, seed: int, name: str, seconds: float, processes: int) -> Iterator[Incident]:
-        """Yield the incidents of a fault. A fault with several forms takes them in turn, across seeds, too."""
+        """Yield the incidents of the fault `name`. Successive incidents, and first ones of seeds, differ in form."""
         fault = self.faults[name]
         mean = 3600.0 / fault.per_hour
         at, number = 0.0, 0
@@ -84,7 +84,7 @@ class Simulation(Generic[W, L]):
             number += 1
 
     def strike(self, world: W, incident: Incident) -> None:
-        """Apply a fault to the world."""
+        """Let an incident's fault happen in the world."""
         replica = min(incident.replica, len(world.replicas) - 1)
         fault = self.faults[incident.fault]
         fault.strike(Strike(world, incident.fault, replica, incident.seconds, incident.choice))
@@ -92,7 +92,7 @@ class Simulation(Generic[W, L]):
     def perform(
         self, script: SimulationScript, prepare: Callable[[W, L], None] = lambda world, laws: None
     ) -> "SimulationOutcome":
-        """Run a script in a new world and return the outcome. `prepare` may add laws or defects before it starts."""
+        """Run a script in a new world and return the outcome. `prepare` may add laws or defects before the start."""
         with _without_collector():
             return self._perform(script, prepare)
 
@@ -109,8 +109,9 @@ class Simulation(Generic[W, L]):
 
 @attrs.frozen
 class SimulationOutcome:
-    """The result of one run. `seconds` is virtual time, `cost` processor time in seconds, `counts` the workload's
-    counters.
+    """The result of one run. `seconds` is virtual time, `cost` processor time in seconds.
+
+    `happened` counts faults by name, `acts` those with an effect, and `counts` has the workload's counters.
     """
 
     script: SimulationScript
@@ -133,9 +134,7 @@ class SimulationOutcome:
 
 @attrs.define
 class _Run:
-    """A script being run. `writes` counts the replicas' writes, except of the kinds that processes write for
-    themselves.
-    """
+    """A script being run. `writes` counts those writes of replicas that would break the law of silence at rest."""
 
     simulation: Simulation[Any, Any]
     script: SimulationScript
@@ -146,7 +145,7 @@ class _Run:
     points: set[str] = attrs.field(factory=set)
 
     def note(self, write: ObservedWrite) -> None:
-        """Count a write."""
+        """Count a write of a replica, unless it is allowed at rest."""
         if self.laws.breaks_silence(write):
             self.writes += 1
             self.points.add(f"{write.request.action} {write.request.kind.kind}")
@@ -214,10 +213,9 @@ class _Run:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Disable the garbage collector in the block: it takes a quarter of the time, and runs at times that differ between
-    processes.
+    """Disable the garbage collector in the block, and collect garbage afterwards, since a world has reference cycles.
 
-    Afterwards it collects what the block left, since a world contains reference cycles.
+    The collector would take a quarter of the time, and run at moments that differ between processes.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -1,4 +1,4 @@
-"""The extensions that a process can run (boxes, pure reconcilers, controllers in Python), and what each declares."""
+"""The extensions that a process can run (boxes, pure reconcilers, controllers in Python), and their declarations."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, cast
@@ -22,17 +22,17 @@ from purekube_run.simulation.cluster import plain_definition
 from purekube_run.simulation.extension_replica import Extending
 
 Runnable: TypeAlias = Box | PureReconciler[Any, Any] | GivenController
-"""An extension to run: a box, a reconciler, a Watcher, or a function of the API that returns one of these."""
+"""An extension to run: a box, a pure reconciler, a Reconciler or Watcher, its class, or a function that returns it."""
 
 _NO_API: KubeApi = KubeApi(cast("KubeTransport", None))
 """The API of controllers that are constructed only to be inspected, and never run."""
 
 
 class SameText:
-    """An `Entropy` whose text depends only on the length, so that all clusters get the same."""
+    """An `Entropy` whose texts depend only on their length, so that all simulated clusters get the same."""
 
     def text(self, length: int, alphabet: str) -> str:
-        """Return text that looks random."""
+        """Return a text that looks random, but is always the same for a length and alphabet."""
         return SeededEntropy(0).text(length, alphabet)
 
 
@@ -51,24 +51,24 @@ def composite_of(runnable: Box | PureReconciler[Any, Any]) -> Composite:
 
 
 def _declared(runnable: Runnable) -> Box | PureReconciler[Any, Any] | AnyController:
-    """Return the value that has the declarations of an extension."""
+    """Return an extension as a value with its declarations: a class or factory is called for that, without an API."""
     return runnable if isinstance(runnable, Box | PureReconciler) else bind(runnable, _NO_API)
 
 
 def kind_of(runnable: Runnable) -> Kind:
-    """Return the kind that a controller reconciles."""
+    """Return the kind that an extension reconciles."""
     kind = _declared(runnable).kind
     return kind.kind if isinstance(kind, Resource) else kind
 
 
 def resource_of(runnable: Runnable) -> Resource[Any, Any] | None:
-    """Return that kind's classes, if it has any."""
+    """Return the Resource of the kind that an extension reconciles; None if the kind is not defined by classes."""
     kind = _declared(runnable).kind
     return kind if isinstance(kind, Resource) else None
 
 
 def definition_of(runnable: Runnable) -> Manifest | None:
-    """Return the CRD of that kind; None for a kind that others define."""
+    """Return the CRD of the kind that an extension reconciles; None if the extension does not define the kind."""
     if (resource := resource_of(runnable)) is not None:
         return resource.crd()
     if isinstance(runnable, Box):
@@ -77,7 +77,11 @@ def definition_of(runnable: Runnable) -> Manifest | None:
 
 
 def schema_of(runnable: Runnable, definitions: Mapping[str, Manifest]) -> Schema:
-    """Return the schema of that kind: its own, else that of a further definition, else that of an empty object."""
+    """Return the schema of the kind that an extension reconciles.
+
+    It is the extension's own, else that of the kind's CRD in `definitions` (by name), else one of an object without
+    fields.
+    """
     if (resource := resource_of(runnable)) is not None:
         return resource.schema
     crd = runnable.crd if isinstance(runnable, Box) else definitions.get(kind_of(runnable).crd_name)
@@ -86,21 +90,21 @@ def schema_of(runnable: Runnable, definitions: Mapping[str, Manifest]) -> Schema
 
 
 def child_kinds_of(runnable: Runnable) -> tuple[Kind, ...]:
-    """Return the kinds of objects that it makes."""
+    """Return the kinds of the children that an extension creates."""
     if isinstance(runnable, Box | PureReconciler):
         return composite_of(runnable).child_kinds
     return tuple(watched.kind for watched in watched_of(bind(runnable, _NO_API).owns))
 
 
 def read_kinds_of(runnable: Runnable) -> tuple[Kind, ...]:
-    """Return the kinds of other owners' objects that it reads."""
+    """Return the kinds of the objects that an extension only reads."""
     if isinstance(runnable, Box | PureReconciler):
         return tuple(external.kind for external in composite_of(runnable).externals)
     return tuple(watched.kind for watched in watched_of(bind(runnable, _NO_API).reads))
 
 
 def reports_ready(runnable: Runnable) -> bool:
-    """Return whether the controller writes conditions on its objects."""
+    """Report whether an extension writes conditions into the status of its objects."""
     if isinstance(runnable, Box | PureReconciler):
         return True
     return Feature.CONDITIONS in features_of(bind(runnable, _NO_API))

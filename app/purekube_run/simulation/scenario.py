@@ -1,4 +1,4 @@
-"""Scenarios played: given objects, and steps that change something or check an expectation."""
+"""The playing of scenarios: given objects are created, then steps change something or check an expectation."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
@@ -23,7 +23,7 @@ SERVERS: Final = {"away": away, "calm": calm}
 
 @attrs.frozen
 class Outcome:
-    """The result of a scenario; `problem` is empty if every expectation held."""
+    """The result of a scenario, in virtual `seconds`. `problem` is empty if every expectation held."""
 
     scenario: Scenario
     problem: str
@@ -33,12 +33,14 @@ class Outcome:
 
 
 OnMoment: TypeAlias = Callable[[BoxWorld, str, ObjectRef, tuple[str, ...]], None]
-"""A callback after each step and each pass that wrote something: the world, the scenario's name, its subject, messages.
+"""A function that is called after each step, and each pass that wrote something.
+
+It gets the world, the scenario's name, the scenario's subject, and messages.
 """
 
 
 class Unexpected(Exception):
-    """An expectation of a step that does not hold."""
+    """The error that an expectation of a step does not hold."""
 
 
 # --- running ---------------------------------------------------------------------------------------------------------
@@ -47,7 +49,7 @@ class Unexpected(Exception):
 def run_scenario(
     box: Box, definitions: Sequence[Manifest], scenario: Scenario, on_moment: OnMoment = lambda *moment: None
 ) -> Outcome:
-    """Play a scenario in a new world. Raises CommandError if it cannot be played."""
+    """Play a scenario in a new world and return its result. Raises CommandError if a step is malformed."""
     with BoxWorld(box, definitions) as world:
         play = _Play(world, scenario)
 
@@ -85,7 +87,7 @@ class _Play:
 
     @property
     def seconds(self) -> float:
-        """Virtual seconds since the beginning."""
+        """The virtual seconds since the scenario began."""
         return self.world.seconds - self.began
 
     def _subject(self) -> ObjectRef:
@@ -102,7 +104,7 @@ class _Play:
             self._create(manifest)
 
     def step(self, step: ScenarioStep) -> None:
-        """Perform or check one step. Raises Unexpected if its expectation does not hold."""
+        """Carry out one step. Raises Unexpected if an expectation of it does not hold."""
         match step.verb:
             case "until":
                 self._until(step)
@@ -174,7 +176,7 @@ class _Play:
                 )
 
     def _holds(self, kind: str, desired: Mapping[str, Any]) -> bool:
-        """Return whether a condition of the present generation has these fields."""
+        """Report whether the subject's condition `kind` is of the current generation and has these fields."""
         live = self.world.get(self.subject)
         condition = condition_of(live, kind)
         current = condition.get("observedGeneration") == get_path(live, "metadata", "generation")
@@ -208,7 +210,7 @@ class _Play:
         self.world.run(0)
 
     def _restart(self, step: ScenarioStep) -> None:
-        """Check that a process that starts again writes nothing."""
+        """Restart the process, and check that it writes nothing."""
         self.world.run(0)
         before = self.world.writes
         self.world.restart()
@@ -227,7 +229,7 @@ _ACTS: Final[Mapping[str, Act]] = {
 
 
 def differences(desired: Any, live: Any, path: str) -> Iterator[str]:
-    """Yield differences of `live` from `wanted`: mappings may hold more, lists must match in length and order."""
+    """Yield how `live` differs from `desired`. Mappings may have more keys; lists must match in length and order."""
     match desired:
         case Mapping():
             for key, value in desired.items():

@@ -1,4 +1,4 @@
-"""Scenarios read from files; each problem names the file, the line and the word (PH-6)."""
+"""The reading of scenarios from files. Each problem names the file, the line and the word (PH-6)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
@@ -26,15 +26,16 @@ STEPS: Final[Mapping[str, str]] = {
     "restart": "",
     "after": "",
 }
-"""The actions of steps, each with the word that may be next to it."""
+"""The actions of steps, each with the qualifier that the step may have in addition; "" for none."""
 QUALIFIERS: Final = ("within", "refused")
 _OF_OBJECTS: Final = ("expect", "gone", "change", "create", "delete")
 
 
 @attrs.frozen
 class ScenarioStep:
-    """One step: its action, and its place in the file. With `refused`, it must fail with a message that contains this
-    text.
+    """One step: its action `verb` with a `value`, and its place in the file.
+
+    With `refused`, the API server must refuse it with a message that contains this text. `within` is in seconds.
     """
 
     verb: str
@@ -45,13 +46,13 @@ class ScenarioStep:
 
     @property
     def objects(self) -> Sequence[Manifest]:
-        """The objects that the action is about."""
+        """The objects in the value of the action."""
         return self.value if isinstance(self.value, list) else [self.value]
 
 
 @attrs.frozen
 class Scenario:
-    """A story of one box. Its subject, to which `until` refers, is the first given object of the box's kind."""
+    """A scenario for one box. Its subject, to which `until` refers, is the first given object of the box's kind."""
 
     name: str
     place: str
@@ -60,7 +61,7 @@ class Scenario:
 
 
 def read_scenarios(paths: Sequence[str]) -> list[Scenario]:
-    """Return every scenario in the files. Raises CommandError with place and problem."""
+    """Return every scenario in the files. Raises CommandError, with place and problem, for an invalid one."""
     return [_scenario(document) for path in paths for document in read_marked(path)]
 
 
@@ -108,7 +109,7 @@ def _step(document: MarkedDocument, path: str, raw: Any) -> ScenarioStep:
 
 
 def _check_words(document: MarkedDocument, path: str, raw: Mapping[str, Any], known: Collection[str], of: str) -> None:
-    """Raise CommandError for the first word that is not known."""
+    """Raise CommandError for the first key of `raw` that is not `known`. `of` names what has these keys."""
     for word in raw:
         if word not in known:
             near = get_close_matches(word, known, 1)

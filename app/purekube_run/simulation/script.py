@@ -1,6 +1,6 @@
-"""A run as data: the acts of users and the faults, each with its time (`script_file` saves it).
+"""The script of a simulation run: the acts of users and the faults, each with its time. `script_file` saves it.
 
-A script is drawn completely before it runs, so that parts can be left out to shrink a failing run.
+A script is generated completely before it runs, so that parts can be left out to shrink a failing run.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ import attrs
 
 @attrs.frozen(order=True)
 class Act:
-    """One act on one object, at a time in seconds. `number` distinguishes versions and values."""
+    """One act of a user on the object `name`, at a time in seconds. `number` selects the values that it writes."""
 
     at: float
     do: str
@@ -20,7 +20,10 @@ class Act:
 
 @attrs.frozen(order=True)
 class Incident:
-    """One fault: its time, the affected replica, and its duration in seconds. `choice` is a number in [0, 1)."""
+    """One occurrence of a fault: its time, the affected replica, and its duration in seconds.
+
+    `choice`, a number in [0, 1), selects what else the fault leaves open, such as the watch that it affects.
+    """
 
     at: float
     fault: str
@@ -31,7 +34,7 @@ class Incident:
 
 @attrs.frozen
 class SimulationScript:
-    """A whole run. `seconds` is the time until faults stop; each of `shards` has that many replicas.
+    """A whole run. Acts and faults end after `seconds`; each of the `shards` has `replicas` replicas.
 
     `boxes` are files and `controllers` are names of a user's controllers to simulate, with CRDs in the files `crds`.
     Without any, the operator itself is simulated.
@@ -49,7 +52,7 @@ class SimulationScript:
 
     @property
     def steps(self) -> tuple[Act | Incident, ...]:
-        """All acts and faults in their order."""
+        """All acts and faults, sorted by time."""
         return tuple(sorted((*self.acts, *self.incidents), key=lambda step: step.at))
 
     def with_steps(self, steps: Iterable[Act | Incident]) -> "SimulationScript":

@@ -1,4 +1,4 @@
-"""A run as a file: JSON, with one line for each act and fault. Its content is checked before anything runs (SIM-3)."""
+"""The file of a simulation script: JSON, with one line for each act and fault, checked before anything runs (SIM-3)."""
 
 import json
 import re
@@ -39,7 +39,7 @@ _HEAD: Final = ("format", *(field.name for field in attrs.fields(SimulationScrip
 
 
 def script_text(script: SimulationScript, broken: Mapping[str, Any] | None = None) -> str:
-    """Return the text of a run's file. `broken` is the law that the run breaks, as its fields."""
+    """Return the text of a script's file. `broken` has the fields of the law that the script breaks; None for none."""
     fields = attrs.asdict(script, filter=lambda field, value: field.name not in _STEPS and value != ())
     head = {"format": FORMAT, **fields, **({"broken": broken} if broken else {})}
     lines = [f"  {json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
@@ -50,15 +50,16 @@ def script_text(script: SimulationScript, broken: Mapping[str, Any] | None = Non
 
 
 def read_script(path: Path, deeds: Collection[str], faults: Collection[str]) -> SimulationScript:
-    """Return the run that a file describes.
+    """Return the script in a file.
 
-    Raises BadFile if the file cannot be read or is malformed, or has other acts or faults than these.
+    Raises BadFile if the file cannot be read or is malformed, or has other acts than `deeds` or other faults than
+    `faults`.
     """
     return script_in(path, read_bytes(path, _LARGEST), deeds, faults)
 
 
 def script_in(path: Path, raw: bytes, deeds: Collection[str], faults: Collection[str]) -> SimulationScript:
-    """Return the run in the content of a file; `path` is for messages.
+    """Return the script in the content `raw` of a file; `path` is only for messages.
 
     Raises BadFile if the content is malformed, or has other acts than `deeds` or other faults than `faults`.
     """

@@ -1,4 +1,4 @@
-"""A failing script made smaller: acts and faults are left out as long as the same law breaks (SIM-3).
+"""The shrinking of a failing script: acts and faults are left out as long as the same law breaks (SIM-3).
 
 The method is Zeller's delta debugging. Each try is a whole run, so the number of tries is limited.
 """
@@ -20,7 +20,7 @@ Perform = Callable[[SimulationScript], SimulationOutcome]
 
 @attrs.define
 class _Search:
-    """The search for a smaller script that breaks the same law."""
+    """The search for a smaller script that breaks the same law. `left` is the number of runs that it may still make."""
 
     perform: Perform
     law: LawViolation
@@ -28,7 +28,7 @@ class _Search:
     left: int
 
     def breaks(self, script: SimulationScript) -> bool:
-        """Return whether a script breaks the law; if so, it is the best one so far."""
+        """Run a script, unless no run is left. If it breaks the law, keep its outcome as the best, and return True."""
         if self.left <= 0:
             return False
         self.left -= 1
@@ -52,7 +52,7 @@ def shrink(outcome: SimulationOutcome, perform: Perform, most_runs: int = MOST_R
 
 
 def _minimize(search: _Search) -> None:
-    """Leave out ever smaller groups of steps."""
+    """Leave out groups of steps, of decreasing size, as long as the law breaks without them."""
     parts = 2
     while search.left > 0 and len(search.best.script.steps) > 1:
         script = search.best.script

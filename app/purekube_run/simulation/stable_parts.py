@@ -1,4 +1,4 @@
-"""The parts of objects by which two worlds are compared: without uids, times, addresses and secrets."""
+"""The parts of objects that are compared between worlds: without uids, times, allocated addresses and secrets."""
 
 import re
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _ROLL: Final = re.compile(rb'(/roll-hash":")[0-9a-f]+')
 
 
 def stable_parts_of(live: Manifest) -> bytes:
-    """Return the parts of an object that are the same in every world. Of a Secret, only that it exists."""
+    """Return as JSON the parts of an object that must be equal in all worlds. They exclude the contents of Secrets."""
     return _ROLL.sub(rb"\1", _UID.sub(b"uid", canonical_json(_plain(live))))
 
 

@@ -1,6 +1,6 @@
-"""Laws that every controller keeps, tried on one object: with and without faults, through restarts and deletion.
+"""Laws that every controller must obey, tried on one object: with and without faults, restarts and deletion.
 
-A trial makes worlds of its own, one without faults and others with many, and compares them (PH-2, PH-3). Equal seeds
+A trial runs in its own worlds, one without faults and others with many, and compares them (PH-2, PH-3). Equal seeds
 give equal trials, so that a failed one can be repeated.
 """
 
@@ -64,27 +64,30 @@ FAULTS: Final = (
     "pods that do not start for a while",
     "an API server that is away",
 )
-"""The faults of each trial."""
+"""The faults that occur in each trial, as messages name them."""
 
 Outside: TypeAlias = Callable[[Any], Any]
-"""A function that returns the state of an outside system for one world's controller, as a comparable value."""
+"""A function that returns the state of a system outside the cluster, as a comparable value.
+
+Its argument is the copy of the controller that runs in the world.
+"""
 
 _USER: Final = "system:serviceaccount:vworkspace-system:controllers"
 _UNRECORDED: Final = (EVENT, CORE_EVENT, LEASE)
 _MOST_ROUNDS: Final = 5_000
 _STEP: Final = 15.0
 _QUIET: Final = 60.0
-"""The seconds without a write after which a controller counts as being at rest."""
+"""The seconds without a write after which a controller counts as at rest."""
 _STEADY: Final = 700.0
 _LONGEST_END: Final = 3600.0
 _OFTEN: Final = 0.15
 _TROUBLED: Final = 60.0
 _CHANGES: Final = 2
-"""The maximum number of changes of a condition between creation and Ready, if every child becomes ready."""
+"""The maximum number of times that a condition's status may change without faults, until the object is at rest."""
 
 
 class BrokenLaw(Exception):
-    """The error that a law is broken: what was observed, and what happened before."""
+    """The error that a law is broken, with what was observed, and the timeline of the world."""
 
     def __init__(self, law: str, told: str, world: World) -> None:
         super().__init__(law)
@@ -93,7 +96,7 @@ class BrokenLaw(Exception):
 
 
 class TrialWorld(World):
-    """A world with one process, which runs a copy of a controller. `changes` are the writes that changed an object."""
+    """A world with one process, which runs a copy of `controller`. `changes` are its writes that changed an object."""
 
     def __init__(self, controller: Runnable, definitions: Sequence[Manifest]) -> None:
         controller = deepcopy(controller)
@@ -113,7 +116,7 @@ class TrialWorld(World):
 
     @property
     def replica(self) -> ExtensionReplica:
-        """The only process."""
+        """The only process of the world."""
         (replica,) = self.replicas
         assert isinstance(replica, ExtensionReplica)
         return replica
@@ -139,18 +142,18 @@ class TrialWorld(World):
 
 @attrs.define
 class _Tried:
-    """A world with the object, and the outside state from before the object was created."""
+    """A world with the object `ref` of the trial. `before` is the outside state before the object was created."""
 
     world: TrialWorld
     ref: ObjectRef
     before: Any = None
 
     def live(self) -> Manifest | None:
-        """Return the object."""
+        """Return the object of the trial; None if it does not exist."""
         return self.world.get(self.ref)
 
     def made(self) -> dict[ObjectRef, Manifest]:
-        """Return everything that the controller made and that still exists."""
+        """Return all objects, except that of the trial, that the controller wrote and that still exist."""
         refs = dict.fromkeys(write.request.ref for write in self.world.changes)
         found = {ref: self.world.get(ref) for ref in refs if ref != self.ref}
         return {ref: live for ref, live in found.items() if live is not None}
@@ -165,12 +168,12 @@ class _Tried:
 
 @attrs.frozen
 class Trial:
-    """A trial of a controller on an object; `run` raises BrokenLaw.
+    """A trial of a controller on an object. `run` raises BrokenLaw.
 
-    The object comes to rest within `within` seconds. `outside` returns the state of a service outside the cluster; it
-    must be equal in all worlds, and after the deletion equal to that before the creation. `definitions` are CRDs of
-    further kinds. Objects of the kinds in `keeps` may stay after a deletion. With `by_hand`, children are deleted and
-    changed as users would.
+    The object must come to rest within `within` seconds. `outside` returns the state of a service outside the cluster:
+    it must be equal in all worlds, and after the deletion equal to that before the creation. `definitions` are CRDs of
+    further kinds. Objects of the kinds in `keeps` may stay after the deletion. With `by_hand`, users delete and change
+    children during the faults.
     """
 
     controller: Runnable
@@ -183,7 +186,7 @@ class Trial:
     within: float = 600.0
 
     def run(self) -> None:
-        """Check all laws."""
+        """Check all laws. Raises BrokenLaw for the first that does not hold."""
         random = Random(self.seed)
         with self._world() as calm_one, self._world() as troubled, self._world() as early:
             straight, hurt, soon = (self._begun(world) for world in (calm_one, troubled, early))
@@ -203,7 +206,7 @@ class Trial:
         return TrialWorld(self.controller, self.definitions)
 
     def _begun(self, world: TrialWorld) -> _Tried:
-        """Create the object and the objects that a box refers to."""
+        """Create the object in a new world, and the externals to which it refers if the controller is a box."""
         world.run(0)
         before, ref = self._outside(world), world.ref(self.object)
         meta = {**metadata(self.object), **({"namespace": ref.namespace} if ref.namespace else {})}
@@ -233,7 +236,7 @@ class Trial:
         return world.seconds - (world.changes[-1].at if world.changes else 0.0) >= _QUIET
 
     def _alike(self, world: TrialWorld) -> None:
-        """Check that a pure function returned equal results for equal arguments."""
+        """Check that the function of a pure reconciler returned equal results for equal arguments."""
         function = getattr(world.controller, "function", None)
         if isinstance(function, AskedTwice) and function.different:
             raise BrokenLaw("answers alike", function.different, world)
@@ -248,7 +251,7 @@ class Trial:
             raise BrokenLaw("says how it stands", f"it is not ready, and does not say why: {ready}", tried.world)
 
     def _no_flapping(self, tried: _Tried) -> None:
-        """Check that no condition of a composite changes more often than allowed."""
+        """Check that no condition of a box's or pure reconciler's object changed its status more often than allowed."""
         if not isinstance(self.controller, Box | PureReconciler):
             return
         statuses = [write.answer for write in tried.world.changes if write.request.ref == tried.ref]
@@ -259,7 +262,7 @@ class Trial:
                 raise BrokenLaw("does not flap", f"{kind} changed {changes} times: {said}", tried.world)
 
     def _steady(self, tried: _Tried) -> None:
-        """Check that nothing is written at rest, nor because of a restart."""
+        """Check that nothing is written at rest, not even after a restart of the process."""
         world = tried.world
         held = self._outside(world)
         for law in ("writes nothing in the steady state", "writes nothing after a restart"):
@@ -273,7 +276,7 @@ class Trial:
                 raise BrokenLaw(law, f"outside, {held!r} became {now!r}", world)
 
     def _same(self, straight: _Tried, hurt: _Tried) -> None:
-        """Check that the state after faults equals that of the world without faults."""
+        """Check that objects and outside state after faults equal those of the world without faults."""
         one, other = self._shapes(straight), self._shapes(hurt)
         if one != other:
             missing, further = sorted(one.keys() - other.keys()), sorted(other.keys() - one.keys())
@@ -316,7 +319,7 @@ class Trial:
         return ref.kind in self.keeps or get_path(live, "metadata", "labels", MARKS.node) in orphans
 
     def _early(self, tried: _Tried, random: Random) -> None:
-        """Check the deletion of an object whose children are still being created."""
+        """Check a deletion soon after the creation, while children are still being created."""
         tried.world.replica.schedule = at_random(random, _OFTEN)
         tried.go_on(random.choice((0.0, 0.5, 2.0, 5.0)))
         self._taken_down(tried, random)
@@ -324,7 +327,7 @@ class Trial:
     # --- faults ------------------------------------------------------------------------------------------------------
 
     def _trouble(self, tried: _Tried, random: Random) -> None:
-        """Cause every kind of fault for a minute, then none."""
+        """Let all kinds of faults happen for a minute, then end them and restart the process."""
         world = tried.world
         kinds = [kind for kind in ("Deployment", "StatefulSet", "Job") if random.random() < 0.3]
         stall = DownstreamOutcome(Ending.STALL)
@@ -346,7 +349,7 @@ class Trial:
         tried.go_on(_STEP)
 
     def _disturb_watches(self, world: TrialWorld, random: Random) -> None:
-        """Delay watch events for a quarter of the minute, and sometimes lose some."""
+        """Sometimes apply a fault to all watches: events are late for a quarter of a minute, or the watches expire."""
         trouble = random.choice((None, None, WatchTrouble.LATE, WatchTrouble.EXPIRED))
         watches = len(world.replica.link.watches)
         if trouble is not None:
@@ -354,7 +357,7 @@ class Trial:
                 world.replica.link.disturb_watch(trouble, (number + 0.5) / watches, _TROUBLED / 4)
 
     def _act_by_hand(self, tried: _Tried, random: Random) -> None:
-        """Delete a child as a user would, or remove a label of a box from one."""
+        """Delete a child as a user would, or remove from a child one of the labels that a box sets."""
         children = sorted(ref for ref, live in tried.made().items() if self._is_kept_up(ref, live))
         if not children:
             return
@@ -369,9 +372,7 @@ class Trial:
             return  # a controller has already deleted it
 
     def _is_kept_up(self, ref: ObjectRef, live: Manifest) -> bool:
-        """Report whether the controller must create a deleted object again. Objects that it creates only once stay
-        deleted.
-        """
+        """Report whether the controller must restore a child that is deleted. Some it creates only once."""
         match self.controller:
             case Box() as box:
                 always = {node.id for node in box.nodes if node.apply is ApplyMode.ALWAYS}

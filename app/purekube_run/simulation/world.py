@@ -1,8 +1,8 @@
-"""One world: a cluster with simulated controllers and the processes that work in it, under a virtual clock (SIM-1).
+"""One world: a cluster with simulated controllers, and the processes under test, on a virtual clock (SIM-1).
 
 Everything runs in one thread on one event loop whose time jumps to the next timer. Nothing sleeps, and a run depends
-only on its seed and on the actions in the world (SIM-3). Simulated controllers work whenever no process has anything
-ready to do.
+only on its seed and on the actions in the world (SIM-3). Simulated controllers run whenever no task of a process is
+ready.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from purekube_run.simulation.controllers import do_nothing
 from purekube_run.simulation.replica import Replica
 
 _MOST_ROUNDS: Final = 200_000
-"""The maximum number of rounds of the loop at one moment; more are a hot loop."""
+"""The maximum number of iterations of the event loop at one moment of virtual time; more are a hot loop."""
 _EPSILON: Final = 1e-6
 _AT_ONCE: Final = (0.0, 0.0)
 
@@ -45,12 +45,12 @@ class WorldHotLoop(AssertionError):
 
 
 class World(MemoryCluster):
-    """One cluster with its processes. Time passes in `run` and `until` only.
+    """One cluster with its processes. Time passes only in `run` and `until`.
 
-    `trace` has a line for every request that may write, every act and every fault. `on_write` are called for every
+    `trace` has a line for every write request, every act and every fault. The functions `on_write` are called for every
     write of a replica that reached the API server, `on_end` when a process ends. A process that was killed is started
-    again after `restarts` seconds, at least and at most; an error that ends one is raised by `until`, unless `on_end`
-    are there to judge it.
+    again after a random time between the two `restarts` in seconds. An error that ends a process is passed to `on_end`,
+    or if that is empty, raised by `until`.
     """
 
     def __init__(
@@ -83,19 +83,19 @@ class World(MemoryCluster):
         self.on_end: list[Callable[[Replica, BaseException | None], None]] = []
         self.on_decision: list[Callable[[str, str], None]] = []
         self.on_note: list[Callable[[str, str], None]] = []
-        """Called for each line of the trace."""
+        """The functions that are called for each line of the trace."""
         self.on_reconciled: list[Callable[[str, str, Reconciled], None]] = []
-        """Called for each reconcile, with the names of its replica and its controller."""
+        """The functions that are called for each reconcile, with the names of its replica and its controller."""
         self.decisions: dict[str, str] = {}
         """The last line that a controller logged about each object."""
         self.happened: Counter[str] = Counter()
-        """How often each fault struck."""
+        """The number of times that each fault happened."""
         self.crashed_at: set[str] = set()
-        """The write points at which a process crashed, each with the side of the write."""
+        """The write points at which a process crashed, each with `before` or `after` the write."""
         self.restored_at = float("-inf")
-        """When etcd was last restored from a snapshot."""
+        """The virtual time at which etcd was last restored from a snapshot."""
         self.rights: Sequence[str] = ()
-        """The resources that replicas write, and the right to which may be taken away."""
+        """The resources that replicas write. A fault may remove the right to read or write one."""
         self._behaviours = (behaviour or DownstreamBehaviour(), flux)
         self._restarts = restarts
         self._goal: Callable[[], bool] | None = None
@@ -118,13 +118,13 @@ class World(MemoryCluster):
         self._logs.__exit__(None, None, None)
 
     def open(self) -> None:
-        """Start all processes, and let the simulated controllers work as soon as time passes."""
+        """Start all processes and the simulated controllers. They run once time passes."""
         self.loop.at_rest = self._at_rest
         for replica in self.replicas:
             replica.start()
 
     def close(self) -> None:
-        """End everything that runs in the world."""
+        """Kill all processes, and close the event loop."""
         if self.loop.is_closed():
             return
         self._closing = True
@@ -142,12 +142,12 @@ class World(MemoryCluster):
         self.loop.close()
 
     def add(self, replica: Replica) -> None:
-        """Start a further process."""
+        """Add a replica to the world, and start its process."""
         self.replicas.append(replica)
         replica.start()
 
     def remove(self, replica: Replica) -> None:
-        """Kill a process for good, and wait until all its tasks have ended."""
+        """Remove a replica from the world: kill its process, and wait until its tasks have ended."""
         self.replicas.remove(replica)
         replica.kill("removed")
         if replica.task is not None and not replica.task.done():
@@ -163,15 +163,15 @@ class World(MemoryCluster):
     def run(self, seconds: float) -> None:
         """Let virtual time pass.
 
-        Raises WorldHotLoop if work goes on for ever at one moment, and the error that ended a process.
+        Raises WorldHotLoop if work goes on forever at one moment, and an error that ended a process.
         """
         self.until(lambda: False, seconds)
 
     def until(self, holds: Callable[[], bool], within: float) -> bool:
-        """Let time pass until `holds` is true when all processes are at rest; return whether it was within so many
-        seconds.
+        """Let virtual time pass until `holds` is true, or `within` seconds have passed; return whether it became true.
 
-        Raises WorldHotLoop if work goes on for ever at one moment, and the error that ended a process.
+        It is tested whenever nothing is left to do at a moment. Raises WorldHotLoop if work goes on forever at one
+        moment, and an error that ended a process.
         """
         if asyncio._get_running_loop() is not None:
             raise RuntimeError("a world has an event loop of its own: use it in a plain function, not in a coroutine")
@@ -199,13 +199,13 @@ class World(MemoryCluster):
         return held
 
     def halt(self) -> None:
-        """Stop time, since a law is broken and the moment is kept for inspection."""
+        """Stop time for good, since a law is broken and the state is to be inspected."""
         self._is_halted = True
         if self.loop.is_running():
             self.loop.stop()
 
     def _at_rest(self) -> bool:
-        """Let the simulated controllers work when no process has anything to do; return whether work is left."""
+        """Run the simulated controllers when no task of a process is ready; return False if time may jump."""
         if self.controllers.work():
             return True
         if self._goal is not None and self._goal():
@@ -276,7 +276,7 @@ class World(MemoryCluster):
             observe(write)
 
     def api_of(self, replica: Replica) -> KubeApi:
-        """Return the API server, as the user of a replica."""
+        """Return a client of the API server whose requests come from the replica's user."""
         caller = Caller(replica.user, agent="vworkspace-operator/1")
         return InProcessKube(self.server, caller=caller, on_open=replica.link.opened)
 
@@ -285,12 +285,12 @@ class World(MemoryCluster):
         return self.server.store.version
 
     def reconciled(self, replica: str, controller: str, done: Reconciled) -> None:
-        """Pass a reconcile of a replica to the observers."""
+        """Call the functions `on_reconciled` for a reconcile of a replica."""
         for observe in self.on_reconciled:
             observe(replica, controller, done)
 
     def replica_ended(self, replica: Replica, error: BaseException | None) -> None:
-        """Schedule a restart of a replica whose process has ended."""
+        """Call `on_end` for a replica whose process has ended, and schedule its restart."""
         if self._closing or replica not in self.replicas:
             return
         if error is not None:
@@ -313,7 +313,7 @@ class World(MemoryCluster):
 
 @contextmanager
 def _capturing(keep: Callable[[Any], None]) -> Iterator[None]:
-    """Pass every line that is logged to `keep` instead of printing it; restore the configuration of logs afterwards."""
+    """Pass every log event to `keep` in the block, instead of printing it; restore the configuration afterwards."""
 
     def process(logger: Any, method: str, event: Any) -> Any:
         keep(event)

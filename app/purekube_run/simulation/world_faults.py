@@ -1,7 +1,7 @@
-"""The faults of every world, each with its rate: of requests, watches, machines and servers (SIM-2, RUN-10).
+"""The faults of requests, watches, machines and servers that any world may have, each with its rate (SIM-2, RUN-10).
 
-A fault happens at its time, or with the next matching request of a replica. `World.happened` counts the faults that did
-happen.
+A fault happens at its time, or with the next matching request of a replica. `World.happened` counts the faults that
+actually happened.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,10 @@ W_contra = TypeVar("W_contra", bound=World, contravariant=True)
 
 @attrs.frozen
 class Strike(Generic[W_co]):
-    """One occurrence of a fault: the world, the replica, its duration, and a number in [0, 1)."""
+    """One occurrence of the fault `name`: the world, the index of the replica, and the duration in seconds.
+
+    `choice`, a number in [0, 1), selects what else the fault leaves open.
+    """
 
     world: W_co
     name: str
@@ -32,7 +35,7 @@ class Strike(Generic[W_co]):
     choice: float
 
     def happened(self, what: object) -> None:
-        """Count the fault, and add it to the trace."""
+        """Record that the fault actually happened, and to `what`: count it, and add a line to the trace."""
         self.world.happened[self.name] += 1
         self.world.note("fault", f"{self.name}: {what}")
 
@@ -43,9 +46,9 @@ class Strike(Generic[W_co]):
 
 @attrs.frozen
 class SimulatedFault(Generic[W_contra]):
-    """A kind of fault: its action, how often it occurs per hour, and how many seconds it lasts.
+    """A kind of fault: its action, how often it occurs per hour on average, and the range of its duration in seconds.
 
-    A fault with `forms` takes them in turn; `choice` says which.
+    If a fault has several `forms`, its occurrences use them in turn; `Strike.choice` selects the form.
     """
 
     strike: Callable[[Strike[W_contra]], None]
@@ -80,7 +83,7 @@ def _kill(at: Strike[World]) -> None:
 
 
 def _pause(at: Strike[World]) -> None:
-    """Stop a process as SIGSTOP does, and let it continue later."""
+    """Stop a process as SIGSTOP does, and let it continue after the duration of the fault."""
     replica = at.world.replicas[at.replica]
     replica.link.paused_until = at.world.seconds + at.seconds
     at.happened(f"{replica.name} for {at.seconds:g} s")
@@ -134,7 +137,7 @@ def _engines_stall(at: Strike[World]) -> None:
 
 
 def _remove_right(at: Strike[World], *, reads: bool = False) -> None:
-    """Remove the right to write a resource, or to read it, from all replicas."""
+    """Remove from all replicas the right to write one resource, or with `reads` to read it, until the fault ends."""
     world = at.world
     if not world.rights:
         return
@@ -180,4 +183,4 @@ WORLD_FAULTS: Final[Mapping[str, SimulatedFault[World]]] = {
     "replica-paused": SimulatedFault(_pause, 1.0, (5.0, 120.0)),
     "slow-network": SimulatedFault(_slow_network, 1.0, (10.0, 120.0)),
 }
-"""Every fault that can befall any world, by its name."""
+"""Every fault that any world may have, by name."""

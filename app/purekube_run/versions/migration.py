@@ -3,8 +3,9 @@
 Guarantees
     `status.storedVersions` names a version as long as an object may be stored in it. It is trimmed when every object
     listed has been written, and only while the storage version is still the one that the migration began with. Objects
-    created meanwhile are stored in that anyway. Killed anywhere and run again it ends the same way; an object that was
-    already written is patched again, without effect. If an object is refused, that is reported, and nothing is trimmed.
+    created meanwhile are stored in that anyway. If the migration is killed and run again, the result is the same; an
+    object that was already written is patched again, without effect. If an object is refused, that is reported, and
+    nothing is trimmed.
 Assumptions
     Every API server of the cluster knows the storage version: one that has not noticed a change yet may store an object
     in the old one for some seconds.
@@ -22,22 +23,22 @@ from purekube.ports import KubeApi, PatchType
 from purekube.versions import VersionsInUse
 
 PAGE: Final = 500
-"""The number of objects of one list request."""
+"""The maximum number of objects that one list request returns."""
 _MANAGER: Final = "vworkspace-versions"
 _STEP: Final = 100
-"""The number of objects between two lines of progress."""
+"""The number of written objects between two lines of progress."""
 _ATTEMPTS: Final = 5
-"""The tries of a write that the API server could not make, with a pause before each further one."""
+"""The maximum number of attempts at a write that fails for a reason which may pass, with a pause in between."""
 _PAUSE: Final = 1.0
 _SHOWN: Final = 10
-"""The number of refused objects that are listed one by one."""
+"""The maximum number of refused objects that a message lists."""
 
 Tell = Callable[[str], None]
 Sleep = Callable[[float], Awaitable[None]]
 
 
 class NotMigrated(Exception):
-    """The error that some objects of a CRD could not be moved. Its message says which, with the remedy."""
+    """The error that a CRD's objects could not all be rewritten. Its message has the reason and the remedy."""
 
 
 @attrs.frozen
@@ -53,7 +54,7 @@ class Migration:
     dry_run: bool = False
 
     async def run(self, name: str) -> None:
-        """Rewrite the objects of one CRD. Raises NotMigrated, and OperatorError for an error of the cluster."""
+        """Rewrite all objects of the CRD `name`. Raises NotMigrated, and OperatorErrors of the API server."""
         found = await self._versions(name)
         if not found.stale:
             self.tell(f"{name}: every object is stored in {found.storage}")
@@ -112,7 +113,7 @@ class Migration:
             raise NotMigrated(f"{found.definition}: {told}: {listed}{more}. Mend them, and begin again")
 
     async def _rewrite(self, ref: ObjectRef) -> None:
-        """Send a patch without content: the API server stores the object again, in the present storage version."""
+        """Send an empty patch, on which the API server stores the object again, in the current storage version."""
         for attempt in range(_ATTEMPTS):
             try:
                 await self.api.patch(ref, {}, patch_type=PatchType.MERGE, field_manager=_MANAGER)
@@ -153,7 +154,7 @@ def _amount(number: int) -> str:
 
 
 async def definitions_in_use(api: KubeApi) -> list[VersionsInUse]:
-    """Return the versions of every CRD of the cluster, sorted by name."""
+    """Return for every CRD of the cluster the versions in which its objects are stored, sorted by the CRD's name."""
     token = ""
     found: list[VersionsInUse] = []
     while True:
@@ -166,7 +167,7 @@ async def definitions_in_use(api: KubeApi) -> list[VersionsInUse]:
 async def migrate(api: KubeApi, names: list[str], tell: Tell, sleep: Sleep, *, dry_run: bool) -> list[str]:
     """Rewrite the objects of these CRDs in the storage version; return the failures as messages.
 
-    Without names, all CRDs that need it are migrated. Raises OperatorError for a cluster that does not answer.
+    Without `names`, all CRDs that need it are migrated. Raises OperatorError if the CRDs cannot be listed.
     """
     chosen = names or [
         versions_in_use.definition for versions_in_use in await definitions_in_use(api) if versions_in_use.stale

@@ -1,6 +1,6 @@
-"""Conversions of a box tried on examples: a round trip must lose nothing (PH-6).
+"""Tests of conversions on examples: a round trip to another version and back must lose nothing (PH-6).
 
-Examples are drawn from the schemas by a fixed seed, so that a file has one answer everywhere.
+Examples are generated from the schemas with a fixed seed, so that a file gives the same result everywhere.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -25,9 +25,9 @@ from purekube_run.examples.examples import Examples, NoExample
 from purekube_run.process.command_line import CommandError
 
 EACH_WAY: Final = 100
-"""The number of round trips from either version."""
+"""The number of round trips that begin in each of the two versions."""
 AT_START: Final = 60
-"""The number of round trips of each version of a kind of attrs classes, when its controllers are loaded."""
+"""The number of round trips per version that test a kind defined by attrs classes, when its controllers are loaded."""
 
 
 @attrs.frozen
@@ -44,7 +44,7 @@ class RoundTrips:
 
 
 def round_trips(box: Box, crd: CrdVersions, place: Callable[[str], Place]) -> Iterator[RoundTrips]:
-    """Yield the test results for every converted version. `place` returns the position of a path in the file."""
+    """Yield the test result for every version of a box that is converted. `place` locates a path in the file."""
     converter = converter_of(box, crd)
     for at, version in enumerate(box.versions):
         if converter is not None and not version.is_storage:
@@ -52,7 +52,7 @@ def round_trips(box: Box, crd: CrdVersions, place: Callable[[str], Place]) -> It
 
 
 def check_kinds(kinds: Iterable[Resource[Any, Any]]) -> tuple[Converter, ...]:
-    """Return the converters of kinds with several versions, after testing each by round trips.
+    """Return the converters of those kinds that have several versions, after testing each by round trips.
 
     Raises CommandError if a round trip fails or changes an object.
     """
@@ -86,7 +86,7 @@ def _tried(
 
 
 def _problem(broken: BrokenRoundTrip, place: Place) -> BoxProblem:
-    """Return the problem, at the expression that failed if there is one."""
+    """Return a broken round trip as a problem, with the place of the expression that failed, or else `place`."""
     failed = None if broken.__cause__ is None else broken.__cause__.__cause__
     if isinstance(failed, ExpressionFailure):
         return BoxProblem(failed.place, broken.message.replace(str(failed), failed.problem))
@@ -94,7 +94,7 @@ def _problem(broken: BrokenRoundTrip, place: Place) -> BoxProblem:
 
 
 def examples_of(crd: CrdVersions, version: str) -> Iterator[Manifest]:
-    """Yield examples of a version and of the storage version in turn. Every call yields the same ones."""
+    """Yield example objects, alternating between a version and the storage version. Every call yields the same ones."""
     random = Random(0)
     for number in range(EACH_WAY):
         for known in (crd.kinds[version], crd.stored):
@@ -104,7 +104,7 @@ def examples_of(crd: CrdVersions, version: str) -> Iterator[Manifest]:
 
 
 def _example(crd: CrdVersions, known: KnownKind, random: Random, number: int) -> Manifest | None:
-    """Return an example of a stored object; None if the schema's rules refuse every draw."""
+    """Return an example with the metadata of a stored object; None if the schema is missing or refuses every try."""
     kind, meta = known.kind, _stored_metadata(number)
     metadata = {**meta, "namespace": "team"} if kind.namespaced else meta
     if known.schema is None:
