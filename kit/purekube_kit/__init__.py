@@ -1,6 +1,6 @@
-"""A kit for the tests of people who build operators: a cluster in memory, strategies from schemas, laws.
+"""A kit for the tests of operators: a cluster in memory, Hypothesis strategies from schemas, and laws of controllers.
 
-`from purekube_kit import laws` brings `laws.hold`; `purekube_kit.plugin` brings fixtures to pytest.
+`from purekube_kit import laws` imports `laws.hold`; `purekube_kit.plugin` is a pytest plugin with a fixture.
 """
 
 from typing import TYPE_CHECKING

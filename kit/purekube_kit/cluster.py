@@ -1,7 +1,7 @@
-"""A cluster in a test: the actions of its users, the controllers that run in it, and waiting for results.
+"""A cluster in a test: methods that act as its users, run controllers in it, and wait for results.
 
-`FakeCluster` is a cluster in memory on virtual time, `RealCluster` any cluster that answers over HTTP. A test that uses
-only this module's methods runs unchanged on both.
+`FakeCluster` is a cluster in memory on virtual time, `RealCluster` any cluster that is reached over HTTP. A test that
+uses only this module's methods runs unchanged on both.
 """
 
 from abc import ABC, abstractmethod
@@ -37,41 +37,41 @@ AnyObject: TypeAlias = Object[Any, Any] | Manifest
 SOMEBODY: Final = "kubectl"
 """The field manager of a test's own writes."""
 INSTANCE: Final = "test"
-"""The name of the process of controllers."""
+"""The name of the process that runs the controllers, and the field manager of its Events."""
 UNRECORDED: Final = (EVENT, CORE_EVENT, LEASE)
-"""The kinds whose writes are left out of the record: Events about controllers' work, and leases of leaders."""
+"""The kinds whose writes are not recorded: Events about controllers' work, and the Leases of leader election."""
 _WITHIN: Final = 60.0
 _ENDINGS: Final = {"never_ready": Ending.STALL, "fails": Ending.FAIL}
 _STREAMS: Final[Mapping[str, Literal["stale", "lost"]]] = {"stale": "stale", "lose_events": "lost"}
 
 
 class NotReached(AssertionError):
-    """An expected state was not reached in time. The text shows the object, events, writes and logs."""
+    """The failure that an expected state was not reached in time. Its text has the object, Events, writes and logs."""
 
 
 class ClusterUnderTest(ABC):
-    """The operations that a test has on a cluster, whether in memory or real.
+    """A cluster as tests use it, in memory or real.
 
     Objects of a `Resource` are returned as `Object`s, all others as manifests.
     """
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
-        """The namespace of objects for which no other one is given."""
+        """The namespace of objects for which no namespace is given."""
         self._names = KindNames()
         self._runnables: list[Runnable] = []
         self.writes: list[Write] = []
-        """Every write of a controller that reached the API server, Events apart, oldest first."""
+        """Every write of a controller that reached the API server, without Events and Leases, oldest first."""
         self.timeline: list[str] = []
-        """What happened, and when."""
+        """The lines of a log of everything that happened in the cluster, with times."""
         self.log: list[str] = []
-        """Lines that controllers logged, from warnings on."""
+        """The log lines of controllers with the level warning or above."""
 
     # --- what every cluster does in its own way ----------------------------------------------------------------------
 
     @abstractmethod
     def _do(self, call: Callable[[KubeApi], Coroutine[Any, Any, T]]) -> T:
-        """Run a call as the administrator and return its answer."""
+        """Run an asynchronous call on the administrator's client, and return its result."""
 
     @abstractmethod
     def _wait(self, holds: Callable[[], bool], within: float) -> bool:
@@ -79,11 +79,11 @@ class ClusterUnderTest(ABC):
 
     @abstractmethod
     def _start(self) -> None:
-        """Start the process of all controllers, and let it begin its work."""
+        """Start the process that runs all controllers, and let it begin its work."""
 
     @abstractmethod
     def _stop(self) -> None:
-        """Kill that process if there is one."""
+        """Kill the process that runs the controllers, if there is one."""
 
     @abstractmethod
     def _have_namespace(self, name: str) -> None:
@@ -91,7 +91,7 @@ class ClusterUnderTest(ABC):
 
     @abstractmethod
     def _put_in_force(self, fault: ActiveFault) -> None:
-        """Make a fault take effect."""
+        """Start a fault."""
 
     @property
     @abstractmethod
@@ -122,7 +122,7 @@ class ClusterUnderTest(ABC):
         """Create a CRD if it is missing, and wait until it is served."""
 
     def run(self, *controllers: Runnable) -> None:
-        """Run controllers as `run --controllers` does, all in one process. Their kinds are served."""
+        """Run controllers in one process, with those of earlier calls. CRDs that they define are installed."""
         for controller in controllers:
             if (resource := resource_of(controller)) is not None:
                 self.serve(resource)
@@ -133,7 +133,7 @@ class ClusterUnderTest(ABC):
         self._start()
 
     def restart(self) -> None:
-        """Kill the controllers' process in the middle of its work, and start it again."""
+        """Kill the process that runs the controllers in the middle of its work, and start it again."""
         self._say("the process is killed, and starts again")
         self._stop()
         self._start()
@@ -170,7 +170,8 @@ class ClusterUnderTest(ABC):
     ) -> Any:
         """Create an object as a user would: a manifest, an `Object`, or a `Resource` with these fields of its spec.
 
-        A missing namespace is created. Raises the port's errors, in particular Invalid with all causes.
+        Return the created object. A missing namespace is created before. Raises the OperatorErrors of `KubeApi.create`,
+        such as Invalid with all causes.
         """
         if isinstance(what, Resource):
             self._names.add_resource(what)
@@ -193,7 +194,7 @@ class ClusterUnderTest(ABC):
     def change(self, what: Manifest, patch: Mapping[str, Any] | None = None, **spec: Any) -> Manifest: ...
 
     def change(self, what: Any, patch: Mapping[str, Any] | None = None, **spec: Any) -> Any:
-        """Change the live object as a user would, by fields of its spec or a merge patch of the whole object."""
+        """Change the live object as a user would, by a merge patch or by fields of its spec; return the result."""
         ref = self.ref(what)
         body: dict[str, Any] = dict(patch or {})
         if spec:
@@ -249,7 +250,7 @@ class ClusterUnderTest(ABC):
     def list(self, what: Kind | str, *, namespace: str = "") -> Sequence[Manifest]: ...
 
     def list(self, what: Any, *, namespace: str = "") -> Any:
-        """Return every object of a kind in a namespace."""
+        """Return every object of a kind; if the kind is namespaced, of a namespace, by default `self.namespace`."""
         kind = self.kind(what)
         where = (namespace or self.namespace) if kind.namespaced else None
         return [self._as_given(kind, item) for item in self._do(lambda api: api.list(kind, namespace=where)).items]
@@ -257,7 +258,7 @@ class ClusterUnderTest(ABC):
     # --- time --------------------------------------------------------------------------------------------------------
 
     def after(self, seconds: float) -> None:
-        """Let `seconds` pass, and everything happen that is due in that time."""
+        """Let `seconds` pass, in which controllers continue to work."""
         self._wait(lambda: False, seconds)
 
     @overload
@@ -275,11 +276,11 @@ class ClusterUnderTest(ABC):
     ) -> Manifest: ...
 
     def until(self, what: Any, holds: Any = "Ready", *, within: float = _WITHIN) -> Any:
-        """Let time pass until the object has a condition or satisfies a function; return the object then.
+        """Let time pass until the object has a condition, or satisfies a function; return the object then.
 
-        A condition counts if it was set for the current generation. For a kind without a `Ready` condition, `Ready`
-        means what `kubectl rollout status` and Flux wait for. Raises NotReached, whose text shows the object, events,
-        writes and logs.
+        A condition counts if it is True and was set for the current generation. For a kind without a `Ready` condition,
+        `Ready` means what `kubectl rollout status` and Flux wait for. Raises NotReached after `within` seconds; its
+        text shows the object, Events, writes and logs.
         """
         ref = self.ref(what)
 
@@ -295,7 +296,7 @@ class ClusterUnderTest(ABC):
         return self.get(what)
 
     def until_gone(self, what: Any, name: str = "", *, namespace: str = "", within: float = _WITHIN) -> None:
-        """Let time pass until the object is gone. Raises NotReached."""
+        """Let time pass until the object is gone. Raises NotReached after `within` seconds."""
         ref = self.ref(what, name, namespace=namespace)
         if not self._wait(lambda: self._live(ref) is None, within):
             raise NotReached(str(self.diagnostics(ref, f"{ref} is not gone within {within:g} s")))
@@ -316,17 +317,17 @@ class ClusterUnderTest(ABC):
         lose_events: bool = False,
         times: int | None = None,
     ) -> ActiveFault:
-        """Inject a fault until it is healed: by its own or the cluster's `heal()`, or by leaving a `with` block.
+        """Inject a fault until it is healed: by its own or the cluster's `heal()`, or by leaving its `with` block.
 
-        `of` is a kind (`deployments`) or one object (`deployments/shop`); empty means all objects. Exactly one of these
-        faults is given:
+        `of` is a kind (`deployments`) or one object (`deployments/shop`); empty means all objects. Give exactly one of
+        these faults:
 
-        * `never_ready`, `fails`: pods of a workload do not start, or fail;
-        * `refuse`: calls of controllers get this error; `unanswered`, `kill`: they get none, or end the process, before
-          or after they had their effect. `verb` names the calls (`apply`, `apply status`, `write`), `times` how many: a
-          kill occurs once, other faults at each call;
-        * `stale`: watches of controllers deliver no events about it until it is healed;
-        * `lose_events`: watches never deliver the events about it meanwhile; they have to list again afterwards.
+        * `never_ready`, `fails`: the pods of a workload never become ready, or fail;
+        * `refuse`: requests of controllers fail with this error; `unanswered`, `kill`: they get no response, or end the
+          process, before or after they have their effect. `verb` selects requests (`apply`, `apply status`, `write`).
+          `times` is how many of them are affected: by default one for `kill`, all for the others;
+        * `stale`: watches of controllers deliver events about the objects only after the fault is healed;
+        * `lose_events`: events about the objects are lost until it is healed; then controllers have to list again.
         """
         kinds = {
             "never_ready": never_ready,
@@ -352,7 +353,7 @@ class ClusterUnderTest(ABC):
 
     @abstractmethod
     def _heal_one(self, fault: ActiveFault) -> None:
-        """End one fault."""
+        """End one fault, as its `heal()` does."""
 
     # --- what there is to see ----------------------------------------------------------------------------------------
 
@@ -363,7 +364,7 @@ class ClusterUnderTest(ABC):
         return [event_seen(item) for item in self._do(lambda api: api.list(EVENT, namespace=where)).items]
 
     def diagnostics(self, ref: ObjectRef, what: str) -> Diagnostics:
-        """Return the diagnostics about an object that a failed test shows."""
+        """Return what a failed test shows about an object; `what` describes the failure."""
         try:
             events = self.events
         except OperatorError:
@@ -371,7 +372,7 @@ class ClusterUnderTest(ABC):
         return Diagnostics(what, self._live(ref), self._not_ready(ref), events, self.writes, self.timeline, self.log)
 
     def _not_ready(self, ref: ObjectRef) -> Sequence[str]:
-        """Return the workloads that are not ready, with the reason: they cause most other objects not to be ready."""
+        """Return the workloads in the object's namespace that are not ready, with the reason: the usual cause."""
         found = []
         for name in ("deployments", "statefulsets", "daemonsets", "jobs"):
             for live in self.list(name, namespace=ref.namespace or ""):
@@ -383,14 +384,14 @@ class ClusterUnderTest(ABC):
     # --- names -------------------------------------------------------------------------------------------------------
 
     def kind(self, what: AnyKind) -> Kind:
-        """Return the kind of a name. Raises ValueError for a kind that is not served."""
+        """Return the kind that `what` means. Raises ValueError for the name of an unknown kind."""
         if isinstance(what, Resource):
             self._names.add_resource(what)
             return what.kind
         return what if isinstance(what, Kind) else self._names.of(what)
 
     def ref(self, what: Any, name: str = "", *, namespace: str = "") -> ObjectRef:
-        """Return the reference of an object, given as itself or as a kind and a name."""
+        """Return the reference of an object, given as the object itself, or as a kind and a name."""
         if isinstance(what, Object):
             return ObjectRef(what.kind, what.ref.namespace or self._place(what.kind), what.metadata.name)
         if isinstance(what, Mapping):
@@ -407,7 +408,7 @@ class ClusterUnderTest(ABC):
         return self._names.of_manifest(str(manifest.get("apiVersion")), str(manifest.get("kind")))
 
     def _placed(self, manifest: Manifest) -> Manifest:
-        """Return the manifest with a namespace, if its kind is namespaced."""
+        """Return the manifest, with the cluster's own namespace if it lacks one and its kind is namespaced."""
         meta = metadata(manifest)
         if meta.get("namespace") or not self._kind_of(manifest).namespaced:
             return manifest
@@ -436,7 +437,10 @@ class ClusterUnderTest(ABC):
 
 
 def has_condition(live: Manifest, name: str) -> bool:
-    """Report whether an object has a condition that was set for its current generation."""
+    """Report whether an object has the condition `name` with status True for its current generation.
+
+    For `Ready` on an object without this condition, report whether the object is ready by the rules of its kind.
+    """
     condition = condition_of(live, name)
     if not condition and name == "Ready":
         return readiness(live).is_ready and not _waits_for_status(live)
@@ -445,7 +449,7 @@ def has_condition(live: Manifest, name: str) -> bool:
 
 
 def _waits_for_status(live: Manifest) -> bool:
-    """Report whether an object is a custom resource without a status, which no controller has seen yet."""
+    """Report whether an object is a custom resource without a status, which probably no controller has seen yet."""
     group = str(live.get("apiVersion", "")).rpartition("/")[0]
     return "." in group and not group.endswith(".k8s.io") and not live.get("status")
 

@@ -1,4 +1,4 @@
-"""A cluster in memory on virtual time: an hour takes no time, and the same test has the same course each time."""
+"""A cluster in memory on virtual time: an hour passes at once, and each run of a test takes the same course."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
@@ -26,20 +26,20 @@ T = TypeVar("T")
 
 _USER: Final = "system:serviceaccount:vworkspace-system:controllers"
 _MOST_ROUNDS: Final = 3_000
-"""The most rounds of the event loop without time passing; more are taken for a hot loop of controllers."""
+"""The maximum number of iterations of the event loop at one moment of virtual time; more are a hot loop."""
 
 
 class HotLoop(AssertionError):
-    """The failure that controllers work for ever while no time passes, undoing each other's writes or their own."""
+    """The failure that controllers work forever while no time passes: they undo each other's writes or their own."""
 
 
 class FakeCluster(ClusterUnderTest):
     """A cluster in memory, for a `with` block. Time passes only in `until` and `after`, and takes no real time.
 
-    `kinds` are served: Resources, or CustomResourceDefinitions. With `workloads`, Deployments, StatefulSets,
-    DaemonSets, Jobs, claims and load balancers become ready as in a real cluster. With `flux`, Flux sources and
-    releases do so too. `behaviour` sets how. `converters` answer the conversion webhooks of CRDs with several versions.
-    The API server is the embedded one, which refuses what a real one refuses.
+    `kinds` are Resources or CustomResourceDefinitions to serve. With `workloads`, Deployments, StatefulSets,
+    DaemonSets, Jobs, PersistentVolumeClaims and load balancers become ready as in a real cluster; `behaviour` sets how.
+    With `flux`, Flux sources and releases become ready, too. `converters` replace the conversion webhooks of CRDs with
+    several versions. The API server is the embedded one, which refuses what a real one refuses.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class FakeCluster(ClusterUnderTest):
 
     @property
     def seconds(self) -> float:
-        """The virtual seconds since the cluster began."""
+        """The virtual seconds since the cluster was started."""
         return self._world.seconds
 
     # --- the world ---------------------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ class FakeCluster(ClusterUnderTest):
         self._board.remove(fault)
 
     def random_faults(self, schedule: Schedule) -> None:
-        """Set the random faults of controllers' calls, which are added to injected faults. `calm` means none."""
+        """Set the schedule of random faults of controllers' requests, added to injected ones. `calm` has none."""
         self._board.background = schedule
 
     def heal(self) -> None:

@@ -1,4 +1,4 @@
-"""Faults that a test injects into calls and watches of controllers, until they are healed."""
+"""Faults that a test injects into requests, watches and workloads of controllers, until they are healed."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -15,20 +15,20 @@ from purekube.ports.kube import WRITES
 from purekube_run.simulation.faults import Crash, Fault, Schedule, WatchFaults, calm
 
 Moment: TypeAlias = Literal["before", "after"]
-"""The time of a fault: before or after the call had its effect."""
+"""The time of a fault: before or after the request has its effect."""
 
 _ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "patch status": ("patch status", "apply status"),
     "patch": ("patch", "apply"),
     "write": (*WRITES, "apply status", "patch status"),
 }
-"""The verbs of tests that mean more than the request of that name."""
+"""The verbs in tests that mean several actions of requests, with these actions."""
 VERBS: Final = ("get", "list", "create", "update", "apply", "delete", "apply status", *_ACTIONS)
 
 
 @attrs.frozen
 class FaultScope:
-    """The requests that a fault affects: a kind (None for all), an object's name and a verb (empty for all)."""
+    """The requests that a fault affects: by kind (None for all), object name and verb ("" for all)."""
 
     kind: Kind | None = None
     name: str = ""
@@ -71,18 +71,21 @@ class ActiveFault:
 
 
 class FaultBoard(WatchFaults):
-    """All faults in effect. `set_behaviour` passes faults of pods to the simulated workloads."""
+    """All faults in effect. Faults of pods are passed to the simulated workloads by `set_behaviour`.
+
+    `usual` is the behaviour of these workloads without faults.
+    """
 
     def __init__(self, set_behaviour: Callable[[DownstreamBehaviour], None], usual: DownstreamBehaviour) -> None:
         self._set_behaviour = set_behaviour
         self._usual = usual
         self.active: list[ActiveFault] = []
         self.background: Schedule = calm
-        """What befalls calls beside the faults that were asked for."""
+        """The schedule of faults of the requests that no injected fault affects."""
         self._healed = asyncio.Event()
 
     def add(self, fault: ActiveFault) -> None:
-        """Make a fault take effect."""
+        """Put a fault into effect."""
         self.active.append(fault)
         self._changed()
 
@@ -112,7 +115,7 @@ class FaultBoard(WatchFaults):
         self._healed = asyncio.Event()
 
     def fault_of(self, request: KubeRequest) -> Fault | None:
-        """Return the fault for a call: the first one in effect that affects it, or else a random one."""
+        """Return the fault for a request: the first in effect that affects it, else one of `background`, or None."""
         for fault in self.active:
             if fault.error is None or fault.left == 0 or not fault.about.concerns(request):
                 continue
@@ -122,10 +125,9 @@ class FaultBoard(WatchFaults):
         return self.background(request)
 
     async def through(self, kind: Kind, event: WatchEvent) -> bool:
-        """Delay or drop a watch event, as the faults in effect demand; return whether it may be delivered.
+        """Wait until no fault holds back a watch event, then return True.
 
-        For a stale watch, wait until the fault is healed. For lost events, wait too and then raise Expired, so that the
-        watcher lists again.
+        Raises Expired if a fault that loses events held it back, so that the watcher has to list again.
         """
         name = str(metadata(event.object).get("name", ""))
         while (fault := self._on_stream(kind, name)) is not None:
@@ -151,7 +153,7 @@ class FaultBoard(WatchFaults):
 
 
 def no_answer() -> BaseException:
-    """Return the error that simulates a call without an answer."""
+    """Return the error that simulates a request without a response."""
     return Unavailable("no answer")
 
 

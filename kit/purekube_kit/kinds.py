@@ -11,7 +11,7 @@ from purekube.reconcilers import Resource
 
 
 class KindNames:
-    """The kinds of a cluster by name: built-in ones, those of simulated controllers, and those that it serves."""
+    """The kinds of a cluster by name: built-in ones, those of simulated controllers, and those that a test adds."""
 
     def __init__(self) -> None:
         self._kinds: dict[Kind, None] = {}
@@ -25,16 +25,19 @@ class KindNames:
         self._kinds[kind] = None
 
     def add_resource(self, resource: Resource[Any, Any]) -> None:
-        """Add a kind whose objects are read into its attrs classes."""
+        """Add the kind of a Resource, whose objects are returned as attrs objects."""
         self.add(resource.kind)
         self._resources[resource.kind] = resource
 
     def resource(self, kind: Kind) -> Resource[Any, Any] | None:
-        """Return the Resource with a kind's classes; None if it has none."""
+        """Return the Resource that was added for a kind; None if there is none."""
         return self._resources.get(kind)
 
     def of(self, name: str) -> Kind:
-        """Return a kind by its plural, plural and group, or kind. Raises ValueError if it is unknown or ambiguous."""
+        """Return the kind called `name`: by its plural, its plural and group, or its kind.
+
+        Raises ValueError if the name is unknown or ambiguous.
+        """
         found = [kind for kind in (*self._kinds, *_known()) if name in (kind.plural, _full(kind), kind.kind)]
         distinct = list(dict.fromkeys((kind.group, kind.plural) for kind in found))
         if not found:
@@ -44,7 +47,7 @@ class KindNames:
         return found[0]
 
     def of_manifest(self, api_version: str, kind: str) -> Kind:
-        """Return the kind of a manifest. Raises ValueError for an unknown one."""
+        """Return the kind of manifests with this apiVersion and kind. Raises ValueError if it is unknown."""
         for one in (*self._kinds, *_known()):
             if (one.api_version, one.kind) == (api_version, kind):
                 return one

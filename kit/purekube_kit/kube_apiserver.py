@@ -1,8 +1,8 @@
 """A kube-apiserver with its etcd, without controllers, on loopback ports (RUN-8).
 
-The folder in `KUBEBUILDER_ASSETS` is one that setup-envtest makes, with the executables `etcd` and `kube-apiserver`.
-Everything else is made here: certificates, a token for the administrator, and data in a folder that is removed at the
-end.
+`KUBEBUILDER_ASSETS` names a folder that setup-envtest created, with the executables `etcd` and `kube-apiserver`.
+Everything else is created here: certificates, a token for the administrator, and data in a folder that is removed at
+the end.
 """
 
 import secrets
@@ -29,15 +29,15 @@ from kubelab.http.serving import kubeconfig
 
 LOOPBACK: Final = "127.0.0.1"
 OPERATOR_USER: Final = "system:serviceaccount:vworkspace-system:vworkspace-operator"
-"""The user of the operator's requests, with the rights that roles grant it."""
+"""The user of the operator's requests. It has only the rights that roles grant it."""
 GRACE: Final = 10.0
-"""The seconds that a process gets to end after SIGTERM."""
+"""The seconds in which a process has to end after SIGTERM, before it is killed."""
 PATIENCE: Final = 240.0
-"""The seconds that a process gets to answer: far more than it needs, even on a busy machine."""
+"""The seconds in which a started process has to answer: far more than it needs, even on a busy machine."""
 
 
 class CannotStart(Exception):
-    """The error that etcd or kube-apiserver did not start. Its message has the name and the end of the log."""
+    """The error that etcd or kube-apiserver did not start. Its message has the program's name and the log's end."""
 
 
 @attrs.frozen
@@ -63,7 +63,7 @@ class RealServer:
 
 
 def assets_of(environment: Mapping[str, str]) -> Assets | str:
-    """Return the paths of the programs, or the reason why they were not found."""
+    """Return the paths of etcd and kube-apiserver in `KUBEBUILDER_ASSETS`, or the reason why they were not found."""
     folder = environment.get("KUBEBUILDER_ASSETS", "")
     if not folder:
         return "KUBEBUILDER_ASSETS is not set: it names the folder with etcd and kube-apiserver"
@@ -116,8 +116,9 @@ def apiserver_command(assets: Assets, folder: Path, port: int, etcd: int) -> lis
 
 
 def audit_flags(log: Path, policy: str) -> list[str]:
-    """Return flags for an audit log in the file `log`. `policy` is YAML, which is written to a file in the
-    same folder.
+    """Return flags of kube-apiserver for an audit log in the file `log`, after writing the audit policy.
+
+    `policy` is YAML, which is written to a file in the same folder.
     """
     beside = log.with_name("policy.yaml")
     beside.write_text(policy, encoding="utf-8")
@@ -126,7 +127,7 @@ def audit_flags(log: Path, policy: str) -> list[str]:
 
 @contextmanager
 def started(assets: Assets, *flags: str, patience: Mapping[str, float] = {}) -> Iterator[RealServer]:
-    """Run both programs while the block runs, then stop them and remove their data.
+    """Run etcd and kube-apiserver while the block runs, then stop them and remove their data.
 
     `flags` are added to kube-apiserver's. `patience` maps a program's name to the seconds in which it must answer.
     Raises CannotStart if a program ends early or does not answer in time.
@@ -196,7 +197,10 @@ def _answers(url: str, trust: ssl.SSLContext | None = None, token: str = "") -> 
 
 
 def write_credentials(folder: Path, made: Certificates, token: str, operator: str) -> None:
-    """Write the files that `apiserver_command` names: certificate, users, and the key that signs accounts' tokens."""
+    """Write the files to which `apiserver_command` refers.
+
+    They are the certificate `made` and its key, the users with their tokens, and the key of service account tokens.
+    """
     groups = ",".join(("system:serviceaccounts", f"system:serviceaccounts:{OPERATOR_USER.split(':')[2]}"))
     users = f'{token},admin,admin,"system:masters"\n{operator},{OPERATOR_USER},operator,"{groups}"\n'
     for name, content in (
@@ -210,7 +214,7 @@ def write_credentials(folder: Path, made: Certificates, token: str, operator: st
 
 
 def _account_key() -> bytes:
-    """Return a key for service accounts' tokens in OpenSSL's traditional form: kube-apiserver reads no PKCS#8 here."""
+    """Return a new key for tokens of service accounts as traditional PEM, since kube-apiserver reads no PKCS#8 here."""
     key = ec.generate_private_key(ec.SECP256R1())
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
@@ -218,7 +222,7 @@ def _account_key() -> bytes:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return different TCP ports that are free at present."""
+    """Return `count` different TCP ports of the loopback address that are free at this moment."""
     with ExitStack() as stack:
         probes = [stack.enter_context(socket.socket()) for _ in range(count)]
         for probe in probes:

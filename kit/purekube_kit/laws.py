@@ -1,4 +1,4 @@
-"""Laws that every controller should obey, tried on one object: with and without faults, restarts and deletion."""
+"""Laws that every controller should obey, tried on one object: with and without faults, restarts and deletions."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _FIRST: Final = 8
 
 
 class LawBroken(AssertionError):
-    """The error that a law was broken. It names the law, what was observed, the object, and how to reproduce it."""
+    """The failure that a law was broken. Its text has the law, the breach, the object, and how to reproduce it."""
 
 
 def hold(
@@ -29,17 +29,17 @@ def hold(
     within: float = 600.0,
     seed: int | None = None,
 ) -> None:
-    """Try all laws on an object. Raises LawBroken.
+    """Try all laws on the object `given`. Raises LawBroken.
 
-    A pure function returns the same when it is called twice. The object comes to rest within `within` seconds and has a
-    Ready condition, which does not flap; then there are no more writes, not even after a restart. After a minute of
-    faults (no answers, lost answers, kills, late events and expired watches, pods that do not start, an object that it
-    `owns` deleted by hand, unless `by_hand` is False) everything is as without faults. Deleted at any moment, the
-    object goes, with everything that was made for it except kinds that it `keeps`.
+    The laws: a pure reconciler returns the same when it is called twice. The object comes to rest within `within`
+    seconds and has a Ready condition, which does not flap; then there are no more writes, not even after a restart.
+    After a minute of faults, everything is as without faults: requests without responses, kills, late events, expired
+    watches, pods that do not start, and unless `by_hand` is False, children that users delete. Whenever the object is
+    deleted, it is removed with everything that the controller created for it, except objects of the kinds `keeps`.
 
-    Each law is tried in new worlds with a deep copy of the controller. `outside` returns the state of a faked service
-    that such a copy uses. It must be the same in all worlds, and after a deletion the same as before. `serves` are
-    further kinds. Equal objects meet equal faults, unless `seed` is given.
+    The laws are tried in new clusters in memory, each with a deep copy of the controller. `outside` returns the state
+    of a faked service that such a copy uses; it must be equal in all clusters, and after a deletion equal to that
+    before the creation. `serves` are further kinds. The faults depend only on the object, or on `seed` if it is given.
     """
     definitions = [each.crd() if isinstance(each, Resource) else each for each in serves]
     drawn, manifest = _seed_of(given) if seed is None else seed, _manifest_of(controller, given)

@@ -1,6 +1,6 @@
 """The pytest fixture `kube_cluster`: a test on a cluster in memory, on a kube-apiserver, or on an existing cluster.
 
-pytest loads this module in every run where the package is installed, so it imports the rest on demand.
+pytest loads this module in every run where the package is installed, so other modules are imported only on demand.
 """
 
 import os
@@ -16,15 +16,11 @@ OPTION: Final = "--kube-cluster"
 VARIABLE: Final = "KUBE_CLUSTER"
 FIXTURE: Final = "kube_cluster"
 PLACES: Final = ("memory", "assets", "existing")
-"""The places where tests run.
-
-In memory on virtual time, on etcd and kube-apiserver of the folder KUBEBUILDER_ASSETS, or in the cluster of a
-kubeconfig.
-"""
+"""The places where tests run: in memory, on a kube-apiserver from KUBEBUILDER_ASSETS, or in a kubeconfig's cluster."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options that choose the clusters in which tests with the fixture run."""
+    """Add the command line options that choose where tests with the fixture run."""
     group = parser.getgroup("purekube_kit", "clusters of purekube_kit")
     group.addoption(
         OPTION,
@@ -37,18 +33,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Check the chosen clusters at the start of the session. Raises UsageError."""
+    """Check the chosen places at the start of the session. Raises UsageError for an unknown one."""
     places(config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each test once in each chosen cluster."""
+    """Run each test that uses the fixture once in each chosen place."""
     if FIXTURE in metafunc.fixturenames:
         metafunc.parametrize(FIXTURE, places(metafunc.config), indirect=True, scope="function")
 
 
 def places(config: pytest.Config) -> list[str]:
-    """Return the names of the chosen clusters. Raises UsageError for an unknown one."""
+    """Return the places that the option or the environment variable chooses. Raises UsageError for an unknown one."""
     text = config.getoption(OPTION) or os.environ.get(VARIABLE, "") or PLACES[0]
     chosen = [place.strip() for place in text.split(",") if place.strip()]
     for place in chosen:
@@ -59,7 +55,7 @@ def places(config: pytest.Config) -> list[str]:
 
 @pytest.fixture
 def kube_cluster(request: pytest.FixtureRequest) -> "Iterator[ClusterUnderTest]":
-    """A cluster, to run controllers in and to make objects: see `purekube_kit.Cluster`."""
+    """A cluster in which a test runs controllers and creates objects: see `purekube_kit.ClusterUnderTest`."""
     if missing := _missing():
         pytest.skip(f"{missing} is not installed: pip install 'vworkspace-operator[kit]'")
     match request.param:
@@ -95,7 +91,10 @@ def _existing(config: pytest.Config) -> "Iterator[ClusterUnderTest]":
 
 @pytest.fixture(scope="session")
 def _kube_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Yield the kubeconfig of a kube-apiserver that all tests of a run share, each in its own namespace."""
+    """Yield the path of the kubeconfig of a kube-apiserver that all tests of a session share.
+
+    Each test has its own namespace.
+    """
     import yaml
 
     from purekube_kit.kube_apiserver import assets_of, started

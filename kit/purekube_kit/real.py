@@ -1,4 +1,4 @@
-"""A cluster over HTTP in a test: a kube-apiserver of this machine, or an existing cluster."""
+"""A cluster that a test reaches over HTTP: a kube-apiserver on this machine, or an existing cluster."""
 
 import asyncio
 import secrets
@@ -37,10 +37,10 @@ QUICK: Final = DownstreamBehaviour(
     workloads=WorkloadBehaviour(observe_seconds=0.02, ready_seconds=0.05, address_seconds=0.1),
     job=JobBehaviour(pod_seconds=0.1, terminating_seconds=0.05),
 )
-"""The behaviour of simulated workloads on real time."""
+"""The behaviour of simulated workloads in real time: everything takes fractions of a second."""
 _LOOK: Final = 0.05
 _LONGEST: Final = 10.0
-"""The most real seconds that a test may let pass in `after`."""
+"""The maximum number of seconds that a test may let pass by `after`, since time is real."""
 _STARTS: Final = 60.0
 
 
@@ -55,8 +55,8 @@ class RealCluster(ClusterUnderTest):
     """The cluster of a kubeconfig, with a namespace that is created for the test and deleted at its end. Time is real.
 
     With `workloads`, Deployments and similar kinds are simulated, which a kube-apiserver without controllers needs.
-    CRDs that exist already are used as they are. CRDs that the test brings are deleted at the end, unless other users
-    have created objects of them by then.
+    CRDs that exist already are used as they are. CRDs that the test installs are deleted at the end, unless other users
+    have created objects of their kinds by then.
     """
 
     def __init__(self, kubeconfig: str = "", context: str = "", *, workloads: bool) -> None:
@@ -165,22 +165,22 @@ class RealCluster(ClusterUnderTest):
             self.loop.run_until_complete(asyncio.wait({replica.task}))
 
     def now(self) -> datetime:
-        """Return the time of this machine."""
+        """Return the wall-clock time of this machine."""
         return SystemClock().now()
 
     def api_of(self, replica: Replica) -> KubeApi:
-        """Return the connection of the controllers."""
+        """Return the client that the controllers use."""
         return self._api
 
     def version(self) -> int:
-        """Return 0: the version of a real cluster is not known."""
+        """Return 0, since the version of a real API server's store is not known."""
         return 0
 
     def note(self, actor: str, what: str) -> None:
         """Do nothing, since no trace is kept."""
 
     def reconciled(self, replica: str, controller: str, done: Reconciled) -> None:
-        """Ignore a reconcile."""
+        """Do nothing, since reconciles are not recorded."""
 
     def written(self, write: ObservedWrite) -> None:
         """Record a write of the controllers."""
@@ -223,7 +223,7 @@ class RealCluster(ClusterUnderTest):
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def _clean(self) -> None:
-        """Remove everything. No controller runs any more, so finalizers are removed by hand."""
+        """Delete everything that the test created, after removing finalizers, as no controller runs any more."""
         for kind in self._names:
             for ref in self._left(kind):
                 self._free(ref)
@@ -233,7 +233,7 @@ class RealCluster(ClusterUnderTest):
         self._remove(ObjectRef(NAMESPACE, None, self.namespace))
 
     def _is_in_use(self, definition: str) -> bool:
-        """Report whether others have objects of a kind that the test installed: they would be deleted with the CRD."""
+        """Report whether others have objects of a CRD that the test installed: those would be deleted with the CRD."""
         kinds = [kind for kind in self._names if kind.crd_name == definition]
         return any(self._any_of(kind) for kind in kinds[:1])
 
@@ -262,7 +262,7 @@ class RealCluster(ClusterUnderTest):
 
 
 def reachable(kubeconfig: str = "", context: str = "") -> str:
-    """Return why the cluster of a kubeconfig cannot be used; empty if it can."""
+    """Return why a kubeconfig cannot be loaded; empty if it can. The cluster itself is not contacted."""
     try:
         load_config(kubeconfig or None, context or None)
     except OperatorError as error:

@@ -1,4 +1,4 @@
-"""The record of a run: writes of controllers, Events, and what a failed test shows of them."""
+"""The record of a test: writes of controllers, Events, and the diagnostics that a failed test shows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -16,9 +16,9 @@ _LAST_EVENTS: Final = 10
 class Write:
     """A write of a controller that reached the API server. `at` is in seconds since the cluster was started.
 
-    `verb` is create, update, apply, patch or delete, with ` status` where only that was written; `refused` is the API
-    server's refusal, if there was one. `changed` is False if the object was the same before: an apply that changes
-    nothing is still a request.
+    `verb` is create, update, apply, patch or delete, with ` status` added for a write of the status. `refused` is the
+    API server's error; empty if it accepted the write. `changed` is False if the object was the same before: an apply
+    that changes nothing is still a request.
     """
 
     at: float
@@ -54,7 +54,7 @@ class EventSeen:
 
 
 def event_seen(manifest: Manifest) -> EventSeen:
-    """Read an Event of `events.k8s.io/v1`."""
+    """Return the Event in a manifest of `events.k8s.io/v1`."""
     about = manifest.get("regarding") or {}
     where = "/".join(part for part in (about.get("namespace"), about.get("name")) if part)
     return EventSeen(
@@ -68,7 +68,7 @@ def event_seen(manifest: Manifest) -> EventSeen:
 
 @attrs.frozen
 class Diagnostics:
-    """The information that helps to find out why an expected state was not reached."""
+    """The information by which to find out why an expected state was not reached. `str` gives it as text."""
 
     what: str
     live: Manifest | None

@@ -22,7 +22,7 @@ Status = TypeVar("Status")
 
 _ATTEMPTS: Final = 10
 NAMES: Final = st.from_regex(r"[a-z]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)
-"""Names that are valid for every kind, and short enough to be part of longer names."""
+"""A strategy for names that are valid for every kind, and short enough to be part of longer names."""
 
 
 @overload
@@ -43,8 +43,9 @@ def objects_of(
     """Return a strategy for objects of a `Resource`, or for manifests of a CRD's stored version or of `version`.
 
     The objects satisfy bounds, patterns, formats, unique keys and CEL rules. Values are ordinary ones, or at a bound of
-    the schema; `wide` adds values that users seldom write. `spec` sets fields of `spec`: values or strategies. Raises
-    ValueError for an invalid definition; drawing raises NoExample if no object satisfies the rules.
+    the schema; `wide` adds values that users seldom write. The keywords `spec` fix fields of an object's spec, each by
+    a value or a strategy. Raises ValueError for an invalid definition; drawing raises NoExample if no object
+    satisfies the rules.
     """
     drawing = _Drawing.of(definition, version, namespace, wide, spec)
     drawn = st.composite(drawing.object)()
@@ -66,7 +67,7 @@ def changes_of(
 def changes_of(
     definition: Any, *, version: str = "", namespace: str = "default", wide: bool = False, **spec: Any
 ) -> Any:
-    """Return a strategy for pairs of an object and a change of it that obeys transition rules (`oldSelf`)."""
+    """Return a strategy for pairs: an object, and the same object after a change that rules with `oldSelf` permit."""
     drawing = _Drawing.of(definition, version, namespace, wide, spec)
     drawn = st.composite(drawing.change)()
     if not isinstance(definition, Resource):
@@ -76,7 +77,7 @@ def changes_of(
 
 @attrs.frozen
 class _Drawn:
-    """A `DataSource` that draws from Hypothesis, whose simplest answers are the least number and no."""
+    """A `DataSource` that draws from Hypothesis. Failing examples shrink towards the lowest number and False."""
 
     draw: st.DrawFn
 
@@ -89,7 +90,7 @@ class _Drawn:
 
 @attrs.define
 class _Drawing:
-    """The drawing of objects of one kind."""
+    """A generator of objects of one kind. `spec` holds fixed fields of an object's spec: values or strategies."""
 
     kind: Kind
     schema: Schema
@@ -123,7 +124,7 @@ class _Drawing:
         return self._tried(lambda: self._object(_Drawn(draw), draw(NAMES), self._fixed(draw)))
 
     def change(self, draw: st.DrawFn) -> tuple[Manifest, Manifest]:
-        """Draw an object and a change of it."""
+        """Draw an object, and the same object after a permitted change."""
         old = self.object(draw)
         return old, self._tried(lambda: self._examples(_Drawn(draw), {}).changed(old))
 
@@ -147,7 +148,7 @@ class _Drawing:
         }
 
     def _be_possible(self) -> None:
-        """Raise early and clearly if no object satisfies the rules; Hypothesis would only report that it found none."""
+        """Raise NoExample if no object satisfies the rules. Hypothesis would only report that it found no example."""
         given = {field: unstructure(one) for field, one in self.spec.items() if not isinstance(one, st.SearchStrategy)}
         if self._possible or len(given) < len(self.spec):
             return
