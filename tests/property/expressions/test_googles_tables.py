@@ -174,6 +174,8 @@ CALLS = [
     *(f"size({value})" for value in ("''", "'äö'", "b'abc'", "[1, 2]", "{1: 2}", "7")),
     *(f"math.{name}({value})" for name in ("ceil", "floor", "round", "trunc", "abs", "sign", "isNaN", "isInf", "isFinite")
       for value in ("1.5", "-1.5", "2.4", "-2.6", "0.0", "double('NaN')", "double('-Infinity')")),
+    *(f"math.round({value})" for value in ("0.49999999999999994", "-0.49999999999999994", "0.5", "-0.5", "-0.0", "2.5",
+                                           "4503599627370497.0", "-4503599627370497.0", "1e300")),
     *(f"math.{name}({value})" for name in ("abs", "sign") for value in ("7", "-7", "0", "7u", f"-{INT} - 1", "'a'")),
     *(f"math.{name}({values})" for name in ("greatest", "least")
       for values in ("1", "1, 2", "-3, 2.5, 1u", "[3, 1, 2]", "2u, 7u", "'a', 'b'", "1.0, 1", "5, 5u")),

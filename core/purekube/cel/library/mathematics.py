@@ -46,7 +46,9 @@ def _rounded(run: Callable[[float], float]) -> Callable[[Any], float]:
 
 
 def _half_away(value: float) -> float:
-    return math.copysign(math.floor(abs(value) + 0.5), value)
+    # Not floor(x + 0.5): that sum is rounded itself, to 1.0 for the double below 0.5 and away from large odd numbers.
+    whole = math.trunc(value)
+    return whole + math.copysign(1.0, value) if abs(value - whole) >= 0.5 else float(whole)
 
 
 def _abs(value: Any) -> Any:
