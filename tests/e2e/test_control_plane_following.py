@@ -20,7 +20,7 @@ from cryptography.x509.oid import NameOID
 
 from kubelab.http.authority import certificates_for
 from kubelab.http.certificates import Certificates
-from purekube.apimachinery.errors import NotFound, OperatorError, Permanent, Unauthorized, Unavailable
+from purekube.apimachinery.errors import JobClosed, NotFound, OperatorError, Permanent, Unauthorized, Unavailable
 from tests.support.control_planes import served
 from tests.support.patience import PATIENCE
 from vworkspace_fake.controlplane import ControlPlaneServer
@@ -100,12 +100,17 @@ def test_a_changed_token_url_or_authority_counts_with_the_next_call_PULL_8() -> 
                 await control.fetch(CLUSTER, 0)
                 with pytest.raises(NotFound):
                     await control.ack("unknown")
+                job = second.enqueue_raw(CLUSTER, {"id": "job-1"})
+                await control.ack(job.id)
+                await control.result(job.id, {"outcome": "noop", "timestamp": "2026-01-01T00:00:00Z"})
+                with pytest.raises(JobClosed):
+                    await control.ack(job.id)
                 token = second.tokens.offer_registration(CLUSTER)
                 assert (await control.register({"registrationToken": token}))["clusterId"] == CLUSTER
-        assert [len(server.requests) for server in (first, second)] == [2, 3]
+        assert [len(server.requests) for server in (first, second)] == [2, 6]
 
     run(body)
-    assert heard == [("wrong", False), ("one", True), ("two", True), ("two", True)], "registration has its own token"
+    assert heard == [("wrong", False), ("one", True), *[("two", True)] * 5], "registration has its own token"
 
 
 def test_a_call_under_way_ends_on_the_connection_it_began_on() -> None:

@@ -21,10 +21,11 @@ _LONGEST_ANSWER: Final = 4096
 class JsonReceiver:
     """A client that delivers JSON documents of `media_type` to `url`.
 
-    `token` is read before each request; an empty one is not sent.
+    `token` is called before each request; an empty token is not sent. A token is sent to another machine only over
+    https://.
 
-    Errors name only the host of the URL, since many receivers have a secret in its path. A token is sent to another
-    machine only over https://. Use it as an async context manager.
+    Errors name only the host of the URL, since many URLs of receivers contain a secret in their path. Use it as an
+    async context manager.
     """
 
     def __init__(

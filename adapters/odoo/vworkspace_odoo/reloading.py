@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import attrs
 
-from purekube.apimachinery.errors import Forbidden, Invalid, NotFound, Permanent
+from purekube.apimachinery.errors import Forbidden, Invalid, JobClosed, NotFound, Permanent
 from purekube.apimachinery.secret_material import redact
 from vworkspace_core.control_plane.port import Fetched
 from vworkspace_odoo.client import HttpControlPlane
@@ -62,7 +62,7 @@ class ReloadingControlPlane:
         self._connections: _Connections | None = None
 
     def __repr__(self) -> str:
-        return f"FollowingControlPlane({redact(self._endpoint().url)!r})"
+        return f"ReloadingControlPlane({redact(self._endpoint().url)!r})"
 
     async def __aenter__(self) -> "ReloadingControlPlane":
         return self
@@ -122,7 +122,7 @@ class ReloadingControlPlane:
                 self._on_token_used(token, False)
                 raise
             # The server judged the request itself, so it has accepted the token.
-            except (NotFound, Invalid):
+            except (NotFound, Invalid, JobClosed):
                 self._on_token_used(token, True)
                 raise
             self._on_token_used(token, True)
