@@ -124,6 +124,22 @@ ROWS: Final = (
                 (gauge(f"{_PARENTS}_oldest_seconds", "max", "kind", "reason", where=_UNREADY), "{{kind}} {{reason}}"),
                 unit="s",
             ),
+            _chart(
+                "Applied boxes by condition",
+                "What is in the way of a box, or of its roll-out.",
+                (
+                    gauge("vworkspace_operator_boxes", "max", "condition", "reason", where='status="False"'),
+                    "{{condition}} {{reason}}",
+                ),
+            ),
+            _chart(
+                "Roll-outs of applied boxes",
+                "Objects that have yet to move to the newest revision, and those that failed there.",
+                (
+                    gauge("vworkspace_operator_box_objects", "max", "box", "state", where='state=~"waiting|failed"'),
+                    "{{box}} {{state}}",
+                ),
+            ),
         ),
     ),
     Row(
@@ -181,6 +197,12 @@ ROWS: Final = (
                 "Reconciles",
                 "By result; requeue_after is a success that looks again by itself.",
                 (rate("controller_runtime_reconcile_total", "controller", "result"), "{{controller}} {{result}}"),
+                unit="ops",
+            ),
+            _chart(
+                "Writes by controller",
+                "To the API server, statuses included. A box may make 50 writes a second.",
+                (rate("vworkspace_operator_writes_total", "controller"), "{{controller}}"),
                 unit="ops",
             ),
             _chart(

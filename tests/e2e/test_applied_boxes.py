@@ -150,11 +150,18 @@ async def values(site: BoxSite, count: int) -> list[Any]:
     return [await value_of(site, f"shop-{number}") for number in range(count)]
 
 
-async def status_lines(site: BoxSite) -> list[str]:
-    """The lines of `status` that name the box."""
+_OF_BOX: Final = ("operatorbox/shops", "rollout undo shops")
+
+
+async def status_lines(site: BoxSite, *words: str) -> list[str]:
+    """The lines of `status` that hold one of these; those about the box if none are given."""
     kinds = await kinds_of_boxes(PermittedReader(site.admin))
     shown = await read_own_objects(site.admin, namespace=None, system_namespace="none", boxes=kinds)
-    return [line for line in list_text(shown, None, site.clock.now()).splitlines() if "shops" in line]
+    return [
+        line
+        for line in list_text(shown, None, site.clock.now()).splitlines()
+        if any(one in line for one in words or _OF_BOX)
+    ]
 
 
 def played(story: Any) -> None:
@@ -185,8 +192,10 @@ def test_a_parent_that_fails_stops_the_roll_out_and_a_good_definition_goes_on_PH
         message = await until_condition(site, box, "RolledOut", "False", "Stopped")
         assert message.startswith("Shop team/shop-0 failed: ")
         assert "1 of 3 objects" in message
-        row, *_, remedy = await status_lines(site)
-        assert row.split() == ["operatorbox/shops", "Stalled", "0s", "Stopped"]
+        (row, remedy, *_), rows = await status_lines(site), await status_lines(site, "shop/shop-")
+        revision = get_path(await site.get(box), "status", "revision")
+        assert row.split() == ["operatorbox/shops", "Stalled", revision, "1/3", "0s", "Stopped"]
+        assert [line.split()[3] for line in rows].count(revision) == 1, "each object shows its revision"
         assert remedy == "  -> vworkspace-operator box rollout undo shops"
         await site.clock.sleep(3600)
         assert await values(site, 3) == ["two", "one", "one"]

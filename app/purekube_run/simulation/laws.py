@@ -152,7 +152,7 @@ class Laws:
         self.check("RUN-2", "no hot loop", ref, calm, f"{_MOST_WRITES} writes within a minute")
 
     def _check_holder(self, write: ObservedWrite) -> None:
-        """Check that the writer holds the Lease at the moment of its write, as the API server sees it."""
+        """Check that the stored Lease names the writer as its holder at the moment of the write."""
         if self._lease is None or self.is_just_restored(write.at):
             return
         lease = self.world.server.store.get(place_of(LEASE), (self._lease.namespace or "", self._lease.name))

@@ -239,7 +239,7 @@ def status(control: ControlPlane, effect: m.PostStatus) -> Delivery:
 
 
 def status_key(job_id: str) -> str:
-    """Return the key of a job's status in its queue: a newer status has the same one, and replaces it."""
+    """Return the key of a job's statuses in the delivery queue, which they share: a newer one replaces an older one."""
     return f"status/{job_id}"
 
 

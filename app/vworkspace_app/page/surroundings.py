@@ -96,7 +96,7 @@ async def releases_of(informers: Informers, owners: Iterable[Manifest]) -> dict[
 async def _holding(store: ObjectStore, namespace: str | None, text: bytes) -> dict[ObjectRef, Manifest]:
     """Return the objects, in one namespace or all, whose JSON contains `text`.
 
-    That is cheaper than decoding the labels of all.
+    The search avoids decoding every object only to read its labels.
     """
     found = dict[ObjectRef, Manifest]()
     for number, (where, name) in enumerate(store.names(namespace)):

@@ -131,14 +131,16 @@ def broken_run_manifest(namespace: str, job: str, seed: int, text: str) -> dict[
 
 @attrs.frozen
 class Collected:
-    """The verdicts of a Job's pods by index; `missing` are the indices without one, each with the reason."""
+    """The results of the pods of an Indexed Job by completion index; `missing` gives the reason for each index without
+    one.
+    """
 
     tallies: Mapping[int, SimulationTally]
     missing: Mapping[int, str]
 
 
 def collected(job: Manifest, pods: Sequence[Manifest]) -> Collected:
-    """Return the verdicts of a Job's pods so far. An index whose pod was retried counts once."""
+    """Return the results of a Job's pods so far. An index whose pod was retried counts once."""
     tallies, reasons = dict[int, SimulationTally](), dict[int, str]()
     for pod in sorted(pods, key=lambda pod: str(metadata(pod).get("creationTimestamp", ""))):
         index = _index_of(pod)

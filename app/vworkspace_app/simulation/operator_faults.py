@@ -96,7 +96,7 @@ def _control_forgets(at: OperatorStrike) -> None:
 
 
 def _control_repeats(at: OperatorStrike) -> None:
-    """Offer an answered job again under a new id."""
+    """Make the control plane offer a job that was already answered again, under a new id."""
     jobs = [job for job in at.world.control.jobs if job.result is not None]
     if jobs:
         job = jobs[int(at.choice * len(jobs))]

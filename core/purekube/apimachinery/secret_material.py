@@ -87,9 +87,10 @@ def _plain(text: str) -> str:
 def find_secret_material(values: Any, path: str = "") -> tuple[str, ...]:
     """Return the paths of the secrets in `values` (JSON) in document order, each prefixed with `path`.
 
-    Objects and lists are searched at any depth, until `MOST_PROBLEMS` are found (RUN-11). Texts and numbers in a list
-    are judged by the key of the list, and `{name: DB_PASSWORD, value: …}` by that name. Empty texts and the placeholder
-    are not secrets. A PEM private key is a secret under any key.
+    A value is a secret if its key has the name of one, such as `password`. Objects and lists are searched at any depth
+    until `MOST_PROBLEMS` secrets are found (RUN-11). Strings and numbers in a list are judged by the key of the list,
+    and the value in `{name: DB_PASSWORD, value: …}` by that name. Empty strings and the text that replaces redacted
+    secrets are not secrets. A PEM private key is a secret under any key.
     """
     return tuple(islice(_find(values, path), MOST_PROBLEMS))
 
@@ -295,7 +296,7 @@ def safe(message: str, longest: int = LONGEST_MESSAGE) -> str:
     """Return a message that is safe to show: redacted, and cut at `longest` bytes of UTF-8.
 
     Results for short messages are cached, because Flux repeats its messages and redaction takes most of the time of a
-    decision that changes nothing.
+    reconcile that changes nothing.
     """
     return _remembered(message, longest) if len(message) <= _LONGEST_REMEMBERED else shown(message, longest)
 

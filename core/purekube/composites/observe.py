@@ -14,7 +14,7 @@ from purekube.ports import KubeApi
 
 
 def selects(selector: Mapping[str, Any] | None, manifest: Manifest | None) -> bool:
-    """Report whether the selector matches the object's labels. Every object matches a missing selector."""
+    """Report whether the selector matches the labels of an object. A selector of None matches every object."""
     if not selector:
         return True
     labels = get_path(manifest, "metadata", "labels") or {}

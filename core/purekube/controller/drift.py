@@ -117,8 +117,6 @@ def needs_apply(
         return True
     if schema is None and not drops_empty:
         return _differs(desired, live, encoded)
-    from purekube.controller.drift import DriftBySchema  # schemas are slow to import
-
     by_schema = DriftBySchema(drops_empty)
     for key, value in desired.items():
         if key != "metadata" and not by_schema.covers_field(live, key, value, schema and schema.child(key)):

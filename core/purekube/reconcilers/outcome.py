@@ -82,7 +82,7 @@ class Consequences:
 
 
 def raised(error: BaseException) -> Raised | Ended:
-    """Return the outcome for an exception. Secrets in its text are hidden."""
+    """Return Ended for `Terminal`, and Raised for any other exception. Secrets in its text are hidden."""
     if isinstance(error, Terminal):
         return Ended(error.reason, safe(error.message, _LONGEST))
     retry_after = error.retry_after if isinstance(error, Unavailable) and error.retry_after else 0.0

@@ -99,7 +99,7 @@ class Credentials:
 
 
 def secret_ref(namespace: str) -> ObjectRef:
-    """Return the reference of the credentials Secret in `namespace`."""
+    """Return a reference to the credentials Secret in `namespace`."""
     return ObjectRef(SECRET, namespace, CREDENTIALS_SECRET)
 
 

@@ -126,7 +126,7 @@ class PreconditionFailed:
 
 @attrs.frozen
 class EffectRefused:
-    """The server refused the effect, and a retry cannot help."""
+    """The API server refused the write that the job asks for, and a retry cannot help."""
 
     job_id: str
     reason: str

@@ -25,7 +25,10 @@ from vworkspace_core.operations.contract import EngineContext, Objects
 
 
 def name_of(operation: Operation) -> str:
-    """Return the name of the engine object of this Operation. A re-created Operation gets another name."""
+    """Return the name of the object, such as a Job, that carries out this Operation.
+
+    An Operation that is deleted and created again gets another name.
+    """
     return engine_object_name(operation.metadata.name, operation.metadata.uid)
 
 

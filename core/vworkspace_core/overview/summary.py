@@ -246,12 +246,12 @@ def _revisions(kind: Kind, manifest: Manifest) -> tuple[str, str]:
     Of a box whose objects have not all moved yet, the latter says how many have.
     """
     if kind != OPERATOR_BOX:
-        annotations = get_path(manifest, "metadata", "annotations") or {}
-        present = str(annotations.get(BROUGHT_TO) or "").partition(" ")[0]
-        return str(annotations.get(PIN) or present) if present else "", present
+        record, pin = (get_path(manifest, "metadata", "annotations", each) for each in (BROUGHT_TO, PIN))
+        present = str(record or "").partition(" ")[0]
+        return str(pin or present) if present else "", present
     revision = str(get_path(manifest, "status", "revision") or "")
     moved, total = (get_path(manifest, "status", "rollout", each) for each in ("moved", "total"))
-    return revision, revision if moved == total else f"{moved} of {total}"
+    return revision, revision if moved == total else f"{moved}/{total}"
 
 
 def _waits(kind: Kind, manifest: Manifest) -> bool:

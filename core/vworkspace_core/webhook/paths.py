@@ -21,5 +21,5 @@ def validate_path(box: str) -> str:
 
 
 def default_path(box: str) -> str:
-    """Return the URL path of the webhook that sets the fields that a box computes."""
+    """Return the URL path of the mutating webhook that sets the fields computed by the box with this name."""
     return f"/boxes/{box}/default"

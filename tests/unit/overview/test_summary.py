@@ -265,7 +265,7 @@ def test_a_box_stands_as_its_roll_out_does_PH_10(phase: RolloutPhase) -> None:
     [
         ({"moved": 5, "total": 5}, ("web-2", "web-2")),
         ({"moved": 0, "total": 0}, ("web-2", "web-2")),
-        ({"moved": 2, "total": 5}, ("web-2", "2 of 5")),
+        ({"moved": 2, "total": 5}, ("web-2", "2/5")),
     ],
 )
 def test_a_box_shows_its_revision_and_how_many_objects_have_it_PH_10(

@@ -122,8 +122,8 @@ def _finish(view: ObjectView, memory: _Memory, interim: Mapping[str, Any]) -> Pa
 def _suspend(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     """Remove the pods and the start time, from which `activeDeadlineSeconds` counts."""
     status = {**view.status, "ready": 0, "terminating": 0, "uncountedTerminatedPods": {}}
-    # kube-controller-manager 1.34 keeps the start time of a Job that is suspended again (docs/flux.md, "With helm-
-    # controller 1.4").
+    # As kube-controller-manager 1.36: 1.34 keeps the start time of a Job that is suspended again (docs/flux.md, "With
+    # helm-controller 1.4").
     status.pop("startTime", None)
     status.pop("active", None)
     known = _condition(view.live or {}, "Suspended")
