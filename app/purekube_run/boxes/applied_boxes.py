@@ -1,4 +1,4 @@
-"""The controller of applied boxes: it loads and unloads the controller of each box's parents while it runs (PH-10)."""
+"""The controller of applied boxes, which loads and unloads the controller of each box's parents (PH-10)."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -66,7 +66,7 @@ NAME: Final = "operatorbox"
 _BY_BOX: Final = "box"
 _BY_CRD: Final = "crd"
 _COALESCED: Final = 0.5
-"""The seconds within which changes of parents wake their box once."""
+"""The seconds for which changes of parents are collected before they wake their box once."""
 
 _log = structlog.get_logger("operator")
 
@@ -87,12 +87,12 @@ class ServedBox:
 
     @property
     def kind(self) -> Kind:
-        """The kind of its parents."""
+        """The kind of the box's parents."""
         return self.reconciler.composite.kind
 
     @property
     def obstacle(self) -> str:
-        """The reason why the parents are not reconciled yet; "" once every cache is full."""
+        """The reason why the parents are not reconciled yet; "" once every cache has synced."""
         if any(informer.missing for informer in self.reconciler.parents):
             return f"the API server does not serve {self.kind.crd_name} yet"
         caches = (self.reconciler.informers, self.reconciler.externals, self.reconciler.shared)
@@ -101,38 +101,43 @@ class ServedBox:
 
 
 class _Caches(Informers):
-    """The caches of boxes and revisions, and for lookups also those of the parents of every box that is served."""
+    """The caches of OperatorBoxes and revisions. Lookups also find the caches of each served box's parents."""
 
     def __init__(self, runners: Sequence[InformerRunner], served: Mapping[str, ServedBox]) -> None:
         super().__init__(runners)
         self._served = served
 
     def find(self, kind: Kind, namespace: str | None = None) -> InformerRunner | None:
-        """Return the informer of a kind that covers a namespace."""
+        """Return the informer of a kind for a namespace, also one of a served box's parents; None if there is none."""
         parents = (box.reconciler.informers.find(kind, namespace) for box in self._served.values() if box.kind == kind)
         return super().find(kind, namespace) or next(parents, None)
 
 
 @attrs.frozen
 class AppliedInstallation:
-    """The command lines that grant rights: to a process of applied boxes itself, and to the boxes that it runs."""
+    """The parts of the commands that grant rights.
+
+    `command` prints the roles of the process that runs applied boxes, `account` holds the options that name the account
+    of the boxes.
+    """
 
     account: str = "--service-account vworkspace-boxes"
     command: str = "vworkspace-operator box manifests --applied"
 
     def remedy(self, right: Right) -> str:
-        """Return the command that grants a right of the process itself."""
+        """Return the command that grants the process itself a missing right."""
         return f"{self.command} | kubectl apply --server-side -f -"
 
     def not_permitted(self, right: Right) -> str:
-        """Return the message about a right of the process itself."""
+        """Return the message that the process itself lacks a right, with the command that grants it."""
         return f"the operator may not {right}. To fix: {self.remedy(right)}"
 
 
 class AppliedBoxes:
-    """The applied boxes of a process. `manager` runs the controllers of their parents; `taken` are other controllers.
+    """The applied boxes of a process. `manager` runs the controllers of their parents.
 
-    ControllerRevisions are in `namespace`.
+    `taken` are status writers of the process's other controllers, whose kinds no box may have. ControllerRevisions of
+    boxes are in `namespace`.
     """
 
     def __init__(
@@ -175,7 +180,7 @@ class AppliedBoxes:
         )
 
     def controller(self) -> ControllerDefinition:
-        """Return the controller of OperatorBoxes."""
+        """Return the controller that reconciles OperatorBoxes."""
         boxes, revisions = self.caches
         rules = PassRules(OPERATOR_BOX, AppliedBox.read, self._decide, MANAGER, FINALIZER, idempotent=True, rounds=6)
         reconciler = DecisionReconciler(
@@ -219,7 +224,7 @@ class AppliedBoxes:
         await anyio.sleep_forever()
 
     def _keys_of_definition(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the boxes whose definitions read a CRD that changed, and drop their compiled definitions."""
+        """Yield the boxes that were compiled with the changed CRD, and drop their compiled definitions."""
         for name, loaded in self._definitions.items():
             if any(change.ref.name in definition.crds for definition in loaded.values()):
                 loaded.clear()
@@ -265,7 +270,7 @@ class AppliedBoxes:
         return attrs.evolve(observed, judgement=judgement)
 
     def _owner(self, name: str, definition: Mapping[str, Any]) -> tuple[BoxProblem, ...]:
-        """Return a problem if another box already reconciles the kind of a definition; otherwise none."""
+        """Return a problem if another box owns the kind of a definition; otherwise none."""
         crd = crd_name_of(definition)
         accepted = self.caches.store(CONTROLLER_REVISION, self._namespace).indexed(_BY_CRD, crd)
         boxes = {name for _, name in self.caches.store(OPERATOR_BOX).names()}
@@ -276,7 +281,7 @@ class AppliedBoxes:
     async def _objects(
         self, box: Box | None, kind: Kind | None, served: ServedBox | None, revisions: Sequence[Manifest]
     ) -> AsyncIterator[tuple[ObjectRef, Manifest]]:
-        """Yield every object that the decision needs, with its reference."""
+        """Yield every object for the snapshot of a box, with its reference: revisions, parents, CRD and Namespaces."""
         for manifest in revisions:
             yield ref_of(manifest, CONTROLLER_REVISION), manifest
         if served is not None:
@@ -297,14 +302,14 @@ class AppliedBoxes:
                 yield ref_of(manifest, NAMESPACE), manifest
 
     async def _loaded(self, name: str, spec: Mapping[str, Any]) -> LoadedDefinition:
-        """Compile a definition, unless it is known since the last change of a CRD that it reads."""
+        """Return a compiled definition. It is cached until a CRD changes with which it was compiled."""
         known, digest = self._definitions.setdefault(name, {}), content_hash(spec)
         if digest not in known:
             known[digest] = await load_definition(self._api, name, spec)
         return known[digest]
 
     async def _missing_rights(self, name: str, observed: BoxSnapshot, history: Sequence[Revision]) -> str:
-        """Return the message about rights that a definition lacks, on its kinds or on those that it no longer has."""
+        """Return the message about rights that the box lacks: for its kinds, or to prune former ones; "" if none."""
         box = observed.box
         if box is None:
             return ""
@@ -318,7 +323,7 @@ class AppliedBoxes:
         return told_of(name, self._installed.account, lacking, retired)
 
     async def _lacking(self, name: str, access: CompositeAccess) -> tuple[Right, ...]:
-        """Return the rights of a box that are missing. Rights that were all granted once are not reviewed again."""
+        """Return the rights in `access` that the box lacks. If all were granted once, they are not reviewed again."""
         if (name, access) in self._granted:
             return ()
         lacking = await lacking_rights(self._api, access, self._options.namespaces)
@@ -327,12 +332,12 @@ class AppliedBoxes:
         return lacking
 
     async def _kind(self, name: str, loaded: LoadedDefinition, history: Sequence[Revision]) -> Kind | None:
-        """Return the kind of the parents; None if no definition compiles."""
+        """Return the kind of a box's parents; None if neither its present definition nor a revision compiles."""
         every = [loaded, *[await self._loaded(name, revision.definition) for revision in history]]
         return next((each.box.kind for each in every if each.box is not None), None)
 
     async def _changed(self, name: str, box: Box | None, history: Sequence[Revision]) -> list[BoxProblem]:
-        """Return the problems of a definition whose rules the cluster lacks, or that changes what a box must keep."""
+        """Return problems of a definition that changes what a box must keep, or whose CRD on the server lacks rules."""
         former = [(await self._loaded(name, revision.definition)).box for revision in history]
         problems = []
         if box is not None and any(each is not None and each.kind != box.kind for each in former):
@@ -351,8 +356,9 @@ class AppliedBoxes:
     # --- serving ------------------------------------------------------------------------------------------------------
 
     async def _serve(self, name: str, history: Sequence[Revision]) -> str:
-        """Reconcile the parents by every revision that compiles and is permitted; return the reason why they cannot be,
-        or "".
+        """Let the parents be reconciled by every revision that compiles and has its rights.
+
+        Return the reason why that is not possible, else "". Without such a revision, the parents are not reconciled.
         """
         boxes = {
             revision.name: loaded.box
@@ -413,7 +419,7 @@ class AppliedBoxes:
 
 
 def _assignments(history: Sequence[Revision], served: Collection[str], in_use: Iterable[str]) -> Assignments:
-    """Return the assignments of parents; a new one gets a revision that is served."""
+    """Return the assignments of parents to revisions. A new parent gets a served revision."""
     known = [revision for revision in history if revision.name in served]
     sound = [revision.name for revision in known if not revision.given_up] or [known[-1].name]
     newcomers = assignments_of(known, in_use, sound[-1]).newcomers
