@@ -1,1 +1,1 @@
-"""Boxes in a process: reading their files, and running the operators that they describe (PH-6)."""
+"""The loading of boxes from files and clusters, and the running of the operators that they describe (PH-6)."""

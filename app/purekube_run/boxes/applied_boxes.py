@@ -77,7 +77,7 @@ Follower: TypeAlias = Callable[[CompositeReconciler, bool], None]
 
 @attrs.define(eq=False)
 class ServedBox:
-    """A box whose parents are reconciled. `assignments` map each parent to its revision of the box."""
+    """A box whose parents are reconciled. `assignments` determine the revision by which each parent is reconciled."""
 
     revisions: tuple[str, ...]
     reconciler: CompositeReconciler

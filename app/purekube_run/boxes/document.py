@@ -47,8 +47,9 @@ class MarkedDocument:
     places: YamlPlaces = attrs.field(repr=False)
 
     def at(self, path: str, offset: int | None = None) -> Place:
-        """Return the place of a field, or of the character at `offset` in its text. A missing field has the place of
-        its parent.
+        """Return the place of the field `path`, or of the character at `offset` in its string value.
+
+        A missing field has the place of the field that would contain it.
         """
         return self.places.at(path, offset)
 

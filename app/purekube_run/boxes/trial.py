@@ -88,7 +88,7 @@ class _NoEvents:
 
 @attrs.define
 class _Watched:
-    """Pass rules that remember the last snapshot."""
+    """The rules of a pass, wrapped so that `last` is the snapshot of the last decision."""
 
     rules: PassRules[Parent, Snapshot]
     last: Snapshot = attrs.field(factory=Snapshot)

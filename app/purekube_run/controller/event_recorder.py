@@ -32,15 +32,15 @@ MOST_HELD: Final = 200
 ends.
 """
 LOOK_SECONDS: Final = 0.25
-"""The interval at which the end of a backlog is checked for."""
+"""The interval in seconds at which waiting Events check whether the backlog has ended."""
 
 
 class BackgroundEvents:
     """An `EventSink` that writes Events through `api` while `run` runs. `instance` names this process in each Event.
 
     While `is_backlogged`, Events wait for at most ten seconds, and at most two hundred at a time. A warning is written
-    within a quarter of a second. Waiting Events are lost when the process is killed. `link` returns the URL at which
-    people see an object, which ends the note of each warning about it; empty for none.
+    within a quarter of a second. Waiting Events are lost when the process is killed. `link` returns the URL of a page
+    about an object, which is appended to the note of each warning about it; empty for none.
     """
 
     def __init__(

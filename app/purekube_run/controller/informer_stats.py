@@ -27,7 +27,7 @@ from purekube.controller.informer.messages import (
 from purekube.controller.informer.store import ObjectStore
 
 _PAGE_SECONDS: Final = 120.0
-"""The longest that reading a page may take: several times the silence that the adapter allows."""
+"""The maximum seconds for reading a page: several times the silence after which the HTTP client gives up."""
 
 
 @attrs.define
@@ -115,10 +115,9 @@ class InformerCounters:
         log("listing again", kind=self.kind.kind, cause=cause.value)
 
     def trouble(self, reason: str, failures: int, *, absent: bool = False) -> None:
-        """Record the `failures`-th failure in a row, which will be retried. The same reason is logged once until it
-        ends.
+        """Record that a list or watch failed, for the `failures`-th time in a row. It will be retried.
 
-        `absent` means that the kind is not served, which is no error.
+        The same reason is logged only once until it ends. With `absent`, the kind is not served, which is no error.
         """
         right = refused_right(reason)
         self.troubles += 1

@@ -78,7 +78,7 @@ class Call:
         return next(filter(None, names), "")
 
     def concerns(self, ref: ObjectRef, subresource: str | None = None) -> bool:
-        """Report whether the request is for the object `ref`: None for any part of it, "" for no subresource."""
+        """Report whether the request is for `ref`; of `subresource`, None means any, and "" the object itself."""
         same = (self.path.group, self.path.plural) == (ref.kind.group, ref.kind.plural) and self.name == ref.name
         return same and self.path.namespace == ref.namespace and subresource in (None, self.path.subresource)
 
@@ -97,7 +97,7 @@ class Call:
 
 
 Where: TypeAlias = Callable[[Call], bool]
-"""A function that selects requests."""
+"""A predicate that selects requests."""
 
 
 class Audit:

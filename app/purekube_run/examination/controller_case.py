@@ -55,7 +55,7 @@ class ControllerCase(Case):
         return self
 
     async def clean(self) -> None:
-        """Delete the sample object, since deleting the namespace does not if the kind is cluster-scoped."""
+        """Delete the sample object: deletion of the namespace does not remove a cluster-scoped one."""
         await self.delete(self.ref)
 
     # --- the object --------------------------------------------------------------------------------------------------

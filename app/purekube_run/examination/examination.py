@@ -235,7 +235,7 @@ class Case:
 
     @property
     def quiet(self) -> float:
-        """The seconds after which something that did not happen counts as not happening."""
+        """The seconds for which a check waits before it concludes that something does not happen."""
         return min(3.0, self.patience / 4)
 
     # --- acting ------------------------------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ class Case:
         await self.until(what, absent, seconds)
 
     async def met(self, fault: Fault, what: str) -> None:
-        """Wait until a fault has disturbed a request, which is `what` is required. Raises NotTried if none comes."""
+        """Wait until a fault has disturbed a request. Raises NotTried, naming `what` was required, if none comes."""
 
         async def hit() -> bool:
             return bool(fault.hits)

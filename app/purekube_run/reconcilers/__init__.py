@@ -1,1 +1,1 @@
-"""Reconcilers and watchers in a process: their watches, how their calls are made, and the outcomes (PH-7)."""
+"""The runtime of reconcilers and watchers in Python: their informers, the calls of user code, the outcomes (PH-7)."""

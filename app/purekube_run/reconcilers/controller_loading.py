@@ -49,7 +49,7 @@ class LoadedControllers:
 
     @property
     def writers(self) -> tuple[StatusWriter, ...]:
-        """The status writers among `made`."""
+        """The status writers of those controllers in `made` that write a status."""
         return tuple(writer for one in self.made if (writer := status_writer_of(one)) is not None)
 
     @property

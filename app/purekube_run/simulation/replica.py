@@ -22,11 +22,11 @@ class Surroundings(Protocol):
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop in which it runs."""
+        """The event loop in which the replica runs."""
         ...
 
     def now(self) -> datetime:
-        """Return the time."""
+        """Return the current time of the world."""
         ...
 
     def api_of(self, replica: "Replica") -> KubeApi:

@@ -22,7 +22,7 @@ _CONVERGE: Final = 3600.0
 """The seconds after the end of all faults within which everything must converge."""
 _LOOK: Final = 60.0
 _TURNS: Final = 3
-"""The step between the forms of a fault with which successive seeds begin."""
+"""The number of forms by which the first incidents of a fault differ between successive seeds."""
 _QUIET: Final = 720.0
 """The seconds of rest in which nothing may be written; longer than a resync interval."""
 
@@ -71,7 +71,7 @@ class Simulation(Generic[W, L]):
         return SimulationScript(seed, replicas, seconds, tuple(acts), tuple(incidents), shards=shards)
 
     def _incidents(self, random: Random, seed: int, name: str, seconds: float, processes: int) -> Iterator[Incident]:
-        """Yield the incidents of the fault `name`. Successive incidents, and first ones of seeds, differ in form."""
+        """Yield the incidents of the fault `name`. If it has several forms, incidents and seeds use them in turn."""
         fault = self.faults[name]
         mean = 3600.0 / fault.per_hour
         at, number = 0.0, 0
