@@ -232,7 +232,7 @@ def summary_of(kind: Kind, manifest: Manifest) -> Summary:
 def _with_cells(summary: Summary, manifest: Manifest) -> Summary:
     """Return the summary with the chart versions, suspension and override that the kind's columns show."""
     desired, deployed, suspended = (cell(summary.ref.kind, each, manifest) for each in (WANTED, DEPLOYED, SUSPENDED))
-    if not desired:
+    if not (desired or deployed):
         desired, deployed = _revisions(summary.ref.kind, manifest)
     override = text_at(manifest, ".status.releaseOverride.version") and text_at(
         manifest, ".status.releaseOverride.operation"

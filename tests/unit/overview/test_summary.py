@@ -276,6 +276,12 @@ def test_a_box_shows_its_revision_and_how_many_objects_have_it_PH_10(
     assert (found.wanted, found.deployed) == versions
 
 
+def test_an_instance_shows_what_is_deployed_even_if_its_spec_names_no_version_SEE_1() -> None:
+    instance = {**APPLICATION_INSTANCE.manifest("web", "n"), "status": {"deployedChart": {"version": "1.2.0"}}}
+    found = summary_of(APPLICATION_INSTANCE, instance)
+    assert (found.wanted, found.deployed) == ("", "1.2.0")
+
+
 @pytest.mark.parametrize(
     ("annotations", "versions"),
     [
