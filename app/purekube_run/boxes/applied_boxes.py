@@ -38,8 +38,8 @@ from purekube.composites.status_writers import StatusWriter, shared_statuses
 from purekube.controller.decision import Decision
 from purekube.controller.execute import PassRules
 from purekube.controller.informer.changes import CacheChange
-from purekube.controller.informer.store import ObjectStore, without_managed_fields
-from purekube.controller.managed_fields import StatusOwner
+from purekube.controller.informer.store import ObjectStore
+from purekube.controller.managed_fields import StatusOwner, without_managed_fields
 from purekube.controller.reconcile import ReconcileResult
 from purekube.ports import Clock, EventSink, KubeApi
 from purekube_run.boxes.applied_load import (

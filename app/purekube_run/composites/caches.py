@@ -9,7 +9,8 @@ from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPAC
 from purekube.composites.composite import Composite, External, SecretUse, wants_metadata
 from purekube.composites.rights import remedy
 from purekube.controller.informer.outline import HELD_WHOLE
-from purekube.controller.informer.store import ObjectStore, without_managed_fields
+from purekube.controller.informer.store import ObjectStore
+from purekube.controller.managed_fields import without_managed_fields
 from purekube.ports import Clock, KubeApi
 from purekube_run.controller.definitions import slim_definition
 from purekube_run.controller.informer import InformerRunner

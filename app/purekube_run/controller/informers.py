@@ -13,7 +13,8 @@ import msgspec
 from purekube.apimachinery.errors import KindMissing, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
 from purekube.controller.informer.outline import OUTLINE, is_outline
-from purekube.controller.informer.store import ObjectStore, without_managed_fields
+from purekube.controller.informer.store import ObjectStore
+from purekube.controller.managed_fields import without_managed_fields
 from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.informer_stats import InformerStats
 

@@ -14,8 +14,8 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.controller.event_series import Once
 from purekube.controller.informer.changes import Indexer
 from purekube.controller.informer.outline import HELD_WHOLE
-from purekube.controller.informer.store import ObjectStore, without_managed_fields
-from purekube.controller.managed_fields import StatusOwner
+from purekube.controller.informer.store import ObjectStore
+from purekube.controller.managed_fields import StatusOwner, without_managed_fields
 from purekube.ports import Clock, KubeApi
 from purekube.reconcilers.controllers import (
     AnyController,

@@ -229,7 +229,7 @@ class Manager:
     @property
     def worker_pools(self) -> Mapping[str, WorkerPool]:
         """The worker pools by controller name, as metrics and logs give it."""
-        return {name: pool for manager in self._managers for name, pool in manager.worker_pools.items()}
+        return self.components.worker_pools
 
     async def wait_ready(self) -> None:
         """Wait until every cache has synced."""

@@ -49,19 +49,22 @@ class Components:
     def further(self) -> tuple[InformerRunner, ...]:
         """The informers beyond `informers`, such as those of composites, each of which watches its part of a kind."""
         every = (informer for manager in self.managers for informer in manager.informers)
-        return tuple(informer for informer in dict.fromkeys(every) if informer not in frozenset(self.informers))
+        own = frozenset(self.informers)
+        return tuple(informer for informer in dict.fromkeys(every) if informer not in own)
 
     @property
     def loaded(self) -> tuple[InformerRunner, ...]:
         """The informers among `further` that only applied boxes need."""
-        boxes = () if self.applied is None else self.applied.served.values()
-        return tuple(runner for box in boxes for runner in (*box.reconciler.informers, *box.reconciler.externals))
+        return tuple(runner for box in self._boxes for runner in (*box.informers, *box.externals))
 
     @property
     def composites(self) -> tuple[CompositeReconciler, ...]:
         """The composites that run, including applied boxes."""
-        boxes = () if self.applied is None else self.applied.served.values()
-        return (*self.extensions.composites, *(box.reconciler for box in boxes))
+        return (*self.extensions.composites, *self._boxes)
+
+    @property
+    def _boxes(self) -> tuple[CompositeReconciler, ...]:
+        return () if self.applied is None else tuple(box.reconciler for box in self.applied.served.values())
 
     def follow_composites(self, follower: Follower) -> None:
         """Call `follower` with every composite that runs or is loaded later, and again when it is unloaded."""

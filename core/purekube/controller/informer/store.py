@@ -26,6 +26,7 @@ from purekube.controller.informer.changes import (
     owner_uids,
 )
 from purekube.controller.informer.outline import outline_of
+from purekube.controller.managed_fields import without_managed_fields
 
 _LEVEL = 1
 _WINDOW = -13  # raw deflate, 8 KiB: most objects are smaller; a repetition from further back is stored twice
@@ -66,14 +67,6 @@ _NOT_TRANSFORMED = (RecursionError, TypeError, ValueError, LookupError, Attribut
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
-
-
-def without_managed_fields(manifest: Manifest) -> Manifest:
-    """Return `manifest` without `metadata.managedFields`, most of an applied object's size. It is not a deep copy."""
-    meta = metadata(manifest)
-    if "managedFields" not in meta:
-        return manifest
-    return {**manifest, "metadata": {key: value for key, value in meta.items() if key != "managedFields"}}
 
 
 def older(version: str, than: str) -> bool:
