@@ -4,12 +4,16 @@ Pure: no sockets and no time. A connection's rank is its progress, from the lowe
 response, its request is incomplete, it is idle between two requests, its request is being answered. If all places are
 taken, the address with the most connections of the lowest rank loses one. A new connection is refused instead if its
 address has more connections than that address, so that opening more gains nothing.
+
+A busy client that must leave gets a response first, and does not leave at once. Meanwhile it is no longer busy: else
+the next one that is too many would tell the same client to leave, and all places could be busy.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator
 from enum import Enum
 from ipaddress import IPv6Address, ip_address
+from typing import Final
 
 import attrs
 
@@ -22,6 +26,15 @@ class ConnectionStage(Enum):
     IDLE = "all its requests are answered"
     BUSY = "a whole request is being answered"
     PROBE = "a probe is being answered"
+    LEAVING = "its request is being refused, to make room"
+
+
+_MAKE_ROOM: Final = (
+    ConnectionStage.UNREAD,
+    ConnectionStage.UNHEARD,
+    ConnectionStage.IDLE,
+    ConnectionStage.LEAVING,
+)
 
 
 @attrs.define(eq=False)
@@ -70,23 +83,31 @@ class ConnectionLimit:
 
     def move(self, client: Client, stage: ConnectionStage) -> Client | None:
         """Record a client's progress. Return a client that must be closed because of it, or None."""
-        if client not in self._clients:
+        if client not in self._clients or client.stage is ConnectionStage.LEAVING:
             return None
         self.forget(client)
         client.stage = stage
         self._clients[client] = None
-        busy = (
-            sum(other.stage is ConnectionStage.BUSY for other in self._clients) if stage is ConnectionStage.BUSY else 0
-        )
-        return self._cheapest(ConnectionStage.BUSY) if busy > self._most_busy else None
+        if stage is not ConnectionStage.BUSY or self._busy() <= self._most_busy:
+            return None
+        leaving = self._cheapest(ConnectionStage.BUSY)
+        assert leaving is not None, "at least `client` is busy"
+        leaving.stage = ConnectionStage.LEAVING
+        return leaving
+
+    def _busy(self) -> int:
+        return sum(client.stage is ConnectionStage.BUSY for client in self._clients)
 
     def forget(self, client: Client) -> None:
         """Free the place of a client that has disconnected."""
         self._clients.pop(client, None)
 
     def _first_to_leave(self) -> Client | None:
-        """Return the client of the lowest rank that is to make room; None if all requests are being answered."""
-        clients = map(self._cheapest, (ConnectionStage.UNREAD, ConnectionStage.UNHEARD, ConnectionStage.IDLE))
+        """Return the client of the lowest rank that is to make room; None if all requests are being answered.
+
+        A client that was told to leave is the last one: its response is almost sent.
+        """
+        clients = map(self._cheapest, _MAKE_ROOM)
         return next((client for client in clients if client is not None), None)
 
     def _outnumbered(self, victim: Client | None, newcomer: Client) -> Client:
