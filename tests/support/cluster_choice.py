@@ -1,6 +1,6 @@
 """Which cluster the end-to-end suite runs on, by the ecosystem's conventions (RUN-8).
 
-`VWORKSPACE_CLUSTER` is the folder of a running `make cluster`, where Flux is the real one.
+`E2E_CLUSTER_FOLDER` is the folder of a running `make cluster`, where Flux is the real one.
 `E2E_CLUSTER=existing` is the cluster of KUBECONFIG (`E2E_OPERATOR_CONTEXT` names the context that the operator uses
 instead of the current one, with only the rights that `manifests` prints). `KUBEBUILDER_ASSETS` is a folder with etcd
 and kube-apiserver, which are started on loopback once a run. Otherwise the embedded API server, new for each story.

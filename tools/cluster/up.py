@@ -24,7 +24,7 @@ from tools.cluster.front import Addresses, serving
 from tools.cluster.pins import Pin, read_pins
 from tools.cluster.processes import Command, Processes
 
-VARIABLE: Final = "VWORKSPACE_CLUSTER"
+VARIABLE: Final = "E2E_CLUSTER_FOLDER"
 """The environment variable with the folder of a running cluster, for tests."""
 NODES: Final = 2
 _SERVED: Final = 120.0
