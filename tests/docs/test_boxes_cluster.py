@@ -64,13 +64,14 @@ def test_commands_that_install_print_what_the_page_says(
     monkeypatch.chdir(tmp_path)
     assert run_command(["box", "init", "WebApp"]) == 0
     kinds: list[set[str]] = []
-    for line in block("sh", "install").splitlines():
+    for line in (block("sh", "install") + block("sh", "webhook")).splitlines():
         capsys.readouterr()
         assert run_command(shlex.split(line)[1:]) == 0
         kinds.append({each["kind"] for each in yaml.safe_load_all(capsys.readouterr().out) if each})
     assert kinds[0] == {"CustomResourceDefinition"}
     assert {"ServiceAccount", "ClusterRole", "Role", "Deployment"} <= kinds[1]
     assert kinds[2] == {"ClusterRole", "ClusterRoleBinding"}
+    assert {"Service", "Certificate", "ValidatingWebhookConfiguration"} <= kinds[3]
 
 
 def test_every_word_condition_and_value_is_on_the_page_PH_10() -> None:

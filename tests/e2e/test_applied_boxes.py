@@ -18,6 +18,7 @@ from tests.support.box_site import FACES, NS, QUICK, BoxSite, in_process
 from tests.support.boxes import SPEC as SPEC_SCHEMA
 from tests.support.boxes import box_of, config, crd, secret
 from vworkspace_app.commands.status import list_text
+from vworkspace_app.install.box_webhooks import WebhookTrust
 from vworkspace_app.install.extension_manifests import account_rbac, applied_installation, box_rbac, name_of
 from vworkspace_app.install.roles import RoleOptions, former_roles
 from vworkspace_app.overview.reading import PermittedReader, kinds_of_boxes, read_own_objects
@@ -456,7 +457,7 @@ def test_deletion_policy_orphan_leaves_objects_that_can_be_deleted_PH_10() -> No
 
 def of_the_operator(options: RoleOptions) -> Iterable[dict[str, Any]]:
     """The printed roles, those of the operator's own namespace in that of this story."""
-    for manifest in applied_installation("image", options):
+    for manifest in applied_installation("image", options, WebhookTrust(options.namespace)):
         meta = manifest["metadata"]
         if manifest["kind"] in ROLES:
             yield {**manifest, "metadata": {**meta, "namespace": NS}} if "namespace" in meta else manifest

@@ -29,7 +29,7 @@ from vworkspace_app.install.network_objects import network, prometheus_rule
 from vworkspace_app.install.options import EXAMPLE_REGISTRY, NO_SUCH_REGISTRY, SHARD_LABEL, InstallOptions
 from vworkspace_app.install.profiles import Profile, profile_settings
 from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac, page_rbac, tenant_roles
-from vworkspace_app.install.webhook_manifests import certificate, configurations
+from vworkspace_app.install.webhook_manifests import applied_configuration, certificate, configurations
 from vworkspace_app.settings.table import PageAccess
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.install import access
@@ -139,9 +139,12 @@ def _network() -> Iterator[Any]:
 def _webhooks() -> Iterator[Any]:
     yield Guard(f"and {_HOOKS} {_MANAGED}", list(certificate(_WITH_HOOKS)))
     authority = b"given"
-    given = configurations(attrs.evolve(_PLAIN, webhook_ca=authority))
+    with_authority = attrs.evolve(_PLAIN, webhook_ca=authority)
     texts = {b64encode(authority).decode(): f"⟦b64enc {_V}webhooks.caBundle⟧"}
-    yield Guard(_HOOKS, list(_each_either(_MANAGED, configurations(_WITH_HOOKS), with_texts(list(given), texts))))
+    given = with_texts([*configurations(with_authority), applied_configuration(with_authority)], texts)
+    *own, of_boxes = _each_either(_MANAGED, [*configurations(_WITH_HOOKS), applied_configuration(_WITH_HOOKS)], given)
+    yield Guard(_HOOKS, own)
+    yield Guard(f"and {_HOOKS} {_V}appliedBoxes", [of_boxes])
 
 
 # --- what runs -------------------------------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from purekube.boxes.applied import CONDITIONS, FINALIZER, MANAGER, AppliedBox, B
 from purekube.boxes.applied_status import WORDS, decide_with_status
 from purekube.boxes.box import Box
 from purekube.boxes.decide import access_of
-from purekube.boxes.definition import not_enforced
 from purekube.boxes.read import BoxProblem
 from purekube.boxes.revised import RevisedBox, retired_kinds
 from purekube.boxes.revisions import (
@@ -45,9 +44,11 @@ from purekube.ports import Clock, EventSink, KubeApi
 from purekube_run.boxes.applied_load import (
     LoadedDefinition,
     access_to_retired,
+    changed_problems,
     lacking_rights,
     load_definition,
     told_of,
+    unenforced_problems,
 )
 from purekube_run.boxes.trial import Judge
 from purekube_run.boxes.write_budget import WriteBudget
@@ -339,19 +340,7 @@ class AppliedBoxes:
     async def _changed(self, name: str, box: Box | None, history: Sequence[Revision]) -> list[BoxProblem]:
         """Return problems of a definition that changes what a box must keep, or whose CRD on the server lacks rules."""
         former = [(await self._loaded(name, revision.definition)).box for revision in history]
-        problems = []
-        if box is not None and any(each is not None and each.kind != box.kind for each in former):
-            problems.append(BoxProblem(Place("spec.crd"), "an applied box keeps its kind: apply a box of another name"))
-        if box is not None and box.model.spec.crd.name and (lacking := not_enforced(box, box.crd)):
-            message = (
-                f"the CRD {box.kind.crd_name} lacks {', '.join(lacking)}: apply what `box manifests FILE --crds-only` "
-                "prints, or write spec.crd: {spec: …}"
-            )
-            problems.append(BoxProblem(Place("spec.crd"), message))
-        if box is not None and any(each and (each.account is None) != (box.account is None) for each in former):
-            message = "cannot be added to an applied box, or removed from it: apply a box of another name"
-            problems.append(BoxProblem(Place("spec.serviceAccountName"), message))
-        return problems
+        return [*changed_problems(box, former), *unenforced_problems(box)]
 
     # --- serving ------------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from purekube.apimachinery.resources import Access
 from purekube.boxes.box import Box
 from purekube.boxes.compile import Examination, examine
 from purekube.boxes.decide import composite_of
+from purekube.boxes.definition import not_enforced
 from purekube.boxes.kind_webhooks import WebhookDuties
 from purekube.boxes.model import API_VERSION, KIND, OperatorBox
 from purekube.boxes.read import BoxProblem, read_box
@@ -41,13 +42,14 @@ class LoadedDefinition:
     """A compiled definition of an applied box; `box` is None if there are `problems`.
 
     `gates` are the programs of the rollout's `when`. `crds` are the names of the CRDs that were looked up in the
-    cluster, even if it lacks them.
+    cluster, `absent` those of them that it lacks.
     """
 
     box: Box | None
     problems: tuple[BoxProblem, ...] = ()
     gates: tuple[Program, ...] = ()
     crds: frozenset[str] = frozenset()
+    absent: frozenset[str] = frozenset()
 
 
 async def load_definition(api: KubeApi, name: str, spec: Mapping[str, Any]) -> LoadedDefinition:
@@ -62,13 +64,42 @@ async def load_definition(api: KubeApi, name: str, spec: Mapping[str, Any]) -> L
         return LoadedDefinition(None, problems)
     names = missing_definitions([_examined(model, ())])
     try:
-        examined = _examined(model, await installed_definitions(api, names))
+        installed = await installed_definitions(api, names)
     except CommandError as error:
         return LoadedDefinition(None, (BoxProblem(Place("spec"), error.message),), crds=frozenset(names))
-    gates, wrong = _gates(model)
+    examined, (gates, wrong) = _examined(model, installed), _gates(model)
     problems = (*examined.problems, *wrong, *_impossible(examined.box))
     box = None if problems else examined.box
-    return LoadedDefinition(box, problems, gates, frozenset(names))
+    absent = frozenset(names) - {str(crd.manifest["metadata"]["name"]) for crd in installed}
+    return LoadedDefinition(box, problems, gates, frozenset(names), absent)
+
+
+def changed_problems(box: Box | None, former: Iterable[Box | None]) -> tuple[BoxProblem, ...]:
+    """Return problems of a definition that changes what an applied box must keep: its kind, and as whom it acts.
+
+    `former` are its earlier definitions. A definition that does not compile is None.
+    """
+    known = [each for each in former if each is not None]
+    if box is None:
+        return ()
+    problems = []
+    if any(each.kind != box.kind for each in known):
+        problems.append(BoxProblem(Place("spec.crd"), "an applied box keeps its kind: apply a box of another name"))
+    if any((each.account is None) != (box.account is None) for each in known):
+        message = "cannot be added to an applied box, or removed from it: apply a box of another name"
+        problems.append(BoxProblem(Place("spec.serviceAccountName"), message))
+    return tuple(problems)
+
+
+def unenforced_problems(box: Box | None) -> tuple[BoxProblem, ...]:
+    """Return a problem if the CRD that a box names lacks rules or defaults of the box; `box` is None if unreadable."""
+    if box is None or not box.model.spec.crd.name or not (lacking := not_enforced(box, box.crd)):
+        return ()
+    message = (
+        f"the CRD {box.kind.crd_name} lacks {', '.join(lacking)}: apply what `box manifests FILE --crds-only` "
+        "prints, or write spec.crd: {spec: …}"
+    )
+    return (BoxProblem(Place("spec.crd"), message),)
 
 
 def _examined(model: OperatorBox, installed: Sequence[CrdVersions]) -> LoadedBox:

@@ -23,6 +23,7 @@ from purekube.ports import KubeApi
 from purekube.versions import Converter
 from purekube_http import KubeApiClient, load_config
 from purekube_run.boxes.applied_boxes import AppliedBoxes
+from purekube_run.boxes.box_review import BoxReview
 from purekube_run.boxes.enforcement import Enforcement
 from purekube_run.composites.controller import refuse_shared_kinds
 from purekube_run.controller.event_recorder import BackgroundEvents
@@ -46,6 +47,7 @@ from vworkspace_app.settings.setting_types import seconds_of
 from vworkspace_app.settings.table import PageAccess
 from vworkspace_app.webhooks import ServedKinds, webhooks_of_kinds
 from vworkspace_core.api.labels import FIELD_MANAGER
+from vworkspace_core.webhook.paths import APPLIED_BOX_PATH
 
 _log = structlog.get_logger("operator")
 
@@ -127,7 +129,8 @@ def run_extensions(
 
     async def work(process: OperatorProcess, stop: anyio.Event) -> None:
         _log.info("starting", **starting)
-        async with webhooks_of_kinds(settings, process.metrics, webhooks):
+        kinds = webhooks.with_judge(APPLIED_BOX_PATH, BoxReview(process.api)) if applied else webhooks
+        async with webhooks_of_kinds(settings, process.metrics, kinds):
             events = BackgroundEvents(
                 process.api, process.machine.clock, instance=socket.gethostname(), field_manager=FIELD_MANAGER
             )

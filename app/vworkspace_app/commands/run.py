@@ -8,6 +8,7 @@ import structlog
 from purekube.boxes.decide import composite_of
 from purekube.composites.status_writers import StatusWriter
 from purekube.controller.shard import WHOLE
+from purekube_run.boxes.box_review import BoxReview
 from purekube_run.boxes.enforcement import Enforcement
 from purekube_run.boxes.load import load_boxes, runnable
 from purekube_run.composites.controller import refuse_shared_kinds
@@ -26,6 +27,7 @@ from vworkspace_app.settings.table import shard_in
 from vworkspace_app.webhooks import ServedKinds, webhooks
 from vworkspace_core.api.kinds import OWN_KINDS
 from vworkspace_core.credentials.secret import Credentials
+from vworkspace_core.webhook.paths import APPLIED_BOX_PATH
 
 OPERATORS = tuple(StatusWriter(kind, "operator") for kind in OWN_KINDS)
 """The status writers of the operator's own kinds: for each, the operator itself."""
@@ -66,9 +68,11 @@ def run_operator(settings: RunSettings) -> None:
         live = Live(credentials)
         live.subscribe(lambda fresh: _hide(log.secrets, fresh))
         enforcement = Enforcement(process.api, boxes)
+        # Each shard reviews boxes, although one runs them: the webhooks' Service sends a review to any of them.
+        served = kinds.with_judge(APPLIED_BOX_PATH, BoxReview(process.api)) if settings.applied_boxes else kinds
         async with (
             run_in_background(partial(enforcement.run, process.machine.clock)),
-            webhooks(settings, decided.decisions, decided.templates, process.metrics, kinds),
+            webhooks(settings, decided.decisions, decided.templates, process.metrics, served),
             production_manager(
                 process.api,
                 decided,

@@ -15,8 +15,8 @@ from purekube.apimachinery.manifest import Manifest
 from purekube.boxes.box import Box
 from purekube.boxes.kind_webhooks import WebhookDuties
 from vworkspace_app.install.options import TLS_FOLDER, WEBHOOK_PORT
-from vworkspace_app.install.webhook_manifests import certificate_of
-from vworkspace_core.webhook.paths import CONVERT_PATH, default_path, validate_path
+from vworkspace_app.install.webhook_manifests import certificate_of, operator_box_webhook
+from vworkspace_core.webhook.paths import APPLIED_BOX_PATH, CONVERT_PATH, default_path, validate_path
 
 _GROUP = "admissionregistration.k8s.io/v1"
 
@@ -72,6 +72,20 @@ def webhook_parts(box: Box, meta: Mapping[str, Any], trust: TrustedBy) -> Iterat
                 "metadata": whole,
                 "webhooks": [_webhook(box, name, path, trust)],
             }
+
+
+def applied_webhook_parts(name: str, meta: Mapping[str, Any], trust: TrustedBy) -> Iterator[dict[str, Any]]:
+    """Yield the Service, certificate and webhook configuration with which OperatorBoxes are validated.
+
+    `meta` is the metadata of the installation `name`, which runs applied boxes.
+    """
+    yield from webhook_service(name, meta, trust)
+    yield {
+        "apiVersion": _GROUP,
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": name, "labels": meta["labels"], **_annotations(name, trust)},
+        "webhooks": [operator_box_webhook(_client(name, APPLIED_BOX_PATH, trust))],
+    }
 
 
 def webhook_service(name: str, meta: Mapping[str, Any], trust: TrustedBy) -> Iterator[dict[str, Any]]:

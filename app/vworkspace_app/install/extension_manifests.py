@@ -11,7 +11,13 @@ from purekube.boxes.decide import access_of, access_of_account, owners
 from purekube.boxes.kind_webhooks import WebhookDuties
 from purekube.composites.rights import LEASE, CompositeAccess
 from vworkspace_app.install.applied_boxes import APPLIED_EVERYWHERE, APPLIED_OWN
-from vworkspace_app.install.box_webhooks import WebhookTrust, serve_webhooks, webhook_parts, webhook_service
+from vworkspace_app.install.box_webhooks import (
+    WebhookTrust,
+    applied_webhook_parts,
+    serve_webhooks,
+    webhook_parts,
+    webhook_service,
+)
 from vworkspace_app.install.deployment import container, pod
 from vworkspace_app.install.options import HEALTH_PORT, WEBHOOK_PORT
 from vworkspace_app.install.roles import RoleOptions, deployment_of, guards_of, labels_of, meta_of, roles_of
@@ -48,8 +54,11 @@ APPLIED: Final = "vworkspace-boxes"
 """The name of all objects of the installation that runs applied boxes, including its ServiceAccount."""
 
 
-def applied_installation(image: str, options: RoleOptions) -> Iterator[dict[str, Any]]:
-    """Yield the manifests of a process that runs applied boxes. The roles for the kinds of each box are separate."""
+def applied_installation(image: str, options: RoleOptions, trust: WebhookTrust) -> Iterator[dict[str, Any]]:
+    """Yield the manifests of a process that runs applied boxes. The roles for the kinds of each box are separate.
+
+    If `trust` is given, the process also serves the webhook that validates boxes.
+    """
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta_of(APPLIED, options.namespace)}
     access = CompositeAccess(APPLIED_EVERYWHERE, (), (*LEASE, APPLIED_OWN))
     yield from roles_of(APPLIED, access, (), attrs.evolve(options, tenants=()))
@@ -60,9 +69,14 @@ def applied_installation(image: str, options: RoleOptions) -> Iterator[dict[str,
         f"--listen=0.0.0.0:{HEALTH_PORT}",
         *("--leader-elect", f"--leader-elect-resource-name={APPLIED}"),
     ]
-    spec = pod(APPLIED, container(image, "", arguments), {"matchLabels": labels_of(APPLIED)})
+    runs = container(image, "", arguments)
+    spec = pod(APPLIED, runs, {"matchLabels": labels_of(APPLIED)})
+    if trust.is_given:
+        serve_webhooks(runs, spec, APPLIED)
     yield deployment_of(APPLIED, spec, options, {})
-    yield from guards_of(APPLIED, options, (HEALTH_PORT,))
+    yield from guards_of(APPLIED, options, (HEALTH_PORT, *([WEBHOOK_PORT] if trust.is_given else ())))
+    if trust.is_given:
+        yield from applied_webhook_parts(APPLIED, meta_of(APPLIED, options.namespace), trust)
 
 
 # --- the whole -------------------------------------------------------------------------------------------------------

@@ -5,14 +5,15 @@ spec nor labels. So a finalizer can be removed even while no replica of the oper
 """
 
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from purekube.apimachinery.definitions import OPERATOR_BOX
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import TLS_SECRET, InstallOptions, meta
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
-from vworkspace_core.webhook.paths import DEFAULT_PATH, GATED_PATH, UNGATED_PATH
+from vworkspace_core.webhook.paths import APPLIED_BOX_PATH, DEFAULT_PATH, GATED_PATH, UNGATED_PATH
 
 SERVICE: Final = f"{NAME}-webhook"
 
@@ -50,10 +51,45 @@ def configurations(options: InstallOptions) -> Iterator[dict[str, Any]]:
         ],
         options,
     )
+    if options.applied_boxes:
+        yield applied_configuration(options)
 
 
-def _configuration(kind: str, webhooks: list[dict[str, Any]], options: InstallOptions) -> dict[str, Any]:
-    metadata = meta(NAME)
+def applied_configuration(options: InstallOptions) -> dict[str, Any]:
+    """Return the configuration of the webhook that validates OperatorBoxes."""
+    hook = operator_box_webhook(_client(APPLIED_BOX_PATH, options))
+    return _configuration("ValidatingWebhookConfiguration", [hook], options, f"{NAME}-boxes")
+
+
+def operator_box_webhook(client: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the webhook that validates OperatorBoxes, at the `clientConfig` `client`.
+
+    It fails open: without it the status of the box has the same problems, and nothing of the box takes effect.
+    """
+    rule = {
+        "apiGroups": [OPERATOR_BOX.group],
+        "apiVersions": [OPERATOR_BOX.version],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": [OPERATOR_BOX.plural],
+        "scope": "Cluster",
+    }
+    return {
+        "name": f"operatorboxes.{OPERATOR_BOX.group}",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": dict(client),
+        "failurePolicy": "Ignore",
+        "matchConditions": [dict(condition) for condition in _CONDITIONS],
+        "matchPolicy": "Equivalent",
+        "rules": [rule],
+        "sideEffects": "None",
+        "timeoutSeconds": 5,
+    }
+
+
+def _configuration(
+    kind: str, webhooks: list[dict[str, Any]], options: InstallOptions, name: str = NAME
+) -> dict[str, Any]:
+    metadata = meta(name)
     if options.cert_manager:
         metadata["annotations"] = {"cert-manager.io/inject-ca-from": f"{options.namespace}/{SERVICE}"}
     return {"apiVersion": _GROUP, "kind": kind, "metadata": metadata, "webhooks": webhooks}
@@ -70,15 +106,10 @@ def _webhook(name: str, path: str, options: InstallOptions, **more: Any) -> dict
         }
         for kind in (APPLICATION_INSTANCE, OPERATION)
     ]
-    client: dict[str, Any] = {
-        "service": {"name": SERVICE, "namespace": options.namespace, "path": path, "port": 443},
-    }
-    if options.webhook_ca:
-        client["caBundle"] = b64encode(options.webhook_ca).decode()
     return {
         "name": f"{name}.{NAME}.vworkspace.io",
         "admissionReviewVersions": ["v1"],
-        "clientConfig": client,
+        "clientConfig": _client(path, options),
         "failurePolicy": "Fail",
         "matchConditions": [dict(condition) for condition in _CONDITIONS],
         "matchPolicy": "Equivalent",
@@ -88,6 +119,15 @@ def _webhook(name: str, path: str, options: InstallOptions, **more: Any) -> dict
         "timeoutSeconds": 5,
         **more,
     }
+
+
+def _client(path: str, options: InstallOptions) -> dict[str, Any]:
+    client: dict[str, Any] = {
+        "service": {"name": SERVICE, "namespace": options.namespace, "path": path, "port": 443},
+    }
+    if options.webhook_ca:
+        client["caBundle"] = b64encode(options.webhook_ca).decode()
+    return client
 
 
 def certificate(options: InstallOptions) -> Iterator[dict[str, Any]]:

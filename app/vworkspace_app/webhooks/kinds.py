@@ -23,7 +23,8 @@ from purekube.versions import (
 )
 from vworkspace_core.webhook.paths import default_path, validate_path
 
-Judge = Callable[[AdmissionRequest], dict[str, Any]]
+Judge = Callable[[AdmissionRequest], Awaitable[dict[str, Any]]]
+"""A function that returns the answer to an admission review."""
 
 _WRITTEN: Final = (AdmissionOperation.CREATE, AdmissionOperation.UPDATE)
 
@@ -43,6 +44,10 @@ class ServedKinds:
         known = (*converters, *(converter for converter in of_boxes if converter is not None))
         return cls(known, {path: judge for box in found for path, judge in _judges(BoxAdmission.of(box))})
 
+    def with_judge(self, path: str, judge: Judge) -> "ServedKinds":
+        """Return these webhooks with one more, at this URL path."""
+        return attrs.evolve(self, judges={**self.judges, path: judge})
+
     def __bool__(self) -> bool:
         return bool(self.converters or self.judges)
 
@@ -58,14 +63,14 @@ def _judges(admission: BoxAdmission) -> Iterator[tuple[str, Judge]]:
         yield default_path(admission.name), partial(_filled, admission)
 
 
-def _validated(admission: BoxAdmission, request: AdmissionRequest) -> dict[str, Any]:
+async def _validated(admission: BoxAdmission, request: AdmissionRequest) -> dict[str, Any]:
     if request.object is None or request.subresource or request.operation not in _WRITTEN:
         return allowed(request)
     problems = admission.problems(request.object, request.old_object)
     return refused(request, problems) if problems else allowed(request)
 
 
-def _filled(admission: BoxAdmission, request: AdmissionRequest) -> dict[str, Any]:
+async def _filled(admission: BoxAdmission, request: AdmissionRequest) -> dict[str, Any]:
     if request.object is None or request.subresource or request.operation not in _WRITTEN:
         return allowed(request)
     patch, problems = admission.patch(request.object)

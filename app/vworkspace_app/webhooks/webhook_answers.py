@@ -97,10 +97,14 @@ def application(
 
 def _own(settings: WebhookSettings) -> dict[str, Judge]:
     return {
-        GATED_PATH: lambda request: _validated(request, settings, namespace_managed=True),
-        UNGATED_PATH: lambda request: _validated(request, settings, namespace_managed=False),
-        DEFAULT_PATH: lambda request: patched(request, default_patch(request)),
+        GATED_PATH: partial(_validated, settings=settings, namespace_managed=True),
+        UNGATED_PATH: partial(_validated, settings=settings, namespace_managed=False),
+        DEFAULT_PATH: _defaulted,
     }
+
+
+async def _defaulted(request: AdmissionRequest) -> dict[str, Any]:
+    return patched(request, default_patch(request))
 
 
 def _observed(path: str, endpoint: Endpoint, observer: ReviewObserver, now: Callable[[], float]) -> Endpoint:
@@ -117,7 +121,9 @@ def _observed(path: str, endpoint: Endpoint, observer: ReviewObserver, now: Call
     return answer
 
 
-def _validated(request: AdmissionRequest, settings: WebhookSettings, *, namespace_managed: bool) -> dict[str, Any]:
+async def _validated(
+    request: AdmissionRequest, *, settings: WebhookSettings, namespace_managed: bool
+) -> dict[str, Any]:
     problems = refusals(request, settings, namespace_managed=namespace_managed)
     if not problems:
         return allowed(request)
@@ -204,7 +210,7 @@ def _endpoint(handle: Handle, bodies: Bodies, lanes: Lanes) -> Endpoint:
 async def _judged(body: bytes, rest: Rest, *, judge: Judge) -> Response:
     try:
         request = await _review(body, rest)
-        return Response(canonical_json(judge(request)), media_type="application/json")
+        return Response(canonical_json(await judge(request)), media_type="application/json")
     except (MalformedReview, msgspec.DecodeError, UnicodeDecodeError) as error:
         return PlainTextResponse(f"{error}\n", 400)
 

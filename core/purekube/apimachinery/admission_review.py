@@ -14,6 +14,8 @@ from purekube.apimachinery.secret_material import shown
 _API_VERSION: Final = "admission.k8s.io/v1"
 _KIND: Final = "AdmissionReview"
 _LONGEST_MESSAGE: Final = 4096
+_LONGEST_WARNING: Final = 256
+"""The length beyond which kube-apiserver may truncate a warning."""
 
 
 class AdmissionOperation(StrEnum):
@@ -94,9 +96,13 @@ def _manifest(request: Mapping[str, Any], name: str) -> Manifest | None:
     return value
 
 
-def allowed(request: AdmissionRequest) -> dict[str, Any]:
-    """Return the AdmissionReview that admits the write of `request` unchanged."""
-    return _answer({"uid": request.uid, "allowed": True})
+def allowed(request: AdmissionRequest, warnings: Sequence[Problem] = ()) -> dict[str, Any]:
+    """Return the AdmissionReview that admits the write of `request` unchanged.
+
+    Clients show the first `MOST_PROBLEMS` of `warnings` to their users, redacted (RES-7).
+    """
+    told = {"warnings": [shown(str(each))[:_LONGEST_WARNING] for each in warnings[:MOST_PROBLEMS]]} if warnings else {}
+    return _answer({"uid": request.uid, "allowed": True, **told})
 
 
 def patched(request: AdmissionRequest, patch: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -14,6 +14,9 @@ UNGATED_PATH: Final = "/validate-ungated"
 CONVERT_PATH: Final = "/convert"
 """The path of the conversion webhook, for kinds with several versions."""
 
+APPLIED_BOX_PATH: Final = "/operatorboxes/validate"
+"""The path of the validating webhook for OperatorBoxes, the boxes that are applied to the cluster."""
+
 
 def validate_path(box: str) -> str:
     """Return the URL path of the webhook that validates objects by the rules of a box."""

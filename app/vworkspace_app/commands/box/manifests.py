@@ -196,8 +196,9 @@ def manifests(
     webhook_ca: Annotated[
         Path | None,
         Parameter(
-            help="For a box with versions, computed fields or rules that no CRD can hold: PEM file with the authority "
-            "of the webhooks' certificate, which is in the Secret vworkspace-box-NAME-webhook-tls."
+            help="For a box with versions, computed fields or rules that no CRD can hold, and to refuse wrong boxes "
+            "with --applied: PEM file with the authority of the webhooks' certificate, which is in the Secret "
+            "vworkspace-box-NAME-webhook-tls, with --applied vworkspace-boxes-webhook-tls."
         ),
     ] = None,
     cert_manager: CertManager = False,
@@ -215,13 +216,13 @@ def manifests(
     options = RoleOptions(system_namespace, tenants=tuple(namespace or ()))
     if applied != (not file):
         raise CommandError("give a FILE or --applied (see vworkspace-operator box manifests --help)", status=USAGE)
+    authority = b"" if webhook_ca is None else read_authority(webhook_ca)
+    trust = WebhookTrust(system_namespace, authority, cert_manager)
     if applied:
-        parts = [applied_box_definition()] if crds_only else applied_installation(image, options)
+        parts = [applied_box_definition()] if crds_only else applied_installation(image, options, trust)
         print(dump(list(parts), output), end="")
         return
     if as_object:
         print(render_object(file, crds or (), output), end="")
         return
-    authority = b"" if webhook_ca is None else read_authority(webhook_ca)
-    trust = WebhookTrust(system_namespace, authority, cert_manager)
     print(render_box_manifests(file, crds or (), image, options, trust, output, crds_only=crds_only), end="")

@@ -1,0 +1,51 @@
+"""The review of an OperatorBox when it is applied: the answer says what its status would say (PH-10)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from purekube.apimachinery.admission_review import AdmissionRequest, allowed, refused
+from purekube.apimachinery.errors import OperatorError
+from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.problems import Problem
+from purekube.boxes.read import BoxProblem
+from purekube.ports import KubeApi
+from purekube_run.boxes.applied_load import LoadedDefinition, changed_problems, load_definition, unenforced_problems
+
+
+@attrs.frozen
+class BoxReview:
+    """The validating webhook for OperatorBoxes. `api` reads the CRDs that definitions name.
+
+    A definition is refused for a problem of its own. What another object can cure is a warning, since that may be
+    applied next: a CRD that the cluster lacks, or that lacks rules of the box.
+    """
+
+    api: KubeApi
+
+    async def __call__(self, request: AdmissionRequest) -> dict[str, Any]:
+        """Return the answer to an admission review of an OperatorBox."""
+        new, old = request.object, request.old_object
+        if new is None or request.subresource or get_path(new, "metadata", "deletionTimestamp") is not None:
+            return allowed(request)
+        if old is not None and old.get("spec") == new.get("spec"):
+            return allowed(request)
+        try:
+            loaded = await self._loaded(new)
+            former = None if old is None else (await self._loaded(old)).box
+        except OperatorError as error:
+            return allowed(request, [Problem("spec", f"was not checked: {error.message}")])
+        problems = (*loaded.problems, *changed_problems(loaded.box, (former,)))
+        if problems and not loaded.absent:
+            return refused(request, [_told(each) for each in problems])
+        return allowed(request, [_told(each) for each in (*problems, *unenforced_problems(loaded.box))])
+
+    async def _loaded(self, manifest: Manifest) -> LoadedDefinition:
+        spec = manifest.get("spec")
+        name = str(get_path(manifest, "metadata", "name") or "")
+        return await load_definition(self.api, name, spec if isinstance(spec, Mapping) else {})
+
+
+def _told(problem: BoxProblem) -> Problem:
+    return Problem(problem.place.path, problem.message)
