@@ -1,15 +1,20 @@
 """A cluster in memory on virtual time: an hour passes at once, and each run of a test takes the same course."""
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from kubelab.downstream.behaviour import DownstreamBehaviour
 from kubelab.flux import FluxBehaviour
 from kubelab.inprocess import run_sync
+from kubelab.writes.admission_plugins import AdmissionPlugin
+from purekube.apimachinery.admission_review import AdmissionRequest, read_review
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.ports import KubeApi
+from purekube.reconcilers import Resource
+from purekube.reconcilers.kind_reviews import answer_defaulting, answer_validation
 from purekube.versions import Converter
 from purekube_kit.cluster import INSTANCE, UNRECORDED, ClusterUnderTest, Definition
 from purekube_kit.faults import ActiveFault, FaultBoard
@@ -31,6 +36,19 @@ _MOST_ROUNDS: Final = 3_000
 
 class HotLoop(AssertionError):
     """The failure that controllers work forever while no time passes: they undo each other's writes or their own."""
+
+
+def _plugins(kind: Resource[Any, Any]) -> Iterator[AdmissionPlugin]:
+    """Yield the plugins that replace the webhooks of a kind, in the order of calling: defaults before validation."""
+    answers = ((kind.reviews.default, answer_defaulting), (kind.reviews.validate, answer_validation))
+    for _, answer in (each for each in answers if each[0] is not None):
+        yield AdmissionPlugin(kind.kind.crd_name, kind.kind, partial(_reviewed, answer, kind))
+
+
+def _reviewed(
+    answer: Callable[[Resource[Any, Any], AdmissionRequest], dict[str, Any]], kind: Resource[Any, Any], body: Manifest
+) -> Manifest:
+    return answer(kind, read_review(body))
 
 
 class FakeCluster(ClusterUnderTest):
@@ -96,6 +114,14 @@ class FakeCluster(ClusterUnderTest):
     def _install(self, definition: Manifest) -> None:
         if not self._world.is_defined(str(definition["metadata"]["name"])):
             self._world.create(self._world.converted(definition), CUSTOM_RESOURCE_DEFINITION)
+
+    def serve(self, *definitions: Definition) -> None:
+        """Serve kinds: install their CustomResourceDefinitions if they are missing. `reviewed` kinds are reviewed."""
+        super().serve(*definitions)
+        plugins = self._world.server.plugins
+        for one in definitions:
+            if isinstance(one, Resource) and not any(plugin.kind == one.kind for plugin in plugins):
+                plugins += _plugins(one)
 
     def _have_namespace(self, name: str) -> None:
         self._world.have_namespace(name)

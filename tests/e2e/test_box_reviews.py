@@ -50,7 +50,14 @@ def wire(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         (folder / "kc").write_text(yaml.safe_dump(kubeconfig(url)))
         for definition in (*crd_manifests(), applied_box_definition()):
             assert connection.send("POST", DEFINITIONS, definition).status == 201
-        words = (*command, "--kubeconfig", folder / "kc", "--no-leader-elect", "--log-format=json", "--listen=")
+        words: tuple[str | Path, ...] = (
+            *command,
+            "--kubeconfig",
+            folder / "kc",
+            "--no-leader-elect",
+            "--log-format=json",
+            "--listen=",
+        )
         hooks = (f"--webhook-listen=127.0.0.1:{port}", f"--webhook-certificates={folder}")
         with Running(folder / "run", *words, *hooks) as process:
             process.until(lambda: process.log("webhooks are served"), "the webhooks")

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
+import attrs
+
 from kubelab.access.audit_log import AuditLog
 from kubelab.access.authorization import REVIEWS, Authorize, Rbac
 from kubelab.access.request_filter import RequestFilter, Reviewer
@@ -43,6 +45,7 @@ from kubelab.storage.selectors import name_selected
 from kubelab.storage.store import Store, StoreSnapshot
 from kubelab.storage.streams import StoreReader, WatchStreams, selection_of
 from kubelab.storage.watch_stream import WatchStream
+from kubelab.writes.admission_plugins import AdmissionPlugin, admitted
 from kubelab.writes.metadata import check_common
 from kubelab.writes.remover import Remover
 from kubelab.writes.writer import ObjectWriter, Prepared, WriteCall
@@ -95,6 +98,8 @@ class ApiServer:
         self._controllers = BuiltinControllers(self.store, self.registry, namespaces, self)
         self._reviewer = Reviewer(self.rbac, self.request_filter)
         self._collecting = False
+        self.plugins: list[AdmissionPlugin] = []
+        """The admission plugins, in the order in which they review writes."""
         self._create_system_namespaces()
 
     @property
@@ -283,7 +288,12 @@ class ApiServer:
     def _decide(self, call: WriteCall) -> Prepared:
         if call.applies and self.store.get(call.target.resource.storage, call.target.key) is None:
             self.request_filter.admit(RequestVerb.CREATE, call.target, call.caller)
-        return self._writer.prepare(call)
+        if not self.plugins:
+            return self._writer.prepare(call)
+        prepared = admitted(self._writer.prepare(attrs.evolve(call, defers=True)), self.plugins, self._writer)
+        if not call.defers:
+            prepared.check()
+        return prepared
 
     def _delete_all(self, resource: ServedResource) -> None:
         """Delete every object of a resource whose CRD is being deleted."""

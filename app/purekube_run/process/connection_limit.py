@@ -105,7 +105,7 @@ class ConnectionLimit:
     def _first_to_leave(self) -> Client | None:
         """Return the client of the lowest rank that is to make room; None if all requests are being answered.
 
-        A client that was told to leave is the last one: its response is almost sent.
+        A client that must already leave is the last one: its response is almost sent.
         """
         clients = map(self._cheapest, _MAKE_ROOM)
         return next((client for client in clients if client is not None), None)

@@ -18,6 +18,7 @@ from purekube.boxes.kind_webhooks import converter_of
 from purekube.boxes.read import BoxProblem
 from purekube.boxes.schemas import CrdVersions, KnownKind
 from purekube.reconcilers import Resource
+from purekube.reconcilers.kind_reviews import review_problem
 from purekube.schema import apply_defaults
 from purekube.versions import BrokenRoundTrip, Converter, check_round_trips
 from purekube_run.examples.data_source import Seeded
@@ -54,10 +55,12 @@ def round_trips(box: Box, crd: CrdVersions, place: Callable[[str], Place]) -> It
 def check_kinds(kinds: Iterable[Resource[Any, Any]]) -> tuple[Converter, ...]:
     """Return the converters of those kinds that have several versions, after testing each by round trips.
 
-    Raises CommandError if a round trip fails or changes an object.
+    Functions that review objects are tested, too. Raises CommandError if a round trip fails or changes an object, and
+    if a function raises or gives defaults that the schema refuses or that change when they are given again.
     """
     converters = []
     for kind in kinds:
+        _check_reviews(kind)
         if kind.converter is None:
             continue
         crd = CrdVersions.of(kind.crd())
@@ -68,6 +71,14 @@ def check_kinds(kinds: Iterable[Resource[Any, Any]]) -> tuple[Converter, ...]:
                 raise CommandError(f"{kind.kind.kind} of {kind.kind.group}: {broken}") from broken
         converters.append(kind.converter)
     return tuple(converters)
+
+
+def _check_reviews(kind: Resource[Any, Any]) -> None:
+    if not (kind.reviews.validate or kind.reviews.default):
+        return
+    for example in islice(examples_of(CrdVersions.of(kind.crd()), kind.kind.version), AT_START):
+        if problem := review_problem(kind, example):
+            raise CommandError(f"{kind.kind.kind} of {kind.kind.group}: {problem}")
 
 
 def _tried(

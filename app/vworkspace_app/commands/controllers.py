@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import attrs
 
@@ -10,6 +10,7 @@ from purekube.apimachinery.definitions import CONTROLLER_NAME
 from purekube.composites.rights import CompositeAccess, composite_access, owner_access
 from purekube.reconcilers import Resource, controller_access
 from purekube.reconcilers.controllers import name_of
+from purekube.reconcilers.kind_reviews import webhook_needs
 from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import Format, dump
 from purekube_run.reconcilers.controller_loading import LoadedControllers, installed, load_controllers
@@ -17,16 +18,13 @@ from purekube_run.versions.round_trips import check_kinds
 from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.box.manifests import former_kinds
 from vworkspace_app.commands.manifests import read_authority
-from vworkspace_app.commands.process import run_extensions, warn_unconverted
+from vworkspace_app.commands.process import run_extensions, warn_unreviewed
 from vworkspace_app.commands.session import CertManager, Former, Output, Tenants
-from vworkspace_app.install.box_webhooks import WebhookTrust, with_conversion
+from vworkspace_app.install.box_webhooks import NOBODY, WebhookTrust, with_conversion
 from vworkspace_app.install.extension_manifests import SERVED_AS, controllers_installation
 from vworkspace_app.install.roles import RoleOptions, former_roles, roles_of
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.webhooks import ServedKinds
-
-NOBODY: Final = WebhookTrust("")
-"""A `WebhookTrust` without a certificate authority: no webhook can be registered with it."""
 
 
 def run_by_name(settings: RunSettings, names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
@@ -37,8 +35,9 @@ def run_by_name(settings: RunSettings, names: Sequence[str], namespaces: Sequenc
     """
     loaded = load_controllers(names)
     kinds = [resource.kind.crd_name for resource in loaded.resources]
-    webhooks = ServedKinds.of((), check_kinds(loaded.resources))
-    warn_unconverted(settings, webhooks.converters)
+    check_kinds(loaded.resources)
+    webhooks = ServedKinds.of((), loaded.resources)
+    warn_unreviewed(settings, loaded.resources)
     starting = {"controllers": list(loaded.names), "kinds": kinds}
     run_extensions(settings, loaded.composites, loaded.given, webhooks, namespaces, starting)
 
@@ -76,9 +75,8 @@ def _definition(kind: Resource[Any, Any], trust: WebhookTrust) -> dict[str, Any]
 
 def _have_trust(kind: Resource[Any, Any], trust: WebhookTrust) -> None:
     if not trust.is_given:
-        others = ", ".join(version.conversion.version for version in kind.versions)
         raise CommandError(
-            f"{kind.kind.crd_name}: converting {others} needs a webhook, which the API server has to trust: "
+            f"{kind.kind.crd_name}: needs a webhook ({webhook_needs(kind)}), which the API server has to trust: "
             "give --cert-manager, or --webhook-ca with the authority of its certificate"
         )
 
@@ -100,12 +98,12 @@ def render_controller_manifests(
 ) -> str:
     """Return the manifests that run the controllers together in one process. Raises CommandError."""
     loaded = load_controllers(names)
-    converted = [resource for resource in loaded.resources if resource.versions]
-    for resource in converted:
+    hooked = [resource for resource in loaded.resources if resource.needs_webhooks]
+    for resource in hooked:
         _have_trust(resource, trust)
     name = _name(loaded.names[0]) if len(loaded.names) == 1 else "vworkspace-controllers"
     roles = _roles(loaded, attrs.evolve(options, account=name))
-    parts = controllers_installation(name, names, roles, image, options, trust if converted else None)
+    parts = controllers_installation(name, names, roles, image, options, hooked, trust)
     return dump(list(parts), output)
 
 
@@ -196,8 +194,8 @@ def manifests(
     webhook_ca: Annotated[
         Path | None,
         Parameter(
-            help="For kinds with several versions: PEM file with the authority of the webhook's certificate, which is "
-            "in the Secret vworkspace-controllers-webhook-tls."
+            help="For kinds with several versions, or reviewed in Python: PEM file with the authority of the webhook's "
+            "certificate, which is in the Secret vworkspace-controllers-webhook-tls."
         ),
     ] = None,
     cert_manager: CertManager = False,

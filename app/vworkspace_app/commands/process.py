@@ -8,7 +8,7 @@ import random
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 import attrs
@@ -20,7 +20,8 @@ from purekube.boxes.decide import composite_of
 from purekube.boxes.kind_webhooks import WebhookDuties
 from purekube.composites.composite import Composite, status_writer
 from purekube.ports import KubeApi
-from purekube.versions import Converter
+from purekube.reconcilers import Resource
+from purekube.reconcilers.kind_reviews import webhook_needs
 from purekube_http import KubeApiClient, load_config
 from purekube_run.boxes.applied_boxes import AppliedBoxes
 from purekube_run.boxes.box_review import BoxReview
@@ -191,9 +192,9 @@ def warn_unserved(settings: RunSettings, boxes: Sequence[Box]) -> None:
             _log.warning("the box needs a webhook that is not served", box=box.name, needs=str(duties), remedy=remedy)
 
 
-def warn_unconverted(settings: RunSettings, converters: Sequence[Converter]) -> None:
-    """Print a warning for kinds whose versions are not converted because no webhooks are served."""
-    for one in () if settings.webhook_listen else converters:
-        told = f"conversion of {', '.join(one.spokes)}"
-        remedy = "give --webhook-listen and --webhook-certificates"
-        _log.warning("the kind needs a webhook that is not served", kind=one.kind, needs=told, remedy=remedy)
+def warn_unreviewed(settings: RunSettings, resources: Sequence[Resource[Any, Any]]) -> None:
+    """Print a warning for kinds that need webhooks if none are served: nothing converts or reviews their objects."""
+    for one in () if settings.webhook_listen else resources:
+        if one.needs_webhooks:
+            told, remedy = webhook_needs(one), "give --webhook-listen and --webhook-certificates"
+            _log.warning("the kind needs a webhook that is not served", kind=one.kind.kind, needs=told, remedy=remedy)

@@ -16,7 +16,7 @@ from purekube_run.process.signals import run_in_background, run_unless_stopped
 from purekube_run.process.terminal import SecretMask
 from purekube_run.reconcilers.controller_loading import load_controllers
 from purekube_run.versions.round_trips import check_kinds
-from vworkspace_app.commands.process import OperatorProcess, configure_log, run_process, warn_unconverted, warn_unserved
+from vworkspace_app.commands.process import OperatorProcess, configure_log, run_process, warn_unreviewed, warn_unserved
 from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.manager.configuration import agent_settings, credentials_source, operator_settings
 from vworkspace_app.manager.production import production_manager
@@ -43,8 +43,9 @@ def run_operator(settings: RunSettings) -> None:
     log = configure_log(settings)
     templates = read_templates(settings.templates)
     loaded, boxes = load_controllers(settings.controllers), runnable(load_boxes(settings.box))
-    composites, converters = [*map(composite_of, boxes), *loaded.composites], check_kinds(loaded.resources)
-    kinds = ServedKinds.of(boxes, converters)
+    composites = [*map(composite_of, boxes), *loaded.composites]
+    check_kinds(loaded.resources)
+    kinds = ServedKinds.of(boxes, loaded.resources)
     writers = (*OPERATORS, *loaded.writers)
     refuse_shared_kinds(composites, writers)
     shard = shard_in(settings)
@@ -62,7 +63,7 @@ def run_operator(settings: RunSettings) -> None:
         log.always(cluster_id=credentials.cluster_id, **({} if shard == WHOLE else {"shard": str(shard)}))
         _hide(log.secrets, credentials)
         warn_unserved(settings, boxes)
-        warn_unconverted(settings, converters)
+        warn_unreviewed(settings, loaded.resources)
         _log.info("starting", control_plane=credentials.url or "none", namespace=settings.namespace)
         decided = operator_settings(settings, credentials.cluster_id, templates, installation)
         live = Live(credentials)

@@ -6,19 +6,28 @@ finalizer can be removed while no replica is up.
 """
 
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
 
 import attrs
 
-from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.boxes.box import Box
 from purekube.boxes.kind_webhooks import WebhookDuties
+from purekube.reconcilers import Resource
 from vworkspace_app.install.options import TLS_FOLDER, WEBHOOK_PORT
 from vworkspace_app.install.webhook_manifests import certificate_of, operator_box_webhook
-from vworkspace_core.webhook.paths import APPLIED_BOX_PATH, CONVERT_PATH, default_path, validate_path
+from vworkspace_core.webhook.paths import (
+    APPLIED_BOX_PATH,
+    CONVERT_PATH,
+    default_path,
+    kind_default_path,
+    kind_validate_path,
+    validate_path,
+)
 
 _GROUP = "admissionregistration.k8s.io/v1"
+_MUTATING, _VALIDATING = "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"
 
 
 class TrustedBy(Protocol):
@@ -48,6 +57,10 @@ class WebhookTrust:
         return bool(self.webhook_ca) or self.cert_manager
 
 
+NOBODY: Final = WebhookTrust("")
+"""A `WebhookTrust` without a certificate authority: no webhook can be registered with it."""
+
+
 def tls_secret(name: str) -> str:
     """Return the name of the Secret with the webhook certificate of the installation `name`."""
     return f"{name}-webhook-tls"
@@ -60,18 +73,37 @@ def webhook_parts(box: Box, meta: Mapping[str, Any], trust: TrustedBy) -> Iterat
     """
     labels, name = meta["labels"], str(meta["name"])
     yield from webhook_service(name, meta, trust)
-    duties, whole = WebhookDuties.of(box), {"name": name, "labels": labels, **_annotations(name, trust)}
+    duties, title = WebhookDuties.of(box), f"{box.name}.boxes.vworkspace.io"
+    selected = {"namespaceSelector": dict(box.namespaces)} if box.namespaces else {}
     for kind, path, needed in (
-        ("MutatingWebhookConfiguration", default_path(box.name), bool(duties.fields)),
-        ("ValidatingWebhookConfiguration", validate_path(box.name), bool(duties.rules)),
+        (_MUTATING, default_path(box.name), bool(duties.fields)),
+        (_VALIDATING, validate_path(box.name), bool(duties.rules)),
     ):
         if needed:
-            yield {
-                "apiVersion": _GROUP,
-                "kind": kind,
-                "metadata": whole,
-                "webhooks": [_webhook(box, name, path, trust)],
-            }
+            hook = {**_webhook(title, box.kind, _client(name, path, trust)), **selected}
+            yield _configuration(kind, name, labels, [hook], trust)
+
+
+def review_webhooks(
+    name: str, kinds: Iterable[Resource[Any, Any]], meta: Mapping[str, Any], trust: TrustedBy
+) -> Iterator[dict[str, Any]]:
+    """Yield the Service, certificate and webhook configurations of kinds that are converted or reviewed in Python.
+
+    The Service is called by `name`, the other objects as in `meta`, the metadata of the workload.
+    """
+    yield from webhook_service(name, meta, trust)
+    hooks: dict[str, list[dict[str, Any]]] = {_MUTATING: [], _VALIDATING: []}
+    for one in kinds:
+        crd, reviews = one.kind.crd_name, one.reviews
+        for configuration, path, needed in (
+            (_MUTATING, kind_default_path(crd), reviews.default),
+            (_VALIDATING, kind_validate_path(crd), reviews.validate),
+        ):
+            if needed is not None:
+                hooks[configuration].append(_webhook(crd, one.kind, _client(name, path, trust)))
+    for configuration, of_kinds in hooks.items():
+        if of_kinds:
+            yield _configuration(configuration, str(meta["name"]), meta["labels"], of_kinds, trust, served_as=name)
 
 
 def applied_webhook_parts(name: str, meta: Mapping[str, Any], trust: TrustedBy) -> Iterator[dict[str, Any]]:
@@ -80,12 +112,8 @@ def applied_webhook_parts(name: str, meta: Mapping[str, Any], trust: TrustedBy) 
     `meta` is the metadata of the installation `name`, which runs applied boxes.
     """
     yield from webhook_service(name, meta, trust)
-    yield {
-        "apiVersion": _GROUP,
-        "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": name, "labels": meta["labels"], **_annotations(name, trust)},
-        "webhooks": [operator_box_webhook(_client(name, APPLIED_BOX_PATH, trust))],
-    }
+    hook = operator_box_webhook(_client(name, APPLIED_BOX_PATH, trust))
+    yield _configuration(_VALIDATING, name, meta["labels"], [hook], trust)
 
 
 def webhook_service(name: str, meta: Mapping[str, Any], trust: TrustedBy) -> Iterator[dict[str, Any]]:
@@ -134,23 +162,36 @@ def _client(name: str, path: str, trust: TrustedBy) -> dict[str, Any]:
     return {"service": service, **({"caBundle": b64encode(trust.webhook_ca).decode()} if trust.webhook_ca else {})}
 
 
-def _webhook(box: Box, name: str, path: str, trust: TrustedBy) -> dict[str, Any]:
+def _configuration(
+    kind: str,
+    name: str,
+    labels: Mapping[str, str],
+    webhooks: Sequence[Mapping[str, Any]],
+    trust: TrustedBy,
+    *,
+    served_as: str = "",
+) -> dict[str, Any]:
+    """Return a webhook configuration. The webhooks are installed as `served_as`, by default as `name`."""
+    metadata = {"name": name, "labels": labels, **_annotations(served_as or name, trust)}
+    return {"apiVersion": _GROUP, "kind": kind, "metadata": metadata, "webhooks": [*webhooks]}
+
+
+def _webhook(name: str, kind: Kind, client: Mapping[str, Any]) -> dict[str, Any]:
     rule = {
-        "apiGroups": [box.kind.group],
-        "apiVersions": [box.kind.version],
+        "apiGroups": [kind.group],
+        "apiVersions": [kind.version],
         "operations": ["CREATE", "UPDATE"],
-        "resources": [box.kind.plural],
-        "scope": "Namespaced" if box.kind.namespaced else "Cluster",
+        "resources": [kind.plural],
+        "scope": "Namespaced" if kind.namespaced else "Cluster",
     }
     return {
-        "name": f"{box.name}.boxes.vworkspace.io",
+        "name": name,
         "admissionReviewVersions": ["v1"],
-        "clientConfig": _client(name, path, trust),
+        "clientConfig": client,
         "failurePolicy": "Fail",
         "matchConditions": [{"name": "stays", "expression": "!has(object.metadata.deletionTimestamp)"}],
         # A write in another version is reviewed in the storage version, which the rules read.
         "matchPolicy": "Equivalent",
-        **({"namespaceSelector": dict(box.namespaces)} if box.namespaces else {}),
         "rules": [rule],
         "sideEffects": "None",
         "timeoutSeconds": 5,

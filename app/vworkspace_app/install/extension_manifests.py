@@ -10,13 +10,15 @@ from purekube.boxes.box import Box
 from purekube.boxes.decide import access_of, access_of_account, owners
 from purekube.boxes.kind_webhooks import WebhookDuties
 from purekube.composites.rights import LEASE, CompositeAccess
+from purekube.reconcilers import Resource
 from vworkspace_app.install.applied_boxes import APPLIED_EVERYWHERE, APPLIED_OWN
 from vworkspace_app.install.box_webhooks import (
+    NOBODY,
     WebhookTrust,
     applied_webhook_parts,
+    review_webhooks,
     serve_webhooks,
     webhook_parts,
-    webhook_service,
 )
 from vworkspace_app.install.deployment import container, pod
 from vworkspace_app.install.options import HEALTH_PORT, WEBHOOK_PORT
@@ -141,23 +143,25 @@ def controllers_installation(
     roles: Iterable[Mapping[str, Any]],
     image: str,
     options: RoleOptions,
-    trust: WebhookTrust | None = None,
+    hooked: Sequence[Resource[Any, Any]] = (),
+    trust: WebhookTrust = NOBODY,
 ) -> Iterator[Mapping[str, Any]]:
     """Yield all manifests that run controllers, except CRDs: deleting those would delete every object of the kinds.
 
     `name` is the name of the Deployment and of the ServiceAccount to which `roles` are bound; `names` are the
-    controllers to run from packages in `image`. With `trust` the process serves the conversion webhook.
+    controllers to run from packages in `image`. The process serves the webhooks of the kinds `hooked`, which the API
+    server trusts because of `trust`.
     """
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta_of(name, options.namespace)}
     yield from roles
     runs = container(image, "", _controller_arguments(name, names, options))
     spec = pod(name, runs, {"matchLabels": labels_of(name)})
-    if trust is not None:
+    if hooked:
         serve_webhooks(runs, spec, SERVED_AS)
     yield deployment_of(name, spec, options, {})
-    yield from guards_of(name, options, (HEALTH_PORT, *([WEBHOOK_PORT] if trust is not None else ())))
-    if trust is not None:
-        yield from webhook_service(SERVED_AS, meta_of(name, options.namespace), trust)
+    yield from guards_of(name, options, (HEALTH_PORT, *([WEBHOOK_PORT] if hooked else ())))
+    if hooked:
+        yield from review_webhooks(SERVED_AS, hooked, meta_of(name, options.namespace), trust)
 
 
 def _controller_arguments(name: str, names: Sequence[str], options: RoleOptions) -> list[str]:

@@ -12,6 +12,8 @@ from purekube.apimachinery.manifest import canonical_json, get_path
 from purekube.apimachinery.nesting import UNREADABLE, decode_answer, too_deep
 from purekube.boxes.box import Box
 from purekube.boxes.kind_webhooks import BoxAdmission, converter_of
+from purekube.reconcilers import Resource
+from purekube.reconcilers.kind_reviews import answer_defaulting, answer_validation
 from purekube.versions import (
     ConversionFailed,
     ConversionRequest,
@@ -21,7 +23,7 @@ from purekube.versions import (
     converted_object,
     read_conversion_review,
 )
-from vworkspace_core.webhook.paths import default_path, validate_path
+from vworkspace_core.webhook.paths import default_path, kind_default_path, kind_validate_path, validate_path
 
 Judge = Callable[[AdmissionRequest], Awaitable[dict[str, Any]]]
 """A function that returns the answer to an admission review."""
@@ -37,12 +39,13 @@ class ServedKinds:
     judges: Mapping[str, Judge] = attrs.field(factory=dict)
 
     @classmethod
-    def of(cls, boxes: Iterable[Box], converters: Sequence[Converter] = ()) -> "ServedKinds":
-        """Return the webhooks of boxes, with further `converters`."""
+    def of(cls, boxes: Iterable[Box], resources: Sequence[Resource[Any, Any]] = ()) -> "ServedKinds":
+        """Return the webhooks of boxes, and of kinds that are made from attrs classes."""
         found = tuple(boxes)
-        of_boxes = (converter_of(box) for box in found)
-        known = (*converters, *(converter for converter in of_boxes if converter is not None))
-        return cls(known, {path: judge for box in found for path, judge in _judges(BoxAdmission.of(box))})
+        converters = (*(each.converter for each in resources), *(converter_of(box) for box in found))
+        judges = {path: judge for box in found for path, judge in _judges(BoxAdmission.of(box))}
+        judges |= {path: judge for each in resources for path, judge in _reviews(each)}
+        return cls(tuple(converter for converter in converters if converter is not None), judges)
 
     def with_judge(self, path: str, judge: Judge) -> "ServedKinds":
         """Return these webhooks with one more, at this URL path."""
@@ -61,6 +64,21 @@ def _judges(admission: BoxAdmission) -> Iterator[tuple[str, Judge]]:
         yield validate_path(admission.name), partial(_validated, admission)
     if admission.mutations:
         yield default_path(admission.name), partial(_filled, admission)
+
+
+def _reviews(kind: Resource[Any, Any]) -> Iterator[tuple[str, Judge]]:
+    if kind.reviews.validate is not None:
+        yield kind_validate_path(kind.kind.crd_name), partial(_answered_by, answer_validation, kind)
+    if kind.reviews.default is not None:
+        yield kind_default_path(kind.kind.crd_name), partial(_answered_by, answer_defaulting, kind)
+
+
+async def _answered_by(
+    answer: Callable[[Resource[Any, Any], AdmissionRequest], dict[str, Any]],
+    kind: Resource[Any, Any],
+    request: AdmissionRequest,
+) -> dict[str, Any]:
+    return answer(kind, request)
 
 
 async def _validated(admission: BoxAdmission, request: AdmissionRequest) -> dict[str, Any]:

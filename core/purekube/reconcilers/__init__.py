@@ -11,11 +11,14 @@ from purekube.apimachinery.definitions import Column
 from purekube.apimachinery.fields import CelRule, schema_field
 from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube.apimachinery.meta import ConditionStatus
+from purekube.apimachinery.problems import Problem
 from purekube.controller.backoff import Backoff
 from purekube.controller.decision import Fill
 from purekube.graph import ApplyPolicy, OnImmutable, PruneTime, Removal, Until
+from purekube.reconcilers.admission import Admission, AdmissionWarning, Defaulter, Validator
 from purekube.reconcilers.controllers import Controller, Feature, Reconciler, Watcher, controller_access
 from purekube.reconcilers.desired import Children, Desired, Node, Object, UnreadableObject
+from purekube.reconcilers.kind_reviews import reviewed
 from purekube.reconcilers.kind_versions import KindConversion, conversion, versioned
 from purekube.reconcilers.pure import PureReconciler, Read, pure_reconciler
 from purekube.reconcilers.request import (
@@ -35,6 +38,8 @@ from purekube.reconcilers.watching import METADATA_ONLY, Filters, Watch, Watched
 __all__ = [
     "EXPONENTIAL",
     "METADATA_ONLY",
+    "Admission",
+    "AdmissionWarning",
     "ApplyPolicy",
     "Backoff",
     "Cause",
@@ -44,6 +49,7 @@ __all__ = [
     "ConditionStatus",
     "Constant",
     "Controller",
+    "Defaulter",
     "Desired",
     "DesiredCondition",
     "Event",
@@ -57,6 +63,7 @@ __all__ = [
     "Object",
     "ObjectRef",
     "OnImmutable",
+    "Problem",
     "PruneTime",
     "PureReconciler",
     "Read",
@@ -69,6 +76,7 @@ __all__ = [
     "Terminal",
     "UnreadableObject",
     "Until",
+    "Validator",
     "Watch",
     "Watched",
     "Watcher",
@@ -76,6 +84,7 @@ __all__ = [
     "conversion",
     "pure_reconciler",
     "resource",
+    "reviewed",
     "rule",
     "schema_field",
     "versioned",

@@ -16,6 +16,7 @@ from purekube.apimachinery.nesting import TOO_DEEP, too_deep
 from purekube.apimachinery.openapi import SchemaTypeError, inner_type, object_schema
 from purekube.apimachinery.problems import Problem, ValidationProblems, first_of, join
 from purekube.apimachinery.structuring import read_meta, structure, unstructure
+from purekube.reconcilers.admission import Reviews
 from purekube.reconcilers.desired import Object, Spec, Status, UnreadableObject
 from purekube.schema import Schema, compile_schema, validate
 from purekube.schema.objectmeta import with_type_meta
@@ -56,13 +57,22 @@ class OtherVersion:
 
 @attrs.frozen(eq=False)
 class Resource(Generic[Spec, Status]):
-    """A kind with the attrs classes of its spec and status. `resource` makes one; `versioned` adds versions."""
+    """A kind with the attrs classes of its spec and status.
+
+    `resource` makes one; `versioned` adds versions, `reviewed` functions that review its objects.
+    """
 
     kind: Kind
     spec: type[Spec]
     status: type[Status]
     definition: Definition
     versions: tuple[OtherVersion, ...] = ()
+    reviews: Reviews[Spec, Status] = attrs.field(factory=Reviews)
+
+    @property
+    def needs_webhooks(self) -> bool:
+        """Report whether the API server has to call webhooks for the kind."""
+        return bool(self.versions or self.reviews.validate or self.reviews.default)
 
     def crd(self) -> dict[str, Any]:
         """Return the kind's CustomResourceDefinition. The version of this Resource is the one that is stored."""

@@ -26,3 +26,13 @@ def validate_path(box: str) -> str:
 def default_path(box: str) -> str:
     """Return the URL path of the mutating webhook that sets the fields computed by the box with this name."""
     return f"/boxes/{box}/default"
+
+
+def kind_validate_path(crd_name: str) -> str:
+    """Return the URL path of the webhook that validates objects of a kind in Python; `crd_name` is its CRD."""
+    return f"/kinds/{crd_name}/validate"
+
+
+def kind_default_path(crd_name: str) -> str:
+    """Return the URL path of the mutating webhook that sets defaults of a kind in Python; `crd_name` is its CRD."""
+    return f"/kinds/{crd_name}/default"

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from purekube.apimachinery.admission_review import AdmissionOperation, AdmissionRequest
@@ -48,7 +49,8 @@ def registry(spec: Any = None, **meta: Any) -> dict[str, Any]:
 def asked(box: Box, path: str, new: Any, old: Any = None, subresource: str = "") -> dict[str, Any]:
     operation = AdmissionOperation.CREATE if old is None else AdmissionOperation.UPDATE
     request = AdmissionRequest("u", operation, "team", "a", subresource, "", new, old)
-    response: dict[str, Any] = ServedKinds.of([box]).judges[path](request)["response"]
+    answer: dict[str, Any] = anyio.run(ServedKinds.of([box]).judges[path], request)
+    response: dict[str, Any] = answer["response"]
     return response
 
 

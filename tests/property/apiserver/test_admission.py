@@ -103,16 +103,16 @@ def test_nobody_is_asked_about_the_configuration_of_webhooks() -> None:
 
 @given(st.sampled_from([None, 400, 403, 409, 422, 200, "x"]), st.sampled_from([None, "because"]))
 def test_a_denial_is_an_error_that_names_the_webhook(code: Any, message: Any) -> None:
-    failure = denial(HOOK, {"allowed": False, "status": {"code": code, "message": message}})
+    failure = denial(HOOK.name, {"allowed": False, "status": {"code": code, "message": message}})
     assert failure is not None
     assert 400 <= failure.status < 600
     assert failure.message.startswith('admission webhook "check.tests.example" denied the request')
 
 
 def test_only_a_clear_yes_is_a_yes() -> None:
-    assert denial(HOOK, {"allowed": True}) is None
-    assert denial(HOOK, {}) is not None
-    assert denial(HOOK, {"allowed": "true"}) is not None
+    assert denial(HOOK.name, {"allowed": True}) is None
+    assert denial(HOOK.name, {}) is not None
+    assert denial(HOOK.name, {"allowed": "true"}) is not None
 
 
 def test_a_webhook_that_cannot_be_asked_stops_the_write_unless_it_says_ignore() -> None:

@@ -62,16 +62,16 @@ def webhooks_for(
     )
 
 
-def denial(webhook: Webhook, response: Mapping[str, Any]) -> ApiFailure | None:
-    """Return the refusal in a webhook's answer; None if the webhook allows the request."""
+def denial(name: str, response: Mapping[str, Any]) -> ApiFailure | None:
+    """Return the refusal in the answer of the webhook `name`; None if it allows the request."""
     if response.get("allowed") is True:
         return None
     status = response.get("status") or {}
     code, details = status.get("code"), status.get("details")
     said = status.get("message") or status.get("reason") or "without explanation"
-    message = f'admission webhook "{webhook.name}" denied the request: {said}'
+    message = f'admission webhook "{name}" denied the request: {said}'
     if said == "without explanation":
-        message = f'admission webhook "{webhook.name}" denied the request without explanation'
+        message = f'admission webhook "{name}" denied the request without explanation'
     reason = status.get("reason") or "Forbidden"
     status_code = code if isinstance(code, int) and 400 <= code < 600 else 403
     return ApiFailure(status_code, str(reason), message, details=details if isinstance(details, Mapping) else None)

@@ -147,7 +147,7 @@ async def _ask(webhook: Webhook, request: AdmissionAttributes, services: Service
         if refusal is not None:
             raise refusal from error
         return {"allowed": True}
-    refusal = denial(webhook, response)
+    refusal = denial(webhook.name, response)
     if refusal is not None:
         raise refusal
     return response

@@ -1,0 +1,45 @@
+"""Admission plugins: functions inside the server that review writes of one kind, as its webhooks would.
+
+They are for a cluster in memory, where no webhook can be called; a server over HTTP calls them before its webhooks.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from kubelab.admission.webhooks import denial, patch_of
+from kubelab.writes.writer import ObjectWriter, Prepared
+from purekube.apimachinery.manifest import Kind
+
+Manifest = Mapping[str, Any]
+
+
+@attrs.frozen
+class AdmissionPlugin:
+    """A reviewer of the creates and updates of a kind, in the version of `kind`.
+
+    `review` returns the answer to an AdmissionReview v1, and may patch the object.
+    """
+
+    name: str
+    kind: Kind
+    review: Callable[[Manifest], Manifest] = attrs.field(repr=False)
+
+
+def admitted(prepared: Prepared, plugins: Iterable[AdmissionPlugin], writer: ObjectWriter) -> Prepared:
+    """Return the write after every plugin for its kind has agreed. Raises ApiFailure if one denies it."""
+    for plugin in plugins:
+        resource = prepared.call.target.resource
+        if (resource.group, resource.plural) != (plugin.kind.group, plugin.kind.plural):
+            continue
+        request = prepared.request().in_version(plugin.kind.version)
+        response = plugin.review(request.review(plugin.name, "v1"))["response"]
+        if (refusal := denial(plugin.name, response)) is not None:
+            raise refusal
+        if (patch := patch_of(response)) is not None:
+            prepared = writer.mutated(prepared, patch, plugin.kind.version)
+        if warnings := response.get("warnings"):
+            outcome = attrs.evolve(prepared.outcome, warnings=(*prepared.outcome.warnings, *warnings))
+            prepared = attrs.evolve(prepared, outcome=outcome)
+    return prepared

@@ -1,0 +1,123 @@
+"""Reviews of writes of a user's kind in Python: checks and defaults that its CRD cannot express (PH-8).
+
+`reviewed` adds them to a kind; `answer_validation` and `answer_defaulting` answer admission reviews with them. Both
+functions of the user are pure: the API server waits for them with every write, so a check that asks another system
+belongs in `reconcile`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.admission_review import AdmissionOperation, AdmissionRequest, allowed, patched, refused
+from purekube.apimachinery.manifest import Manifest, metadata
+from purekube.apimachinery.problems import Problem, ValidationProblems
+from purekube.reconcilers.admission import Admission, AdmissionWarning, Defaulter, Reviews, Validator
+from purekube.reconcilers.desired import Spec, Status
+from purekube.reconcilers.resource import Resource
+
+_WRITTEN: Final = (AdmissionOperation.CREATE, AdmissionOperation.UPDATE)
+
+
+def reviewed(
+    kind: Resource[Spec, Status],
+    *,
+    validate: Validator[Spec, Status] | None = None,
+    default: Defaulter[Spec, Status] | None = None,
+) -> Resource[Spec, Status]:
+    """Return the kind with functions that review each write of an object of it, in the stored version.
+
+    They run in the webhooks of the process that runs the kind's controllers, and in a `FakeCluster`.
+    """
+    return attrs.evolve(kind, reviews=Reviews(validate, default))
+
+
+def webhook_needs(kind: Resource[Any, Any]) -> str:
+    """Return what a kind needs webhooks for, such as `conversion of v1alpha1, validation`; "" if it needs none."""
+    versions = ", ".join(version.conversion.version for version in kind.versions)
+    needs = {
+        f"conversion of {versions}": versions,
+        "validation": kind.reviews.validate,
+        "defaults": kind.reviews.default,
+    }
+    return ", ".join(text for text, needed in needs.items() if needed)
+
+
+def answer_validation(kind: Resource[Any, Any], request: AdmissionRequest) -> dict[str, Any]:
+    """Return the answer of the validating webhook of a kind to an admission review."""
+    new = request.object
+    if kind.reviews.validate is None or new is None or not _is_reviewed(request):
+        return allowed(request)
+    try:
+        old = None if request.old_object is None else kind.read(request.old_object)
+    except ValidationProblems:  # an object that an older schema let in: it is judged as if it were new
+        old = None
+    try:
+        found = list(kind.reviews.validate(Admission(kind.read(new), old, request.user)))
+    except ValidationProblems as error:
+        return refused(request, error.problems)
+    except Exception as error:
+        return refused(request, [_failed("validate", error)])
+    problems = [each for each in found if isinstance(each, Problem)]
+    warnings = [Problem(each.path, each.message) for each in found if isinstance(each, AdmissionWarning)]
+    return refused(request, problems) if problems else allowed(request, warnings)
+
+
+def answer_defaulting(kind: Resource[Any, Any], request: AdmissionRequest) -> dict[str, Any]:
+    """Return the answer of the mutating webhook of a kind to an admission review."""
+    new = request.object
+    if kind.reviews.default is None or new is None or not _is_reviewed(request):
+        return allowed(request)
+    try:
+        given = kind.read(new)
+        spec = kind.reviews.default(given)
+    except ValidationProblems:
+        return allowed(request)  # the schema refuses the object, in the server's words
+    except Exception as error:
+        return refused(request, [_failed("default", error)])
+    return patched(request, _patch(new, kind.spec_json(given.spec), kind.spec_json(spec)))
+
+
+def review_problem(kind: Resource[Any, Any], example: Manifest) -> str:
+    """Return what is wrong with the functions that review a kind, as an example of a new object shows; "" if nothing.
+
+    No function raises, and defaults satisfy the schema and stay the same when they are given again.
+    """
+    given, default, validate = kind.read(example), kind.reviews.default, kind.reviews.validate
+    about = f"; the spec was {kind.spec_json(given.spec)}"
+    try:
+        spec = given.spec if default is None else default(given)
+        again = spec if default is None else default(attrs.evolve(given, spec=spec))
+        list(() if validate is None else validate(Admission(attrs.evolve(given, spec=spec))))
+    except Exception as error:
+        return f"a function that reviews it raised {type(error).__name__}: {error}{about}"
+    if again != spec:
+        return (
+            f"`default` is not idempotent: from its own {kind.spec_json(spec)} it makes {kind.spec_json(again)}{about}"
+        )
+    problems = kind.problems({**example, "spec": kind.spec_json(spec)})
+    return f"`default` makes an object that the API server refuses: {problems[0]}{about}" if problems else ""
+
+
+def _is_reviewed(request: AdmissionRequest) -> bool:
+    """Report whether an object itself is written. One that is being deleted must be able to lose its finalizers."""
+    is_going = metadata(request.object or {}).get("deletionTimestamp") is not None
+    return request.operation in _WRITTEN and not request.subresource and not is_going
+
+
+def _failed(function: str, error: Exception) -> Problem:
+    return Problem("", f"`{function}` of the kind raised {type(error).__name__}: {error}")
+
+
+def _patch(manifest: Manifest, before: Mapping[str, Any], after: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the JSON patch that gives the fields of the spec their values in `after`, where these are other ones."""
+    written = manifest.get("spec")
+    changed = [_add(f"/spec/{name}", value) for name, value in after.items() if before.get(name) != value]
+    gone = [name for name in before if name not in after and isinstance(written, Mapping) and name in written]
+    patch = [*changed, *({"op": "remove", "path": f"/spec/{name}"} for name in gone)]
+    return [_add("/spec", {}), *patch] if patch and not isinstance(written, Mapping) else patch
+
+
+def _add(path: str, value: Any) -> Mapping[str, Any]:
+    return {"op": "add", "path": path, "value": value}
