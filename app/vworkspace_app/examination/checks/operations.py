@@ -10,7 +10,7 @@ from kubelab.downstream.behaviour import DownstreamOutcome, DownstreamRule, Endi
 from kubelab.flux import Action, FluxOutcome, OutcomeKind, ReleaseRule
 from purekube.apimachinery.errors import Stale
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
-from purekube.apimachinery.resources import HELM_RELEASE, JOB, VELERO_BACKUP, VOLUME_SNAPSHOT
+from purekube.apimachinery.resources import HELM_RELEASE, JOB, RESOURCE_QUOTA, VELERO_BACKUP, VOLUME_SNAPSHOT
 from purekube_run.examination.audit import Call
 from purekube_run.examination.objects import conditions_of, shown
 from purekube_run.examination.verdicts import Broken, NotTried, holds
@@ -18,10 +18,13 @@ from vworkspace_app.examination.case import CHECKS, IMAGE, VERSION, InstanceCase
 from vworkspace_core.api import labels
 
 check = CHECKS.check
-NEEDS = ("operations", "played-flux")
+NEEDS = ("operations",)
+PLAYED = (*NEEDS, "played-flux")
 JOBS = ("runcommand", "job")
 STALLS = (DownstreamRule(DownstreamOutcome(Ending.STALL), kind="Job"),)
 TERMINAL = ("Succeeded", "Failed", "Cancelled")
+_QUOTA_SECONDS = 2.0
+"""The seconds in which a cluster with a controller for quotas is expected to process a new one."""
 
 
 def _phases(c: InstanceCase, ref: ObjectRef) -> list[tuple[Call, str]]:
@@ -36,9 +39,27 @@ async def _job(c: InstanceCase, ref: ObjectRef) -> Manifest:
     return jobs[0]
 
 
+async def _forbid_pods(c: InstanceCase) -> None:
+    """Let the Jobs of this namespace hang where the cluster has its own Job controller: a quota refuses their pods.
+
+    kube-apiserver refuses them as soon as it knows the quota, at the latest when the quota's status shows its limits.
+    """
+    ref = ObjectRef(RESOURCE_QUOTA, c.namespace, "no-pods")
+    await c.apply({**RESOURCE_QUOTA.manifest(ref.name, ref.namespace), "spec": {"hard": {"pods": "0"}}}, ref.kind)
+
+    async def is_known() -> bool:
+        return bool(get_path(await c.get(ref) or {}, "status", "hard"))
+
+    await c.seen(is_known, 0 if "embedded" in c.examination.has else _QUOTA_SECONDS)
+
+
 async def _require_hanging(c: InstanceCase) -> None:
     """Raise NotTried if a Job completed: the check needs one that hangs, and the cluster has its own Job controller."""
-    jobs = await c.objects(JOB)
+    _require_unfinished(*await c.objects(JOB))
+
+
+def _require_unfinished(*jobs: Manifest) -> None:
+    """Raise NotTried if one of the Jobs completed."""
     if any(conditions_of(job).get("Complete", {}).get("status") == "True" for job in jobs):
         raise NotTried("its stimulus did not come about: a Job that hangs, since a controller of the cluster ran it")
 
@@ -61,14 +82,15 @@ async def _delete_hanging(c: InstanceCase, job: ObjectRef) -> None:
 def _with_hanging_job(body: Callable[[InstanceCase], Awaitable[None]]) -> Callable[[InstanceCase], Awaitable[None]]:
     """Return a check that runs `body` with Jobs that never end.
 
-    If `body` fails although a Job ended, because the cluster has its own Job controller, the check raises NotTried
-    instead.
+    If `body` fails although a Job ended, because the cluster has a Job controller that knows no quotas, the check
+    raises NotTried instead.
     """
 
     @wraps(body)
     async def tried(c: InstanceCase) -> None:
         c.engines.behave(rules=STALLS)
         await c.target(JOBS)
+        await _forbid_pods(c)
         try:
             await body(c)
         except Broken:
@@ -162,7 +184,7 @@ async def approval(c: InstanceCase) -> None:
     holds(claim not in str(get_path(await c.get(ref) or {}, "status")), "the claim is repeated in the status")
 
 
-@check("OPS-5", "of two Upgrades the second waits, and has its turn", needs=NEEDS)
+@check("OPS-5", "of two Upgrades the second waits, and has its turn", needs=PLAYED)
 async def conflict(c: InstanceCase) -> None:
     await c.target(("upgrade", "helm"))
     c.flux.behave(upgrade_seconds=2.0)
@@ -265,7 +287,7 @@ async def upgrade(c: InstanceCase) -> None:
     holds(override, "status.releaseOverride does not name the version in force")
 
 
-@check("REC-9", "an Upgrade that fails goes back to what ran before", needs=NEEDS)
+@check("REC-9", "an Upgrade that fails goes back to what ran before", needs=PLAYED)
 async def failed_upgrade(c: InstanceCase) -> None:
     await c.target(("upgrade", "helm"))
     rule = ReleaseRule(FluxOutcome(OutcomeKind.FAIL, "no such table"), action=Action.UPGRADE, version="1.1.0")
@@ -318,7 +340,9 @@ async def delete_running(c: InstanceCase) -> None:
     await c.delete(ref)
     await c.gone(ref, "the Operation goes")
     left = await c.get(ObjectRef(JOB, c.namespace, job["metadata"]["name"]))
-    holds(left is None or get_path(left, "metadata", "deletionTimestamp"), "the Job runs on without its Operation")
+    if left is not None:
+        _require_unfinished(left)  # one that completed is left to garbage collection
+        holds(get_path(left, "metadata", "deletionTimestamp"), "the Job runs on without its Operation")
 
 
 @check("OPS-12", "past its deadline an Operation is Failed/Timeout, and its Job stopped", needs=NEEDS)

@@ -123,7 +123,7 @@ async def release(c: InstanceCase) -> None:
     holds(get_path(live, "spec", "serviceAccountName"), "Flux installs the release with its own rights")
 
 
-@check("REC-4", "a suspension of the release by hand stays", needs=["played-flux"])
+@check("REC-4", "a suspension of the release by hand stays")
 async def suspended_by_hand(c: InstanceCase) -> None:
     ref = await c.managed()
     await c.edit(c.release_ref(), {"spec": {"suspend": True}}, manager="flux")
@@ -180,7 +180,7 @@ async def installing(c: InstanceCase) -> None:
     holds(conditions_of(live).get("Ready", {}).get("status") != "True", "Ready before Flux confirmed", shown(live))
 
 
-@check("REC-5", "a Ready release does not flap while Flux reconciles it again", needs=["played-flux"])
+@check("REC-5", "a Ready release does not flap while Flux reconciles it again")
 async def no_flapping(c: InstanceCase) -> None:
     ref = await c.managed()
     await c.settled()
@@ -312,7 +312,7 @@ async def foreign_metadata(c: InstanceCase) -> None:
     holds(note == "mine", "the annotation of a person on the HelmRelease is gone")
 
 
-@check("REC-9", "an instance has one HelmRelease", needs=["played-flux"])
+@check("REC-9", "an instance has one HelmRelease")
 async def one_release(c: InstanceCase) -> None:
     ref = await c.managed()
     await c.want(ref, "1.1.0")
@@ -321,7 +321,7 @@ async def one_release(c: InstanceCase) -> None:
     holds(names == ["shop"], f"the HelmReleases are {names}")
 
 
-@check("REC-10", "deletion removes the release by its uid, then the source, then the finalizer", needs=["played-flux"])
+@check("REC-10", "deletion removes the release by its uid, then the source, then the finalizer")
 async def deletion(c: InstanceCase) -> None:
     ref = await c.managed()
     number = c.audit.number
@@ -353,9 +353,7 @@ async def deletion_waits(c: InstanceCase) -> None:
     await c.gone(ref, "the instance goes after the uninstall")
 
 
-@check(
-    "REC-10", "a deletion survives the death of the operator at each of its writes", needs=["played-flux"], alone=True
-)
+@check("REC-10", "a deletion survives the death of the operator at each of its writes", alone=True)
 async def deletion_survives(c: InstanceCase) -> None:
     for turn, after in enumerate((True, False)):
         name, point = f"shop-{turn}", f"{'after' if after else 'before'} the release was deleted"
@@ -445,7 +443,7 @@ API group "{group}" in the namespace "{c.namespace}"'
     await c.until("Ready once the right is there", lambda: c.is_ready(ref), 2 * c.patience)
 
 
-@check("REC-14", "the old source goes after the new one is in use", needs=["played-flux"])
+@check("REC-14", "the old source goes after the new one is in use")
 async def prune(c: InstanceCase) -> None:
     ref = await c.managed()
     former = {live["metadata"]["name"] for live in await c.sources()}

@@ -229,7 +229,7 @@ async def values_secret(c: InstanceCase) -> None:
     holds(not read, "the operator reads Secrets of its tenants", *read[:3])
 
 
-@check("REC-10", "an instance deleted with --cascade=orphan leaves its release", needs=["played-flux"])
+@check("REC-10", "an instance deleted with --cascade=orphan leaves its release")
 async def orphan(c: InstanceCase) -> None:
     ref = await c.managed()
     await c.delete(ref, Propagation.ORPHAN)

@@ -186,7 +186,7 @@ async def accounts(c: InstanceCase) -> None:
     holds(account != "cluster-admin", "an account that the settings do not allow was used")
 
 
-@check("RUN-12", "an annotation of ours that a person wrote is not believed", needs=["control-plane", "played-flux"])
+@check("RUN-12", "an annotation of ours that a person wrote is not believed", needs=["control-plane"])
 async def forged_annotation(c: InstanceCase) -> None:
     await c.result(c.offer())
     ref = ObjectRef(APPLICATION_INSTANCE, c.namespace, "shop")
