@@ -29,8 +29,8 @@ def version_for(declared: Manifest, request: AdmissionAttributes, namespace_labe
 
 
 def _selected(declared: Manifest, request: AdmissionAttributes, namespace_labels: Mapping[str, str]) -> bool:
-    return _selects(declared.get("namespaceSelector") or {}, namespace_labels) and any(
-        _selects(declared.get("objectSelector") or {}, labels) for labels in request.labels or ({},)
+    return selects(declared.get("namespaceSelector") or {}, namespace_labels) and any(
+        selects(declared.get("objectSelector") or {}, labels) for labels in request.labels or ({},)
     )
 
 
@@ -91,7 +91,7 @@ def _names(plural: str, subresource: str) -> Iterator[str]:
         yield from (plural, "*")
 
 
-def _selects(selector: Manifest, labels: Mapping[str, str]) -> bool:
+def selects(selector: Manifest, labels: Mapping[str, str]) -> bool:
     """Report whether a LabelSelector object selects these labels."""
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False

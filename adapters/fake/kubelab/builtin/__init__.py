@@ -3,6 +3,7 @@
 from typing import Final
 
 from kubelab.builtin.admission_kinds import WEBHOOKS
+from kubelab.builtin.capacity_kinds import CAPACITY
 from kubelab.builtin.config_kinds import CONFIGS
 from kubelab.builtin.crd_kinds import CRDS
 from kubelab.builtin.event_kinds import EVENTS
@@ -12,6 +13,7 @@ from kubelab.builtin.network_kinds import NETWORKING
 from kubelab.builtin.pod_kinds import PODS
 from kubelab.builtin.rbac_kinds import RBAC
 from kubelab.builtin.storage_kinds import STORAGE
+from kubelab.builtin.untyped_kinds import STORED
 from kubelab.builtin.workload_kinds import WORKLOADS
 from kubelab.model.definition import ServedKind
 
@@ -29,5 +31,7 @@ BUILTIN_DEFINITIONS: Final[tuple[ServedKind, ...]] = (
     *RBAC,
     *WEBHOOKS,
     *CRDS,
+    *CAPACITY,
+    *STORED,
 )
 """The definitions of all built-in kinds."""

@@ -1,4 +1,4 @@
-"""The kinds Service, NetworkPolicy and Ingress."""
+"""The kinds Service, NetworkPolicy, Ingress and IngressClass."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -152,5 +152,9 @@ NETWORKING: Final = (
             check=_check_ingress,
         ),
         short_names=("ing",),
+    ),
+    built_in(
+        schemas.INGRESS_CLASS,
+        Behaviour(skeleton={"spec": {}}, generation=Generation.SPEC, unconditional_update=True),
     ),
 )

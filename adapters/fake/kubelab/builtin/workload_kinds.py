@@ -173,6 +173,13 @@ WORKLOADS: Final = (
         scale=REPLICAS,
     ),
     built_in(
+        schemas.REPLICA_SET,
+        _behaviour(lambda spec: filled(spec, replicas=1), status={"replicas": 0}),
+        short_names=("rs",),
+        categories=("all",),
+        scale=REPLICAS,
+    ),
+    built_in(
         schemas.STATEFUL_SET,
         _behaviour(_stateful_set, _check_set_update, {"replicas": 0, "availableReplicas": 0}, updateStrategy={}),
         short_names=("sts",),

@@ -8,6 +8,7 @@ from typing import Any, Final
 from kubelab.downstream.behaviour import DownstreamBehaviour
 from kubelab.downstream.controller import DownstreamController, ObjectView, PassResult, WipeMemories, earliest, uid_of
 from kubelab.downstream.job_controller import JOB_CONTROLLER
+from kubelab.downstream.pod_counters import POD_COUNTERS
 from kubelab.downstream.provisioners import ADDRESSES, VOLUME_PROVISIONER
 from kubelab.downstream.snapshot_controller import SNAPSHOT_CONTROLLER
 from kubelab.downstream.velero_controller import VELERO
@@ -28,7 +29,7 @@ CONTROLLERS: Final[Mapping[str, tuple[DownstreamController, ...]]] = MappingProx
         "job": (JOB_CONTROLLER,),
         "volsync": (VOLSYNC,),
         "snapshot": (SNAPSHOT_CONTROLLER, VOLUME_PROVISIONER),
-        "workloads": (*WORKLOADS, *ADDRESSES),
+        "workloads": (*WORKLOADS, *ADDRESSES, *POD_COUNTERS),
     }
 )
 """The controllers by name.

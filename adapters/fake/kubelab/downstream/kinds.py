@@ -15,4 +15,6 @@ DEPLOYMENT: Final = resources.DEPLOYMENT
 STATEFUL_SET: Final = resources.STATEFUL_SET
 DAEMON_SET: Final = resources.DAEMON_SET
 SERVICE: Final = resources.SERVICE
+POD_DISRUPTION_BUDGET: Final = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
+HORIZONTAL_POD_AUTOSCALER: Final = Kind("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
 INGRESS: Final = resources.INGRESS

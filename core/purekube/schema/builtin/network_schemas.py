@@ -97,3 +97,11 @@ INGRESS: Final = BuiltIn(
         ),
     ),
 )
+INGRESS_CLASS: Final = BuiltIn(
+    Kind("networking.k8s.io", "v1", "IngressClass", "ingressclasses", namespaced=False),
+    obj(
+        spec=obj(
+            controller=STRING, parameters=obj("kind", "name", **each(STRING, "apiGroup kind name namespace scope"))
+        )
+    ),
+)

@@ -19,29 +19,23 @@ _NAMES: Final[Mapping[str, str]] = {
         "ValidatingWebhookConfiguration/validatingwebhookconfigurations*"
     ),
     "apiregistration.k8s.io/v1": "APIService/apiservices*",
-    "apps/v1": "ReplicaSet/replicasets",
     "autoscaling/v1": "HorizontalPodAutoscaler/horizontalpodautoscalers",
-    "autoscaling/v2": "HorizontalPodAutoscaler/horizontalpodautoscalers",
     "certificates.k8s.io/v1": "CertificateSigningRequest/certificatesigningrequests*",
     "discovery.k8s.io/v1": "EndpointSlice/endpointslices",
     "flowcontrol.apiserver.k8s.io/v1": (
         "FlowSchema/flowschemas* PriorityLevelConfiguration/prioritylevelconfigurations*"
     ),
-    "networking.k8s.io/v1": "IPAddress/ipaddresses* IngressClass/ingressclasses* ServiceCIDR/servicecidrs*",
+    "networking.k8s.io/v1": "IPAddress/ipaddresses* ServiceCIDR/servicecidrs*",
     "node.k8s.io/v1": "RuntimeClass/runtimeclasses*",
     "resource.k8s.io/v1": (
         "DeviceClass/deviceclasses* ResourceClaim/resourceclaims ResourceClaimTemplate/resourceclaimtemplates "
         "ResourceSlice/resourceslices*"
     ),
-    "scheduling.k8s.io/v1": "PriorityClass/priorityclasses*",
     "storage.k8s.io/v1": (
         "CSIDriver/csidrivers* CSINode/csinodes* CSIStorageCapacity/csistoragecapacities "
         "VolumeAttachment/volumeattachments* VolumeAttributesClass/volumeattributesclasses*"
     ),
-    "v1": (
-        "Endpoints/endpoints LimitRange/limitranges Node/nodes* PodTemplate/podtemplates "
-        "ReplicationController/replicationcontrollers ResourceQuota/resourcequotas"
-    ),
+    "v1": ("Endpoints/endpoints Node/nodes* PodTemplate/podtemplates ReplicationController/replicationcontrollers"),
 }
 """Kinds and plurals (`Kind/plurals`) by apiVersion; a star follows the plural of cluster-scoped kinds."""
 

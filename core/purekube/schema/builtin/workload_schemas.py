@@ -1,4 +1,4 @@
-"""Schemas of Pod, ControllerRevision, Deployment, StatefulSet, DaemonSet, Job and CronJob."""
+"""Schemas of Pod, ControllerRevision, Deployment, ReplicaSet, StatefulSet, DaemonSet, Job and CronJob."""
 
 from typing import Final
 
@@ -56,6 +56,23 @@ DEPLOYMENT: Final = BuiltIn(
                 INT32,
                 "availableReplicas readyReplicas replicas terminatingReplicas unavailableReplicas updatedReplicas",
             ),
+        ),
+    ),
+)
+REPLICA_SET: Final = BuiltIn(
+    Kind("apps", "v1", "ReplicaSet", "replicasets"),
+    obj(
+        spec=obj(
+            "selector",
+            **each(INT32, "minReadySeconds replicas"),
+            selector=LABEL_SELECTOR,
+            template=POD_TEMPLATE,
+        ),
+        status=obj(
+            "replicas",
+            conditions=CONDITIONS,
+            observedGeneration=INT64,
+            **each(INT32, "availableReplicas fullyLabeledReplicas readyReplicas replicas terminatingReplicas"),
         ),
     ),
 )

@@ -1,0 +1,114 @@
+"""The kinds HorizontalPodAutoscaler, ResourceQuota, LimitRange and PriorityClass. A quota or limit is not enforced."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kubelab.builtin.definition_builder import built_in, filled
+from kubelab.model.definition import Behaviour, Generation
+from purekube.apimachinery.errors import StatusCause
+from purekube.schema.builtin import capacity_schemas as schemas
+from purekube.schema.causes import invalid_value
+
+Manifest = Mapping[str, Any]
+
+_BY_CPU: Final = {
+    "type": "Resource",
+    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
+}
+"""The metric of an autoscaler that names none."""
+_BY_PERCENT: Final = {"type": "Percent", "value": 100, "periodSeconds": 15}
+_UP: Final = {
+    "stabilizationWindowSeconds": 0,
+    "selectPolicy": "Max",
+    "policies": [{"type": "Pods", "value": 4, "periodSeconds": 15}, _BY_PERCENT],
+}
+_DOWN: Final = {"selectPolicy": "Max", "policies": [_BY_PERCENT]}
+
+
+def _read_autoscaler(manifest: Manifest) -> Manifest:
+    spec = filled(manifest.get("spec") or {}, minReplicas=1)
+    if not spec.get("metrics"):
+        spec["metrics"] = [_BY_CPU]
+    if isinstance(behaviour := spec.get("behavior"), Mapping):
+        up, down = (
+            filled(behaviour.get(way) or {}, **rules) for way, rules in (("scaleUp", _UP), ("scaleDown", _DOWN))
+        )
+        spec["behavior"] = {"scaleUp": up, "scaleDown": down}
+    return filled({**manifest, "spec": spec}, status={"desiredReplicas": 0})
+
+
+def _check_autoscaler(manifest: Manifest) -> list[StatusCause]:
+    spec = manifest["spec"]
+    least, most, causes = spec["minReplicas"], spec["maxReplicas"], []
+    if least < 1:
+        causes.append(invalid_value("spec.minReplicas", least, "must be greater than or equal to 1"))
+    if most < 1:
+        causes.append(invalid_value("spec.maxReplicas", most, "must be greater than 0"))
+    if most < least:
+        causes.append(invalid_value("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`"))
+    return causes
+
+
+def _check_value(new: Manifest, old: Manifest) -> list[StatusCause]:
+    same = new["value"] == old["value"]
+    return [] if same else [invalid_value("value", new["value"], "field is immutable")]
+
+
+def _read_limits(manifest: Manifest) -> Manifest:
+    """Return a LimitRange in which a default request is what a container gets by default, or at most."""
+    spec = dict(manifest.get("spec") or {})
+    limits = spec.get("limits")
+    if isinstance(limits, list):
+        spec["limits"] = [_limit(limit) if isinstance(limit, Mapping) else limit for limit in limits]
+    return {**manifest, "spec": spec}
+
+
+def _limit(limit: Mapping[str, Any]) -> Mapping[str, Any]:
+    if limit.get("type") != "Container":
+        return limit
+    default = {**(limit.get("max") or {}), **(limit.get("default") or {})}
+    request = {**(limit.get("min") or {}), **default, **(limit.get("defaultRequest") or {})}
+    return {**limit, **({"default": default} if default else {}), **({"defaultRequest": request} if request else {})}
+
+
+CAPACITY: Final = (
+    built_in(
+        schemas.HORIZONTAL_POD_AUTOSCALER,
+        Behaviour(
+            skeleton={"spec": {"scaleTargetRef": {}}, "status": {}},
+            generation=Generation.NEVER,
+            unconditional_update=True,
+            read=_read_autoscaler,
+            on_create=lambda manifest: {**manifest, "status": {"desiredReplicas": 0}},
+            check=_check_autoscaler,
+            check_update=lambda new, old: _check_autoscaler(new),
+        ),
+        short_names=("hpa",),
+        categories=("all",),
+    ),
+    built_in(
+        schemas.RESOURCE_QUOTA,
+        Behaviour(
+            skeleton={"spec": {}, "status": {}},
+            generation=Generation.NEVER,
+            unconditional_update=True,
+            read=lambda manifest: filled(manifest, spec={}, status={}),
+        ),
+        short_names=("quota",),
+    ),
+    built_in(
+        schemas.LIMIT_RANGE,
+        Behaviour(skeleton={"spec": {}}, generation=Generation.NEVER, unconditional_update=True, read=_read_limits),
+        short_names=("limits",),
+    ),
+    built_in(
+        schemas.PRIORITY_CLASS,
+        Behaviour(
+            generation=Generation.CONTENT,
+            unconditional_update=True,
+            read=lambda manifest: filled(manifest, preemptionPolicy="PreemptLowerPriority"),
+            check_update=_check_value,
+        ),
+        short_names=("pc",),
+    ),
+)

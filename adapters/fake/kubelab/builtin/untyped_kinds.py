@@ -1,0 +1,21 @@
+"""The built-in kinds without a schema here: they are stored as they are written, and no controller acts on them."""
+
+from typing import Final
+
+from kubelab.builtin.definition_builder import built_in
+from kubelab.model.definition import Behaviour, Generation
+from purekube.schema.builtin.schema_parts import ANY, BuiltIn, obj
+from purekube.schema.builtin.untyped import UNTYPED
+
+_ELSEWHERE: Final = ("admissionregistration.k8s.io", "autoscaling")
+"""The groups whose kinds are served otherwise: webhook configurations, and autoscaling/v2 alone."""
+_WITH_STATUS: Final = frozenset(("CertificateSigningRequest", "Node", "ReplicationController", "ResourceClaim"))
+
+STORED: Final = tuple(
+    built_in(
+        BuiltIn(kind, {**ANY, **obj(**({"status": ANY} if kind.kind in _WITH_STATUS else {}))}),
+        Behaviour(generation=Generation.NEVER, unconditional_update=True),
+    )
+    for kind in UNTYPED.values()
+    if kind.group not in _ELSEWHERE
+)

@@ -1,0 +1,124 @@
+"""Controllers that count the pods of workloads: the statuses of PodDisruptionBudgets and HorizontalPodAutoscalers.
+
+There are no pods: a workload's ready replicas count as healthy pods with the labels of its template. An autoscaler has
+no metrics, so that it finds the size of its target right and never changes it.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from kubelab.admission.matching import selects
+from kubelab.downstream.controller import NOTHING, DownstreamController, ObjectView, PassResult, change, with_condition
+from kubelab.downstream.kinds import DEPLOYMENT, HORIZONTAL_POD_AUTOSCALER, POD_DISRUPTION_BUDGET, STATEFUL_SET
+from kubelab.simulation.effects import PassStep
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+
+_COUNTED: Final = (DEPLOYMENT, STATEFUL_SET)
+
+
+def _budget(view: ObjectView) -> PassStep[PassResult]:
+    if view.live is None or view.deleting:
+        return NOTHING
+    counted = [live for _, live in _selected(view)]
+    expected = sum(int(get_path(live, "spec", "replicas") or 0) for live in counted)
+    healthy = sum(int(get_path(live, "status", "readyReplicas") or 0) for live in counted)
+    desired = _desired(view.spec, expected)
+    allowed = max(0, healthy - desired) if expected else 0
+    generation = int(metadata(view.live).get("generation") or 0)
+    condition = {
+        "type": "DisruptionAllowed",
+        "status": "True" if allowed else "False",
+        "reason": "SufficientPods" if allowed else "InsufficientPods",
+        "message": "",
+        "observedGeneration": generation,
+    }
+    status = {
+        "conditions": with_condition(view.status.get("conditions") or [], condition, view.now),
+        "currentHealthy": healthy,
+        "desiredHealthy": desired,
+        "disruptionsAllowed": allowed,
+        "expectedPods": expected,
+        "observedGeneration": generation,
+    }
+    yield from change(view, {"status": status}, subresource="status")
+    return NOTHING
+
+
+def _selected(view: ObjectView) -> Iterator[tuple[ObjectRef, Manifest]]:
+    selector = view.spec.get("selector") or {}
+    for kind in _COUNTED:
+        for ref, live in view.all_of(kind, view.ref.namespace):
+            if selects(selector, get_path(live, "spec", "template", "metadata", "labels") or {}):
+                yield ref, live
+
+
+def _desired(spec: Mapping[str, Any], expected: int) -> int:
+    """Return how many pods a budget wants healthy. Percentages are of the expected pods, rounded up."""
+    if (least := spec.get("minAvailable")) is not None:
+        return _count(least, expected)
+    return max(0, expected - _count(spec.get("maxUnavailable", 0), expected))
+
+
+def _count(value: Any, total: int) -> int:
+    text = str(value)
+    return math.ceil(total * float(text[:-1]) / 100) if text.endswith("%") else int(value)
+
+
+def _autoscaler(view: ObjectView) -> PassStep[PassResult]:
+    if view.live is None or view.deleting:
+        return NOTHING
+    target = view.spec.get("scaleTargetRef") or {}
+    named = ((ref, live) for kind in _COUNTED for ref, live in view.all_of(kind, view.ref.namespace))
+    found = next(
+        (live for ref, live in named if (ref.kind.kind, ref.name) == (target.get("kind"), target.get("name"))), None
+    )
+    conditions = view.status.get("conditions") or []
+    for condition in _unscalable(target) if found is None else _SCALABLE:
+        conditions = with_condition(conditions, condition, view.now)
+    replicas = int(get_path(found, "spec", "replicas") or 0)
+    status = {
+        **view.status,
+        "conditions": conditions,
+        "desiredReplicas": replicas,
+        **({} if found is None else {"currentReplicas": replicas}),
+    }
+    yield from change(view, {"status": status}, subresource="status")
+    return NOTHING
+
+
+_SCALABLE: Final = (
+    {
+        "type": "AbleToScale",
+        "status": "True",
+        "reason": "ReadyForNewScale",
+        "message": "recommended size matches current size",
+    },
+    {
+        "type": "ScalingActive",
+        "status": "True",
+        "reason": "ValidMetricFound",
+        "message": "the HPA was able to successfully calculate a replica count",
+    },
+)
+
+
+def _unscalable(target: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+    name = target.get("name")
+    said = f'the HPA controller was unable to get the target\'s current scale: {target.get("kind")} "{name}" not found'
+    return ({"type": "AbleToScale", "status": "False", "reason": "FailedGetScale", "message": said},)
+
+
+def _neighbours(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> Iterable[ObjectRef]:
+    """Return the objects that count the pods of a workload's namespace, after the workload has changed."""
+    if ref.kind not in _COUNTED:
+        return ()
+    counters = (POD_DISRUPTION_BUDGET, HORIZONTAL_POD_AUTOSCALER)
+    return [each for each in world if each.kind in counters and each.namespace == ref.namespace]
+
+
+POD_COUNTERS: Final = (
+    DownstreamController("disruption-controller", (POD_DISRUPTION_BUDGET,), _budget, _COUNTED, _neighbours),
+    DownstreamController("horizontal-pod-autoscaler", (HORIZONTAL_POD_AUTOSCALER,), _autoscaler, _COUNTED, _neighbours),
+)
+"""The controllers that count pods; their names are the field managers of their writes."""
