@@ -14,7 +14,7 @@ from purekube_run.examples.data_source import Seeded
 from purekube_run.examples.examples import Examples, NoExample
 from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.box_world import install_box, simulated_for
-from purekube_run.simulation.cluster import MemoryCluster
+from purekube_run.simulation.cluster import MemoryCluster, condition_of
 from purekube_run.simulation.runnables import schema_of
 from purekube_run.simulation.trial import BrokenLaw, Trial
 
@@ -34,14 +34,23 @@ class Broken:
     timeline: tuple[str, ...]
 
 
-def try_example(box: Box, definitions: Sequence[Manifest], number: int, seed: int) -> Broken | None:
-    """Run the trial with this number and seed; return the law that it breaks, or None."""
+@attrs.frozen
+class Rested:
+    """The end of a trial that broke no law: whether its object became Ready, and the text of its condition Ready."""
+
+    ready: bool
+    told: str
+
+
+def try_example(box: Box, definitions: Sequence[Manifest], number: int, seed: int) -> Broken | Rested:
+    """Run the trial with this number and seed; return the law that it breaks, or the state in which it rested."""
     example = _example(box, definitions, Random(f"{seed}/{number}"))
     try:
-        Trial(box, example, f"{seed}/{number}", definitions, within=_WITHIN).run()
+        live = Trial(box, example, f"{seed}/{number}", definitions, within=_WITHIN).run()
     except BrokenLaw as broken:
         return Broken(broken.law, number, example, broken.told, broken.timeline)
-    return None
+    ready = condition_of(live, "Ready")
+    return Rested(ready.get("status") == "True", f"{ready.get('reason')}: {ready.get('message')}")
 
 
 def _example(box: Box, definitions: Sequence[Manifest], random: Random) -> Manifest:

@@ -185,20 +185,22 @@ class Trial:
     by_hand: bool = True
     within: float = 600.0
 
-    def run(self) -> None:
-        """Check all laws. Raises BrokenLaw for the first that does not hold."""
+    def run(self) -> Manifest:
+        """Check all laws; return the object at rest, without faults. Raises BrokenLaw for the first that is broken."""
         random = Random(self.seed)
         with self._world() as calm_one, self._world() as troubled, self._world() as early:
             straight, hurt, soon = (self._begun(world) for world in (calm_one, troubled, early))
             self._settled(straight)
             self._no_flapping(straight)
             self._steady(straight)
+            rested = straight.live() or {}
             self._trouble(hurt, random)
             self._settled(hurt)
             self._same(straight, hurt)
             self._taken_down(straight, random)
             self._taken_down(hurt, random)
             self._early(soon, random)
+        return rested
 
     # --- worlds ------------------------------------------------------------------------------------------------------
 

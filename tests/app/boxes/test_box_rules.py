@@ -18,7 +18,7 @@ from purekube.boxes.definition import crd_of, not_enforced
 from purekube_run.boxes.enforcement import Enforcement
 from purekube_run.boxes.load import load_boxes, runnable
 from purekube_run.process.command_line import CommandError
-from purekube_run.simulation.box_laws import try_example
+from purekube_run.simulation.box_laws import Rested, try_example
 from purekube_run.simulation.box_world import BoxWorld
 from purekube_run.simulation.cluster import MemoryCluster
 from purekube_run.simulation.extension_world import simulation_of
@@ -69,7 +69,7 @@ def test_a_scenario_and_a_plan_refuse_what_a_rule_of_the_box_forbids(box: Box) -
 
 def test_every_world_of_a_box_serves_the_definition_that_box_manifests_prints(box: Box) -> None:
     assert definition_of(box) == crd_of(box)
-    assert try_example(box, (), 0, 1) is None
+    assert isinstance(try_example(box, (), 0, 1), Rested)
     assert simulation_of(box) is not None
 
 

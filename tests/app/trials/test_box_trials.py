@@ -1,5 +1,6 @@
 """`box test`: scenarios as data, and laws on objects drawn from a CRD's schema (PH-6; L2, L3, L11, L13, L14)."""
 
+import json
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,11 +15,12 @@ from purekube.schema.validate import validate
 from purekube_run.examples.data_source import Seeded
 from purekube_run.examples.examples import Examples
 from purekube_run.process.command_line import CommandError
-from purekube_run.simulation.box_laws import try_example
+from purekube_run.simulation.box_laws import Broken, Rested, try_example
 from purekube_run.simulation.scenario import run_scenario
 from purekube_run.simulation.scenario_file import read_scenarios
 from tests.support.box_site import example
 from tests.support.commands import run
+from vworkspace_app.commands.box.test import BoxTestRequest, try_box
 
 BOXES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
 BOX_NAMES = ("webapp", "registry", "chart")
@@ -35,13 +37,14 @@ def test_the_scenarios_of_the_examples_hold(name: str) -> None:
 @pytest.mark.parametrize("name", BOX_NAMES)
 def test_laws_hold_on_objects_drawn_from_the_crd(name: str) -> None:
     """One: `box test` tries many, and its seed brings one back."""
-    assert not try_example(example(name), (), 0, 1)
+    assert isinstance(try_example(example(name), (), 0, 1), Rested)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BOX_NAMES)
 def test_laws_hold_on_many_objects(name: str) -> None:
-    assert [broken for number in range(100) if (broken := try_example(example(name), (), number, 2))] == []
+    ended = [try_example(example(name), (), number, 2) for number in range(100)]
+    assert [broken for broken in ended if isinstance(broken, Broken)] == []
 
 
 def test_equal_seeds_draw_equal_objects() -> None:
@@ -172,3 +175,38 @@ def test_a_scenario_that_does_not_hold_shows_its_step_and_the_timeline(tmp_path:
     assert "steps[1]" in ended.out
     assert "status.readyReplicas is 2, not 9" in ended.out
     assert "apply Deployment default/shop" in ended.out
+
+
+@pytest.mark.parametrize(("name", "warns"), [("web", False), ("nobody", True)])
+def test_a_box_whose_examples_never_become_ready_has_a_warning(name: str, warns: bool, tmp_path: Path) -> None:
+    """The laws may hold because almost nothing was made."""
+    (tmp_path / "webapp-crd.yaml").write_text((BOXES / "webapp-crd.yaml").read_text())
+    scaled = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
+    autoscaler = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "${self.metadata.name}"},
+        "spec": {"maxReplicas": 5, "scaleTargetRef": scaled},
+    }
+    labels = {"app": "${self.metadata.name}"}
+    pods = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "b"}]}}
+    web = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {"selector": {"matchLabels": labels}, "template": pods},
+    }
+    resources = [{"id": "web", "template": web}, {"id": "sizes", "template": autoscaler}]
+    box = {
+        "apiVersion": "box.vworkspace.io/v1alpha1",
+        "kind": "OperatorBox",
+        "metadata": {"name": "webapp"},
+        "spec": {"crd": "webapp-crd.yaml", "resources": resources},
+    }
+    (tmp_path / "webapp.yaml").write_text(json.dumps(box))
+
+    text, held = try_box(BoxTestRequest(str(tmp_path / "webapp.yaml"), examples=1, seed=1))
+
+    assert held, text
+    assert ("warning: no example became Ready, so little was tried: " in text) is warns
+    assert ('Deployment "nobody" not found' in text) is warns

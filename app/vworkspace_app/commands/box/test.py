@@ -16,7 +16,7 @@ from purekube.composites.observe import observe_live
 from purekube_run.boxes.load import further_crds, load_box, runnable
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump
-from purekube_run.simulation.box_laws import Broken, try_example
+from purekube_run.simulation.box_laws import Broken, Rested, try_example
 from purekube_run.simulation.box_world import BoxWorld
 from purekube_run.simulation.scenario import Outcome, run_scenario
 from purekube_run.simulation.scenario_file import read_scenarios
@@ -110,11 +110,17 @@ def _span(seconds: float) -> str:
 
 def _laws(box: Box, definitions: Sequence[Manifest], request: BoxTestRequest, seed: int) -> tuple[list[str], bool]:
     numbers = range(request.examples) if request.only is None else (request.only,)
+    rested: list[Rested] = []
     for number in numbers:
-        if broken := try_example(box, definitions, number, seed):
-            return _broken(broken, request.file, seed), False
+        tried = try_example(box, definitions, number, seed)
+        if isinstance(tried, Broken):
+            return _broken(tried, request.file, seed), False
+        rested.append(tried)
     what = f"{len(numbers)} examples of {box.kind.kind}, {len(FAULTS)} faults"
-    return [f"laws      {what}  ok  seed {seed}"], True
+    lines = [f"laws      {what}  ok  seed {seed}"]
+    if not any(each.ready for each in rested):
+        lines.append(f"  warning: no example became Ready, so little was tried: {rested[-1].told}")
+    return lines, True
 
 
 def _broken(broken: Broken, file: str, seed: int) -> list[str]:
