@@ -1,6 +1,7 @@
 """OpenAPI schemas of attrs classes, structural as Kubernetes requires (RES-6).
 
-Types give the shape, `schema_field` adds what types cannot express, `CEL_RULES` and field rules become
+Types give the shape, `schema_field` adds what types cannot express, the `SCHEMA` of a class what its fields cannot:
+keywords of the whole object, and further `properties` and `required`. `CEL_RULES` and field rules become
 `x-kubernetes-validations`. A field without default is required; `X | None` is optional, never nullable.
 """
 
@@ -19,6 +20,7 @@ _SCALARS: Final[Mapping[Any, str]] = {str: "string", int: "integer", bool: "bool
 _LISTS: Final = (tuple, list, Sequence)
 _MAPPINGS: Final = (Mapping, dict)
 _FREE: Final = "x-kubernetes-preserve-unknown-fields"
+_RULES: Final = "x-kubernetes-validations"
 _FITTING: Final = (
     "str, int, float, bool, int | str, a StrEnum, a Literal of texts, an attrs class, tuple[X, ...], Mapping[str, X],"
     " Any, or X | None"
@@ -42,7 +44,13 @@ def object_schema(cls: type[Any], *, every_default: bool = False) -> dict[str, A
 
 def validations(rules: Sequence[CelRule]) -> dict[str, Any]:
     """Return `x-kubernetes-validations` with the rules; an empty mapping without rules."""
-    return {"x-kubernetes-validations": [_validation(rule) for rule in rules]} if rules else {}
+    return _with_rules({}, rules)
+
+
+def _with_rules(schema: dict[str, Any], rules: Sequence[CelRule]) -> dict[str, Any]:
+    """Return the schema with these rules after its own."""
+    known = [*schema.get(_RULES, ()), *map(_validation, rules)]
+    return {**schema, _RULES: known} if known else schema
 
 
 def _validation(rule: CelRule) -> dict[str, str]:
@@ -66,29 +74,31 @@ class _Generator:
     def object(self, cls: type[Any], path: str, above: tuple[type[Any], ...]) -> dict[str, Any]:
         if cls in above:
             raise SchemaTypeError(f"{path}: {cls.__name__} holds itself, which the schema of a CRD cannot say")
-        fields = attrs.fields(cls)
-        required = sorted(camel(field.name) for field in fields if field.default is attrs.NOTHING)
+        fields, own = attrs.fields(cls), getattr(cls, "SCHEMA", {})
+        required = {camel(field.name) for field in fields if field.default is attrs.NOTHING} | {
+            *own.get("required", ())
+        }
         below = (*above, cls)
         described = {"description": text} if (text := inspect.cleandoc(cls.__doc__ or "")) else {}
+        properties = {camel(field.name): self._field(field, join(path, field.name), below) for field in fields}
         schema: dict[str, Any] = {
             "type": "object",
             **described,
-            "properties": {camel(field.name): self._field(field, join(path, field.name), below) for field in fields},
+            **own,
+            "properties": {**properties, **own.get("properties", {})},
         }
         if required:
-            schema["required"] = required
-        return {**schema, **validations(getattr(cls, "CEL_RULES", ()))}
+            schema["required"] = sorted(required)
+        return _with_rules(schema, getattr(cls, "CEL_RULES", ()))
 
     def _field(self, field: "attrs.Attribute[Any]", path: str, above: tuple[type[Any], ...]) -> dict[str, Any]:
         schema = self._type(field.type, path, above)
-        if "doc" in field.metadata:
+        if field.metadata.get("doc"):
             schema = {**schema, "description": field.metadata["doc"]}
         schema.update(field.metadata.get("schema", {}))
         if field.metadata.get("publish_default") or (self.every_default and _has_default(field.default)):
             schema["default"] = field.default.value if isinstance(field.default, StrEnum) else field.default
-        rules = schema.pop("x-kubernetes-validations", [])
-        rules += validations(field.metadata.get("rules", ())).get("x-kubernetes-validations", [])
-        return {**schema, "x-kubernetes-validations": rules} if rules else schema
+        return _with_rules(schema, field.metadata.get("rules", ()))
 
     def _type(self, annotation: Any, path: str, above: tuple[type[Any], ...]) -> dict[str, Any]:
         annotation, _ = inner_type(annotation)

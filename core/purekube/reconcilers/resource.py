@@ -1,7 +1,7 @@
 """A kind made from two attrs classes: its CRD, and the reading, writing and checking of its objects (PH-7, RES-6)."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, Generic, TypeVar, get_args
 
@@ -13,7 +13,7 @@ from purekube.apimachinery.fields import CelRule, camel, conditions_field, obser
 from purekube.apimachinery.manifest import Kind, Manifest, get_path
 from purekube.apimachinery.meta import Condition, ObjectMeta
 from purekube.apimachinery.nesting import TOO_DEEP, too_deep
-from purekube.apimachinery.openapi import SchemaTypeError, inner_type, object_schema
+from purekube.apimachinery.openapi import SchemaTypeError, inner_type, object_schema, validations
 from purekube.apimachinery.problems import Problem, ValidationProblems, first_of, join
 from purekube.apimachinery.structuring import read_meta, structure, unstructure
 from purekube.reconcilers.admission import Reviews
@@ -43,7 +43,8 @@ class _EngineStatus:
     conditions: tuple[Condition, ...] = conditions_field()
 
 
-_ENGINE_FIELDS: Final = tuple(camel(field.name) for field in attrs.fields(_EngineStatus))
+ENGINE_FIELDS: Final = tuple(camel(field.name) for field in attrs.fields(_EngineStatus))
+"""The JSON names of the fields that every status has in addition to those of its class."""
 
 
 @attrs.frozen(eq=False)
@@ -171,22 +172,25 @@ def resource(
     categories: Sequence[str] = (),
     namespaced: bool = True,
     columns: Sequence[Column] = (),
+    rules: Sequence[CelRule] = (),
 ) -> Resource[Spec, Status]:
     """Make a kind with one served version from the attrs classes of its spec and its status.
 
     `plural` is derived from the kind by default (`Shop`: shops, `Proxy`: proxies). `columns` appear in `kubectl get`
-    between Ready and Age. Conditions and the observed generation are added to the status. Raises ValueError for names
-    that no API server accepts, SchemaTypeError for a class that has no possible schema, and SchemaError for mistakes in
-    the schema, for example in a rule. Each message says where.
+    between Ready and Age. `rules` are those of whole objects, for example of their names. Conditions and the observed
+    generation are added to the status. Raises ValueError for names that no API server accepts, SchemaTypeError for a
+    class that has no possible schema, and SchemaError for mistakes in the schema, for example in a rule. Each message
+    says where.
     """
     known = Kind(group, version, kind, plural or plural_of(kind), namespaced)
-    _check_names(known, short_names)
+    check_names(known, short_names)
     _check_columns(columns)
     _check_defaults(spec)
     _check_defaults(status)
     _check_status(status)
-    shown = _columns(columns), tuple(short_names), tuple(categories)
-    made: Resource[Spec, Status] = Resource(known, spec, status, _definition(known, spec, status, *shown))
+    shown = standard_columns(columns), tuple(short_names), tuple(categories)
+    definition = _definition(known, spec, status, *shown, validations(rules))
+    made: Resource[Spec, Status] = Resource(known, spec, status, definition)
     _ = made.schema  # its mistakes are reported here, and not in the middle of a pass
     return made
 
@@ -221,6 +225,7 @@ def _definition(
     columns: Sequence[Column],
     short_names: Sequence[str],
     categories: Sequence[str],
+    rules: Mapping[str, Any],
 ) -> Definition:
     engine = object_schema(_EngineStatus)["properties"]
     own = object_schema(status)
@@ -232,10 +237,12 @@ def _definition(
         columns,
         short_names,
         categories,
+        rules,
     )
 
 
-def _columns(columns: Sequence[Column]) -> tuple[Column, ...]:
+def standard_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """Return the columns of a kind: Ready, these, and the other ones that every kind has."""
     ready, reason = Column("Ready", condition_path("Ready", "status")), condition_path("Ready", "reason")
     message = Column("Message", condition_path("Ready", "message"), priority=1)
     return (ready, *columns, Column("Reason", reason), AGE, message)
@@ -249,7 +256,8 @@ def plural_of(kind: str) -> str:
     return f"{name}es" if name.endswith(_SIBILANTS) else f"{name}s"
 
 
-def _check_names(kind: Kind, short_names: Sequence[str]) -> None:
+def check_names(kind: Kind, short_names: Sequence[str]) -> None:
+    """Raise ValueError for names of a kind that no API server accepts, and for a group that is kept for Kubernetes."""
     if not _is_group(kind.group):
         raise ValueError(f"the group must be such as example.com, not {kind.group!r}")
     for what, text, form, example in (
@@ -334,7 +342,7 @@ def _check_defaults(cls: type[Any]) -> None:
 def _check_status(cls: type[Any]) -> None:
     for field in attrs.fields(cls):
         where = join(cls.__name__, field.name)
-        if camel(field.name) in _ENGINE_FIELDS:
+        if camel(field.name) in ENGINE_FIELDS:
             raise SchemaTypeError(f"{where}: is written for you; read it from the object: object.{field.name}")
         if field.default is attrs.NOTHING:
             raise SchemaTypeError(f"{where}: needs a default: the status of a new object says nothing yet")

@@ -270,3 +270,30 @@ def test_names_that_no_api_server_takes_are_refused(names: Sequence[str], messag
 )
 def test_the_plural_is_made_of_the_kind(kind: str, plural: str) -> None:
     assert resource("example.com", "v1", kind, ShopSpec, ShopStatus).kind.plural == plural
+
+
+@attrs.frozen
+class OneOfTwo:
+    """Exactly one of two fields, and others."""
+
+    SCHEMA: ClassVar[Mapping[str, Any]] = {
+        "maxProperties": 2,
+        "required": ["foo-bar"],
+        "properties": {"foo-bar": {"type": "string"}},
+        "x-kubernetes-validations": [{"rule": "has(self.a)", "messageExpression": "'a is missing'"}],
+    }
+    CEL_RULES = (rule("size(self.a) < 3", "is too long"),)
+    a: str = ""
+
+
+def test_a_class_has_keywords_of_its_own() -> None:
+    kind = resource(
+        "example.com", "v1", "Thing", OneOfTwo, ShopStatus, rules=[rule("self.metadata.name != 'x'", "not x")]
+    )
+
+    assert set(kind.schema.properties["spec"].properties) == {"a", "foo-bar"}
+    assert "spec.foo-bar: Required value" in map(str, kind.problems({"metadata": {"name": "x"}, "spec": {}}))
+    told = str(kind.problems({"metadata": {"name": "x"}, "spec": {"a": "long", "foo-bar": "b"}}))
+    assert "is too long" in told
+    assert "not x" in told
+    assert "a is missing" in str(kind.problems({"metadata": {"name": "y"}, "spec": {"foo-bar": "b"}}))
