@@ -1,0 +1,185 @@
+"""The module of a kind, as source text, from a CRD that exists: classes of spec and status, and their `resource`."""
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.definitions import Column
+from purekube.apimachinery.manifest import Kind, Manifest
+from purekube.apimachinery.problems import join
+from purekube.reconcilers.crd_classes import RULES, Classes, Note, normal, rule_call, split_rules
+from purekube.reconcilers.resource import ENGINE_FIELDS, check_names, plural_of, standard_columns
+from purekube.reconcilers.source_text import Group, Node, Text, call, docstring, imported, laid_out, literal
+
+_ROOT: Final = frozenset(("apiVersion", "kind", "metadata", "spec", "status"))
+_IN_A_ROOT: Final = frozenset(("type", "description", "properties", "required", RULES))
+_IN_A_VERSION: Final = frozenset(
+    ("name", "served", "storage", "schema", "subresources", "additionalPrinterColumns", "deprecated")
+)
+_IN_A_COLUMN: Final = frozenset(("name", "type", "jsonPath", "priority", "description"))
+_FROM: Final = {
+    "collections.abc": {"Mapping"},
+    "typing": {"Any", "ClassVar", "Literal", "TypeAlias"},
+    "purekube.reconcilers": {"Column", "Object", "resource", "rule", "schema_field"},
+}
+
+
+class UnfitCrd(ValueError):
+    """The error for a CRD of which no module can be made. The message begins with the path of what is wrong."""
+
+
+@attrs.frozen
+class KindSource:
+    """The module of a kind, and notes about what it does not express."""
+
+    kind: Kind
+    text: str
+    notes: Sequence[Note]
+
+
+def constant_of(kind: str) -> str:
+    """Return the name of the constant that holds the Resource of a kind, which has another name than the kind."""
+    return f"{kind}_KIND" if kind.isupper() else kind.upper()
+
+
+def kind_source(crd: Manifest, version: str) -> KindSource:
+    """Return the module of one version of a CRD whose schema is structural.
+
+    Raises UnfitCrd for a kind that `resource` cannot make.
+    """
+    spec, names = crd["spec"], crd["spec"]["names"]
+    index = next(place for place, each in enumerate(spec["versions"]) if each["name"] == version)
+    served = spec["versions"][index]
+    path = f"spec.versions[{index}].schema.openAPIV3Schema"
+    kind = Kind(spec["group"], version, names["kind"], names["plural"], spec.get("scope") != "Cluster")
+    root = normal(served["schema"]["openAPIV3Schema"])
+    try:
+        check_names(kind, names.get("shortNames") or ())
+    except ValueError as error:
+        raise UnfitCrd(f"spec: {error}") from error
+    if root.get("properties", {}).get("spec", {}).get("type") != "object":
+        raise UnfitCrd(f"{path}.properties.spec: a kind in Python has a spec that is an object")
+    return _Module(kind, crd, served, root).source()
+
+
+@attrs.frozen
+class _Module:
+    kind: Kind
+    crd: Manifest
+    version: Mapping[str, Any]
+    root: Mapping[str, Any]
+
+    def source(self) -> KindSource:
+        kind = self.kind.kind
+        constant, spec, status = constant_of(kind), f"{kind}Spec", f"{kind}Status"
+        classes = Classes({kind, constant, spec, status})
+        properties = self.root["properties"]
+        classes.add(spec, {"description": f"The spec of a {kind}.", **properties["spec"]}, "spec")
+        classes.add(
+            status, _own_status({"description": f"The status of a {kind}.", **self._status()}), "status", status=True
+        )
+        made = laid_out(f"{constant} = ", call("resource", *self._arguments(spec, status), **self._options()))
+        lines = [
+            *classes.lines(), "", "",
+            *laid_out(f"{kind}: TypeAlias = ", Group("Object[", [("", spec), ("", status)], "]")),
+            *made,
+        ]  # fmt: skip
+        about = self.root.get("description") or f"The kind {kind}."
+        text = "\n".join((*docstring(about), "", *_imports("\n".join(lines)), *lines, ""))
+        return KindSource(self.kind, text, (*self._notes(), *classes.notes))
+
+    def _status(self) -> Mapping[str, Any]:
+        status: Mapping[str, Any] = self.root["properties"].get("status", {"type": "object"})
+        return status
+
+    def _arguments(self, spec: str, status: str) -> Iterator[Node]:
+        yield from (Text(self.kind.group), Text(self.kind.version), Text(self.kind.kind), spec, status)
+
+    def _options(self) -> dict[str, Node]:
+        names = self.crd["spec"]["names"]
+        plural = self.kind.plural
+        rules, _ = split_rules(self.root)
+        options: dict[str, Node | None] = {
+            "plural": Text(plural) if plural != plural_of(self.kind.kind) else None,
+            "short_names": literal(names["shortNames"]) if names.get("shortNames") else None,
+            "categories": literal(names["categories"]) if names.get("categories") else None,
+            "namespaced": None if self.kind.namespaced else "False",
+            "columns": _listed([_column_call(column) for column in self._columns()]),
+            "rules": _listed([rule_call(rule) for rule in rules]),
+        }
+        return {name: node for name, node in options.items() if node is not None}
+
+    def _columns(self) -> list[Column]:
+        given = self.version.get("additionalPrinterColumns") or ()
+        columns = [Column(one["name"], one["jsonPath"], one["type"], one.get("priority") or 0) for one in given]
+        ours = {column.name for column in standard_columns(())}
+        return [column for column in columns if column.name not in ours]
+
+    # --- what the module does not express ----------------------------------------------------------------------------
+
+    def _notes(self) -> Iterator[Note]:
+        yield from (Note(path, message) for path, message in (*self._of_crd(), *self._of_version(), *self._of_root()))
+
+    def _of_crd(self) -> Iterator[tuple[str, str]]:
+        spec, kind = self.crd["spec"], self.kind.kind
+        for name, ours in (("singular", kind.lower()), ("listKind", f"{kind}List")):
+            if (given := spec["names"].get(name) or ours) != ours:
+                yield f"spec.names.{name}", f"becomes {ours}, not {given}"
+        if others := [one["name"] for one in spec["versions"] if one["name"] != self.kind.version]:
+            yield "spec.versions", f"only the stored one, {self.kind.version}, becomes classes, not {', '.join(others)}"
+        if (spec.get("conversion") or {}).get("strategy", "None") != "None":
+            yield "spec.conversion", "is left out: `conversion` converts between versions"
+
+    def _of_version(self) -> Iterator[tuple[str, str]]:
+        version = self.version
+        given = {key: value for key, value in version.items() if value}
+        left = [key for key in given if key not in _IN_A_VERSION]
+        left += [f"subresources.{name}" for name in given.get("subresources", {}) if name != "status"]
+        yield from ((f"spec.versions.{key}", "is left out") for key in left)
+        ours = {column.name: column.json_path for column in standard_columns(())}
+        for column in version.get("additionalPrinterColumns") or ():
+            path = join("additionalPrinterColumns", column["name"])
+            if ours.get(column["name"], column["jsonPath"]) != column["jsonPath"]:
+                yield path, f"becomes {ours[column['name']]}"
+            if more := column.keys() - _IN_A_COLUMN:
+                yield path, f"{', '.join(sorted(more))}: is left out"
+
+    def _of_root(self) -> Iterator[tuple[str, str]]:
+        properties = self.root["properties"]
+        if "spec" not in self.root.get("required", ()):
+            yield "spec", "optional, but required here"
+        left = [*(self.root.keys() - _IN_A_ROOT), *(split_rules(self.root)[1]), *(properties.keys() - _ROOT)]
+        left += ["metadata"] if properties.get("metadata", {}).get("properties") else []
+        yield from ((name, "is left out: a kind in Python has a spec and a status") for name in sorted(left))
+        for name in ENGINE_FIELDS:
+            if name in self._status().get("properties", {}):
+                yield f"status.{name}", "has the framework's schema"
+
+
+def _own_status(status: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a status without the fields that the framework adds to each."""
+    fields = {key: child for key, child in status.get("properties", {}).items() if key not in ENGINE_FIELDS}
+    required = [key for key in status.get("required", ()) if key not in ENGINE_FIELDS]
+    return {**status, "properties": fields, "required": required}
+
+
+def _listed(calls: Sequence[Node]) -> Node | None:
+    return Group("[", [("", one) for one in calls], "]") if calls else None
+
+
+def _column_call(column: Column) -> Node:
+    named: dict[str, Node] = {"type": Text(column.type)} if column.type != "string" else {}
+    named |= {"priority": repr(column.priority)} if column.priority else {}
+    return call("Column", Text(column.name), Text(column.json_path), **named)
+
+
+def _imports(text: str) -> Iterator[str]:
+    """Yield the imports that a module's text needs."""
+    used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    for module, names in _FROM.items():
+        if module == "purekube.reconcilers":
+            yield from ("", "import attrs")
+        if names := names & used:
+            yield from imported(module, names)
