@@ -186,7 +186,9 @@ class Classes:
     def _class(self, schema: Mapping[str, Any], path: str, words: tuple[str, ...], *, inner: bool) -> ClassSource:
         parts, doc = self._parts(schema, path, words), schema.get("description", "")
         same = self._known.setdefault(json.dumps(attrs.asdict(ClassSource("", "", *parts)), default=repr), [])
-        found = next((known for known in same if not inner or doc in ("", known.doc)), None)
+        full = "".join(map(pascal, words))
+        fit = (known for known in same if full.endswith(known.name) and (not inner or doc in ("", known.doc)))
+        found = next(fit, None)
         if found is None:
             found = ClassSource(self._free_name(words), doc, *parts)
             same.append(found)

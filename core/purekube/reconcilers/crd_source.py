@@ -7,10 +7,11 @@ from typing import Any, Final
 import attrs
 
 from purekube.apimachinery.definitions import Column
-from purekube.apimachinery.manifest import Kind, Manifest
-from purekube.apimachinery.problems import join
-from purekube.reconcilers.crd_classes import RULES, Classes, Note, normal, rule_call, split_rules
-from purekube.reconcilers.resource import ENGINE_FIELDS, check_names, plural_of, standard_columns
+from purekube.apimachinery.manifest import Kind, Manifest, get_path
+from purekube.apimachinery.problems import ValidationProblems, join
+from purekube.apimachinery.structuring import structure
+from purekube.reconcilers.crd_classes import FREE, RULES, Classes, Note, normal, rule_call, split_rules
+from purekube.reconcilers.resource import ENGINE_FIELDS, check_columns, check_names, plural_of, standard_columns
 from purekube.reconcilers.source_text import Group, Node, Text, call, docstring, imported, laid_out, literal
 
 _ROOT: Final = frozenset(("apiVersion", "kind", "metadata", "spec", "status"))
@@ -24,6 +25,9 @@ _FROM: Final = {
     "typing": {"Any", "ClassVar", "Literal", "TypeAlias"},
     "purekube.reconcilers": {"Column", "Object", "resource", "rule", "schema_field"},
 }
+
+
+_OUR_COLUMNS: Final = {column.name: column.json_path for column in standard_columns(())}
 
 
 class UnfitCrd(ValueError):
@@ -44,31 +48,72 @@ def constant_of(kind: str) -> str:
     return f"{kind}_KIND" if kind.isupper() else kind.upper()
 
 
+@attrs.frozen
+class _Names:
+    kind: str
+    plural: str
+    singular: str = ""
+    list_kind: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class _Version:
+    name: str
+    additional_printer_columns: tuple[Column, ...] = ()
+    subresources: Mapping[str, Any] = attrs.field(factory=dict)
+    schema: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class _Conversion:
+    strategy: str = "None"
+
+
+@attrs.frozen
+class _CrdSpec:
+    """The spec of a CRD."""
+
+    group: str
+    names: _Names
+    versions: tuple[_Version, ...]
+    scope: str = "Namespaced"
+    conversion: _Conversion = _Conversion()
+
+
 def kind_source(crd: Manifest, version: str) -> KindSource:
     """Return the module of one version of a CRD whose schema is structural.
 
     Raises UnfitCrd for a kind that `resource` cannot make.
     """
-    spec, names = crd["spec"], crd["spec"]["names"]
-    index = next(place for place, each in enumerate(spec["versions"]) if each["name"] == version)
-    served = spec["versions"][index]
-    path = f"spec.versions[{index}].schema.openAPIV3Schema"
-    kind = Kind(spec["group"], version, names["kind"], names["plural"], spec.get("scope") != "Cluster")
-    root = normal(served["schema"]["openAPIV3Schema"])
     try:
-        check_names(kind, names.get("shortNames") or ())
+        spec = structure(_CrdSpec, crd["spec"])
+    except ValidationProblems as error:
+        raise UnfitCrd(f"spec.{error.problems[0]}") from error
+    index = next(place for place, each in enumerate(spec.versions) if each.name == version)
+    path = f"spec.versions[{index}].schema.openAPIV3Schema"
+    root = normal(spec.versions[index].schema.get("openAPIV3Schema") or {})
+    kind = Kind(spec.group, version, spec.names.kind, spec.names.plural, spec.scope != "Cluster")
+    try:
+        check_names(kind, spec.names.short_names)
+        check_columns(spec.versions[index].additional_printer_columns)
     except ValueError as error:
         raise UnfitCrd(f"spec: {error}") from error
-    if root.get("properties", {}).get("spec", {}).get("type") != "object":
+    if not root:
+        raise UnfitCrd(f"{path}: is missing")
+    if not _is_object(get_path(root, "properties", "spec")):
         raise UnfitCrd(f"{path}.properties.spec: a kind in Python has a spec that is an object")
-    return _Module(kind, crd, served, root).source()
+    return _Module(kind, spec, spec.versions[index], crd["spec"]["versions"][index], root).source()
 
 
 @attrs.frozen
 class _Module:
     kind: Kind
-    crd: Manifest
-    version: Mapping[str, Any]
+    spec: _CrdSpec
+    version: _Version
+    given: Manifest
+    """The version with all its fields."""
     root: Mapping[str, Any]
 
     def source(self) -> KindSource:
@@ -91,20 +136,19 @@ class _Module:
         return KindSource(self.kind, text, (*self._notes(), *classes.notes))
 
     def _status(self) -> Mapping[str, Any]:
-        status: Mapping[str, Any] = self.root["properties"].get("status", {"type": "object"})
-        return status
+        status = self.root["properties"].get("status")
+        return status if _is_object(status) else {}
 
     def _arguments(self, spec: str, status: str) -> Iterator[Node]:
         yield from (Text(self.kind.group), Text(self.kind.version), Text(self.kind.kind), spec, status)
 
     def _options(self) -> dict[str, Node]:
-        names = self.crd["spec"]["names"]
-        plural = self.kind.plural
+        names, plural = self.spec.names, self.kind.plural
         rules, _ = split_rules(self.root)
         options: dict[str, Node | None] = {
             "plural": Text(plural) if plural != plural_of(self.kind.kind) else None,
-            "short_names": literal(names["shortNames"]) if names.get("shortNames") else None,
-            "categories": literal(names["categories"]) if names.get("categories") else None,
+            "short_names": literal(names.short_names) if names.short_names else None,
+            "categories": literal(names.categories) if names.categories else None,
             "namespaced": None if self.kind.namespaced else "False",
             "columns": _listed([_column_call(column) for column in self._columns()]),
             "rules": _listed([rule_call(rule) for rule in rules]),
@@ -112,10 +156,7 @@ class _Module:
         return {name: node for name, node in options.items() if node is not None}
 
     def _columns(self) -> list[Column]:
-        given = self.version.get("additionalPrinterColumns") or ()
-        columns = [Column(one["name"], one["jsonPath"], one["type"], one.get("priority") or 0) for one in given]
-        ours = {column.name for column in standard_columns(())}
-        return [column for column in columns if column.name not in ours]
+        return [column for column in self.version.additional_printer_columns if column.name not in _OUR_COLUMNS]
 
     # --- what the module does not express ----------------------------------------------------------------------------
 
@@ -123,39 +164,46 @@ class _Module:
         yield from (Note(path, message) for path, message in (*self._of_crd(), *self._of_version(), *self._of_root()))
 
     def _of_crd(self) -> Iterator[tuple[str, str]]:
-        spec, kind = self.crd["spec"], self.kind.kind
-        for name, ours in (("singular", kind.lower()), ("listKind", f"{kind}List")):
-            if (given := spec["names"].get(name) or ours) != ours:
-                yield f"spec.names.{name}", f"becomes {ours}, not {given}"
-        if others := [one["name"] for one in spec["versions"] if one["name"] != self.kind.version]:
+        names, kind = self.spec.names, self.kind.kind
+        ours = {"singular": (names.singular, kind.lower()), "listKind": (names.list_kind, f"{kind}List")}
+        for name, (given, made) in ours.items():
+            if given not in ("", made):
+                yield f"spec.names.{name}", f"becomes {made}, not {given}"
+        if others := [one.name for one in self.spec.versions if one is not self.version]:
             yield "spec.versions", f"only the stored one, {self.kind.version}, becomes classes, not {', '.join(others)}"
-        if (spec.get("conversion") or {}).get("strategy", "None") != "None":
+        if self.spec.conversion.strategy != "None":
             yield "spec.conversion", "is left out: `conversion` converts between versions"
 
     def _of_version(self) -> Iterator[tuple[str, str]]:
-        version = self.version
-        given = {key: value for key, value in version.items() if value}
-        left = [key for key in given if key not in _IN_A_VERSION]
-        left += [f"subresources.{name}" for name in given.get("subresources", {}) if name != "status"]
+        left = [key for key, value in self.given.items() if value and key not in _IN_A_VERSION]
+        left += [f"subresources.{name}" for name in self.version.subresources if name != "status"]
         yield from ((f"spec.versions.{key}", "is left out") for key in left)
-        ours = {column.name: column.json_path for column in standard_columns(())}
-        for column in version.get("additionalPrinterColumns") or ():
-            path = join("additionalPrinterColumns", column["name"])
-            if ours.get(column["name"], column["jsonPath"]) != column["jsonPath"]:
-                yield path, f"becomes {ours[column['name']]}"
-            if more := column.keys() - _IN_A_COLUMN:
-                yield path, f"{', '.join(sorted(more))}: is left out"
+        for column in self.version.additional_printer_columns:
+            path = _OUR_COLUMNS.get(column.name, column.json_path)
+            if path != column.json_path:
+                yield join("additionalPrinterColumns", column.name), f"becomes {path}"
+        for given in self.given.get("additionalPrinterColumns") or ():
+            if more := given.keys() - _IN_A_COLUMN:
+                yield join("additionalPrinterColumns", given["name"]), f"{', '.join(sorted(more))}: is left out"
 
     def _of_root(self) -> Iterator[tuple[str, str]]:
         properties = self.root["properties"]
+        untyped = [name for name in ("spec", "status") if name in properties and "type" not in properties[name]]
+        yield from ((name, "may be any value, but is an object here") for name in untyped)
         if "spec" not in self.root.get("required", ()):
             yield "spec", "optional, but required here"
         left = [*(self.root.keys() - _IN_A_ROOT), *(split_rules(self.root)[1]), *(properties.keys() - _ROOT)]
+        left += ["status"] if "status" in properties and not self._status() else []
         left += ["metadata"] if properties.get("metadata", {}).get("properties") else []
         yield from ((name, "is left out: a kind in Python has a spec and a status") for name in sorted(left))
         for name in ENGINE_FIELDS:
             if name in self._status().get("properties", {}):
                 yield f"status.{name}", "has the framework's schema"
+
+
+def _is_object(schema: Any) -> bool:
+    """Report whether a schema describes an object, or at least any value."""
+    return schema is not None and (schema.get("type") == "object" or ("type" not in schema and FREE in schema))
 
 
 def _own_status(status: Mapping[str, Any]) -> dict[str, Any]:

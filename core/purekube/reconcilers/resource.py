@@ -184,7 +184,7 @@ def resource(
     """
     known = Kind(group, version, kind, plural or plural_of(kind), namespaced)
     check_names(known, short_names)
-    _check_columns(columns)
+    check_columns(columns)
     _check_defaults(spec)
     _check_defaults(status)
     _check_status(status)
@@ -281,7 +281,8 @@ def _is_group(text: str) -> bool:
     return len(text) <= _LONGEST and len(labels) > 1 and all(map(_LABEL.fullmatch, labels))
 
 
-def _check_columns(columns: Iterable[Column]) -> None:
+def check_columns(columns: Iterable[Column]) -> None:
+    """Raise ValueError for a column whose path no API server accepts."""
     for column in columns:
         if not column.json_path.startswith("."):
             message = f"a path begins with a dot, as .spec.image, not {column.json_path!r}"

@@ -129,11 +129,14 @@ def _flat(node: Node) -> str:
 
 
 def _pieces(text: str, room: int) -> Iterator[str]:
-    """Yield the literals of which the text is the concatenation, each at most `room` wide, broken between words."""
+    """Yield the literals of which the text is the concatenation, each at most `room` wide.
+
+    A new one begins after a line break, else between words.
+    """
     piece = ""
-    for word in re.findall(r"\s*\S+\s?|\s+", text):
+    for word in re.findall(r"\n+|[^\S\n]*\S+[ \n]*|[^\S\n]+", text):
         for part in (word,) if len(quoted(word)) <= room else word:
-            if piece and len(quoted(piece + part)) > room:
+            if piece and (piece.endswith("\n") or len(quoted(piece + part)) > room):
                 yield quoted(piece)
                 piece = ""
             piece += part

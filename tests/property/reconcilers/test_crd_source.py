@@ -166,8 +166,33 @@ def test_its_fields_have_the_names_and_types_that_a_person_would_give_them() -> 
     assert (widget.spec.class_, widget.spec.sources[0].ref, widget.spec.int_) == ("a", "x", 3)
 
 
+def test_a_spec_and_a_status_of_any_value_become_objects_with_any_fields() -> None:
+    anything = {"x-kubernetes-preserve-unknown-fields": True}
+    source = kind_source(crd_of(anything, anything), "v1")
+    made = resource_in(source.text)
+
+    assert [str(note) for note in source.notes] == [
+        "spec: may be any value, but is an object here",
+        "status: may be any value, but is an object here",
+        "spec: may have fields of any name: read them from the object's `manifest`",
+        "status: may have fields of any name: read them from the object's `manifest`",
+    ]
+    assert made.problems({"metadata": {"name": "a"}, "spec": {"a": [1]}, "status": {"b": {}}}) == ()
+    assert "status: is left out" in str(kind_source(crd_of({"type": "object"}, {"type": "string"}), "v1").notes[0])
+
+
 def test_a_kind_without_a_spec_is_refused() -> None:
     with pytest.raises(
         UnfitCrd, match=r"spec.versions\[0\].schema.openAPIV3Schema.properties.spec: a kind in Python has"
     ):
         kind_source(crd_of({"type": "string"}), "v1")
+
+
+@given(st.sampled_from(FIT), st.data())
+def test_a_crd_with_a_mistake_is_refused_or_makes_a_module(name: str, data: st.DataObject) -> None:
+    crd = data.draw(bent(REAL[name]))
+    try:
+        source = kind_source(crd, CrdVersions.of(crd).storage)
+    except (CrdProblem, UnfitCrd):
+        return
+    assert resource_in(source.text).kind == source.kind
