@@ -82,6 +82,14 @@ def test_the_kind_of_the_page_refuses_what_it_says(project: Path) -> None:
     assert "least must not be more than most" in str(TEAM.problems({**TEAM.kind.manifest("a", "default"), **wrong}))
 
 
+def test_the_classes_of_a_kind_that_exists(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(shlex.split(BLOCKS["sh", "existing"])[1:]) == 0
+
+    written = (project / "gauges" / "gauges" / "api.py").read_text(encoding="utf-8")
+    assert BLOCKS["text", "gauges/api.py"] in written
+    assert capsys.readouterr().err.startswith("spec.read-at: no attribute can have this name")
+
+
 def test_every_name_of_ours_that_the_page_uses_in_capitals_is_there() -> None:
     """In the text and the tables of the levels; those of other frameworks stand at the end."""
     text = re.sub(r"^```.*?^```$", "", PAGE.split("## The kind", 1)[1].split("## Versions")[0], flags=re.M | re.S)
@@ -89,7 +97,7 @@ def test_every_name_of_ours_that_the_page_uses_in_capitals_is_there() -> None:
     members = {member.name for kind in (Until, Cause, ApplyPolicy, Removal, Feature) for member in kind}
     conditions = {"Ready", "Reconciling", "Stalled"}
     types = {"KubeApi", "Kind", "Deployment", "Secret", "Spec", "Status", "None", "True", "False"}
-    foreign = {"TEAM", "ShopAudit", *types}
+    foreign = {"TEAM", "SCHEMA", "ShopAudit", *types}
 
     assert names - {*reconcilers.__all__} - members - conditions - foreign == set()
 

@@ -267,7 +267,10 @@ def test_plan_used_wrongly_says_so_in_one_line_with_status_2(words: tuple[str, .
         (["cluster", "--listen"], "--listen: a value is missing (see vworkspace-operator cluster --help)"),
         (["retry"], "NAME is missing (see vworkspace-operator retry --help)"),
         (["box", "init"], "KIND is missing (see vworkspace-operator box init --help)"),
-        (["init", "reconciler", "x"], "--kind is missing (see vworkspace-operator init reconciler --help)"),
+        (
+            ["init", "reconciler", "x"],
+            "--kind or --from-crd is missing (see vworkspace-operator init reconciler --help)",
+        ),
         (["manifests", "extra"], "unexpected argument: extra (see vworkspace-operator manifests --help)"),
         (["manifests", "one", "two"], "unexpected arguments: one two (see vworkspace-operator manifests --help)"),
     ],

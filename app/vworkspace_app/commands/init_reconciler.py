@@ -1,188 +1,34 @@
-"""`init reconciler`: write a small project with a kind, its reconciler and a test that passes unchanged."""
+"""`init reconciler`: write a small project with a kind, its reconciler and a test that passes unchanged.
 
+The kind is a new one, or that of a CRD that exists.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 from string import Template
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
+from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.boxes.schemas import CRD, CrdProblem, CrdVersions
+from purekube.reconcilers.crd_source import KindSource, UnfitCrd, constant_of, kind_source
 from purekube.reconcilers.resource import plural_of
+from purekube.reconcilers.source_text import Group, Node, imported, laid_out, literal
+from purekube.schema.node import ANYTHING
+from purekube_run.examples.data_source import DataSource, Seeded, SimplestData
+from purekube_run.examples.examples import Examples, NoExample
+from purekube_run.process.command_line import USAGE, CommandError
+from purekube_run.process.yaml_documents import STDIN, read_documents
 from vworkspace_app import VERSION
 from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.box.init import GROUP, KIND, PROJECT, check_name, module_of, write_new
+from vworkspace_app.commands.reconciler_project import CRD_FILES, FILES
 
-_PROJECT: Final = """\
-[build-system]
-requires = ["hatchling>=1.27"]
-build-backend = "hatchling.build"
-
-[project]
-name = "$project"
-version = "0.1.0"
-description = "A controller of $kind objects"
-readme = "README.md"
-requires-python = ">=3.11"
-dependencies = ["vworkspace-operator[operator]>=$version"]
-
-[project.entry-points."vworkspace.controllers"]
-$project = "$module.reconciler:$module"
-
-[dependency-groups]
-tests = ["vworkspace-operator[kit]>=$version"]
-
-[tool.hatch.build.targets.wheel]
-packages = ["$module"]
-
-[tool.pytest]
-pythonpath = ["."]
-
-[tool.mypy]
-strict = true
-
-[tool.ruff]
-line-length = 120
-"""
-
-_PACKAGE: Final = '"""A controller of $kind objects."""\n'
-
-_API: Final = '''\
-"""The kind $kind: what people write, and what they are told. Its CRD is made of these two classes."""
-
-from typing import TypeAlias
-
-import attrs
-from purekube.reconcilers import Column, Object, resource, schema_field
-
-
-@attrs.frozen
-class ${kind}Spec:
-    """What a $kind is to be."""
-
-    image: str = schema_field("Image of the workload.", schema={"minLength": 1})
-    replicas: int = schema_field("How many pods there are to be.", default=1, schema={"minimum": 0})
-
-
-@attrs.frozen
-class ${kind}Status:
-    """How a $kind stands. Ready, Reconciling, Stalled and the observed generation are added to it."""
-
-    ready_replicas: int = schema_field("Pods that are ready.", default=0)
-
-
-$kind: TypeAlias = Object[${kind}Spec, ${kind}Status]
-$constant = resource(
-    "$group",
-    "v1",
-    "$kind",
-    ${kind}Spec,
-    ${kind}Status,
-    columns=[Column("Image", ".spec.image")],
-)
-'''
-
-_RECONCILER: Final = '''\
-"""What should exist for a $kind. The function decides; to apply, to wait, to prune and to take down is done for it."""
-
-from typing import Any
-
-from purekube.reconcilers import Children, Desired, Node, Until, pure_reconciler
-
-from $module.api import $constant, $kind, ${kind}Status
-
-
-@pure_reconciler($constant, owns=["apps/v1/Deployment", "v1/Service"])
-def $module(self: $kind, children: Children) -> Desired[${kind}Status]:
-    """A workload, and a service in front of it."""
-    web = Node("web", deployment(self))
-    front = Node("front", service(self), depends_on=[web], until=Until.APPLIED)
-    ready = children.dig(web, "status", "readyReplicas") or 0
-    return Desired([web, front], ${kind}Status(ready_replicas=ready))
-
-
-def deployment(self: $kind) -> dict[str, Any]:
-    """The workload."""
-    labels = {"app": self.metadata.name}
-    container = {"name": "main", "image": self.spec.image, "ports": [{"name": "http", "containerPort": 8080}]}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": self.metadata.name},
-        "spec": {
-            "replicas": self.spec.replicas,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
-        },
-    }
-
-
-def service(self: $kind) -> dict[str, Any]:
-    """What others call."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": self.metadata.name},
-        "spec": {
-            "selector": {"app": self.metadata.name},
-            "ports": [{"name": "http", "port": 80, "targetPort": "http"}],
-        },
-    }
-'''
-
-_TEST: Final = '''\
-"""The reconciler on a cluster in memory: time is virtual, workloads are simulated, nothing has to be installed."""
-
-from purekube_kit import FakeCluster
-
-from $module.api import $constant, ${kind}Spec
-from $module.reconciler import $module
-
-
-def test_it_says_what_should_exist() -> None:
-    desired = $module($constant.new("mine", ${kind}Spec(image="r/x:1", replicas=3)))
-
-    assert [node.id for node in desired.nodes] == ["web", "front"]
-    assert desired.nodes[0].manifest["spec"]["replicas"] == 3
-
-
-def test_it_becomes_ready_and_is_taken_down() -> None:
-    with FakeCluster() as cluster:
-        cluster.run($module)
-        mine = cluster.create($constant, "mine", image="r/x:1", replicas=2)
-
-        mine = cluster.until(mine, "Ready")
-        assert mine.status.ready_replicas == 2
-
-        cluster.delete(mine)
-        cluster.until_gone(mine)
-        assert not cluster.exists("deployments", "mine")
-'''
-
-_README: Final = """\
-# $project
-
-A controller of `$kind` objects (`$plural.$group`).
-
-| file | what is in it |
-|---|---|
-| `$module/api.py` | the kind: two classes, of which its CRD is made |
-| `$module/reconciler.py` | what should exist for each object |
-| `tests/` | both on a cluster in memory |
-
-    pip install --editable . --group tests
-    pytest
-    vworkspace-operator controllers crds $project | kubectl apply --server-side -f -
-    vworkspace-operator controllers run $project --kubeconfig ~/.kube/config
-
-In a cluster it runs from an image with this package in it, beside the operator (`run --controllers $project`) or alone;
-`vworkspace-operator controllers manifests $project --image IMAGE` prints what runs it alone, with its roles.
-"""
-
-_FILES: Final = {
-    "pyproject.toml": _PROJECT,
-    "README.md": _README,
-    "$module/__init__.py": _PACKAGE,
-    "$module/api.py": _API,
-    "$module/reconciler.py": _RECONCILER,
-    "tests/test_$module.py": _TEST,
-}
+_ATTEMPTS: Final = 20
+"""The number of specs that are drawn to find one that the rules of a CRD admit."""
+_NO_EXAMPLE: Final = "no object that its rules admit was found: write the spec of EXAMPLE in the test yourself"
 
 
 def write_project(project: str, group: str, kind: str, directory: Path) -> None:
@@ -190,36 +36,136 @@ def write_project(project: str, group: str, kind: str, directory: Path) -> None:
 
     Raises CommandError for invalid names, and for files that exist.
     """
-    for given, form in ((project, PROJECT), (group, GROUP), (kind, KIND)):
+    for given, form in ((group, GROUP), (kind, KIND)):
         check_name(given, form)
-    words = {
+    _write(FILES, _words(project, group, kind, plural_of(kind)), directory)
+
+
+def write_project_for(project: str, crd: CrdVersions, directory: Path) -> None:
+    """Write the project for the stored version of a CRD, and print on standard error what its classes do not express.
+
+    Raises CommandError for an invalid name, UnfitCrd for a kind that no classes can make, and both before anything is
+    written.
+    """
+    source = kind_source(crd.manifest, crd.storage)
+    kind = source.kind
+    words = _words(project, kind.group, kind.kind, kind.plural) | _parts(project, source)
+    spec = _example(crd)
+    example = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "mine"}, "spec": spec or {}}
+    words["example"] = _lines("EXAMPLE: dict[str, Any] = ", literal(example))
+    _write({**FILES, **CRD_FILES}, words, directory)
+    for note in (*source.notes, *([_NO_EXAMPLE] if spec is None else [])):
+        print(note, file=sys.stderr)
+
+
+def _example(crd: CrdVersions) -> Any:
+    """Return a spec that the schema and its rules admit, as small as possible; None if none was found."""
+    known = crd.stored
+    choices: Sequence[DataSource] = (SimplestData(), *(Seeded(Random(seed)) for seed in range(_ATTEMPTS)))
+    for choose in choices:
+        with suppress(NoExample):
+            return Examples(known.schema or ANYTHING, choose).object_of(known.kind, {})["spec"]
+    return None
+
+
+def _parts(project: str, source: KindSource) -> dict[str, str]:
+    kind, module = source.kind.kind, module_of(project)
+    names = (constant_of(kind), kind, f"{kind}Status")
+    arguments = Group("(", [("", f"self: {kind}"), ("", "children: Children")], ")")
+    return {
+        "api": source.text,
+        "imports": "\n".join(imported(f"{module}.api", names)),
+        "signature": _lines(f"def {module}", arguments, f" -> Desired[{kind}Status]:"),
+        "namespace": "" if source.kind.namespaced else ', "namespace": "default"',
+    }
+
+
+def _lines(prefix: str, node: Node, suffix: str = "") -> str:
+    return "\n".join(laid_out(prefix, node, suffix))
+
+
+def _words(project: str, group: str, kind: str, plural: str) -> dict[str, str]:
+    check_name(project, PROJECT)
+    return {
         "project": project,
         "module": module_of(project),
         "group": group,
         "kind": kind,
-        "constant": kind.upper(),
-        "plural": plural_of(kind),
+        "constant": constant_of(kind),
+        "plural": plural,
         "version": VERSION,
     }
-    write_new({directory / _filled(path, words): _filled(text, words) for path, text in _FILES.items()})
+
+
+def _write(files: Mapping[str, str], words: dict[str, str], directory: Path) -> None:
+    write_new({directory / _filled(path, words): _filled(text, words) for path, text in files.items()})
 
 
 def _filled(text: str, words: dict[str, str]) -> str:
     return Template(text).substitute(words)
 
 
+def _chosen(file: str, kind: str, group: str) -> CrdVersions:
+    """Return the CRD in a file; with several, the one of this kind and group.
+
+    Raises CommandError if there is none or more than one, or if it is not usable.
+    """
+    found = [document for document in _read(file) if document["kind"] == CRD]
+    chosen = [document for document in found if _is_of(document, kind, group)]
+    if len(chosen) != 1:
+        known = ", ".join(sorted(str(get_path(document, "metadata", "name")) for document in chosen or found))
+        problem = "choose one with --kind and --group" if chosen else "none is of that kind"
+        raise _unfit(file, f"it has {known}: {problem}" if found else f"it has no {CRD}")
+    try:
+        return CrdVersions.of(chosen[0])
+    except CrdProblem as error:
+        raise _unfit(file, str(error)) from error
+
+
+def _is_of(document: Manifest, kind: str, group: str) -> bool:
+    names = (get_path(document, "spec", "names", "kind"), kind), (get_path(document, "spec", "group"), group)
+    return all(wanted in ("", name) for name, wanted in names)
+
+
+def _read(file: str) -> Sequence[Mapping[str, Any]]:
+    try:
+        return read_documents([file])
+    except CommandError as error:
+        raise CommandError(error.message, status=USAGE) from error
+
+
+def _unfit(file: str, problem: str) -> CommandError:
+    return CommandError(f"{'standard input' if file in STDIN else file}: {problem}", status=USAGE)
+
+
 def reconciler(
     name: Annotated[str, Parameter(help="Name of the project and of the controller, as `shops`.")],
     /,
     *,
-    kind: Annotated[str, Parameter(help="The kind that is to be made, as `Shop`.")],
-    group: Annotated[str, Parameter(help="Group of the kind.")] = "example.com",
+    kind: Annotated[str, Parameter(help="The kind that is to be made, as `Shop`, or the one of FILE.")] = "",
+    group: Annotated[str, Parameter(help="Group of the kind; example.com if neither it nor FILE is given.")] = "",
+    from_crd: Annotated[
+        str, Parameter(name="--from-crd", help="File with a CRD: classes for its kind; `-` is standard input.")
+    ] = "",
     directory: Annotated[Path | None, Parameter(help="Folder for the project; without it one of its name.")] = None,
 ) -> None:
     """Write a project with a kind, its reconciler in Python and a test, which passes as it is.
 
-    Example:
+    With --from-crd the classes are those of the stored version of a CRD that exists. What they do not express is
+    printed on standard error with its path. Examples:
 
         vworkspace-operator init reconciler shops --group example.com --kind Shop
+        kubectl get crd certificates.cert-manager.io -o yaml | vworkspace-operator init reconciler certs --from-crd -
     """
-    write_project(name, group, kind, Path(name) if directory is None else directory)
+    folder = Path(name) if directory is None else directory
+    if not from_crd:
+        if not kind:
+            raise CommandError(
+                "--kind or --from-crd is missing (see vworkspace-operator init reconciler --help)", status=USAGE
+            )
+        write_project(name, group or "example.com", kind, folder)
+        return
+    try:
+        write_project_for(name, _chosen(from_crd, kind, group), folder)
+    except UnfitCrd as error:
+        raise _unfit(from_crd, str(error)) from error
