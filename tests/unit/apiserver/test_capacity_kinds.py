@@ -42,7 +42,7 @@ def test_an_autoscaler_gets_a_metric_and_a_least_size() -> None:
     assert made["status"] == {"desiredReplicas": 0}
     assert "generation" not in made["metadata"]
     (entry,) = made["metadata"]["managedFields"]
-    named = {"f:apiVersion": {}, "f:kind": {}, "f:name": {}}
+    named: dict[str, Any] = {"f:apiVersion": {}, "f:kind": {}, "f:name": {}}
     assert entry["fieldsV1"] == {"f:spec": {"f:maxReplicas": {}, "f:scaleTargetRef": named}}
 
 
