@@ -1,11 +1,10 @@
-"""Boxes: the cost of a decision, a check, a start and a reaction, next to the same WebApp by kopf in one run.
+"""Boxes: the cost of a decision, a check, a start, many boxes, and a roll-out.
 
-    python -m bench.boxes [--instances 100] [--parents 1000] [--boxes 50] [applied rollout …]
+    python -m bench.boxes [--parents 1000] [--boxes 50] [applied rollout …]
 
-The operators run as processes on the embedded API server over HTTP, or with KUBEBUILDER_ASSETS on a kube-apiserver, one
-after the other. The measurement plays the controllers of Deployments, load balancers and ingresses, and answers at
-once, so that only the operator takes time. Writes are counted in the audit log, processor time and memory read from
-`/proc`.
+The operators run as processes on the embedded API server over HTTP, or with KUBEBUILDER_ASSETS on a kube-apiserver.
+Writes are counted in the audit log, processor time and memory read from `/proc`. `bench.neighbours` measures a box next
+to operators by other frameworks.
 """
 
 import argparse
@@ -15,7 +14,6 @@ import resource
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -29,11 +27,10 @@ import msgspec
 import yaml
 
 from bench.machine import describe, line
-from bench.operators import BIN, ROOT, Program, processor_seconds
+from bench.operators import BIN, ROOT, Program, process_named, processor_seconds
 from bench.reaching import AGENT, Access, Client
 from bench.stage import everything_for
 from bench.writes import POLICY
-from kubelab.downstream.kinds import DEPLOYMENT, INGRESS, SERVICE
 from kubelab.inprocess import run_sync
 from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube.apimachinery.resources import NAMESPACE
@@ -50,6 +47,8 @@ SPACE: Final = "bench"
 WEBAPP: Final = Kind("example.com", "v1", "WebApp", "webapps")
 SPEC: Final = {"image": "registry.example/web:1", "replicas": 2, "host": "web.example.com"}
 PATIENCE: Final = 600.0
+ROOM: Final = ("--service-cluster-ip-range=10.0.0.0/12", "--service-node-port-range=10000-60000")
+"""Flags of kube-apiserver with addresses and ports for many Services."""
 
 
 # --- in this process --------------------------------------------------------------------------------------------------
@@ -161,19 +160,41 @@ def large_box(count: int) -> str:
 
 @attrs.define
 class Cluster:
-    """A served API server and its audit log."""
+    """A served API server, its process, and its audit log."""
 
     access: Access
     folder: Path
+    server: int
+    dry_runs: int = 0
+    """The operator's dry runs among the read entries of the log."""
+    _paths: list[str] = attrs.field(factory=list)
+    _read: int = 0
 
     @property
     def client(self) -> Client:
         return Client(self.access)
 
     def writes(self) -> int:
-        """Return the number of the operator's writes so far, without Events and Leases."""
-        rows = (msgspec.json.decode(row) for row in (self.folder / "audit").read_bytes().splitlines())
-        return sum(map(_is_operators, rows))
+        """Return the number of the operator's writes so far, without Events, Leases, access reviews and dry runs."""
+        return len(self.written())
+
+    def written(self) -> Sequence[str]:
+        """Return the paths of these writes."""
+        with (self.folder / "audit").open("rb") as log:
+            log.seek(self._read)
+            rows, ends, _ = log.read().rpartition(b"\n")
+        self._read += len(rows) + len(ends)
+        for row in filter(_is_operators, map(msgspec.json.decode, rows.splitlines())):
+            path = str(row.get("requestURI") or row["path"])
+            if row.get("dry_run") or "dryRun" in path:
+                self.dry_runs += 1
+            else:
+                self._paths.append(path)
+        return self._paths
+
+    def server_processor_seconds(self) -> float:
+        """Return the processor time of the API server, without its etcd."""
+        return processor_seconds(self.server)
 
 
 def _is_operators(row: dict[str, Any]) -> bool:
@@ -185,7 +206,7 @@ def _is_operators(row: dict[str, Any]) -> bool:
         path, is_its = row["requestURI"], row["user"]["username"] == OPERATOR_USER
     else:
         path, is_its = row["path"], row["method"] != "GET" and not row["agent"].startswith(AGENT)
-    return is_its and "/events" not in path and "/leases" not in path
+    return is_its and not any(part in path for part in ("/events", "/leases", "/selfsubjectaccessreviews"))
 
 
 @contextmanager
@@ -195,10 +216,10 @@ def cluster(*crds: Path) -> Iterator[Cluster]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-bench-")))
         assets = assets_of(os.environ)
         if isinstance(assets, Assets):
-            server = stack.enter_context(started(assets, *audit_flags(folder / "audit", POLICY)))
+            server = stack.enter_context(started(assets, *audit_flags(folder / "audit", POLICY), *ROOM))
             found = _on_real(server, folder, crds)
         else:
-            found = Cluster(Access(stack.enter_context(_embedded(folder, crds))), folder)
+            found = stack.enter_context(_embedded(folder, crds))
         found.client.send("POST", "/api/v1/namespaces", encoded(NAMESPACE.manifest(SPACE)))
         yield found
 
@@ -207,7 +228,7 @@ def _on_real(server: RealServer, folder: Path, crds: Sequence[Path]) -> Cluster:
     """Return the cluster with its CRDs, and with every right for the operator, as roles are not measured."""
     access = Access(server.url, server.token, server.operator_token, server.authority.decode())
     (folder / "kc").write_text(json.dumps(access.kubeconfig(access.operator)), encoding="utf-8")
-    found = Cluster(access, folder)
+    found = Cluster(access, folder, process_named("kube-apiserver"))
     roles = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
     found.client.send("POST", roles, encoded(everything_for(OPERATOR_USER)))
     definitions = [yaml.safe_load(crd.read_text(encoding="utf-8")) for crd in crds]
@@ -232,15 +253,15 @@ def _until_served(client: Client, spec: dict[str, Any]) -> None:
 
 
 @contextmanager
-def _embedded(folder: Path, crds: Sequence[Path]) -> Iterator[str]:
-    """Run the embedded API server and yield its address."""
+def _embedded(folder: Path, crds: Sequence[Path]) -> Iterator[Cluster]:
+    """Run the embedded API server."""
     words = ["cluster", "--bare", "--kubeconfig-out", str(folder / "kc"), "--audit-log", str(folder / "audit")]
     words += [word for crd in crds for word in ("--crds", str(crd))]
     command = [str(BIN / "vworkspace-operator"), *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            yield process.stdout.readline().split()[1]
+            yield Cluster(Access(process.stdout.readline().split()[1]), folder, process.pid)
         finally:
             process.kill()
 
@@ -250,9 +271,9 @@ def encoded(value: Any) -> bytes:
 
 
 @contextmanager
-def operator(on: Cluster, name: str, *words: str) -> Iterator[Program]:
+def operator(on: Cluster, name: str, *words: str, **variables: str) -> Iterator[Program]:
     log = (on.folder / f"{name}.log").open("ab")
-    environment = {**os.environ, "KUBECONFIG": str(on.folder / "kc")}
+    environment = {**os.environ, "KUBECONFIG": str(on.folder / "kc"), **variables}
     program = Program(name, subprocess.Popen(words, stdout=log, stderr=log, env=environment, cwd=ROOT))
     try:
         yield program
@@ -265,88 +286,6 @@ def ours(on: Cluster, *files: Path) -> Any:
     return operator(on, "box", str(BIN / "vworkspace-operator"), "box", "run", *listed, "--log-level", "info")
 
 
-def kopfs(on: Cluster) -> Any:
-    words = ["run", "--standalone", "--all-namespaces", str(ROOT / "bench" / "kopf_webapp.py")]
-    return operator(on, "kopf", str(BIN / "kopf"), *words)
-
-
-# --- next to kopf -----------------------------------------------------------------------------------------------------
-
-
-STATUSES: Final[dict[Kind, Callable[[dict[str, Any]], dict[str, Any]]]] = {
-    DEPLOYMENT: lambda live: {
-        **dict.fromkeys(
-            ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"), live["spec"]["replicas"]
-        ),
-        "observedGeneration": live["metadata"]["generation"],
-        "conditions": [
-            {"type": "Available", "status": "True"},
-            {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"},
-        ],
-    },
-    SERVICE: lambda live: {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}},
-    INGRESS: lambda live: {"loadBalancer": {"ingress": [{"ip": "192.0.2.2"}]}},
-}
-"""The statuses that the controllers of these kinds write once all is well."""
-
-FOLLOWS: Final = {DEPLOYMENT: SERVICE, SERVICE: INGRESS}
-"""The kinds by the kind whose gate they open: the follower is created when the first is ready."""
-
-
-@attrs.define
-class Player:
-    """A simulation of the controllers: it makes every workload ready at once, and records when it saw what."""
-
-    on: Cluster
-    played: dict[tuple[Kind, str], float] = attrs.field(factory=dict)
-    seen: dict[tuple[Kind, str], float] = attrs.field(factory=dict)
-    ready: set[str] = attrs.field(factory=set)
-    news: threading.Condition = attrs.field(factory=threading.Condition)
-
-    def start(self) -> None:
-        for kind in (*STATUSES, WEBAPP):
-            threading.Thread(target=self._follow, args=(kind,), daemon=True).start()
-
-    def _follow(self, kind: Kind) -> None:
-        root = f"/apis/{kind.api_version}" if kind.group else "/api/v1"
-        client = self.on.client
-        try:
-            for row in self.on.client.stream(f"{root}/{kind.plural}?watch=true&timeoutSeconds=3600"):
-                at = time.perf_counter()
-                event = msgspec.json.decode(row)
-                if event["type"] in ("ADDED", "MODIFIED"):
-                    self._note(kind, event["object"], at, client, root)
-        except (OSError, ValueError):
-            return  # the cluster has been taken down
-
-    def _note(self, kind: Kind, live: dict[str, Any], at: float, client: Client, root: str) -> None:
-        if live["metadata"]["namespace"] != SPACE:
-            return
-        name = live["metadata"]["name"].removesuffix("-svc").removesuffix("-ingress")
-        with self.news:
-            self.seen.setdefault((kind, name), at)
-            if kind == WEBAPP and is_ready(live):
-                self.ready.add(name)
-            self.news.notify_all()
-        if kind in STATUSES and (kind, name) not in self.played:
-            path = f"{root}/namespaces/{SPACE}/{kind.plural}/{live['metadata']['name']}/status"
-            self.played[(kind, name)] = time.perf_counter()
-            client.send("PATCH", path, encoded({"status": STATUSES[kind](live)}), "application/merge-patch+json")
-
-    def wait(self, names: Sequence[str]) -> None:
-        with self.news:
-            done = self.news.wait_for(lambda: self.ready.issuperset(names), PATIENCE)
-        assert done, f"{len(set(names) - self.ready)} of {len(names)} never became Ready"
-
-    def reactions(self, names: Sequence[str]) -> list[float]:
-        """Return the milliseconds from sending a child's status to seeing the next child."""
-        return [
-            1000 * (self.seen[(follower, name)] - self.played[(kind, name)])
-            for kind, follower in FOLLOWS.items()
-            for name in names
-        ]
-
-
 def is_ready(live: dict[str, Any]) -> bool:
     conditions = (live.get("status") or {}).get("conditions") or ()
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
@@ -354,32 +293,6 @@ def is_ready(live: dict[str, Any]) -> bool:
 
 def webapp(name: str) -> bytes:
     return encoded({**WEBAPP.manifest(name, SPACE), "spec": SPEC})
-
-
-def beside(name: str, start: Callable[[Cluster], Any], instances: int) -> None:
-    """Measure one operator: with one object at a time, then with many at once."""
-    path = f"/apis/example.com/v1/namespaces/{SPACE}/webapps"
-    with cluster(CRD) as on, start(on) as program:
-        player, client = Player(on), on.client
-        player.start()
-        client.send("POST", path, webapp("first"))
-        player.wait(["first"])
-        idle = [f"idle-{at}" for at in range(20)]
-        before = settled(on)
-        for one in idle:
-            client.send("POST", path, webapp(one))
-            player.wait([one])
-        written = (settled(on) - before) / len(idle)
-        used, began, many = program.processor_seconds(), time.perf_counter(), [f"load-{at}" for at in range(instances)]
-        for one in many:
-            client.send("POST", path, webapp(one))
-        player.wait(many)
-        rate = instances / (time.perf_counter() - began)
-        each = 1000 * (program.processor_seconds() - used) / instances
-        print(f"{name}: {written:.1f} writes from creation to Ready (idle); {rate:.0f} objects a second")
-        print(line(f"{name}: child's report to the next child, idle", player.reactions(idle), "ms", "20 ms"))
-        print(line(f"{name}: the same with {instances} at once", player.reactions(many), "ms"))
-        print(f"{name}: {each:.1f} ms of processor time an object; {program.peak_megabytes():.0f} MB at most")
 
 
 def settled(on: Cluster) -> int:
@@ -534,16 +447,6 @@ class Applied:
             told = f"{done} of {count} boxes are rolled out, and nothing moves: {_reasons(boxes)}"
             assert time.perf_counter() - since < PATIENCE, told
 
-    def written(self) -> list[str]:
-        """Return the paths of the operator's writes so far, without Events, Leases and dry runs."""
-        rows = (msgspec.json.decode(row) for row in (self.on.folder / "audit").read_bytes().splitlines())
-        paths = [
-            str(row.get("requestURI") or row.get("path"))
-            for row in rows
-            if _is_operators(row) and not row.get("dry_run")
-        ]
-        return [path for path in paths if "dryRun" not in path]
-
 
 BOXES: Final = "/apis/box.vworkspace.io/v1alpha1/operatorboxes"
 
@@ -591,13 +494,13 @@ def applied(count: int, parents: int, folder: Path) -> None:
 def _changed(boxes: Applied, name: str, parents: int) -> None:
     """Change a box, and print which objects were written, and how long its roll-out took."""
     settled(boxes.on)
-    before, used, began = len(boxes.written()), boxes.program.processor_seconds(), time.perf_counter()
+    before, used, began = boxes.on.writes(), boxes.program.processor_seconds(), time.perf_counter()
     boxes.change(name)
     while not _is_rolled_out(boxes.send("GET", f"{BOXES}/{name}"), parents):
         time.sleep(0.1)
     took, total = time.perf_counter() - began, boxes.program.processor_seconds() - used
     settled(boxes.on)
-    paths = boxes.written()[before:]
+    paths = boxes.on.written()[before:]
     strange = [path for path in paths if f"/{name}" not in path and not path.endswith("/controllerrevisions")]
     children = sum("/configmaps/" in path for path in paths)
     print(f"a changed box: {took:.1f} s, {total:.1f} s of processor time; {len(paths)} writes, ", end="")
@@ -616,11 +519,8 @@ def rollout(parents: int, folder: Path) -> None:
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    arguments.add_argument("--instances", type=int, default=100)
     arguments.add_argument("--parents", type=int, default=1000)
-    arguments.add_argument(
-        "only", nargs="*", help="decisions, check, ours, kopf, restart, boxes, applied, rollout; all by default"
-    )
+    arguments.add_argument("only", nargs="*", help="decisions, check, restart, boxes, applied, rollout; all by default")
     arguments.add_argument("--boxes", type=int, default=50)
     given = arguments.parse_args()
     print(describe())
@@ -629,8 +529,6 @@ def main() -> None:
         measurements: dict[str, Callable[[], None]] = {
             "decisions": decisions,
             "check": partial(check, folder),
-            "ours": partial(beside, "box", ours, given.instances),
-            "kopf": partial(beside, "kopf", kopfs, given.instances),
             "restart": partial(restart, given.parents, folder),
             "boxes": partial(many_boxes, given.boxes, folder),
             "applied": partial(applied, given.boxes, given.parents // 10, folder),

@@ -7,6 +7,7 @@ kopf's own finalizer and bookkeeping. It does less than a box: no conflicts, no 
 """
 
 import logging
+import os
 from hashlib import sha256
 from typing import Any
 
@@ -57,6 +58,8 @@ def workload(name: str, spec: Any) -> list[Child]:
         "spec": {"serviceAccountName": name, "containers": [container]},
     }
     deployment = {"replicas": spec["replicas"], "selector": {"matchLabels": {"app": name}}, "template": template}
+    if limit := os.environ.get("REVISION_HISTORY_LIMIT"):  # how the measurement changes the program
+        deployment["revisionHistoryLimit"] = int(limit)
     return [account, config, (Deployment, {"metadata": meta(name), "spec": deployment})]
 
 

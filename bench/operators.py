@@ -64,21 +64,20 @@ class Stage:
 
     def server_processor_seconds(self) -> float:
         """Return the processor time of the API server: kube-apiserver without its etcd, or the embedded one."""
-        started = [pid for pid in _children(self.process) if _name(pid) == "kube-apiserver"]
-        return sum(map(processor_seconds, started or [self.process]))
+        return processor_seconds(process_named("kube-apiserver", self.process) or self.process)
 
     def writes(self, *, but: str) -> int:
         """Return the number of the operator's writes so far; see `bench.writes`."""
         return writes.count(self.audit.read_bytes(), user=OPERATOR_USER, but=but)
 
 
-def _children(process: int) -> list[int]:
-    listed = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii")
-    return [int(text) for text in listed.split()]
-
-
-def _name(process: int) -> str:
-    return Path(f"/proc/{process}/comm").read_text(encoding="utf-8").strip()
+def process_named(name: str, parent: int | None = None) -> int:
+    """Return the process of that name that a process (this one by default) started, or 0."""
+    of = parent or os.getpid()
+    for pid in Path(f"/proc/{of}/task/{of}/children").read_text(encoding="ascii").split():
+        if Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip() == name:
+            return int(pid)
+    return 0
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 HELPERS = frozenset(
-    {"kopf_operator", "kopf_webapp", "machine", "made_up", "operators", "run", "scale", "soak", "stage"}
+    {"kopf_operator", "kopf_webapp", "machine", "made_up", "neighbours", "operators", "player", "run"}
+    | {"scale", "soak", "stage"}
 )
 
 

@@ -1,12 +1,16 @@
 // Command controller-runtime is the example controller of docs/conformance.md, written as the tutorials of
-// controller-runtime teach it: each Greeting becomes a ConfigMap with its text.
+// controller-runtime teach it: each Greeting becomes a ConfigMap with its text. With the argument webapp it is the
+// operator of WebApps that bench.neighbours measures.
 package main
 
 import (
 	"context"
 	"os"
+	"slices"
 
+	apps "k8s.io/api/apps/v1"
 	core "k8s.io/api/core/v1"
+	networking "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -99,11 +103,12 @@ func main() {
 
 func run(ctx context.Context) error {
 	scheme := runtime.NewScheme()
-	if err := core.AddToScheme(scheme); err != nil {
+	builders := runtime.NewSchemeBuilder(core.AddToScheme, apps.AddToScheme, networking.AddToScheme)
+	if err := builders.AddToScheme(scheme); err != nil {
 		return err
 	}
 	version := schema.GroupVersion{Group: "example.com", Version: "v1"}
-	scheme.AddKnownTypes(version, &Greeting{}, &GreetingList{})
+	scheme.AddKnownTypes(version, &Greeting{}, &GreetingList{}, &WebApp{}, &WebAppList{})
 	metav1.AddToGroupVersion(scheme, version)
 	config, err := ctrl.GetConfig()
 	if err != nil {
@@ -112,6 +117,12 @@ func run(ctx context.Context) error {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"}})
 	if err != nil {
 		return err
+	}
+	if slices.Contains(os.Args[1:], "webapp") {
+		if err := owningWebApps(mgr); err != nil {
+			return err
+		}
+		return mgr.Start(ctx)
 	}
 	owning := ctrl.NewControllerManagedBy(mgr).For(&Greeting{}).Owns(&core.ConfigMap{})
 	if err := owning.Complete(reconciler{mgr.GetClient()}); err != nil {
