@@ -288,11 +288,13 @@ def _cell(samples: Sequence[float]) -> str:
 
 
 def _times(samples: Sequence[float], base: float) -> str:
-    return f"; {statistics.median(samples) / base:.2g}x" if base else ""
+    return f"; {_number(statistics.median(samples) / base)}x" if base else ""
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 or value == round(value) else f"{value:.3g}"
+    if value >= 100 or abs(value - round(value)) < 0.01:
+        return f"{value:,.0f}"
+    return f"{value:.3g}" if value >= 10 else f"{value:.2g}"
 
 
 @contextmanager
