@@ -1,5 +1,6 @@
 """`cluster` with TLS, tokens, roles and an audit log, reached as users reach it: kubectl, our adapter, curl (RUN-9)."""
 
+import base64
 import json
 import shutil
 import ssl
@@ -79,23 +80,24 @@ def kubectl(kubeconfig: Path, *words: str) -> str:
 
 def test_tokens_name_callers_and_roles_decide_for_them(tmp_path: Path) -> None:
     users, log = token_file(tmp_path), tmp_path / "audit"
-    server, kubeconfig = started(tmp_path, "--token", TOKEN, "--tokens", users, "--rbac", "--audit-log", log)
+    server, kubeconfig = started(tmp_path, "--tls", "--token", TOKEN, "--tokens", users, "--rbac", "--audit-log", log)
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "read"}}
     rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}]
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "read"}
     readers = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "readers"}
     with server:
         url = server.ready()
+        trust = ssl.create_default_context(cadata=authority_in(kubeconfig))
         roles = f"{url}/apis/rbac.authorization.k8s.io/v1/namespaces/default"
-        assert asked(f"{url}/api/v1/namespaces/default/configmaps") == 401
-        assert asked(f"{url}/api/v1/namespaces/default/configmaps", "wrong") == 401
-        assert asked(f"{url}/api/v1/namespaces/default/configmaps", GUEST_TOKEN) == 403
-        assert asked(f"{roles}/roles", TOKEN, {**role, "rules": rules}) == 201
+        assert asked(trust, f"{url}/api/v1/namespaces/default/configmaps") == 401
+        assert asked(trust, f"{url}/api/v1/namespaces/default/configmaps", "wrong") == 401
+        assert asked(trust, f"{url}/api/v1/namespaces/default/configmaps", GUEST_TOKEN) == 403
+        assert asked(trust, f"{roles}/roles", TOKEN, {**role, "rules": rules}) == 201
         binding = {**role, "kind": "RoleBinding", "roleRef": reference, "subjects": [readers]}
-        assert asked(f"{roles}/rolebindings", TOKEN, binding) == 201
-        assert asked(f"{url}/api/v1/namespaces/default/configmaps", GUEST_TOKEN) == 200
-        assert asked(f"{url}/version", TOKEN) == 200
-        assert asked(f"{url}/apis/nothing.test/v1/things", TOKEN, role) == 404
+        assert asked(trust, f"{roles}/rolebindings", TOKEN, binding) == 201
+        assert asked(trust, f"{url}/api/v1/namespaces/default/configmaps", GUEST_TOKEN) == 200
+        assert asked(trust, f"{url}/version", TOKEN) == 200
+        assert asked(trust, f"{url}/apis/nothing.test/v1/things", TOKEN, role) == 404
 
         async def use() -> None:
             async with KubeApiClient(load_config(kubeconfig, "guest")) as api:
@@ -120,12 +122,16 @@ def test_tokens_name_callers_and_roles_decide_for_them(tmp_path: Path) -> None:
     assert GUEST_TOKEN not in shown
 
 
-def asked(url: str, token: str = "", body: Any = None) -> int:
+def authority_in(kubeconfig: Path) -> str:
+    return base64.b64decode(cluster_of(kubeconfig)["certificate-authority-data"]).decode()
+
+
+def asked(trust: ssl.SSLContext, url: str, token: str = "", body: Any = None) -> int:
     """The status of one request."""
     headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {token}"} if token else {})
     request = urllib.request.Request(url, None if body is None else json.dumps(body).encode(), headers)
     try:
-        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE, context=trust) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         with error:
@@ -149,6 +155,9 @@ def test_a_token_file_that_is_none_is_told_in_one_line(text: str, why: str, tmp_
 def test_options_that_cannot_work_are_told_in_one_line(tmp_path: Path) -> None:
     absent = tmp_path / "absent" / "file"
     assert "--rbac needs tokens" in one_line(run("cluster", "--rbac"), 2)
+    without_tls = run("cluster", "--kubeconfig-out", tmp_path / "kc", "--token", TOKEN)
+    assert one_line(without_tls, 2).startswith("--kubeconfig-out needs --tls beside tokens: ")
+    assert not (tmp_path / "kc").exists()
     assert one_line(run("cluster", "--tokens", absent), 1).startswith(f"--tokens {absent}: cannot be read")
     assert one_line(run("cluster", "--audit-log", absent), 1).startswith(f"--audit-log {absent}: cannot be written")
 

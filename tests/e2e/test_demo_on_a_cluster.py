@@ -37,7 +37,7 @@ def test_a_cluster_without_flux_is_said_to_need_it(tmp_path: Path) -> None:
 def test_whoever_may_not_install_is_told_so(tmp_path: Path) -> None:
     users = tmp_path / "users.csv"
     users.write_text(f"{_GUEST},guest,1\n", encoding="utf-8")
-    words = ("--simulate", "flux", "--rbac", "--tokens", str(users))
+    words = ("--simulate", "flux", "--rbac", "--tls", "--tokens", str(users))
     with _embedded(tmp_path, *words) as (kubeconfig, _):
         line = one_line(run("demo", "--kubeconfig", kubeconfig, *_CHART), 1)
 

@@ -43,6 +43,9 @@ def serve_until_signal(options: ServeOptions) -> None:
 
     Raises KubelabError for options that do not work, OSError if the address cannot be bound.
     """
+    if options.kubeconfig_out is not None and options.tokens and not options.tls:
+        text = "needs --tls beside tokens: kubectl and Helm send no token over plain HTTP"
+        raise KubelabError(text, option="kubeconfig-out", is_misuse=True)
     access = access_for(options.host, tls=options.tls, tokens=options.tokens, rbac=options.rbac)
     cluster = EmbeddedCluster.start(options.crds, options.simulate, rbac=options.rbac, behaviour=options.behaviour)
     with (
@@ -100,7 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     add = serve.add_argument
     add("--host", default="127.0.0.1", help="address to listen on; others than loopback need tokens")
     add("--port", type=int, default=0, help="port to listen on; 0, the default, takes a free one")
-    add("--kubeconfig-out", type=Path, metavar="FILE", help="write a kubeconfig there")
+    add("--kubeconfig-out", type=Path, metavar="FILE", help="write a kubeconfig there; beside tokens it needs --tls")
     add(
         "--crds", type=Path, action="append", default=[], metavar="PATH", help="YAML file or folder of CRDs; repeatable"
     )

@@ -35,7 +35,9 @@ def _definitions(paths: Sequence[Path], *, bare: bool) -> Iterator[Manifest]:
 def serve_cluster(
     *,
     listen: Listen = "127.0.0.1:0",
-    kubeconfig_out: Annotated[Path | None, Parameter(help="Write a kubeconfig for it there.")] = None,
+    kubeconfig_out: Annotated[
+        Path | None, Parameter(help="Write a kubeconfig for it there; beside tokens it needs --tls.")
+    ] = None,
     crds: Annotated[
         list[Path] | None, Parameter(help="Folder or file with further CRDs to install; repeatable.", negative="")
     ] = None,
