@@ -141,3 +141,23 @@ def test_a_held_resource_shows_the_line_of_its_gate() -> None:
     held = next(line for line in ended.out.splitlines() if line.split()[0] == "service")
     assert "children.deployment.status.readyReplicas" in held
     assert "webapp.yaml:32" in held
+
+
+def test_the_exit_status_tells_refusals_from_changes_and_from_nothing_to_do(tmp_path: Path) -> None:
+    """As those of `kubectl diff`, where all that is not a difference counts as an error (over 1)."""
+    world, ref = settled()
+    parent, live = tmp_path / "parent.yaml", tmp_path / "live.yaml"
+
+    def status(*words: str) -> int:
+        parent.write_text(yaml.safe_dump(world.get(ref)), encoding="utf-8")
+        live.write_text(yaml.safe_dump_all(world.children().values()), encoding="utf-8")
+        box = str(BOXES / "webapp.yaml")
+        return run("box", "plan", box, "--cr", parent, "--observed", live, *words).status
+
+    assert status("--exit-code") == 0
+    world.change(ref, {"spec": {"image": "registry.example.com/shop:2"}})
+    assert status("--exit-code") == 1
+    world.change(WEB, {"spec": {"replicas": 7}}, manager="autoscaler")
+    assert (status(), status("--exit-code")) == (0, 2)
+    parent.unlink()
+    assert run("box", "plan", str(BOXES / "webapp.yaml"), "--cr", parent, "--exit-code").status == 2

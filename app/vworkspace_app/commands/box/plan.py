@@ -15,6 +15,7 @@ from purekube_run.process.yaml_documents import Format, dump, read_documents
 from purekube_run.simulation.plan import BoxPlan, PlannedObject, plan_box
 from purekube_run.simulation.plan_against import PlanAgainst, plan_against
 from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.commands.diff import DIFFERS, FAILED, SAME
 from vworkspace_app.commands.session import Crds, at_cluster
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -192,7 +193,12 @@ def plan(
         Parameter(name=("--output", "-o"), help="How the plan is shown; diff: what would change of each object."),
     ] = "text",
     exit_code: Annotated[
-        bool, Parameter(help="Exit status 1 where anything except the status would be written.", negative="")
+        bool,
+        Parameter(
+            help="Exit status 0: nothing to write except the status; 1: something; 2: something would be refused, or"
+            " there was an error.",
+            negative="",
+        ),
     ] = False,
 ) -> int:
     """Show what a box would do now for one object, or for every object of a cluster, without a write.
@@ -207,10 +213,14 @@ def plan(
     """
     if (against is None) == (not parent):
         raise CommandError("give --cr or --against (see vworkspace-operator box plan --help)", status=USAGE)
-    if against is not None:
-        judged, text = _planned_against(file, crds or [], now, against)
-        print(text, end="")
-        return int(exit_code and bool(judged.changed or judged.unfit))
-    found, text = planned(file, parent, observed or [], crds or [], now, output)
+    try:
+        if against is not None:
+            judged, text = _planned_against(file, crds or [], now, against)
+            status = FAILED if judged.refused or judged.unfit else DIFFERS if judged.writes else SAME
+        else:
+            found, text = planned(file, parent, observed or [], crds or [], now, output)
+            status = FAILED if found.refused else DIFFERS if found.changes else SAME
+    except CommandError as error:
+        raise CommandError(error.message, status=FAILED if exit_code else error.status) from error
     print(text, end="")
-    return int(exit_code and found.changes)
+    return status if exit_code else SAME
