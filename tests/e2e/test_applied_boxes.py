@@ -253,7 +253,7 @@ def test_a_revision_that_would_be_refused_for_an_object_says_so_before_any_objec
         assert "0 of 3 objects at" in message
         await site.clock.sleep(600)
         assert await versions(site, 3) == before
-        counts = {"objects": 3, "creates": 0, "changes": 2, "deletes": 0, "refused": 1}
+        counts = {"objects": 3, "creates": 0, "changes": 2, "deletes": 0, "deletesAfterwards": 0, "refused": 1}
         assert await judgement(site, box) == counts
 
         await site.edit(ObjectRef(SHOP, NS, "shop-1"), {"spec": {"image": "good"}})
@@ -273,7 +273,7 @@ def test_a_revision_is_judged_over_every_object_while_its_roll_out_is_paused_PH_
         box = await set_up(site, 3)
         await site.apply_box("shops", spec_of(*settings("two")["resources"], *more, **paused))
         await until_condition(site, box, "RolledOut", "False", "Paused")
-        counts = {"objects": 3, "creates": 6, "changes": 3, "deletes": 0, "refused": 0}
+        counts = {"objects": 3, "creates": 6, "changes": 3, "deletes": 0, "deletesAfterwards": 0, "refused": 0}
         assert await judgement(site, box) == counts
         assert await values(site, 3) == ["one"] * 3
 
@@ -282,6 +282,23 @@ def test_a_revision_is_judged_over_every_object_while_its_roll_out_is_paused_PH_
         await site.apply_box("shops", {**settings("two"), **paused})
         await until_condition(site, box, "RolledOut", "False", "Paused")
         assert await judgement(site, box) == {**counts, "creates": 0, "changes": 0, "deletes": 6}
+
+    played(story)
+
+
+def test_the_judgement_counts_deletes_that_wait_for_a_new_child_PH_10() -> None:
+    renamed = spec_of(
+        config(
+            "settings", "${self.metadata.name}-new", data={"value": "one"}, readyWhen=["${settings.data.value == 'x'}"]
+        )
+    )
+
+    async def story(site: BoxSite) -> None:
+        box = await set_up(site, 3)
+        await site.apply_box("shops", {**renamed, "rollout": {"pause": True}})
+        await until_condition(site, box, "RolledOut", "False", "Paused")
+        found = await judgement(site, box)
+        assert (found["creates"], found["deletes"], found["deletesAfterwards"]) == (3, 0, 3)
 
     played(story)
 

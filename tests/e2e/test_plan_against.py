@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from purekube.apimachinery.manifest import Manifest
-from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.resources import CONFIG_MAP, DEPLOYMENT
 from purekube.boxes.box import Box
 from purekube_run.simulation.plan_against import plan_against
 from tests.support.box_site import NS, QUICK, BoxSite, in_process
@@ -14,11 +14,11 @@ SPEC = {"image": "r/x:1", "parts": []}
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def shops(app: str, *more: Any) -> Box:
+def shops(app: str, *more: Any, name: str = "${self.metadata.name}") -> Box:
     labels = {"app": app}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "r/x:1"}]}}
     spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
-    return box_of(deployment("web", "${self.metadata.name}", spec=spec), *more)
+    return box_of(deployment("web", name, spec=spec), *more)
 
 
 async def everything(site: BoxSite) -> list[Manifest]:
@@ -44,5 +44,24 @@ def test_writes_and_refusals_are_counted_over_every_object_and_none_is_made_PH_1
 
         assert await everything(site) == before
         assert (await site.admin.list(CONFIG_MAP, namespace=NS)).items == []
+
+    in_process(story, QUICK)
+
+
+def test_the_former_child_of_a_renamed_one_is_told_as_a_delete_afterwards_PH_10() -> None:
+    renamed = shops("a", name="${self.metadata.name}-new")
+
+    async def story(site: BoxSite) -> None:
+        await site.install(crd())
+        async with site.running(shops("a")):
+            await site.until_ready(await site.create(shops("a").kind, "one", spec=SPEC))
+        found = await plan_against(site.admin, renamed, (), NOW)
+        assert found.writes == {"apply": 1, "delete afterwards": 1}
+        gone = [row for row in found.changed[0].objects if row.action == "delete afterwards"]
+        assert [(row.object, row.after) for row in gone] == [(f"Deployment {NS}/one", None)]
+
+        async with site.running(renamed):
+            await site.until_gone(ObjectRef(DEPLOYMENT, NS, "one"))
+        assert (await plan_against(site.admin, renamed, (), NOW)).writes == {}
 
     in_process(story, QUICK)

@@ -16,6 +16,7 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef, merge_patch
 from purekube.boxes.judgement import AGAIN_SECONDS, Judgement, Verdict, interruption_of, refusal_of
 from purekube.boxes.members import BoxParent
 from purekube.boxes.revisions import record_of
+from purekube.composites.composite import Composite
 from purekube.composites.parent import Parent
 from purekube.controller.decision import Decision, Snapshot
 from purekube.controller.execute import PassRules
@@ -86,43 +87,48 @@ class _NoEvents:
         """Drop one Event."""
 
 
-@attrs.define
-class _Watched:
-    """The rules of a pass, wrapped so that `last` is the snapshot of the last decision."""
-
-    rules: PassRules[Parent, Snapshot]
-    last: Snapshot = attrs.field(factory=Snapshot)
-
-    def decide(self, parent: Parent, observed: Snapshot) -> Decision:
-        self.last = observed
-        return self.rules.decide(parent, observed)
-
-
-async def tried(
-    rules: PassRules[Parent, Snapshot], api: KubeApi, ref: ObjectRef, manifest: Manifest, observed: Snapshot
-) -> Verdict:
-    """Return how many objects one pass over the parent `ref` would write, and why a write would be refused.
-
-    Raises Unavailable if an error that says nothing about the revision ends the pass, such as a lost connection.
-    """
-    trial = Trial(ref, manifest, frozenset(observed.objects))
-    watched = _Watched(rules)
-    result = await run_pass(
-        attrs.evolve(rules, decide=watched.decide), rules.read(manifest), observed, api.through(trial), _NoEvents()
-    )
-    errors = [failure.error for failure in watched.last.failures]
-    refused = refusal_of(result.decision, watched.last.failures)
-    if not refused and (interrupted := interruption_of([*errors, *([result.error] if result.error else [])])):
-        raise Unavailable(interrupted)
-    return Verdict(ref, len(trial.created - trial.known), len(trial.changed), len(trial.deleted), refused)
-
-
 class _Placeholder:
     """An `Entropy` for objects that are never created."""
 
     def text(self, length: int, alphabet: str) -> str:
         """Return a text of this length, which is not random."""
         return alphabet[0] * length
+
+
+@attrs.define
+class _Watched:
+    """The rules of a pass, wrapped so that `parent` and `last` are what the last decision was about."""
+
+    rules: PassRules[Parent, Snapshot]
+    parent: Parent
+    last: Snapshot = attrs.field(factory=Snapshot)
+
+    def decide(self, parent: Parent, observed: Snapshot) -> Decision:
+        self.parent, self.last = parent, observed
+        return self.rules.decide(parent, observed)
+
+
+async def tried(
+    composite: Composite, api: KubeApi, ref: ObjectRef, manifest: Manifest, observed: Snapshot, now: datetime
+) -> Verdict:
+    """Return how many objects one pass over the parent `ref` would write, and why a write would be refused.
+
+    `manifest` is the parent, `observed` what the pass begins with.
+
+    Raises Unavailable if an error that says nothing about the revision ends the pass, such as a lost connection.
+    """
+    trial = Trial(ref, manifest, frozenset(observed.objects))
+    rules, parent = composite.pass_rules(lambda: now, _Placeholder()), composite.read(manifest)
+    watched = _Watched(rules, parent)
+    watching = attrs.evolve(rules, decide=watched.decide)
+    result = await run_pass(watching, parent, observed, api.through(trial), _NoEvents())
+    errors = [failure.error for failure in watched.last.failures]
+    refused = refusal_of(result.decision, watched.last.failures)
+    if not refused and (interrupted := interruption_of([*errors, *([result.error] if result.error else [])])):
+        raise Unavailable(interrupted)
+    later = composite.deletes_afterwards(watched.parent, watched.last, now, trial.deleted)
+    counts = (len(trial.created - trial.known), len(trial.changed), len(trial.deleted), len(later))
+    return Verdict(ref, *counts, refused)
 
 
 @attrs.define
@@ -168,4 +174,4 @@ class Judge:
         whole = await self.reconciler.informers.whole(ref, manifest)
         moved = merge_patch(whole or manifest, {"metadata": {"annotations": {BROUGHT_TO: record_of(revision, now)}}})
         observed = await self.reconciler.observe(ref, composite.read(moved))
-        return await tried(composite.pass_rules(lambda: now, _Placeholder()), self.reconciler.api, ref, moved, observed)
+        return await tried(composite, self.reconciler.api, ref, moved, observed, now)

@@ -28,6 +28,8 @@ from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.box_world import OPERATOR, children_of, install_box, simulated_for, store_observed
 from purekube_run.simulation.cluster import MemoryCluster, ready_of
 
+AFTERWARDS: Final = "delete afterwards"
+"""The verb of a delete that waits until the rest is ready."""
 GENERATED: Final = "<generated>"
 _HIDDEN: Final = "<hidden>"
 _ENCODED: Final = "PGdlbmVyYXRlZD4="
@@ -67,7 +69,10 @@ class PlannedObject:
 
 @attrs.frozen
 class BoxPlan:
-    """The result of one pass over a parent. `status` is the parent's status after the pass."""
+    """The result of one pass over a parent. `status` is the parent's status after the pass.
+
+    `writes` counts by verb what the pass writes, and the deletes that wait until the rest is ready.
+    """
 
     object: str
     objects: tuple[PlannedObject, ...]
@@ -103,9 +108,13 @@ def plan_box(
     before = _objects(cluster, box, observed)
     result, seen = _one_pass(cluster, box, ref)
     after, executed = _objects(cluster, box, observed), dict(reversed([(ref, verb) for verb, ref in result.executed]))
+    later = [each.ref for each in composite_of(box).deletes_afterwards(*seen[-1], now, executed)]
+    for each in later:
+        executed[each] = AFTERWARDS
+        after.pop(each, None)
     objects = list(_planned(box, *seen[-1], before, after, executed, now))
     writes: dict[str, int] = {}
-    for verb, _ in result.executed:
+    for verb in (*(verb for verb, _ in result.executed), *(AFTERWARDS for _ in later)):
         writes[verb] = writes.get(verb, 0) + 1
     live = cluster.get(ref) or {}
     ready = ready_of(live) if live else "it is gone"

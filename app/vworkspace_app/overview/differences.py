@@ -13,7 +13,7 @@ import attrs
 from purekube.apimachinery.errors import Conflict, Forbidden, Invalid, NotFound, Permanent
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.boxes.box import Box
-from purekube.boxes.decide import composite_of, explanation_of
+from purekube.boxes.decide import composite_of
 from purekube.composites.observe import observe_live as observe_children
 from purekube.controller.decision import Apply, Decision
 from purekube.controller.managed_fields import other_holders
@@ -148,8 +148,8 @@ async def _of_box(api: KubeApi, box: Box, manifest: Manifest, now: datetime) -> 
     observed = await observe_children(api, composite, parent)
     decision = composite.decide(parent, observed, now)
     at_once = {delete.ref for delete in decision.deletes}
-    later = (each for each in explanation_of(box, parent, observed, now).plan.unwanted if each.ref not in at_once)
-    return decision, observed.objects, Decision(deletes=tuple(later))
+    later = composite.deletes_afterwards(parent, observed, now, at_once)
+    return decision, observed.objects, Decision(deletes=later)
 
 
 async def _of_instance(api: KubeApi, manifest: Manifest, now: datetime) -> tuple[Decision, Objects, Decision]:

@@ -51,6 +51,7 @@ class JudgementStatus:
     creates: int = schema_field("Children that a first pass creates.", default=0)
     changes: int = schema_field("Children that a first pass changes.", default=0)
     deletes: int = schema_field("Children that a first pass deletes.", default=0)
+    deletes_afterwards: int = schema_field("Children that a pass deletes once the rest is Ready.", default=0)
     refused: int = schema_field("Objects for which a write would be refused; above 0 nothing moves.", default=0)
     refusals: tuple[Refusal, ...] = schema_field("The first ten of them.", default=())
 

@@ -29,12 +29,16 @@ class Foresight(Enum):
 
 @attrs.frozen
 class Verdict:
-    """The numbers of writes that a revision causes for one object, and why one would be refused; "" if none would."""
+    """The numbers of writes that a revision causes for one object, and why one would be refused; "" if none would.
+
+    `deletes_afterwards` counts the deletes that wait until the rest is ready.
+    """
 
     ref: ObjectRef
     creates: int = 0
     changes: int = 0
     deletes: int = 0
+    deletes_afterwards: int = 0
     refused: str = ""
 
 
@@ -60,6 +64,7 @@ class Judgement:
             "creates": sum(verdict.creates for verdict in self.verdicts),
             "changes": sum(verdict.changes for verdict in self.verdicts),
             "deletes": sum(verdict.deletes for verdict in self.verdicts),
+            "deletesAfterwards": sum(verdict.deletes_afterwards for verdict in self.verdicts),
             "refused": len(refused),
             "refusals": [{"object": str(each.ref), "message": each.refused} for each in refused[:_MOST_NAMED]],
         }

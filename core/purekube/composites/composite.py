@@ -1,6 +1,6 @@
 """The description of a parent kind: names, marks, kinds of children, the decision (PH-9)."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -13,7 +13,7 @@ from purekube.apimachinery.meta import names_in
 from purekube.apimachinery.resources import SECRET
 from purekube.composites.parent import STANDARD, Parent, created_records, read_parent, recorded_kinds
 from purekube.composites.status_writers import StatusWriter
-from purekube.controller.decision import Decision, Snapshot
+from purekube.controller.decision import Decision, Delete, Snapshot
 from purekube.controller.execute import PassRules
 from purekube.controller.managed_fields import StatusOwner, with_written_annotations, written_annotation
 from purekube.graph import Graph, Marks, Owner, Plan
@@ -233,6 +233,17 @@ class Composite:
         """Return the Owner of the parent's children, as the graph engine needs it."""
         records = created_records(self.record(parent, self.created_annotation))
         return Owner(self.kind, parent.metadata, self.manager, self.marks, self.labels, records, self.references)
+
+    def deletes_afterwards(
+        self, parent: Parent, observed: Snapshot, now: datetime, made: Container[ObjectRef]
+    ) -> tuple[Delete, ...]:
+        """Return the deletes of unwanted children that wait until the rest is ready. Those that are `made` are left
+        out.
+        """
+        if self.explain is None or parent.metadata.deletion_timestamp is not None:
+            return ()
+        unwanted = self.explain(parent, observed, now).plan.unwanted
+        return tuple(delete for delete in unwanted if delete.ref not in made)
 
     def pass_rules(self, now: Callable[[], datetime], entropy: Entropy) -> PassRules[Parent, Snapshot]:
         """Return the rules of a reconcile pass over one of its parents."""

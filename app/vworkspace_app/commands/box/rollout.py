@@ -20,7 +20,14 @@ from vworkspace_core.overview.remedy import CLI_MANAGER
 
 Action: TypeAlias = Literal["status", "history", "pause", "resume", "undo"]
 
-_JUDGED: Final = ("objects", "creates", "changes", "deletes", "refused")
+_JUDGED: Final = {
+    "objects": "objects",
+    "creates": "creates",
+    "changes": "changes",
+    "deletes": "deletes",
+    "deletesAfterwards": "deletes afterwards",
+    "refused": "refused",
+}
 
 
 @attrs.frozen
@@ -97,7 +104,7 @@ def _status_text(box: AppliedBox) -> str:
     lines = [f"{box.metadata.name}: revision {status.get('revision') or 'none'}: {told or 'no object'}"]
     judgement: Mapping[str, Any] = get_path(status, "judgement") or {}
     if judgement:
-        named = ", ".join(f"{judgement.get(each)} {each}" for each in _JUDGED)
+        named = ", ".join(f"{judgement.get(each) or 0} {told}" for each, told in _JUDGED.items())
         lines += [f"  judged {judgement.get('revision')}: {named}"]
         lines += [f"    {each.get('object')}: {each.get('message')}" for each in judgement.get("refusals") or ()]
     by_type = {condition.type: condition for condition in box.conditions}
