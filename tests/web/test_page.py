@@ -116,6 +116,16 @@ def test_the_first_line_says_what_needs_a_person_and_how_to_help_SEE_3(site: Pag
     assert list(rows(site.get("/?needs=you").text)) == [f"{INSTANCES}:{NS}:{name}" for name in ("broken", "gated")]
 
 
+def test_a_command_that_only_prints_has_what_to_do_with_it_above_it_SEE_3(site: PageSite) -> None:
+    lead = "in your GitOps repository, the Kustomization ops/vwo, add what this prints:"
+    gate = condition("Blocked", "True", "Forbidden", f"To fix: {lead} vworkspace-operator manifests --rbac-only")
+    site.create(APPLICATION_INSTANCE, instance("lacking"), {"conditions": [gate]})
+    eventually(site, "/", "1 object")
+    for path in ("/", f"/object/{INSTANCES}/{NS}/lacking"):
+        text = site.get(path).text
+        assert text.index(f'<p class="message">{lead}</p><p class="command"><code>vworkspace-operator manifests') > 0
+
+
 def test_every_view_says_that_it_shows_the_whole_cluster_whoever_looks_SEE_3(site: PageSite) -> None:
     for path in ("/", "/?dense=1", "/timeline", "/operator", "/nothing"):
         footer = next(element.text for element in elements(site.get(path).text) if element.tag == "footer")

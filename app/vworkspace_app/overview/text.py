@@ -148,13 +148,15 @@ def object_report(branch: Branch, around: ObjectContext, now: datetime, screen: 
     yield from _tree(branch, now, screen)
     if branch.summary.next_look:
         yield from screen.folded(f"Next check: {branch.summary.next_look}")
-    if remedies := _remedies(branch):
-        yield from ("To fix:", *(f"  {command}" for command in remedies))
-    elif branch.summary.advice:
+    if steps := _steps(branch):
+        yield "To fix:"
+    for lead, command in steps:
+        yield from (*(_below(lead, screen) if lead else ()), f"  {command}")
+    if not steps and branch.summary.advice:
         yield from screen.folded(branch.summary.advice)
     if around.events:
         said = "" if _is_well(branch.summary) else " ".join(branch.summary.message.split())
-        yield from ("Last events:", *_events(around.events, said, remedies, now, screen))
+        yield from ("Last events:", *_events(around.events, said, [each for _, each in steps], now, screen))
     for each in around.unreadable:
         yield from screen.folded(f"not shown: {each}")
 
@@ -200,10 +202,10 @@ def _named(ref: ObjectRef) -> str:
     return short(ref) if ref.name else ref.kind.kind.lower()
 
 
-def _remedies(branch: Branch) -> list[str]:
-    """Return the remedies of the object and everything below it, each once."""
-    own = list(branch.summary.remedies)
-    return list(dict.fromkeys([*own, *(each for child in branch.children for each in _remedies(child))]))
+def _steps(branch: Branch) -> list[tuple[str, str]]:
+    """Return the remedies of the object and everything below it, each once, with what to do with it."""
+    own = branch.summary.steps
+    return list(dict.fromkeys([*own, *(each for child in branch.children for each in _steps(child))]))
 
 
 def _events(

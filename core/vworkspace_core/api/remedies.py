@@ -5,6 +5,7 @@ it prints roles, never workloads. If a tool such as Helm or Argo CD manages the 
 change to make in that tool. The module `advice` says who can help where no command does.
 """
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -85,6 +86,14 @@ def not_installed(definitions: Iterable[str], project: str = FLUX) -> str:
     return f"not installed in this cluster: {', '.join(definitions)}{fix}"
 
 
+INTO_GIT: Final = re.compile(r"in your GitOps repository, [^:]+, add what this prints:")
+"""The pattern of the words before a command that only prints. Without them the command solves nothing."""
+
+
+def _into_git(command: str, installation: Installation) -> str:
+    return f"in your GitOps repository, {installation.managed_by}, add what this prints: {command}"
+
+
 def crds_remedy(installation: Installation = PRINTED) -> str:
     """Return the command or change that installs the operator's own CRDs."""
     match installation.keeper:
@@ -93,8 +102,7 @@ def crds_remedy(installation: Installation = PRINTED) -> str:
         case InstallTool.HELM | InstallTool.FLUX_HELM_RELEASE:
             return f"upgrade {installation.managed_by}; its value crds.install is not to be false"
         case InstallTool.FLUX_KUSTOMIZATION | InstallTool.ARGO_CD:
-            printed = INSTALL_CRDS.removesuffix(f" {APPLY}")
-            return f"in your GitOps repository, {installation.managed_by}, add what this prints: {printed}"
+            return _into_git(INSTALL_CRDS.removesuffix(f" {APPLY}"), installation)
         case _:
             assert_never(installation.keeper)
 
@@ -167,8 +175,7 @@ def remedy(right: Right, installation: Installation = PRINTED) -> str:
                 f"in your GitOps repository, in the values of {installation.managed_by}, {_value(right, installation)}"
             )
         case InstallTool.FLUX_KUSTOMIZATION | InstallTool.ARGO_CD:
-            printed = _roles(right, installation)
-            return f"in your GitOps repository, {installation.managed_by}, add what this prints: {printed}"
+            return _into_git(_roles(right, installation), installation)
         case _:
             assert_never(installation.keeper)
 
@@ -247,7 +254,7 @@ def _of_tenant(namespace: str, printed: str, installation: Installation) -> str:
             where = f"in the values of {installation.managed_by}"
             return f"{where}, add {{namespace: {namespace}}} to tenants, or upgrade it where that is there"
         case InstallTool.FLUX_KUSTOMIZATION | InstallTool.ARGO_CD:
-            return f"in your GitOps repository, {installation.managed_by}, add what this prints: {printed}"
+            return _into_git(printed, installation)
         case _:
             assert_never(installation.keeper)
 

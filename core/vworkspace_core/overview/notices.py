@@ -151,7 +151,8 @@ def failed(state: Attention, now: datetime, jitter: float, retry_after: float | 
 def cloud_event(notice: Notice, cluster: str, link: str = "") -> dict[str, Any]:
     """Return the notice as a CloudEvent 1.0 in structured mode. It contains no secret."""
     summary = notice.summary
-    texts = {"message": summary.message, "help": " or ".join(summary.remedies) or summary.advice}
+    steps = (" ".join(filter(None, step)) for step in summary.steps)
+    texts = {"message": summary.message, "help": " or ".join(steps) or summary.advice}
     data = {
         "cluster": cluster,
         "kind": summary.ref.kind.kind,

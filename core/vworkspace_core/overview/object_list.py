@@ -43,6 +43,8 @@ class ListRow:
     deployed: str = ""
     remedy: str = ""
     """The first command that helps."""
+    lead: str = ""
+    """The words that say what to do with it; "" if it is enough to run it."""
     advice: str = ""
     is_helpable: bool = False
 
@@ -152,6 +154,7 @@ def redacted_summary(summary: Summary) -> Summary:
 def row_of(kind: Kind, manifest: Manifest) -> ListRow:
     """Return the row of an object of our own kinds, or of a box's kind."""
     summary = summary_of(kind, manifest)
+    lead, remedy = next(iter(summary.steps), ("", ""))
     return ListRow(
         summary.ref,
         summary.state,
@@ -163,7 +166,8 @@ def row_of(kind: Kind, manifest: Manifest) -> ListRow:
         state_text=safe(summary.state_text, _LONGEST),
         wanted=safe(summary.wanted, _LONGEST),
         deployed=safe(summary.deployed, _LONGEST),
-        remedy=safe(next(iter(summary.remedies), "")),
+        remedy=safe(remedy),
+        lead=safe(lead),
         advice=safe(summary.advice),
         is_helpable=summary.is_helpable,
     )

@@ -12,6 +12,7 @@ from vworkspace_core.api.advice import GIVEN_UP, Advice, advice_for
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.api.reasons import InstanceConditionType
+from vworkspace_core.api.remedies import INTO_GIT
 
 CLI_MANAGER: Final = "vworkspace-operator-cli"
 """The field manager of actions on the command line: neither the operator's nor the control plane's."""
@@ -72,6 +73,12 @@ def may_resume(manifest: Manifest) -> bool:
 def commands_in(message: str) -> tuple[str, ...]:
     """Return the shell commands in a message of the operator."""
     return tuple(match.group().rstrip(" .") for match in _COMMAND.finditer(message))
+
+
+def lead_of(message: str, command: str) -> str:
+    """Return the words of a message that say what to do with what a command in it prints; "" if there are none."""
+    words = [*INTO_GIT.finditer(before := message.partition(command)[0])]
+    return words[-1].group() if words and not before[words[-1].end() :].strip() else ""
 
 
 def parts_of(message: str, remedies: Iterable[str]) -> tuple[tuple[str, bool], ...]:

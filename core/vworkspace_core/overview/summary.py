@@ -23,7 +23,7 @@ from vworkspace_core.api.reasons import (
     OperationConditionType,
 )
 from vworkspace_core.instances.retry import COUNTED_FAILURES
-from vworkspace_core.overview.remedy import commands_in, help_for
+from vworkspace_core.overview.remedy import commands_in, help_for, lead_of
 
 
 class OverviewState(StrEnum):
@@ -99,6 +99,11 @@ class Summary:
         """The state in words, with "suspended" added, since an object may be suspended in any state."""
         hidden = self.is_suspended and self.state is not OverviewState.SUSPENDED
         return f"{self.state.value}, suspended" if hidden else self.state.value
+
+    @property
+    def steps(self) -> tuple[tuple[str, str], ...]:
+        """The remedies, each with the words that say what to do with it; "" if it is enough to run it."""
+        return tuple((lead_of(self.message, command), command) for command in self.remedies)
 
     @property
     def next_look(self) -> str:

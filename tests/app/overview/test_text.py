@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.errors import Right
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.meta import Condition, ConditionStatus, condition_json
 from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
@@ -14,9 +15,11 @@ from purekube.apimachinery.timestamps import format_time
 from vworkspace_app.commands.status import list_text, object_text
 from vworkspace_app.overview.reading import ObjectContext, OwnObjects
 from vworkspace_app.overview.screen import Screen
+from vworkspace_core.api.installation import Installation, InstallTool
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER
 from vworkspace_core.api.labels import INSTANCE_UID
 from vworkspace_core.api.reasons import headline
+from vworkspace_core.api.remedies import not_permitted
 from vworkspace_core.overview.remedy import commands_in, parts_of
 from vworkspace_core.overview.summary import OverviewState, summary_of_child
 
@@ -86,6 +89,22 @@ def test_a_command_that_stands_above_is_not_repeated_in_an_event() -> None:
     text = object_text(around(suspended, event("ManuallySuspended", f"Suspended is True: {by_hand}")), None, NOW)
     assert text.count(command) == 1
     assert "ManuallySuspended: the HelmRelease is suspended. To fix: (command above)" in text
+
+
+IN_GIT = Installation("vwo", keeper=InstallTool.FLUX_KUSTOMIZATION, name="vwo", place="ops")
+
+
+def test_a_command_that_only_prints_is_told_with_what_to_do_with_it() -> None:
+    right = Right("create", "helm.toolkit.fluxcd.io", "helmreleases", "team")
+    message = not_permitted(right, IN_GIT)
+    (command,) = commands_in(message)
+    lacking = instance(condition("Blocked", "Forbidden", message))
+    lines = object_text(around(lacking), None, NOW, screen=Screen(200)).splitlines()
+    fix = lines.index("To fix:")
+    assert [line.strip() for line in lines[fix + 1 : fix + 3]] == [
+        "in your GitOps repository, the Kustomization ops/vwo, add what this prints:",
+        command,
+    ]
 
 
 def test_what_is_wanted_and_deployed_is_said_where_it_differs_with_who_asked() -> None:
