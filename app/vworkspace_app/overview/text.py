@@ -89,15 +89,16 @@ def _details(summary: Summary, screen: Screen) -> Iterator[str]:
 
 
 def _explained(summary: Summary, screen: Screen) -> Iterator[str]:
-    """Yield the object's message with each remedy on its own line, then other remedies, or without any some advice.
+    """Yield the object's message with each remedy on its own line, then advice and other remedies.
 
     A command is never wrapped, so that it can be copied.
     """
     for text, is_command in parts_of(summary.message, summary.remedies):
         yield from [f"  -> {text}"] if is_command else _below(text, screen)
-    yield from (f"  -> {command}" for command in summary.remedies if command not in summary.message)
-    if summary.advice and not (summary.remedies and summary.message):
+    others = [command for command in summary.remedies if command not in summary.message]
+    if summary.advice and (others or not (summary.remedies and summary.message)):
         yield from _below(summary.advice, screen)
+    yield from (f"  -> {command}" for command in others)
 
 
 def _is_well(summary: Summary) -> bool:

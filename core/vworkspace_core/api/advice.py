@@ -52,7 +52,22 @@ _NAME: Final = (
 )
 _CONFLICT: Final = "The command in the message hands the fields back, or whoever holds them keeps them."
 
-GIVEN_UP: Final = Advice("Flux has given up: correct what its message names, then retry.", verb="retry")
+
+def given_up(source: str = "", version: str = "the version that is deployed") -> Advice:
+    """Return the advice for a release that Flux has given up. The first try of a change needs no retry.
+
+    `source` names where the object comes from, `version` a chart version to return to; both may be empty.
+    """
+    where = "where the object comes from" + (f" ({source})" if source else "")
+    former = f", or return to {version}" if version else ""
+    return Advice(
+        f"Flux has given up: correct spec.chart or spec.values {where}{former}; a change is tried by itself. "
+        "Retry if the cause was elsewhere, and is gone.",
+        verb="retry",
+    )
+
+
+GIVEN_UP: Final = given_up()
 """The remedy for Stalled=True, also if its reason comes from Flux and has no entry in `ADVICE`."""
 
 _OF_INSTANCES: Final[Mapping[str, Advice]] = {

@@ -44,7 +44,7 @@ class ListRow:
     remedy: str = ""
     """The first command that helps."""
     lead: str = ""
-    """The words that say what to do with it; "" if it is enough to run it."""
+    """The words that belong before it; "" if it is enough to run it."""
     advice: str = ""
     is_helpable: bool = False
 

@@ -8,9 +8,10 @@ import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.controller.managed_fields import other_holders
-from vworkspace_core.api.advice import GIVEN_UP, Advice, advice_for
+from vworkspace_core.api.advice import GIVEN_UP, Advice, advice_for, given_up
+from vworkspace_core.api.installation import Installation, managing_tool
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
-from vworkspace_core.api.labels import FIELD_MANAGER
+from vworkspace_core.api.labels import FIELD_MANAGER, IDEMPOTENCY_KEY
 from vworkspace_core.api.reasons import InstanceConditionType
 from vworkspace_core.api.remedies import INTO_GIT
 
@@ -48,9 +49,25 @@ def help_for(kind: Kind, manifest: Manifest, type_: str, reason: str, message: s
         advice = GIVEN_UP
     if advice is None:
         return Help()
+    if advice is GIVEN_UP:
+        advice = given_up(_source(manifest), _former_version(manifest))
     if advice.names_command and (named := commands_in(message)):
         return Help(named, advice.text, not advice.is_automatic)
     return Help(_verb(kind, manifest, advice), advice.text, not advice.is_automatic)
+
+
+def _source(manifest: Manifest) -> str:
+    """Return who applies the object, if it is a job of the control plane or a tool; else ""."""
+    if get_path(manifest, "metadata", "annotations", IDEMPOTENCY_KEY):
+        return "the control plane"
+    tool, name, place = managing_tool(manifest)
+    return Installation(keeper=tool, name=name, place=place).managed_by if tool else ""
+
+
+def _former_version(manifest: Manifest) -> str:
+    """Return the deployed version of the chart if another is wanted; else ""."""
+    deployed = str(get_path(manifest, "status", "deployedChart", "version") or "")
+    return "" if deployed == get_path(manifest, "spec", "chart", "version") else deployed
 
 
 def _verb(kind: Kind, manifest: Manifest, advice: Advice) -> tuple[str, ...]:
@@ -75,9 +92,15 @@ def commands_in(message: str) -> tuple[str, ...]:
     return tuple(match.group().rstrip(" .") for match in _COMMAND.finditer(message))
 
 
-def lead_of(message: str, command: str) -> str:
-    """Return the words of a message that say what to do with what a command in it prints; "" if there are none."""
-    words = [*INTO_GIT.finditer(before := message.partition(command)[0])]
+def lead_of(message: str, advice: str, command: str) -> str:
+    """Return the words that belong before a command: what to do with what it prints, as the message says.
+
+    The advice belongs before a command that is not in the message. Return "" if the command alone is enough.
+    """
+    before, named, _ = message.partition(command)
+    if not named:
+        return advice
+    words = [*INTO_GIT.finditer(before)]
     return words[-1].group() if words and not before[words[-1].end() :].strip() else ""
 
 

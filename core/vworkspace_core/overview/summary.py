@@ -102,8 +102,8 @@ class Summary:
 
     @property
     def steps(self) -> tuple[tuple[str, str], ...]:
-        """The remedies, each with the words that say what to do with it; "" if it is enough to run it."""
-        return tuple((lead_of(self.message, command), command) for command in self.remedies)
+        """The remedies, each with the words that belong before it; "" if it is enough to run it."""
+        return tuple((lead_of(self.message, self.advice, command), command) for command in self.remedies)
 
     @property
     def next_look(self) -> str:

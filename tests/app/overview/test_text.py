@@ -107,6 +107,24 @@ def test_a_command_that_only_prints_is_told_with_what_to_do_with_it() -> None:
     ]
 
 
+def test_of_a_failed_upgrade_the_change_of_its_source_comes_before_another_try() -> None:
+    failed: dict[str, Any] = {"deployedChart": {"name": "shop", "version": "6.7.0"}}
+    stalled = instance(condition("Stalled", "RetriesExceeded", "Helm upgrade failed"), **failed)
+    kustomization = {
+        f"kustomize.toolkit.fluxcd.io/{key}": name for key, name in (("name", "apps"), ("namespace", "ops"))
+    }
+    stalled["metadata"]["labels"] = kustomization
+    first = (
+        "Flux has given up: correct spec.chart or spec.values where the object comes from (the Kustomization "
+        "ops/apps), or return to 6.7.0; a change is tried by itself. Retry if the cause was elsewhere, and is gone."
+    )
+    retry = "vworkspace-operator retry appinst/shop -n team"
+    lines = object_text(around(stalled), None, NOW, screen=Screen(400)).splitlines()
+    assert lines[lines.index("To fix:") + 1 :] == [f"  {first}", f"  {retry}"]
+    listed = list_text(OwnObjects(((APPLICATION_INSTANCE, stalled),)), None, NOW, screen=Screen(400)).splitlines()
+    assert listed[2:5] == ["  Helm upgrade failed", f"  {first}", f"  -> {retry}"]
+
+
 def test_what_is_wanted_and_deployed_is_said_where_it_differs_with_who_asked() -> None:
     override: dict[str, Any] = {
         "deployedChart": {"name": "shop", "version": "6.8.1"},
