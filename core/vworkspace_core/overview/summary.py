@@ -113,7 +113,9 @@ class Summary:
         match self.state:
             case OverviewState.WAITING:
                 return "on change, or within 1 minute"
-            case OverviewState.STALLED:
+            case OverviewState.STALLED if self.ref.kind == OPERATOR_BOX:
+                return "on change, or within 1 minute"
+            case OverviewState.STALLED if self.ref.kind == APPLICATION_INSTANCE:
                 return "when its spec changes, or a retry is requested"
             case OverviewState.SUSPENDED:
                 return "when it is resumed"

@@ -14,6 +14,7 @@ from purekube.graph import GraphReason
 from tests.support.builders import NAME, NAMESPACE, cluster_manifest, condition, instance_manifest, operation_manifest
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE
+from vworkspace_core.overview.actions import PlannedAction, retry
 from vworkspace_core.overview.summary import OverviewState, summary_of, summary_of_child
 
 SHOP = Kind("shops.example.com", "v1", "Shop", "shops")
@@ -33,6 +34,7 @@ def with_conditions(kind: Kind, *conditions: dict[str, Any], generation: int = 1
     return {**manifest, "metadata": meta, "status": {"observedGeneration": observed, "conditions": list(conditions)}}
 
 
+NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 READY = condition("Ready", "True", "HelmReleaseReady")
 
 
@@ -318,6 +320,23 @@ def test_a_release_that_failed_and_is_retried_is_not_ready_while_flux_tries_SEE_
     trying = condition("Ready", "Unknown", "Progressing", message="Running 'upgrade' action with timeout of 5m0s")
     counted = {"failures": failures, "lastAttemptedGeneration": generation, "conditions": [trying]}
     assert summary_of_child(HELM_RELEASE, {**release, "status": counted}).state is state
+
+
+@pytest.mark.parametrize(
+    ("kind", "stalled", "look"),
+    [
+        (APPLICATION_INSTANCE, ("Stalled", "True"), "when its spec changes, or a retry is requested"),
+        (OPERATION, ("Accepted", "False"), "when anything that it depends on changes"),
+        (CLUSTER, ("Authenticated", "False"), "when anything that it depends on changes"),
+        (OPERATOR_BOX, ("RolledOut", "False"), "on change, or within 1 minute"),
+        (SHOP, ("Stalled", "True"), "when anything that it depends on changes"),
+    ],
+)
+def test_a_retry_is_named_only_where_it_can_be_requested_SEE_1(kind: Kind, stalled: tuple[str, str], look: str) -> None:
+    manifest = with_conditions(kind, condition(*stalled, "Refused"))
+    summary = summary_of(kind, manifest)
+    assert (summary.state, summary.next_look) == (OverviewState.STALLED, look)
+    assert isinstance(retry(kind, manifest, NOW), PlannedAction) == ("retry" in look)
 
 
 @pytest.mark.parametrize(("value", "overwrite"), [(None, ""), ("me", " --overwrite")])
