@@ -98,6 +98,7 @@ class FakeCluster(ClusterUnderTest):
     def close(self) -> None:
         """Stop everything that runs in the cluster, as leaving the `with` block does."""
         if not self._world.loop.is_closed():
+            self._stop()
             self._world.close()
             self._logs.__exit__(None, None, None)
 

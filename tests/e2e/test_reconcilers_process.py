@@ -16,6 +16,7 @@ TEAM = "team"
 SHOPS = f"apis/example.com/v1/namespaces/{TEAM}/shops"
 MODULE = """
 import asyncio
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import attrs
@@ -35,6 +36,14 @@ NOTES = Path(__file__).parent
 
 class Shops(Reconciler):
     kind = SHOP
+    @asynccontextmanager
+    async def lifespan(self):
+        if (NOTES / "away").exists():
+            raise ConnectionError("no route")
+        yield
+        await asyncio.sleep(0.1)
+        names = sorted(note.name for note in NOTES.glob("*-ended"))
+        (NOTES / "closed").write_text(" ".join(names), encoding="utf-8")
     async def reconcile(self, request):
         name = request.object.metadata.name
         (NOTES / f"{name}-begun").touch()
@@ -43,6 +52,8 @@ class Shops(Reconciler):
         except asyncio.CancelledError:
             (NOTES / f"{name}-cut").touch()
             raise
+        finally:
+            (NOTES / f"{name}-ended").touch()
         return Result(ShopStatus("done"))
 """
 
@@ -81,6 +92,7 @@ def test_what_is_in_hand_is_finished_or_cut_off_and_metrics_name_the_controller(
             ended = process.stop()
             assert ended.status == 0, ended.err
             assert note_of(url, "slow") == "done", "finished, and told"
+            assert (tmp_path / "closed").read_text(encoding="utf-8") == "quick-ended slow-ended"
         with run("second", "--grace-period", "1s") as process:
             make(url, "endless", 600)
             process.until((tmp_path / "endless-begun").exists, "the endless call")
@@ -89,6 +101,12 @@ def test_what_is_in_hand_is_finished_or_cut_off_and_metrics_name_the_controller(
             assert "unfinished after the grace period of 1 s" in ended.err
             assert (tmp_path / "endless-cut").exists()
             assert note_of(url, "endless") is None
+            assert "endless-ended" in (tmp_path / "closed").read_text(encoding="utf-8")
+        (tmp_path / "away").touch()
+        with run("third") as process:
+            ended = process.end()
+            assert ended.status == 1
+            assert "error: controller shops: its start failed: ConnectionError: no route" in ended.err
 
 
 def _metrics(port: int) -> str:

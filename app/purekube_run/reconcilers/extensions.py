@@ -1,6 +1,7 @@
 """The controllers that users add: boxes, pure reconcilers, controllers in Python; alone in a process or with others."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 
 import attrs
 
@@ -10,9 +11,10 @@ from purekube_run.composites.caches import shared_informers
 from purekube_run.composites.controller import CompositeReconciler, composite_reconcilers
 from purekube_run.controller.controller import ControllerDefinition
 from purekube_run.controller.informers import Informers
-from purekube_run.controller.manager import ControllerManager
+from purekube_run.controller.manager import ControllerManager, elected_at_once
 from purekube_run.controller.runner import ManagerOptions
 from purekube_run.reconcilers.controllers import GivenController, controller_of, python_reconcilers
+from purekube_run.reconcilers.lifespans import open_lifespans
 from purekube_run.reconcilers.passes import ControllerPasses
 
 
@@ -50,6 +52,10 @@ class Extensions:
             yield reconciler.controller(events, workers=options.workers, entropy=options.entropy)
         yield from map(controller_of, self.python)
 
+    def lifespan(self) -> AbstractAsyncContextManager[None]:
+        """Return the context that opens and closes the lifespans of controllers in Python. Run everything within it."""
+        return open_lifespans(passes.controller for passes in self.python)
+
 
 class ExtensionManager(ControllerManager):
     """A manager that runs only extensions, for `box run`, `controllers run` and users' tests.
@@ -73,3 +79,11 @@ class ExtensionManager(ControllerManager):
         shared = Informers(shared_informers(api, clock, options.random, namespaces=namespaces))
         self.extensions = Extensions.of(api, clock, events, options, shared, composites, controllers)
         super().__init__(api, clock, self.extensions.controllers(events, options), events, shared, options)
+
+    async def run(self, elected: Callable[[], Awaitable[None]] = elected_at_once) -> None:
+        """Run as `ControllerManager` does, within the lifespans of controllers in Python.
+
+        Raises CommandError if one of them cannot start.
+        """
+        async with self.extensions.lifespan():
+            await super().run(elected)

@@ -39,6 +39,7 @@ from purekube.reconcilers.outcome import (
     Raised,
     Returned,
     Unread,
+    failure_text,
     following,
     raised,
 )
@@ -359,29 +360,13 @@ class ControllerPasses:
         """Emit an Event for a failed call if no condition reports it; the same failure only once until a success."""
         if Feature.CONDITIONS in self.rules.features:
             return
-        text = _failure_text(outcome)
+        text = failure_text(outcome)
         if not text:
             self._failing.forget(str(key))
         elif self._failing.first(str(key), text):
             reason = outcome.reason if isinstance(outcome, Ended) else "CallFailed"
             note = f"{name_of(self.controller)}: {text}"
             await self.events.emit(KubernetesEvent(key, uid, "Warning", reason, "Reconcile", note))
-
-
-def _failure_text(outcome: CallOutcome) -> str:
-    match outcome:
-        case Returned():
-            return ""
-        case Raised(text):
-            return text
-        case Ended(reason, message):
-            return message or reason
-        case Late(seconds):
-            return f"the call was cancelled after {seconds:g} s"
-        case Unread(problems):
-            return problems
-        case _:
-            assert_never(outcome)
 
 
 def _requeue_of_stopped(work: _Pass, error: OperatorError) -> Requeue:

@@ -16,7 +16,15 @@ from purekube.controller.event_series import Once
 from purekube.controller.informer.changes import CacheChange, ChangeType
 from purekube.controller.informer.outline import owners
 from purekube.controller.informer.store import ObjectStore
-from purekube.reconcilers.controllers import AnyController, Feature, features_of, kind_of, name_of, overrides_wakes
+from purekube.reconcilers.controllers import (
+    AnyController,
+    Controller,
+    Feature,
+    features_of,
+    kind_of,
+    name_of,
+    overrides,
+)
 from purekube.reconcilers.progress import NOTHING, ObjectProgress, PendingEvent, ProgressRules
 from purekube.reconcilers.watching import Filters
 from purekube_run.reconcilers.watches import refers_index, refers_key
@@ -96,7 +104,7 @@ class PendingEvents:
 
     def _named_by(self, change: CacheChange) -> Iterator[ObjectRef]:
         """Yield the keys that the controller's `wakes` returns for the object before and after a change."""
-        if overrides_wakes(self._controller):
+        if overrides(self._controller, Controller.wakes):
             for state in (change.old_object, change.object):
                 yield from () if state is None else self._answer_of_wakes(state)
 

@@ -18,8 +18,8 @@ _log = structlog.get_logger("operator")
 
 _AGAIN: Final = 1.0
 """The seconds after which a task that does not end is cancelled again."""
-_LEFT_ALONE: Final = 10.0
-"""The seconds for which a worker that is itself cancelled waits for a task that does not end."""
+LEFT_ALONE: Final = 10.0
+"""The seconds that a cancelled task has for its cleanup while something waits for its end."""
 
 
 @attrs.frozen
@@ -51,7 +51,7 @@ async def isolated(work: Callable[[], Awaitable[T]], *, limit: float | None) -> 
 
     Of its exceptions, only those that end the process are raised.
     """
-    task = asyncio.create_task(_guarded(work))
+    task = asyncio.create_task(guarded(work))
     try:
         with anyio.move_on_after(limit):
             await asyncio.wait({task})
@@ -60,13 +60,14 @@ async def isolated(work: Callable[[], Awaitable[T]], *, limit: float | None) -> 
             return CutOff(limit or 0.0)
     finally:
         if not task.done():  # the worker itself is cancelled
-            await _end(task, _LEFT_ALONE)
+            await _end(task, LEFT_ALONE)
     if task.cancelled():
         return CallRaised(asyncio.CancelledError())
     return task.result()
 
 
-async def _guarded(work: Callable[[], Awaitable[T]]) -> CallReturned[T] | CallRaised:
+async def guarded(work: Callable[[], Awaitable[T]]) -> CallReturned[T] | CallRaised:
+    """Run `work` in this task and return its outcome. Of its exceptions, only those that end the process are raised."""
     try:
         return CallReturned(await work())
     except (Exception, asyncio.CancelledError, SystemExit, GeneratorExit) as error:

@@ -238,7 +238,7 @@ class Manager:
     async def run(self, stop: anyio.Event | None = None) -> None:
         """Run until cancelled, or until `stop` is set and running work is done (RUN-4)."""
         self._telemetry.attach(self.components)
-        async with anyio.create_task_group() as group:
+        async with self._extensions.lifespan(), anyio.create_task_group() as group:
             for manager in self._managers:
                 manager.start(group, self._election.elected)
             group.start_soon(self.events.run, name="events")

@@ -2,7 +2,8 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Generic
 
@@ -95,6 +96,14 @@ class Controller(ABC, Generic[O]):
         """
         return ()
 
+    def lifespan(self) -> AbstractAsyncContextManager[None]:
+        """Return a context that is open while the process runs: it opens clients before any call, and closes them last.
+
+        Override it with an `asynccontextmanager` that yields once. If the start raises or takes longer than `timeout`,
+        the process ends. The end is cancelled after ten seconds.
+        """
+        return nullcontext()
+
 
 class Reconciler(Controller[O], Generic[O, S]):
     """A controller that makes the cluster match an object. `reconcile` is called again until it succeeds."""
@@ -173,9 +182,9 @@ def status_writer_of(controller: AnyController) -> StatusWriter | None:
     return StatusWriter(kind_of(controller), f"controller {name_of(controller)}") if writes else None
 
 
-def overrides_wakes(controller: AnyController) -> bool:
-    """Report whether the controller's class overrides `wakes`."""
-    return type(controller).wakes is not Controller.wakes
+def overrides(controller: AnyController, method: Callable[..., object]) -> bool:
+    """Report whether the controller's class overrides a method of `Controller`."""
+    return getattr(type(controller), method.__name__) is not method
 
 
 def manager_of(controller: AnyController) -> str:
@@ -226,7 +235,7 @@ def _problems(controller: AnyController) -> Iterator[str]:
 
 
 def _of_reads(where: str, controller: AnyController) -> Iterator[str]:
-    refers, woken = type(controller).refers_to is not Controller.refers_to, overrides_wakes(controller)
+    refers, woken = overrides(controller, Controller.refers_to), overrides(controller, Controller.wakes)
     if controller.reads and not (refers or woken):
         yield (
             f"{where}: reads other kinds, and nothing says which object reads which: write `refers_to(self, object)`,"

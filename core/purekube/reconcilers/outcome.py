@@ -100,6 +100,23 @@ def _text_of(error: BaseException) -> str:
     return said if isinstance(error, OperatorError) and said else f"{name}: {said}" if said else name
 
 
+def failure_text(outcome: CallOutcome) -> str:
+    """Return why a call failed, as text for people; empty if it returned."""
+    match outcome:
+        case Returned():
+            return ""
+        case Raised(text):
+            return text
+        case Ended(reason, message):
+            return message or reason
+        case Late(seconds):
+            return f"the call was cancelled after {seconds:g} s"
+        case Unread(problems):
+            return problems
+        case _:
+            assert_never(outcome)
+
+
 def following(
     rules: ProgressRules,
     progress: ObjectProgress,

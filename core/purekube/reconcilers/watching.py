@@ -69,7 +69,7 @@ class Filters:
         before, now = metadata(old), metadata(new)
         return (
             before.get("deletionTimestamp") != now.get("deletionTimestamp")
-            or (self.generation and _has_new_content(old, new))
+            or (self.generation and has_new_content(old, new))
             or _differs(self.labels, before.get("labels"), now.get("labels"))
             or _differs(self.annotations, before.get("annotations"), now.get("annotations"))
             or any((name in finalizers_of(old)) != (name in finalizers_of(new)) for name in self.finalizers)
@@ -83,7 +83,8 @@ def finalizers_of(manifest: Manifest) -> tuple[str, ...]:
     return tuple(map(str, listed)) if isinstance(listed, list | tuple) else ()
 
 
-def _has_new_content(old: Manifest, new: Manifest) -> bool:
+def has_new_content(old: Manifest, new: Manifest) -> bool:
+    """Report whether an object has a new generation; without generations, whether content beside its status is new."""
     before, now = (get_path(one, "metadata", "generation") for one in (old, new))
     if before is not None and now is not None:
         return bool(before != now)
