@@ -91,6 +91,7 @@ def controller_of(passes: ControllerPasses) -> ControllerDefinition:
         further=tuple(watches),
         queue=Queue(python.workers, _time_limit(python)),
         resync=python.resync,
+        background=(passes.daemons.run,),
         synced=synced,
         on_resync=pending_events.resync,
         on_write=lambda key, written: pending_events.wrote(key, *written),

@@ -61,6 +61,7 @@ from purekube.reconcilers.progress import (
 from purekube.reconcilers.request import Request, Result
 from purekube.reconcilers.status import is_ready, status_to_write
 from purekube_run.controller.informers import StoredObject
+from purekube_run.reconcilers.daemons import Daemons
 from purekube_run.reconcilers.declared_rights import ON_WRITE
 from purekube_run.reconcilers.pending_events import PendingEvents
 from purekube_run.reconcilers.user_calls import CallRaised, CallReturned, CutOff, isolated
@@ -138,15 +139,22 @@ class ControllerPasses:
     events: EventSink
     pending_events: PendingEvents
     rules: ProgressRules = attrs.field(init=False)
+    daemons: Daemons = attrs.field(init=False)
     _failing: Once = attrs.field(factory=Once)
 
     def __attrs_post_init__(self) -> None:
         self.rules = self.pending_events.rules
+        self.daemons = Daemons(self.controller, self.clock, self.events)
 
     async def reconcile(self, key: ObjectRef, stored: StoredObject | None, on_write: OnWrite) -> ReconcileResult:
         """Run one pass over an object. Errors of the API server and of user code are in the result, never raised."""
         ON_WRITE.set(on_write)
         self.pending_events.begin(key)
+        if stored is None or key in self.pending_events.vanished:
+            try:
+                await self.daemons.end(key)
+            except Unavailable as error:
+                return ReconcileResult(error=error, requeue=requeue_for(error), is_reported=True)
         if key in self.pending_events.vanished:
             return await self._tell_vanished(key, self.pending_events.vanished[key])
         if stored is None:
@@ -175,6 +183,8 @@ class ControllerPasses:
                 self.pending_events.lives.get(work.key, ObjectProgress()), seen
             )
             step = next_step(self.rules, progress, self.pending_events.wake(work.key), seen)
+            if seen.deleting:
+                await self.daemons.end(work.key)
             match step:
                 case SetFinalizers():
                     self.pending_events.lives[work.key] = before_finalizers(self.rules, progress, step)
@@ -185,6 +195,8 @@ class ControllerPasses:
                     if work.called:
                         return
                     if work.is_whole:
+                        if not step.deleting:
+                            await self.daemons.keep(work.key, work.manifest)
                         await self._call(work, progress, step)
                     else:
                         work.manifest, work.is_whole = await self.api.get(work.key), True

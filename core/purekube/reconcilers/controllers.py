@@ -104,6 +104,15 @@ class Controller(ABC, Generic[O]):
         """
         return nullcontext()
 
+    async def daemon(self, object: O) -> None:
+        """Run as long as an object exists, in a task of its own, while this process leads.
+
+        It is started with the object before the object's first call. It is cancelled, and its end awaited, before the
+        call for the deletion, and when the object is no longer watched. A changed spec cancels it and starts it again.
+        If it raises, it is started again as `retry` says. If it returns or raises `Terminal`, it is started again only
+        when the spec changes or another process leads.
+        """
+
 
 class Reconciler(Controller[O], Generic[O, S]):
     """A controller that makes the cluster match an object. `reconcile` is called again until it succeeds."""
