@@ -1,5 +1,8 @@
 """PH-7, RUN-4: the manager runs reconcilers in Python beside its own kinds: standby, election, metrics, drain."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import anyio
 import attrs
 
@@ -26,6 +29,19 @@ class Shops(Reconciler[Shop, None]):
 
     kind = SHOP
     called: list[str] = attrs.field(factory=list)
+    steps: list[str] = attrs.field(factory=list)
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator[None]:
+        self.steps.append("opened")
+        yield
+        self.steps.append("closed")
+
+    async def daemon(self, object: Shop) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.steps.append(f"daemon of {object.metadata.name} ended")
 
     async def reconcile(self, request: Request[Shop, None]) -> Result[None]:
         self.called.append(request.object.metadata.name)
@@ -68,5 +84,6 @@ def test_the_manager_runs_a_reconciler_once_it_is_elected_and_lets_it_finish() -
             watched = [informer.kind for informer in manager.components.further]
             assert watched == [SHOP.kind]
             group.cancel_scope.cancel()
+        assert shops.steps == ["opened", "daemon of one ended", "daemon of two ended", "closed"]
 
     run(main)
