@@ -17,7 +17,7 @@ from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
 from kubelab.simulation.simulator import Simulator
-from purekube.apimachinery.errors import KindMissing, NotFound
+from purekube.apimachinery.errors import KindMissing, NotFound, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.ports import PatchType
@@ -85,9 +85,15 @@ class MemoryCluster:
         return InProcessKube(self.server, caller=Caller(user, agent=agent))
 
     def install(self, definitions: Iterable[Manifest]) -> None:
-        """Create these CRDs, then those CRDs of simulated controllers that are still missing."""
+        """Create these CRDs, then those CRDs of simulated controllers that are still missing.
+
+        Raises CommandError with the name of a CRD that the API server refuses, and the reason.
+        """
         for definition in definitions:
-            self.create(self.converted(definition), CUSTOM_RESOURCE_DEFINITION)
+            try:
+                self.create(self.converted(definition), CUSTOM_RESOURCE_DEFINITION)
+            except OperatorError as error:
+                raise CommandError(f"CRD {metadata(definition).get('name')} is refused: {error.message}") from error
         flux = () if self.flux is None else flux_crds()
         for definition in (*downstream_crds(self._simulated), *flux):
             if not self.is_defined(definition["metadata"]["name"]):

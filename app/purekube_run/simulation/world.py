@@ -8,7 +8,7 @@ ready.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -29,6 +29,7 @@ from purekube.apimachinery.manifest import Manifest
 from purekube.ports import KubeApi
 from purekube.versions import Converter
 from purekube_run.controller.observer import Reconciled
+from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.cluster import SIMULATED, MemoryCluster
 from purekube_run.simulation.connection import ObservedWrite
 from purekube_run.simulation.controllers import do_nothing
@@ -103,6 +104,14 @@ class World(MemoryCluster):
         self._is_halted = False
         self._closing = False
         self._logs = _capturing(self._log)
+
+    def install(self, definitions: Iterable[Manifest]) -> None:
+        """Create these CRDs, and those of simulated controllers. If one is refused, close, and raise CommandError."""
+        try:
+            super().install(definitions)
+        except CommandError:
+            self.close()
+            raise
 
     # --- life --------------------------------------------------------------------------------------------------------
 

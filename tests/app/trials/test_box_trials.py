@@ -19,7 +19,7 @@ from purekube_run.simulation.box_laws import Broken, Rested, try_example
 from purekube_run.simulation.scenario import run_scenario
 from purekube_run.simulation.scenario_file import read_scenarios
 from tests.support.box_site import example
-from tests.support.commands import run
+from tests.support.commands import one_line, run
 from vworkspace_app.commands.box.test import BoxTestRequest, try_box
 
 BOXES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
@@ -210,3 +210,21 @@ def test_a_box_whose_examples_never_become_ready_has_a_warning(name: str, warns:
     assert held, text
     assert ("warning: no example became Ready, so little was tried: " in text) is warns
     assert ('Deployment "nobody" not found' in text) is warns
+
+
+def test_a_further_crd_that_the_api_server_refuses_is_named_in_one_line(tmp_path: Path) -> None:
+    names = {"plural": "gizmos", "singular": "gizmo", "kind": "Gizmo", "listKind": "GizmoList"}
+    version = {"name": "v2", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+    crd = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "gizmos.dotless"},
+        "spec": {"group": "dotless", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    file = tmp_path / "gizmo.yaml"
+    file.write_text(yaml.safe_dump(crd), encoding="utf-8")
+
+    line = one_line(run("box", "test", str(BOXES / "webapp.yaml"), "--crds", str(file), "--examples", "1"), 1)
+
+    assert line.startswith("CRD gizmos.dotless is refused: ")
+    assert "spec.group" in line
