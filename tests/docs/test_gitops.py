@@ -1,5 +1,6 @@
 """docs/gitops.md does what it says: its commands print what is applied, and Flux's definitions take its objects."""
 
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -104,3 +105,14 @@ def test_the_chart_takes_the_values_of_the_release(page: Tutorial) -> None:
     (values,) = (each["spec"]["values"] for each in documents(page, "release.yaml") if each["kind"] == "HelmRelease")
     image = {"repository": "ghcr.io/someone/vworkspace-operator", "tag": "0.1.0"}  # the chart of a release has it
     assert chart_values({**values, "image": image}).tenants[0].namespace == "org-myteam"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+def test_what_is_committed_can_be_rehearsed_without_git(page: Tutorial) -> None:
+    assert list(committed(page))
+    with page.started("cluster") as cluster:
+        assert cluster.stdout is not None
+        assert cluster.stdout.readline().startswith("ready ")
+        with page.started("operator"):
+            assert "podinfo condition met" in page.shell(page.block("sh", "rehearse"))

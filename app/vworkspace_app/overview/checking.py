@@ -57,7 +57,8 @@ async def before_installing(api: KubeApiClient) -> AsyncIterator[Finding]:
     yield checkup.may_install(
         await _missing(api, _SELF_REVIEW, {}, [(right, "") for right in _NEEDED_TO_INSTALL]) or ()
     )
-    for finding in checkup.controllers(await _definitions(api)):
+    definitions = await _definitions(api)
+    for finding in (*checkup.controllers(definitions), checkup.gitops(definitions)):
         yield finding
 
 
@@ -115,7 +116,8 @@ async def _installation(api: KubeApiClient, options: InstallOptions) -> Installa
 
 async def _definitions(api: KubeApiClient) -> Definitions:
     engines = checkup.ENGINE_CONTROLLERS.values()
-    kinds = [*OWN_KINDS, *FLUX_KINDS, *(kind for each in engines for kind in (*each.definitions, *each.read_later))]
+    further = (checkup.KUSTOMIZATION, *(kind for each in engines for kind in (*each.definitions, *each.read_later)))
+    kinds = (*OWN_KINDS, *FLUX_KINDS, *further)
     refs = [ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name) for kind in kinds]
     return {ref.name: await find(api, ref) for ref in refs}
 

@@ -35,6 +35,9 @@ ENGINE_CONTROLLERS: Final[Mapping[str, EngineController]] = {
 }
 """Controllers that only Operations need; Helm's engine is Flux, which must be installed anyway."""
 
+KUSTOMIZATION: Final = Kind("kustomize.toolkit.fluxcd.io", "v1", "Kustomization", "kustomizations")
+"""The kind by which Flux applies files from Git. The operator itself does not need it."""
+
 _MOST_NAMED: Final = 5
 
 
@@ -117,6 +120,17 @@ def controllers(definitions: Definitions) -> Iterator[Finding]:
         told = f"not installed, and only Operations that name it ask for it: {', '.join(absent)}"
         point = f"engine {engine}"
         yield Finding(point, CheckResult.OPTIONAL, told, f"install {controller.install}") if absent else _ok(point)
+
+
+def gitops(definitions: Definitions) -> Finding:
+    """Check that Flux can apply files from Git, as docs/gitops.md does."""
+    point = "kustomize-controller"
+    told = f"not installed, and only files that Flux applies from Git ask for it: {KUSTOMIZATION.crd_name}"
+    return (
+        _ok(point)
+        if is_served(definitions, KUSTOMIZATION)
+        else Finding(point, CheckResult.OPTIONAL, told, f"install {FLUX}")
+    )
 
 
 def is_served(definitions: Definitions, kind: Kind) -> bool:

@@ -67,6 +67,14 @@ def test_flux_has_to_be_there_in_the_version_that_is_used_and_an_engine_has_not_
     assert "workflows.argoproj.io" in of("engine workflow", found).told
 
 
+def test_whether_flux_can_apply_files_from_git_is_told_and_need_not_be_SEE_1() -> None:
+    absent = checkup.gitops(EVERYTHING)
+    assert (absent.point, absent.verdict) == ("kustomize-controller", CheckResult.OPTIONAL)
+    assert "kustomizations.kustomize.toolkit.fluxcd.io" in absent.told
+    served = {"spec": {"versions": [{"name": "v1", "served": True}]}}
+    assert checkup.gitops({"kustomizations.kustomize.toolkit.fluxcd.io": served}).verdict is CheckResult.OK
+
+
 def test_rights_are_told_with_the_print_that_gives_them_SEE_1() -> None:
     assert checkup.rights("p", 12, []) == Finding("p", CheckResult.OK, "12 rights")
     lacking = checkup.rights("p", 12, [Right("create", HELM_RELEASE.group, HELM_RELEASE.plural, "team")])
