@@ -234,6 +234,13 @@ async def versions(site: BoxSite, count: int) -> list[Any]:
     return [get_path(await site.get(ref), "metadata", "resourceVersion") for ref in refs]
 
 
+def labelled() -> dict[str, Any]:
+    """A box that labels its child with the object's image, which is refused if that is no label."""
+    mapped = config("settings", "${self.metadata.name}", data={"value": "two", "more": "x"})
+    mapped["template"]["metadata"]["labels"] = {"image": "${self.spec.image.replace('/', '.').replace(':', '.')}"}
+    return spec_of(mapped)
+
+
 async def judgement(site: BoxSite, box: ObjectRef) -> dict[str, Any]:
     found: dict[str, Any] = get_path(await site.get(box), "status", "judgement")
     return {key: value for key, value in found.items() if key not in ("revision", "refusals")}
@@ -245,12 +252,11 @@ def test_a_revision_that_would_be_refused_for_an_object_says_so_before_any_objec
         await site.edit(ObjectRef(SHOP, NS, "shop-1"), {"spec": {"image": "Bad key!"}})
         await site.until_ready(ObjectRef(SHOP, NS, "shop-1"))
         before = await versions(site, 3)
-        mapped = config("settings", "${self.metadata.name}", data={"value": "two", "more": "x"})
-        mapped["template"]["metadata"]["labels"] = {"image": "${self.spec.image.replace('/', '.').replace(':', '.')}"}
-        await site.apply_box("shops", spec_of(mapped))
+        await site.apply_box("shops", labelled())
         message = await until_condition(site, box, "RolledOut", "False", "Refused")
         assert message.startswith("Shop team/shop-1 would fail: ConfigMap team/shop-1: apply: ")
         assert "0 of 3 objects at" in message
+        assert "  -> vworkspace-operator box rollout undo shops" in await status_lines(site)
         await site.clock.sleep(600)
         assert await versions(site, 3) == before
         counts = {"objects": 3, "creates": 0, "changes": 2, "deletes": 0, "deletesAfterwards": 0, "refused": 1}
@@ -282,6 +288,26 @@ def test_a_revision_is_judged_over_every_object_while_its_roll_out_is_paused_PH_
         await site.apply_box("shops", {**settings("two"), **paused})
         await until_condition(site, box, "RolledOut", "False", "Paused")
         assert await judgement(site, box) == {**counts, "creates": 0, "changes": 0, "deletes": 6}
+
+    played(story)
+
+
+async def spoiled(site: BoxSite, count: int) -> None:
+    """Give so many objects an image that is no label."""
+    for number in range(count):
+        await site.edit(ObjectRef(SHOP, NS, f"shop-{number}"), {"spec": {"image": "Bad key!"}})
+        await site.until_ready(ObjectRef(SHOP, NS, f"shop-{number}"))
+
+
+def test_a_refusal_of_many_objects_names_the_first_and_the_way_back_PH_10() -> None:
+    async def story(site: BoxSite) -> None:
+        box = await set_up(site, 3)
+        await spoiled(site, 3)
+        await site.apply_box("shops", labelled())
+        message = await until_condition(site, box, "RolledOut", "False", "Refused")
+        assert message.count("would fail") == 1
+        assert "and 2 more (status.judgement)" in message
+        assert message.endswith("or go back: vworkspace-operator box rollout undo shops")
 
     played(story)
 

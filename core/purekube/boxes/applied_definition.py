@@ -78,8 +78,8 @@ COLUMNS: Final = (
     Column("Objects", ".status.objects", "integer"),
     Column("Ready", ".status.ready", "integer"),
     Column("Revision", ".status.revision"),
+    Column("RolledOut", condition_path("RolledOut", "reason")),
     AGE,
-    Column("RolledOut", condition_path("RolledOut", "reason"), priority=1),
 )
 
 

@@ -21,7 +21,8 @@ from purekube.boxes.applied import (
     BoxState,
     decide_applied,
 )
-from purekube.boxes.judgement import Foresight
+from purekube.boxes.judgement import Foresight, first_refusal
+from purekube.boxes.revisions import way_back
 from purekube.boxes.rollout import Health, Member, RolloutPhase
 from purekube.boxes.rollout_policy import DeletionPolicy
 from purekube.controller.decision import Decision, Requeue
@@ -238,12 +239,16 @@ def _rolled_out(state: BoxState) -> DesiredCondition:
         case RolloutPhase.COMPLETE:
             return DesiredCondition(ROLLED_OUT, _TRUE, step.phase, f"{_objects(counts.total)} at {state.target}")
         case RolloutPhase.STOPPED:
-            message = f"{_named(step.failed)}; {moved}. Mend it or the box, or go back: {_rollout('undo', state)}"
+            message = f"{_named(step.failed)}; {moved}. Mend it or the box{_way_back(state)}"
             return DesiredCondition(ROLLED_OUT, _FALSE, step.phase, message)
         case RolloutPhase.JUDGING:
             return DesiredCondition(ROLLED_OUT, _FALSE, step.phase, f"{_judging(state)}; {moved}")
         case RolloutPhase.REFUSED:
-            return DesiredCondition(ROLLED_OUT, _FALSE, step.phase, f"{_refused(state)}; {moved}")
+            message = (
+                f"{_refused(state)}; {moved}. Nothing moves: change the box or the object, or keep it where it is by "
+                f"the annotation {PIN}{_way_back(state)}"
+            )
+            return DesiredCondition(ROLLED_OUT, _FALSE, step.phase, message)
         case RolloutPhase.PAUSED:
             message = f"{moved}. To go on: {_rollout('resume', state)}"
             return DesiredCondition(ROLLED_OUT, _FALSE, step.phase, message)
@@ -255,6 +260,11 @@ def _rolled_out(state: BoxState) -> DesiredCondition:
 
 def _rollout(action: str, state: BoxState) -> str:
     return f"vworkspace-operator box rollout {action} {state.applied.metadata.name}"
+
+
+def _way_back(state: BoxState) -> str:
+    """Return the end of a sentence that names the command to go back; "" if there is no revision to go back to."""
+    return f", or go back: {_rollout('undo', state)}" if way_back(state.history, state.applied.revision) else ""
 
 
 def _named(failed: tuple[Member, ...]) -> str:
@@ -270,9 +280,7 @@ def _judging(state: BoxState) -> str:
 
 
 def _refused(state: BoxState) -> str:
-    """Return the message that names the objects for which the revision would be refused, and says how to go on."""
+    """Return the message that names the first object that would be refused, and counts the others."""
     judgement = _judgement(state) or {}
-    refusals, count = judgement.get("refusals") or (), judgement.get("refused") or 0
-    named = "; ".join(f"{each['object']} would fail: {each['message']}" for each in refusals[:_MOST_NAMED])
-    more = f" and {count - _MOST_NAMED} more" if count > _MOST_NAMED else ""
-    return f"{named}{more}. Nothing moves: change the box or the object, or keep it where it is by the annotation {PIN}"
+    more = (judgement.get("refused") or 0) - 1
+    return first_refusal(judgement) + (f", and {more} more (status.judgement)" if more > 0 else "")

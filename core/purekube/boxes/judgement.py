@@ -70,6 +70,12 @@ class Judgement:
         }
 
 
+def first_refusal(judgement: Mapping[str, Any]) -> str:
+    """Return the first object of `status.judgement` that would be refused, and why, for people; "" if none would."""
+    first = next(iter(judgement.get("refusals") or ()), None)
+    return "" if first is None else f"{first['object']} would fail: {first['message']}"
+
+
 def foresight_of(stored: Manifest, revision: str) -> Foresight:
     """Return the foresight of a revision in the status of the box `stored`; PENDING if it has none. Never raises."""
     judged = get_path(stored, "status", "judgement")

@@ -117,6 +117,12 @@ def revision_manifest(box: ObjectMeta, namespace: str, definition: Mapping[str, 
     return {**manifest, "data": {"spec": definition}, "revision": number}
 
 
+def way_back(history: Sequence[Revision], present: str) -> Revision | None:
+    """Return the revision to which `rollout undo` returns from the revision `present`; None if there is none."""
+    earlier = [revision for revision in history if revision.name != present and not revision.given_up]
+    return earlier[-1] if earlier else None
+
+
 def superfluous(history: Sequence[Revision], in_use: Iterable[str]) -> Iterator[Revision]:
     """Yield the oldest unused revisions, so that at most `MOST_KEPT` unused ones are left."""
     used = set(in_use)
