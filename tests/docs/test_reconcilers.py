@@ -20,7 +20,7 @@ from vworkspace_app.__main__ import run_command
 
 pytest_plugins = ["pytester"]
 
-_PAGES = ("reconcilers.md", "reconcilers-testing.md")
+_PAGES = ("reconcilers.md", "reconcilers-kinds.md", "reconcilers-testing.md")
 PAGE = "\n".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in _PAGES)
 BLOCKS = {
     (language, name): text for language, name, text in re.findall(r"^```(\w+) ([^\n]+)\n(.*?)^```$", PAGE, re.M | re.S)

@@ -36,7 +36,7 @@ def test_the_page_of_proofs_names_the_laws_the_checks_and_the_servers_of_a_claus
     assert "* law: Ready only when Flux confirmed" in part
     assert "* check: Ready=True waits for Flux to confirm this generation" in part
     row = next(line for line in text.splitlines() if line.startswith("| [REC-4]"))
-    assert row.endswith("| pure, embedded, kube-apiserver |")
+    assert row.endswith("| pure, embedded, kube-apiserver, real controllers |")
     assert (
         "* check: none: it is about the simulation: `simulate`" in text.split("### [RUN-10]", 1)[1].split("###", 1)[0]
     )
