@@ -94,7 +94,8 @@ def _explained(summary: Summary, screen: Screen) -> Iterator[str]:
     A command is never wrapped, so that it can be copied.
     """
     for text, is_command in parts_of(summary.message, summary.remedies):
-        yield from [f"  -> {text}"] if is_command else _below(text, screen)
+        # What follows a command in a sentence begins with the dot after it.
+        yield from [f"  -> {text}"] if is_command else _below(text.lstrip(". "), screen)
     others = [command for command in summary.remedies if command not in summary.message]
     if summary.advice and (others or not (summary.remedies and summary.message)):
         yield from _below(summary.advice, screen)

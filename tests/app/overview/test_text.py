@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from purekube.apimachinery.errors import Right
 from purekube.apimachinery.manifest import Manifest, ObjectRef
-from purekube.apimachinery.meta import Condition, ConditionStatus, condition_json
+from purekube.apimachinery.meta import Condition, ConditionStatus, ObjectMeta, condition_json
 from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from purekube.apimachinery.timestamps import format_time
 from vworkspace_app.commands.status import list_text, object_text
@@ -17,7 +17,8 @@ from vworkspace_app.overview.reading import ObjectContext, OwnObjects
 from vworkspace_app.overview.screen import Screen
 from vworkspace_core.api.installation import Installation, InstallTool
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER
-from vworkspace_core.api.labels import INSTANCE_UID
+from vworkspace_core.api.labels import CLUSTER_ID, INSTANCE_UID
+from vworkspace_core.api.managed_namespace import wrong_cluster
 from vworkspace_core.api.reasons import headline
 from vworkspace_core.api.remedies import not_permitted
 from vworkspace_core.overview.remedy import commands_in, parts_of
@@ -64,6 +65,15 @@ def test_the_obstacle_and_its_command_are_printed_once_and_whole(width: int) -> 
         assert text.count(COMMAND) == 1
         assert " ".join(text.split()).count("holds .spec.interval") == 1
         assert f"{COMMAND}\n" in text, "on a line of its own, to be copied"
+
+
+def test_what_a_message_says_after_its_command_begins_with_a_word() -> None:
+    told = wrong_cluster(APPLICATION_INSTANCE, ObjectMeta("shop", "team", labels={CLUSTER_ID: "other"}), "here")
+    blocked = instance(condition("Ready", "HelmReleaseReady"), condition("Blocked", "WrongCluster", told))
+
+    lines = list_text(OwnObjects(((APPLICATION_INSTANCE, blocked),)), None, NOW).splitlines()
+
+    assert "  If not, delete it here" in lines
 
 
 def test_events_that_say_the_same_are_one_line() -> None:
