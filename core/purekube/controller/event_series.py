@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
@@ -19,6 +19,7 @@ LONGEST_NOTE: Final = 1024
 """The longest note of an Event, in bytes of UTF-8; the API server counts bytes, although its error says characters."""
 
 _LONGEST_WORD: Final = 128
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _CONTROLLER: Final = "vworkspace.io/operator"
 _MOST: Final = 2**31 - 1
 
@@ -27,12 +28,15 @@ def event_ref(event: KubernetesEvent, instance: str, first: datetime) -> ObjectR
     """Return a unique reference for an Event that first occurred at `first` in the process `instance`.
 
     It is in the namespace of the object that the Event is about, or in `default` if that object is cluster-scoped.
+    Names of Events about one object sort by time, as client-go's do: `kubectl describe` lists Events of
+    `events.k8s.io/v1`, which have no lastTimestamp, by name.
     """
     ref = event.regarding
+    moment = (first - _EPOCH) // timedelta(microseconds=1)
     unique = content_hash(
         [instance, microtime(first), event.regarding_uid, event.type, event.reason, event.action, event.note]
     )
-    return ObjectRef(EVENT, ref.namespace or "default", f"{bounded_name(ref.name, 220)}.{unique}")
+    return ObjectRef(EVENT, ref.namespace or "default", f"{bounded_name(ref.name, 220)}.{moment:014x}{unique}")
 
 
 def event_manifest(event: KubernetesEvent, ref: ObjectRef, *, instance: str, first: datetime) -> dict[str, Any]:

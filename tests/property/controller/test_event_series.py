@@ -132,6 +132,18 @@ def test_equal_events_are_apart_only_when_the_earlier_series_had_ended() -> None
     assert sorted(found.get("series", {}).get("count", 1) for found in site.events()) == [2, 3]
 
 
+def test_names_of_events_about_an_object_sort_by_time() -> None:
+    """`kubectl describe` lists them by name, for it sorts by lastTimestamp, which none has."""
+    site = Site()
+    for number in (1, 2, 3, 4, 5):
+        site.observe(event(number))
+        site.pass_time(0.001)
+    site.settle()
+
+    listed = sorted(site.events(), key=lambda each: str(each["metadata"]["name"]))
+    assert [each["reason"] for each in listed] == [f"Reason{number}" for number in (1, 2, 3, 4, 5)]
+
+
 def test_repeats_never_keep_news_about_the_same_object_from_being_told() -> None:
     site = Site()
     for second in range(3600):
