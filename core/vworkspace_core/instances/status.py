@@ -148,9 +148,16 @@ def _is_reported(
 
 
 def _stories(changes: tuple[Transition, ...]) -> Iterator[Transition]:
-    """Yield the transitions that get an Event: one of Reconciling gets none if Ready changes too (REC-1)."""
-    of_ready = any(change.condition.type == Type.READY for change in changes)
-    yield from (change for change in changes if not (of_ready and change.condition.type == Type.RECONCILING))
+    """Yield the transitions that get an Event (REC-1).
+
+    One of Reconciling gets none if Ready changes too, or Blocked becomes True.
+    """
+    has_better = any(
+        change.condition.type == Type.READY
+        or (change.condition.type == Type.BLOCKED and change.condition.status is ConditionStatus.TRUE)
+        for change in changes
+    )
+    yield from (change for change in changes if not (has_better and change.condition.type == Type.RECONCILING))
 
 
 def _live(source: ApplicationInstance) -> LiveStatus:

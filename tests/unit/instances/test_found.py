@@ -187,6 +187,20 @@ def test_labels_that_somebody_took_off_our_own_object_come_back_PH_2() -> None:
     assert world.condition(INSTANCE, "Blocked") is None
 
 
+def test_an_obstacle_has_one_event_of_its_own_reason_REC_1() -> None:
+    world = world_with()
+    world.submit(intent(version="6.7.0"))
+    world.run(3)
+    assert status_of(world, "Reconciling")[0] == "True"
+    world.edit(HELM, {"spec": {"interval": "1h", "timeout": "1h"}}, manager="kubectl-edit")
+    world.reconcile(INSTANCE)
+    assert status_of(world, "Reconciling")[:2] == ("False", "Stable")
+
+    reasons = [event.reason for event in world.events.events]
+    assert reasons.count("FieldConflict") == 1
+    assert "Stable" not in reasons
+
+
 def test_the_command_that_hands_many_fields_back_is_whole_REC_8() -> None:
     """The message was cut at 1 KiB in the middle of its command."""
     world = world_with()
