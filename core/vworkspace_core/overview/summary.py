@@ -166,8 +166,10 @@ def _in_order(kind: Kind) -> Sequence[Rule]:
 _OF_KSTATUS: Final = _in_order(APPLICATION_INSTANCE)
 """The rules of all kinds with Ready, Reconciling and Stalled, including those of boxes."""
 
-_WAITING_FOR_GATE: Final = "WaitingForGate"
-"""`GraphReason.WAITING_FOR_GATE`, without the import of the graph, which would slow the start of `status`."""
+_WAITS_OF_BOXES: Final = frozenset({"WaitingForGate", "MissingKind", "Denied"})
+"""The reasons of Ready in which an object of a box waits: members of `GraphReason`, without the import of the graph,
+which would slow the start of `status`.
+"""
 
 _OF_CLUSTERS: Final[Sequence[Rule]] = (
     (_C.AUTHENTICATED, "False", OverviewState.STALLED),
@@ -262,9 +264,9 @@ def _revisions(kind: Kind, manifest: Manifest) -> tuple[str, str]:
 
 
 def _waits(kind: Kind, manifest: Manifest) -> bool:
-    """Report whether the object waits: Flux retries because values are missing, or a box waits for a gate."""
+    """Report whether the object waits: Flux for values, a box for a gate, a kind or a right."""
     ready = _condition(manifest, _I.READY)
-    reasons = BEFORE_RECONCILING if kind == APPLICATION_INSTANCE else (_WAITING_FOR_GATE,)
+    reasons = BEFORE_RECONCILING if kind == APPLICATION_INSTANCE else _WAITS_OF_BOXES
     return get_path(ready, "status") == "False" and str(get_path(ready, "reason")) in reasons
 
 

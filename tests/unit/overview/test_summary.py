@@ -154,6 +154,18 @@ READY = condition("Ready", "True", "HelmReleaseReady")
         ),
         (
             SHOP,
+            (condition("Ready", "False", GraphReason.MISSING_KIND), condition("Reconciling", "True", "Progressing")),
+            OverviewState.WAITING,
+            "MissingKind",
+        ),
+        (
+            SHOP,
+            (condition("Ready", "False", GraphReason.DENIED), condition("Reconciling", "True", "Progressing")),
+            OverviewState.WAITING,
+            "Denied",
+        ),
+        (
+            SHOP,
             (condition("Ready", "False", "ResourceNotReady"), condition("Reconciling", "True", "Progressing")),
             OverviewState.PROGRESSING,
             "Progressing",
