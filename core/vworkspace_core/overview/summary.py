@@ -231,7 +231,9 @@ def summary_of(kind: Kind, manifest: Manifest) -> Summary:
             helped = attrs.evolve(summary, remedies=help_.remedies, advice=help_.advice, is_helpable=help_.needs_person)
             return _with_cells(_newer(helped, overlooked), manifest)
     if get_path(manifest, "metadata", "deletionTimestamp"):
-        return _with_cells(Summary(ref, OverviewState.DELETING, message=overlooked), manifest)
+        why = _condition(manifest, "Serving") if kind == OPERATOR_BOX else None
+        message = _reason_and_message(why)[1] or overlooked
+        return _with_cells(Summary(ref, OverviewState.DELETING, message=message, since=_since(why)), manifest)
     unseen = Summary(ref, OverviewState.UNSEEN, message=overlooked)
     if not get_path(manifest, "status", "conditions"):
         unseen = _with_advice(unseen, manifest)

@@ -274,6 +274,17 @@ def test_a_box_stands_as_its_roll_out_does_PH_10(phase: RolloutPhase) -> None:
     assert (found.state, found.reason) == (_OF_PHASES[phase], phase.value)
 
 
+def test_a_box_that_is_deleted_says_what_it_waits_for_PH_10() -> None:
+    conditions = (condition(SERVING, "True", "Deleting", message="2 objects"), condition("RolledOut", "Unknown", "x"))
+    box = with_conditions(OPERATOR_BOX, *conditions)
+    going = {**box, "metadata": {**box["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+
+    found = summary_of(OPERATOR_BOX, going)
+
+    assert (found.state, found.message) == (OverviewState.DELETING, "2 objects")
+    assert found.since is not None
+
+
 @pytest.mark.parametrize(
     ("rollout", "versions"),
     [
