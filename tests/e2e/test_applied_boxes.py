@@ -13,10 +13,12 @@ from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITI
 from purekube.boxes.applied_definition import applied_box_definition
 from purekube.boxes.revisions import CONTROLLER_REVISION
 from purekube.ports import KubeRequest, KubeVerb, PatchType, Send
+from purekube_run.process.command_line import CommandError
 from tests.e2e.test_box_rights import ROLES, grant_all
 from tests.support.box_site import FACES, NS, QUICK, BoxSite, in_process
 from tests.support.boxes import SPEC as SPEC_SCHEMA
 from tests.support.boxes import box_of, config, crd, secret
+from vworkspace_app.commands.box.rollout import Action, RolloutRequest, carried_out
 from vworkspace_app.commands.status import list_text
 from vworkspace_app.install.box_webhooks import WebhookTrust
 from vworkspace_app.install.extension_manifests import account_rbac, applied_installation, box_rbac, name_of
@@ -308,6 +310,79 @@ def test_a_refusal_of_many_objects_names_the_first_and_the_way_back_PH_10() -> N
         assert message.count("would fail") == 1
         assert "and 2 more (status.judgement)" in message
         assert message.endswith("or go back: vworkspace-operator box rollout undo shops")
+
+    played(story)
+
+
+async def rollout(site: BoxSite, action: Action) -> str:
+    return (await carried_out(site.admin, RolloutRequest(action, "shops")))[0]
+
+
+def test_undo_passes_over_a_refused_revision_and_history_says_that_it_was_refused_PH_10() -> None:
+    async def story(site: BoxSite) -> None:
+        box = await set_up(site, 1)
+        first = get_path(await site.get(box), "status", "revision")
+        await spoiled(site, 1)
+        await site.apply_box("shops", labelled())
+        await until_condition(site, box, "RolledOut", "False", "Refused")
+        second = get_path(await site.get(box), "status", "revision")
+        await site.clock.sleep(60)
+        assert f"{second}  2       present, refused: Shop team/shop-0 would fail: " in await rollout(site, "history")
+
+        assert await rollout(site, "undo") == f"operatorbox shops rolls back to {first}\n"
+        await until_rolled_out(site, box)
+        assert f"{second}  2       refused: " in await rollout(site, "history")
+        with pytest.raises(
+            CommandError,
+            match=f"has no earlier revision to return to: {second} was refused; choose one by --to-revision",
+        ):
+            await rollout(site, "undo")
+
+    played(story)
+
+
+def test_undo_says_which_newer_revision_it_passes_over_PH_10() -> None:
+    async def story(site: BoxSite) -> None:
+        box = await set_up(site, 1)
+        first = get_path(await site.get(box), "status", "revision")
+        await spoiled(site, 1)
+        await site.apply_box("shops", labelled())
+        await until_condition(site, box, "RolledOut", "False", "Refused")
+        second = get_path(await site.get(box), "status", "revision")
+        await site.clock.sleep(60)
+        await site.apply_box("shops", settings("three"))
+        await until_rolled_out(site, box)
+        assert await rollout(site, "undo") == (
+            f"operatorbox shops rolls back to {first}; passed over, since {second} was refused\n"
+        )
+
+    played(story)
+
+
+def test_a_revision_that_failed_is_left_for_one_that_was_not_refused_PH_10() -> None:
+    async def story(site: BoxSite) -> None:
+        box = await set_up(site, 1)
+        first = get_path(await site.get(box), "status", "revision")
+        await spoiled(site, 1)
+        await site.apply_box("shops", labelled())
+        await until_condition(site, box, "RolledOut", "False", "Refused")
+        await site.clock.sleep(60)
+        await site.apply_box("shops", failing(onFailure="Undo"))
+        assert f"Objects are at {first}" in await until_condition(site, box, "RolledOut", "False", "Undone")
+
+    played(story)
+
+
+def test_a_revision_that_is_refused_no_longer_is_not_told_as_refused_PH_10() -> None:
+    async def story(site: BoxSite) -> None:
+        box = await set_up(site, 1)
+        await spoiled(site, 1)
+        await site.apply_box("shops", labelled())
+        await until_condition(site, box, "RolledOut", "False", "Refused")
+        await site.clock.sleep(60)
+        await site.edit(ObjectRef(SHOP, NS, "shop-0"), {"spec": {"image": "good"}})
+        await until_rolled_out(site, box)
+        assert "refused" not in await rollout(site, "history")
 
     played(story)
 

@@ -25,7 +25,7 @@ from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPAC
 from purekube.apimachinery.structuring import read_meta, read_own_conditions
 from purekube.boxes.box import Box
 from purekube.boxes.definition import crd_of
-from purekube.boxes.judgement import AGAIN_SECONDS, Foresight, Judgement, foresight_of
+from purekube.boxes.judgement import AGAIN_SECONDS, Foresight, Judgement, first_refusal, foresight_of
 from purekube.boxes.labels import finalizer_named
 from purekube.boxes.members import BoxParent, members_of, parent_of, seconds_until_due
 from purekube.boxes.read import BoxProblem
@@ -161,8 +161,8 @@ class BoxState:
 
     @cached_property
     def target(self) -> str:
-        """The revision to which parents are moved: the newest one that was not given up."""
-        sound = [each.name for each in self.history if not each.given_up]
+        """The revision to which parents are moved: the present one, or the newest sound one if that was given up."""
+        sound = [each.name for each in self.history if each.is_sound or (each == self.present and not each.given_up)]
         return sound[-1] if sound else self.applied.revision
 
     @cached_property
@@ -271,7 +271,7 @@ def _recorded(state: BoxState) -> Decision:
     """
     number = state.history[-1].number + 1 if state.history else 1
     if state.present is not None:
-        again = state.present.annotated(given_up=None)
+        again = state.present.annotated(given_up=None, refused=None)
         return Decision(patches=(MergePatch(state.present.ref, {**again, "revision": number}),))
     manifest = revision_manifest(state.applied.metadata, state.namespace, definition_of(state.applied.spec), number)
     return Decision(creates=(Create(CONTROLLER_REVISION, manifest),))
@@ -335,11 +335,18 @@ def _moves(state: BoxState) -> Iterator[MergePatch]:
 
 
 def _learned(state: BoxState) -> Iterator[MergePatch]:
-    """Yield the patches that record on a revision that a parent was Ready at it, or that it is given up."""
+    """Yield the patches that record on a revision that a parent was Ready at it, that it is refused, or given up."""
     ready = {parent.revision for parent in state.parents if parent.health is Health.READY and not parent.is_going}
+    is_refused = state.foresight is Foresight.REFUSED
+    told = first_refusal(get_path(state.applied.manifest, "status", "judgement")) if is_refused else ""
     for revision in state.history:
+        learned: dict[str, str | None] = {}
         if not revision.is_proven and revision.name in ready:
-            yield MergePatch(revision.ref, revision.annotated(proven="true"))
+            learned["proven"] = "true"
+        if revision.name == state.target and bool(revision.refused) != bool(told):
+            learned["refused"] = told or None
+        if learned:
+            yield MergePatch(revision.ref, revision.annotated(**learned))
     failed, present = state.step.failed, state.present
     gives_up = state.policy.on_failure is RolloutFailure.UNDO and failed and _former(state)
     if gives_up and present is not None and present.name == state.target:
@@ -348,7 +355,7 @@ def _learned(state: BoxState) -> Iterator[MergePatch]:
 
 def _former(state: BoxState) -> bool:
     """Report whether there is an earlier revision to which parents can return."""
-    return any(not each.given_up and each.name != state.target for each in state.history)
+    return any(each.is_sound and each.name != state.target for each in state.history)
 
 
 # --- removal ----------------------------------------------------------------------------------------------------------

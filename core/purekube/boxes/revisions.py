@@ -22,6 +22,8 @@ PROVEN: Final = f"{BOX_DOMAIN}/proven"
 """The annotation of a ControllerRevision at which a parent has once been Ready."""
 GIVEN_UP: Final = f"{BOX_DOMAIN}/given-up"
 """The annotation of a ControllerRevision that was undone, with the parent that failed at it."""
+REFUSED: Final = f"{BOX_DOMAIN}/refused"
+"""The annotation of a ControllerRevision that would be refused for a parent, with that parent and why."""
 CONDITION: Final = "Revision"
 """The condition of a parent whose message begins with the revision that its status was decided by."""
 
@@ -71,6 +73,13 @@ class Revision:
     is_proven: bool = False
     given_up: str = ""
     """The parent that failed at this revision, and why, if the revision was undone; empty otherwise."""
+    refused: str = ""
+    """The parent for which this revision would be refused, and why, by its last judgement; empty if for none."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Report whether parents can return to this revision: it was neither given up nor refused."""
+        return not self.given_up and not self.refused
 
     def annotated(self, **changed: str | None) -> Manifest:
         """Return a patch that sets annotations of the revision, given by their names without our domain."""
@@ -99,6 +108,7 @@ def _read(manifest: Manifest) -> Revision | None:
         str(meta.get("resourceVersion", "")),
         PROVEN in annotations,
         str(annotations.get(GIVEN_UP) or ""),
+        str(annotations.get(REFUSED) or ""),
     )
 
 
@@ -118,8 +128,14 @@ def revision_manifest(box: ObjectMeta, namespace: str, definition: Mapping[str, 
 
 
 def way_back(history: Sequence[Revision], present: str) -> Revision | None:
-    """Return the revision to which `rollout undo` returns from the revision `present`; None if there is none."""
-    earlier = [revision for revision in history if revision.name != present and not revision.given_up]
+    """Return the revision to which `rollout undo` returns from the revision `present`; None if there is none.
+
+    It is the newest other one that was neither given up nor refused, and at which a parent was once Ready. Of a box of
+    which no parent was ever Ready, at any revision, it need not have been.
+    """
+    earlier = [revision for revision in history if revision.name != present and revision.is_sound]
+    if any(revision.is_proven for revision in history):
+        earlier = [revision for revision in earlier if revision.is_proven]
     return earlier[-1] if earlier else None
 
 

@@ -10,7 +10,7 @@ from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.boxes.applied import CONDITIONS, ROLLED_OUT, AppliedBox
-from purekube.boxes.revisions import CONTROLLER_REVISION, Revision, definition_of, read_revisions
+from purekube.boxes.revisions import CONTROLLER_REVISION, Revision, definition_of, read_revisions, way_back
 from purekube.ports import KubeApi, PatchType
 from purekube_run.controller.lookups import all_of
 from purekube_run.process.command_line import FAILURE, CommandError
@@ -44,7 +44,9 @@ def rollout(
     name: Annotated[str, Parameter(help="The name of the OperatorBox.")],
     /,
     *,
-    to_revision: Annotated[str, Parameter(help="With undo: the revision to return to; default: the one before.")] = "",
+    to_revision: Annotated[
+        str, Parameter(help="With undo: the revision to return to; default: the last that was Ready.")
+    ] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Show or change the roll-out of a box that is applied to the cluster.
@@ -132,7 +134,8 @@ def _history_lines(history: Sequence[Revision], present: str) -> Iterator[str]:
     for revision in history:
         notes = [
             *(["present"] if revision.name == present else []),
-            *(["was Ready"] if revision.is_proven else []),
+            *(["was Ready"] if revision.is_proven else ["never Ready"] if revision.is_sound else []),
+            *([f"refused: {revision.refused}"] if revision.refused else []),
             *([f"given up: {revision.given_up}"] if revision.given_up else []),
         ]
         yield f"{revision.name.ljust(width)}  {str(revision.number).ljust(6)}  {', '.join(notes)}".rstrip()
@@ -152,25 +155,36 @@ async def _resumed(api: KubeApi, box: AppliedBox, history: Sequence[Revision]) -
 
 
 async def _undone(api: KubeApi, box: AppliedBox, history: Sequence[Revision], to_revision: str) -> str:
-    target = _target(box, history, to_revision)
+    target, passed_over = _target(box, history, to_revision)
     policy = {name: value for name, value in box.spec.items() if name not in definition_of(box.spec)}
     manifest = {key: value for key, value in box.manifest.items() if key != "status"}
     changed = {**manifest, "spec": {**target.definition, **policy}}
     await api.update(changed, kind=OPERATOR_BOX, field_manager=CLI_MANAGER)
-    return f"operatorbox {box.metadata.name} rolls back to {target.name}\n"
+    told = f"; passed over, since {passed_over}" if passed_over else ""
+    return f"operatorbox {box.metadata.name} rolls back to {target.name}{told}\n"
 
 
-def _target(box: AppliedBox, history: Sequence[Revision], to_revision: str) -> Revision:
-    """Return the revision to roll back to: `to_revision`, or if empty the newest earlier one that was not given up.
+def _target(box: AppliedBox, history: Sequence[Revision], to_revision: str) -> tuple[Revision, str]:
+    """Return the revision to roll back to: `to_revision`, or if empty the way back; and what newer ones it passes over.
 
     Raises CommandError if there is none.
     """
     earlier = [revision for revision in history if revision.name != box.revision]
     if to_revision:
-        earlier = [revision for revision in earlier if revision.name == to_revision]
-    else:
-        earlier = [revision for revision in earlier if not revision.given_up]
-    if not earlier:
-        wanted = f"revision {to_revision}" if to_revision else "earlier revision"
-        raise CommandError(f"operatorbox {box.metadata.name} has no {wanted}: see box rollout history")
-    return earlier[-1]
+        if named := [revision for revision in earlier if revision.name == to_revision]:
+            return named[-1], ""
+        raise CommandError(f"operatorbox {box.metadata.name} has no revision {to_revision}: see box rollout history")
+    found = way_back(history, box.revision)
+    newer = [revision for revision in earlier if found is None or revision.number > found.number]
+    why = "; ".join(f"{each.name} {_unfit(each)}" for each in reversed(newer))
+    if found is not None:
+        return found, why
+    more = f" to return to: {why}; choose one by --to-revision" if why else ""
+    raise CommandError(f"operatorbox {box.metadata.name} has no earlier revision{more}: see box rollout history")
+
+
+def _unfit(revision: Revision) -> str:
+    """Return why a roll-back passes over a revision."""
+    if revision.given_up:
+        return "was given up"
+    return "was refused" if revision.refused else "was never Ready"
