@@ -10,7 +10,7 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.timestamps import parse_time
 from vworkspace_app.overview.reading import ObjectContext, event_time
 from vworkspace_app.overview.screen import Screen
-from vworkspace_core.api.kinds import APPLICATION_INSTANCE
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OWN_KINDS
 from vworkspace_core.overview.remedy import parts_of, short, without_commands
 from vworkspace_core.overview.replicas import AtWork, Workers, is_alive
 from vworkspace_core.overview.summary import SETTLED, OverviewState, Summary
@@ -112,7 +112,13 @@ def footer(summaries: Sequence[Summary], workers: Workers, unreadable: Iterable[
     number = "1 object" if len(summaries) == 1 else f"{len(summaries)} objects"
     lines = [f"{number}: {told}" if summaries else "no objects of the operator's kinds are here"]
     lines += operator_lines(workers, now)
+    if not _is_seen(workers, now) and any(summary.ref.kind not in OWN_KINDS for summary in summaries):
+        lines += ["boxes may be at work in a process of their own (box run), which is not seen here"]
     return [*lines, *(f"not shown: {each}" for each in unreadable)]
+
+
+def _is_seen(workers: Workers, now: datetime) -> bool:
+    return any(each.holder for each in workers.shards) or is_alive(workers.heartbeat, now)
 
 
 def operator_lines(workers: Workers, now: datetime) -> list[str]:

@@ -191,10 +191,10 @@ def operator(
 ) -> Finding:
     """Check that an operator runs for every shard, by its Leases; without Leases, by its Deployment.
 
-    An operator that takes no Lease and is installed elsewhere is found by its heartbeat. If none runs, there may be no
-    pod with a log, so the remedy shows its Events and those of its Deployment.
+    An operator that takes no Lease is found by its heartbeat, wherever it runs. If none runs, there may be no pod with
+    a log, so the remedy shows its Events and those of its Deployment.
     """
-    if not shards and deployment is None and has_heartbeat:
+    if not shards and has_heartbeat:
         return Finding("operator", CheckResult.OK, "a replica is at work, without a Lease")
     why = f"kubectl describe deployments,replicasets,pods -n {namespace} -l app.kubernetes.io/name={FIELD_MANAGER}"
     idle = [str(each.shard) for each in shards if not each.holder]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from purekube.apimachinery.errors import Right
-from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.meta import Condition, ConditionStatus, ObjectMeta, condition_json
 from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from purekube.apimachinery.timestamps import format_time
@@ -158,6 +158,16 @@ def test_the_heartbeat_is_a_sign_of_life_where_no_lease_is(seconds: float | None
     beat = {} if seconds is None else {"lastHeartbeat": format_time(NOW - timedelta(seconds=seconds))}
     cluster = {**CLUSTER.manifest("here"), "status": beat}
     assert list_text(OwnObjects(((CLUSTER, cluster),)), None, NOW).splitlines()[-1] == told
+
+
+def test_where_boxes_are_shown_another_process_may_run_them() -> None:
+    """`box run` takes a Lease of another name, and has no heartbeat."""
+    shop = Kind("shops.example.com", "v1", "Shop", "shops")
+    shown = OwnObjects(((shop, shop.manifest("corner", "team")),))
+    assert list_text(shown, None, NOW).splitlines()[-2:] == [
+        "operator: NONE SEEN (no Lease and no heartbeat); check with: vworkspace-operator check",
+        "boxes may be at work in a process of their own (box run), which is not seen here",
+    ]
 
 
 def test_a_release_that_is_suspended_is_not_on_the_way() -> None:
