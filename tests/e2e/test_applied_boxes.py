@@ -23,7 +23,7 @@ from vworkspace_app.commands.status import list_text
 from vworkspace_app.install.box_webhooks import WebhookTrust
 from vworkspace_app.install.extension_manifests import account_rbac, applied_installation, box_rbac, name_of
 from vworkspace_app.install.roles import RoleOptions, former_roles
-from vworkspace_app.overview.reading import PermittedReader, kinds_of_boxes, read_own_objects
+from vworkspace_app.overview.reading import PermittedReader, kinds_of_boxes, read_object_context, read_own_objects
 
 SHOP: Final = box_of(config("settings")).kind
 SPEC: Final[Mapping[str, Any]] = {"image": "r/x:1", "parts": []}
@@ -207,6 +207,32 @@ def test_a_parent_that_fails_stops_the_roll_out_and_a_good_definition_goes_on_PH
         await site.apply_box("shops", settings("three"))
         await until_rolled_out(site, box)
         assert await values(site, 3) == ["three"] * 3
+
+    played(story)
+
+
+def test_an_object_is_shown_by_its_applied_box_without_a_file_SEE_1_PH_10() -> None:
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "${self.metadata.name}"},
+        "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "x"}}},
+    }
+    present = spec_of({"id": "budget", "template": budget, "readiness": "Exists"})
+
+    async def states(site: BoxSite) -> list[tuple[str, str]]:
+        live = await site.admin.get(ObjectRef(SHOP, NS, "first"))
+        branch = (await read_object_context(site.admin, SHOP, live)).tree(site.clock.now())
+        return [(child.node, child.summary.state.value) for child in branch.children]
+
+    async def story(site: BoxSite) -> None:
+        box = await site.apply_box("shops", present)
+        await until_rolled_out(site, box)
+        await site.until_ready(await site.create(SHOP, "first", spec=SPEC))
+        assert await states(site) == [("budget", "Ready")]
+        await site.apply_box("shops", {**settings("two"), "rollout": {"pause": True}})
+        await until_condition(site, box, "RolledOut", "False", "Paused")
+        assert [node for node, _ in await states(site)] == ["budget"], "a box of another revision is not asked"
 
     played(story)
 

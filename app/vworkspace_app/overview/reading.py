@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from purekube.apimachinery.definitions import BOX_NAME, CONTROLLER_NAME, OPERATOR_BOX
+from purekube.apimachinery.definitions import BOX_NAME, BROUGHT_TO, CONTROLLER_NAME, OPERATOR_BOX
 from purekube.apimachinery.errors import Forbidden
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.names import bounded_name
@@ -137,6 +137,27 @@ class PermittedReader:
             self._unreadable[box.name] = f"the nodes of box {box.name}: {error.message}"
             return None
 
+    async def applied_box_of(self, manifest: Manifest) -> "Box | None":
+        """Return the box by which an object is reconciled, from the OperatorBox in the cluster.
+
+        Return None if there is none, if it has another revision than the object, or if the user may not read it.
+        """
+        revision = str(get_path(manifest, "metadata", "annotations", BROUGHT_TO) or "").partition(" ")[0]
+        if not revision:
+            return None
+        from purekube.boxes.revisions import definition_of, revision_name  # only for a box: it is half of the start
+        from purekube_run.boxes.applied_load import load_definition
+
+        name = revision.rpartition("-")[0]
+        spec = get_path(await self.one(ObjectRef(OPERATOR_BOX, None, name)), "spec")
+        if not isinstance(spec, Mapping) or revision_name(name, definition_of(spec)) != revision:
+            return None
+        try:
+            return (await load_definition(self._api, name, spec)).box
+        except Forbidden as error:
+            self._unreadable[name] = f"the nodes of box {name}: {error.message}"
+            return None
+
     async def leases(self, namespace: str) -> tuple[Manifest, ...]:
         """Return the Leases of the operator's replicas; none if they may not be listed."""
         try:
@@ -163,6 +184,8 @@ async def read_own_objects(
 async def read_object_context(api: KubeApi, kind: Kind, manifest: Manifest, box: "Box | None" = None) -> ObjectContext:
     """Return the object with the objects created for it. With a `box`, they include all that its decision reads.
 
+    Without one, an object of an applied box is read with that.
+
     Raises the errors of `KubeApi.list` except Forbidden.
     """
     reader, uid = PermittedReader(api), bounded_name(str(get_path(manifest, "metadata", "uid") or ""))
@@ -176,6 +199,7 @@ async def read_object_context(api: KubeApi, kind: Kind, manifest: Manifest, box:
         await _pods(reader, objects, objects)
     else:
         await _marked(reader, manifest, objects)
+        box = box or await reader.applied_box_of(manifest)
     snapshot = None if box is None else await reader.seen_by(box, manifest)
     return ObjectContext(kind, manifest, objects, await _events(reader, manifest), reader.unreadable, box, snapshot)
 
