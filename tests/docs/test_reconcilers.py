@@ -97,7 +97,7 @@ def test_every_name_of_ours_that_the_page_uses_in_capitals_is_there() -> None:
     members = {member.name for kind in (Until, Cause, ApplyPolicy, Removal, Feature) for member in kind}
     conditions = {"Ready", "Reconciling", "Stalled"}
     types = {"KubeApi", "Kind", "Deployment", "Secret", "Spec", "Status", "None", "True", "False"}
-    foreign = {"TEAM", "SCHEMA", "ShopAudit", *types}
+    foreign = {"TEAM", "SCHEMA", "NAME", "FakeCluster", "ShopAudit", *types}
 
     assert names - {*reconcilers.__all__} - members - conditions - foreign == set()
 
