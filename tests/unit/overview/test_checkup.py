@@ -182,7 +182,12 @@ def test_whether_it_runs_is_seen_from_its_lease_or_its_deployment_SEE_1() -> Non
     assert "docs/install.md" in checkup.operator(None, ()).remedy, "no command knows image and settings"
     assert checkup.operator(None, (), has_heartbeat=True).verdict is CheckResult.OK
     outside = checkup.operator({"status": {}}, (), has_heartbeat=True)
-    assert (outside.verdict, outside.told) == (CheckResult.OK, "a replica is at work, without a Lease")
+    told = "it is installed, and none of its replicas is at work; another one is, without a Lease"
+    assert (outside.verdict, outside.told, outside.remedy) == (
+        CheckResult.WARNING,
+        told,
+        why.replace("-n ops", "-n vworkspace-system"),
+    )
     assert checkup.operator(None, HALF, has_heartbeat=True).verdict is CheckResult.FAILED
 
 
