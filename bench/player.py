@@ -1,5 +1,6 @@
 """The controllers of Deployments, load balancers and ingresses, played by a measurement: they answer at once."""
 
+import http.client
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -89,10 +90,19 @@ class Player:
             self.changed.setdefault(name, at)
         generation = meta.get("generation", 1)
         if self.played.get((kind, name)) != generation:
-            self.played[(kind, name)] = generation
             self.sent.setdefault((kind, name), time.perf_counter())
             body = encoded({"status": STATUSES[kind](live)})
-            client.send("PATCH", f"{path_of(kind, meta['name'])}/status", body, MERGE)
+            self._send(client, f"{path_of(kind, meta['name'])}/status", body)
+            self.played[(kind, name)] = generation
+
+    @staticmethod
+    def _send(client: Client, path: str, body: bytes) -> None:
+        """Send a status; once more if the server has closed the connection, which it does after 90 idle seconds."""
+        try:
+            client.send("PATCH", path, body, MERGE)
+        except (OSError, http.client.HTTPException):
+            client.close()
+            client.send("PATCH", path, body, MERGE)
 
     def reactions(self, names: Sequence[str]) -> list[float]:
         """Return the milliseconds from sending a child's status to seeing the next child."""
