@@ -108,7 +108,7 @@ def test_our_operator_passes_and_the_reports_say_so(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_cluster_that_runs_the_jobs_is_no_fault_of_the_operator(tmp_path: Path) -> None:
-    """CONF-1: where a controller of the cluster ends the Job that should hang, its checks are not tried."""
+    """CONF-1: where a controller of the cluster ends the Job that should hang or fail, its check is not tried."""
     report, words = tmp_path / "report.json", [word for code in ENDING for word in ("--clause", code)]
     crds, at_once = (*crd_manifests(), *flux_crds()), {"downstream": {"job": {"podSeconds": 0}}}
     with kubelab.serve(simulate="job", behaviour=at_once, crds=crds) as server:
@@ -116,5 +116,4 @@ def test_a_cluster_that_runs_the_jobs_is_no_fault_of_the_operator(tmp_path: Path
 
     verdicts = {check["check"]: check["verdict"] for check in json.loads(report.read_text())["checks"]}
     assert verdicts.keys() >= {"external_deletion", "cancel", "delete_running", "deadline"}
-    assert "FAIL" not in verdicts.values()
-    assert verdicts["deadline"] == "not tried"
+    assert set(verdicts.values()) <= {"pass", "not tried"}, "which controller is faster is left open"

@@ -45,7 +45,7 @@ def test_a_newcomer_applies_a_box_and_rolls_a_change_out(tmp_path: Path) -> None
         assert cluster.stdout.readline().startswith("ready ")
         with started(tmp_path, block("sh", "run")):
             shown = shell(tmp_path, block("sh", "apply")).splitlines()
-            assert shown[-2].split() == ["NAME", "ACCEPTED", "KIND", "OBJECTS", "READY", "REVISION", "AGE"]
+            assert shown[-2].split() == ["NAME", "ACCEPTED", "KIND", "OBJECTS", "READY", "REVISION", "ROLLEDOUT", "AGE"]
             box = tmp_path / "webapp.yaml"
             box.write_text(changed(box.read_text(encoding="utf-8"), block("diff", "webapp.yaml")), encoding="utf-8")
             names = [line.split()[0] for line in shell(tmp_path, block("sh", "change")).splitlines()]

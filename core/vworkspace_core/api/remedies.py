@@ -86,7 +86,7 @@ def not_installed(definitions: Iterable[str], project: str = FLUX) -> str:
     return f"not installed in this cluster: {', '.join(definitions)}{fix}"
 
 
-INTO_GIT: Final = re.compile(r"in your GitOps repository, [^:]+, add what this prints:")
+INTO_GIT: Final = re.compile(r"in your GitOps repository, [^:,]+, add what this prints:")
 """The pattern of the words before a command that only prints. Without them the command solves nothing."""
 
 

@@ -54,14 +54,16 @@ async def _forbid_pods(c: InstanceCase) -> None:
 
 
 async def _require_hanging(c: InstanceCase) -> None:
-    """Raise NotTried if a Job completed: the check needs one that hangs, and the cluster has its own Job controller."""
+    """Raise NotTried if a Job of the namespace completed: the check needs one that hangs."""
     _require_unfinished(*await c.objects(JOB))
 
 
 def _require_unfinished(*jobs: Manifest) -> None:
-    """Raise NotTried if one of the Jobs completed."""
+    """Raise NotTried if one of the Jobs completed, since the cluster has its own Job controller."""
     if any(conditions_of(job).get("Complete", {}).get("status") == "True" for job in jobs):
-        raise NotTried("its stimulus did not come about: a Job that hangs, since a controller of the cluster ran it")
+        raise NotTried(
+            "its stimulus did not come about: a Job that hangs or fails, since a controller of the cluster ran it"
+        )
 
 
 async def _delete_hanging(c: InstanceCase, job: ObjectRef) -> None:
@@ -265,6 +267,7 @@ async def failing_job(c: InstanceCase) -> None:
     await c.target(JOBS)
     ref = await c.command()
     live = await c.phase(ref, *TERMINAL)
+    _require_unfinished(*await c.objects(JOB))
     holds(get_path(live, "status", "phase") == "Failed", "a failed Job is not a failed Operation", shown(live))
     await c.explained(ref, "backoff limit")
 
