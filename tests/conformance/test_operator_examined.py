@@ -110,8 +110,8 @@ def test_our_operator_passes_and_the_reports_say_so(tmp_path: Path) -> None:
 def test_a_cluster_that_runs_the_jobs_is_no_fault_of_the_operator(tmp_path: Path) -> None:
     """CONF-1: where a controller of the cluster ends the Job that should hang or fail, its check is not tried."""
     report, words = tmp_path / "report.json", [word for code in ENDING for word in ("--clause", code)]
-    crds, at_once = (*crd_manifests(), *flux_crds()), {"downstream": {"job": {"podSeconds": 0}}}
-    with kubelab.serve(simulate="job", behaviour=at_once, crds=crds) as server:
+    crds = (*crd_manifests(), *flux_crds())
+    with kubelab.serve(simulate="job", crds=crds) as server:
         examined("--kubeconfig", server.kubeconfig, "--report", report, *words)
 
     verdicts = {check["check"]: check["verdict"] for check in json.loads(report.read_text())["checks"]}

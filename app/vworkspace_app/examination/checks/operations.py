@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from functools import wraps
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 
@@ -21,7 +21,7 @@ check = CHECKS.check
 NEEDS = ("operations",)
 PLAYED = (*NEEDS, "played-flux")
 JOBS = ("runcommand", "job")
-STALLS = (DownstreamRule(DownstreamOutcome(Ending.STALL), kind="Job"),)
+HANGS = DownstreamOutcome(Ending.STALL)
 TERMINAL = ("Succeeded", "Failed", "Cancelled")
 _QUOTA_SECONDS = 2.0
 """The seconds in which a cluster with a controller for quotas is expected to process a new one."""
@@ -59,8 +59,8 @@ async def _require_hanging(c: InstanceCase) -> None:
 
 
 def _require_unfinished(*jobs: Manifest) -> None:
-    """Raise NotTried if one of the Jobs completed, since the cluster has its own Job controller."""
-    if any(conditions_of(job).get("Complete", {}).get("status") == "True" for job in jobs):
+    """Raise NotTried if one of the Jobs completed or is about to, since the cluster has its own Job controller."""
+    if any({"Complete", "SuccessCriteriaMet"} & conditions_of(job).keys() for job in jobs):
         raise NotTried(
             "its stimulus did not come about: a Job that hangs or fails, since a controller of the cluster ran it"
         )
@@ -81,25 +81,31 @@ async def _delete_hanging(c: InstanceCase, job: ObjectRef) -> None:
     await c.until("the Job is deleted", is_deleted)
 
 
-def _with_hanging_job(body: Callable[[InstanceCase], Awaitable[None]]) -> Callable[[InstanceCase], Awaitable[None]]:
-    """Return a check that runs `body` with Jobs that never end.
+Body: TypeAlias = Callable[[InstanceCase], Awaitable[None]]
 
-    If `body` fails although a Job ended, because the cluster has a Job controller that knows no quotas, the check
+
+def _with_jobs(outcome: DownstreamOutcome) -> Callable[[Body], Body]:
+    """Return a decorator of checks: Jobs end only as `outcome` says.
+
+    If the check fails although a Job completed, because the cluster has a Job controller that knows no quotas, it
     raises NotTried instead.
     """
 
-    @wraps(body)
-    async def tried(c: InstanceCase) -> None:
-        c.engines.behave(rules=STALLS)
-        await c.target(JOBS)
-        await _forbid_pods(c)
-        try:
-            await body(c)
-        except Broken:
-            await _require_hanging(c)
-            raise
+    def decorated(body: Body) -> Body:
+        @wraps(body)
+        async def tried(c: InstanceCase) -> None:
+            c.engines.behave(rules=(DownstreamRule(outcome, kind="Job"),))
+            await c.target(JOBS)
+            await _forbid_pods(c)
+            try:
+                await body(c)
+            except Broken:
+                await _require_hanging(c)
+                raise
 
-    return tried
+        return tried
+
+    return decorated
 
 
 @check("OPS-1", "an Operation runs once: one engine object, made by POST, named by the uid", needs=NEEDS)
@@ -248,7 +254,7 @@ async def restricted_job(c: InstanceCase) -> None:
 
 
 @check("OPS-8", "a Job that is deleted while it runs is Failed/ExternalDeletion", needs=NEEDS)
-@_with_hanging_job
+@_with_jobs(HANGS)
 async def external_deletion(c: InstanceCase) -> None:
     ref = await c.command()
     job = await _job(c, ref)
@@ -262,12 +268,10 @@ async def external_deletion(c: InstanceCase) -> None:
 
 
 @check("OPS-8", "a Job that fails is a Failed Operation, and a condition has the Job's message", needs=NEEDS)
+@_with_jobs(DownstreamOutcome(Ending.FAIL, exit_code=3))
 async def failing_job(c: InstanceCase) -> None:
-    c.engines.behave(rules=(DownstreamRule(DownstreamOutcome(Ending.FAIL, exit_code=3), kind="Job"),))
-    await c.target(JOBS)
     ref = await c.command()
     live = await c.phase(ref, *TERMINAL)
-    _require_unfinished(*await c.objects(JOB))
     holds(get_path(live, "status", "phase") == "Failed", "a failed Job is not a failed Operation", shown(live))
     await c.explained(ref, "backoff limit")
 
@@ -321,7 +325,7 @@ async def snapshot(c: InstanceCase) -> None:
 
 
 @check("OPS-11", "a cancelled Operation stops its Job by uid, then is Cancelled", needs=NEEDS)
-@_with_hanging_job
+@_with_jobs(HANGS)
 async def cancel(c: InstanceCase) -> None:
     ref = await c.command()
     await _job(c, ref)
@@ -335,7 +339,7 @@ async def cancel(c: InstanceCase) -> None:
 
 
 @check("OPS-11", "an Operation that is deleted while it runs takes its Job away first", needs=NEEDS)
-@_with_hanging_job
+@_with_jobs(HANGS)
 async def delete_running(c: InstanceCase) -> None:
     ref = await c.command()
     job = await _job(c, ref)
@@ -349,7 +353,7 @@ async def delete_running(c: InstanceCase) -> None:
 
 
 @check("OPS-12", "past its deadline an Operation is Failed/Timeout, and its Job stopped", needs=NEEDS)
-@_with_hanging_job
+@_with_jobs(HANGS)
 async def deadline(c: InstanceCase) -> None:
     ref = await c.command(timeoutSeconds=3)
     job = await _job(c, ref)
