@@ -9,12 +9,12 @@ from kubelab.downstream.behaviour import DownstreamBehaviour
 from kubelab.flux import FluxBehaviour
 from kubelab.inprocess import run_sync
 from kubelab.writes.admission_plugins import AdmissionPlugin
-from purekube.apimachinery.admission_review import AdmissionRequest, read_review
+from purekube.apimachinery.admission_review import read_review
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.ports import KubeApi
 from purekube.reconcilers import Resource
-from purekube.reconcilers.kind_reviews import answer_defaulting, answer_validation
+from purekube.reconcilers.kind_reviews import Reviewer, reviewers
 from purekube.versions import Converter
 from purekube_kit.cluster import INSTANCE, UNRECORDED, ClusterUnderTest, Definition
 from purekube_kit.faults import ActiveFault, FaultBoard
@@ -39,16 +39,13 @@ class HotLoop(AssertionError):
 
 
 def _plugins(kind: Resource[Any, Any]) -> Iterator[AdmissionPlugin]:
-    """Yield the plugins that replace the webhooks of a kind, in the order of calling: defaults before validation."""
-    answers = ((kind.reviews.default, answer_defaulting), (kind.reviews.validate, answer_validation))
-    for _, answer in (each for each in answers if each[0] is not None):
-        yield AdmissionPlugin(kind.kind.crd_name, kind.kind, partial(_reviewed, answer, kind))
+    """Yield the plugins that replace the webhooks of a kind."""
+    for reviewer in reviewers(kind):
+        yield AdmissionPlugin(kind.kind.crd_name, kind.kind, partial(_reviewed, reviewer))
 
 
-def _reviewed(
-    answer: Callable[[Resource[Any, Any], AdmissionRequest], dict[str, Any]], kind: Resource[Any, Any], body: Manifest
-) -> Manifest:
-    return answer(kind, read_review(body))
+def _reviewed(reviewer: Reviewer, body: Manifest) -> Manifest:
+    return reviewer.answer(read_review(body))
 
 
 class FakeCluster(ClusterUnderTest):

@@ -26,8 +26,8 @@ class BoxReview:
 
     async def __call__(self, request: AdmissionRequest) -> dict[str, Any]:
         """Return the answer to an admission review of an OperatorBox."""
-        new, old = request.object, request.old_object
-        if new is None or request.subresource or get_path(new, "metadata", "deletionTimestamp") is not None:
+        new, old = request.written, request.old_object
+        if new is None or get_path(new, "metadata", "deletionTimestamp") is not None:
             return allowed(request)
         if old is not None and old.get("spec") == new.get("spec"):
             return allowed(request)

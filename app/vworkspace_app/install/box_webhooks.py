@@ -5,42 +5,36 @@ expressions, and an object that is not converted cannot be read at all. An objec
 finalizer can be removed while no replica is up.
 """
 
-from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery.manifest import Kind, Manifest
+from purekube.apimachinery.manifest import Manifest
 from purekube.boxes.box import Box
 from purekube.boxes.kind_webhooks import WebhookDuties
 from purekube.reconcilers import Resource
+from purekube.reconcilers.kind_reviews import reviewers
 from vworkspace_app.install.options import TLS_FOLDER, WEBHOOK_PORT
-from vworkspace_app.install.webhook_manifests import certificate_of, operator_box_webhook
+from vworkspace_app.install.webhook_manifests import (
+    MUTATING,
+    STAYS,
+    VALIDATING,
+    TrustedBy,
+    certificate_of,
+    client_config,
+    configuration,
+    injected_authority,
+    operator_box_webhook,
+    webhook,
+)
 from vworkspace_core.webhook.paths import (
     APPLIED_BOX_PATH,
     CONVERT_PATH,
     default_path,
-    kind_default_path,
-    kind_validate_path,
+    kind_review_path,
     validate_path,
 )
-
-_GROUP = "admissionregistration.k8s.io/v1"
-_MUTATING, _VALIDATING = "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"
-
-
-class TrustedBy(Protocol):
-    """The namespace in which the webhooks run, and the reason why the API server trusts their certificate."""
-
-    @property
-    def namespace(self) -> str: ...
-
-    @property
-    def webhook_ca(self) -> bytes: ...
-
-    @property
-    def cert_manager(self) -> bool: ...
 
 
 @attrs.frozen
@@ -71,17 +65,17 @@ def webhook_parts(box: Box, meta: Mapping[str, Any], trust: TrustedBy) -> Iterat
 
     `meta` is the metadata of the box's installation.
     """
-    labels, name = meta["labels"], str(meta["name"])
+    name = str(meta["name"])
     yield from webhook_service(name, meta, trust)
     duties, title = WebhookDuties.of(box), f"{box.name}.boxes.vworkspace.io"
     selected = {"namespaceSelector": dict(box.namespaces)} if box.namespaces else {}
     for kind, path, needed in (
-        (_MUTATING, default_path(box.name), bool(duties.fields)),
-        (_VALIDATING, validate_path(box.name), bool(duties.rules)),
+        (MUTATING, default_path(box.name), bool(duties.fields)),
+        (VALIDATING, validate_path(box.name), bool(duties.rules)),
     ):
         if needed:
-            hook = {**_webhook(title, box.kind, _client(name, path, trust)), **selected}
-            yield _configuration(kind, name, labels, [hook], trust)
+            hook = webhook(title, [box.kind], client_config(_service(name), path, trust), [STAYS], **selected)
+            yield configuration(kind, _cluster_wide(meta), [hook], _service(name), trust)
 
 
 def review_webhooks(
@@ -92,18 +86,15 @@ def review_webhooks(
     The Service is called by `name`, the other objects as in `meta`, the metadata of the workload.
     """
     yield from webhook_service(name, meta, trust)
-    hooks: dict[str, list[dict[str, Any]]] = {_MUTATING: [], _VALIDATING: []}
+    hooks: dict[str, list[dict[str, Any]]] = {MUTATING: [], VALIDATING: []}
     for one in kinds:
-        crd, reviews = one.kind.crd_name, one.reviews
-        for configuration, path, needed in (
-            (_MUTATING, kind_default_path(crd), reviews.default),
-            (_VALIDATING, kind_validate_path(crd), reviews.validate),
-        ):
-            if needed is not None:
-                hooks[configuration].append(_webhook(crd, one.kind, _client(name, path, trust)))
-    for configuration, of_kinds in hooks.items():
+        crd = one.kind.crd_name
+        for reviewer in reviewers(one):
+            client = client_config(_service(name), kind_review_path(crd, mutates=reviewer.mutates), trust)
+            hooks[MUTATING if reviewer.mutates else VALIDATING].append(webhook(crd, [one.kind], client, [STAYS]))
+    for kind, of_kinds in hooks.items():
         if of_kinds:
-            yield _configuration(configuration, str(meta["name"]), meta["labels"], of_kinds, trust, served_as=name)
+            yield configuration(kind, _cluster_wide(meta), of_kinds, _service(name), trust)
 
 
 def applied_webhook_parts(name: str, meta: Mapping[str, Any], trust: TrustedBy) -> Iterator[dict[str, Any]]:
@@ -112,8 +103,8 @@ def applied_webhook_parts(name: str, meta: Mapping[str, Any], trust: TrustedBy) 
     `meta` is the metadata of the installation `name`, which runs applied boxes.
     """
     yield from webhook_service(name, meta, trust)
-    hook = operator_box_webhook(_client(name, APPLIED_BOX_PATH, trust))
-    yield _configuration(_VALIDATING, name, meta["labels"], [hook], trust)
+    hook = operator_box_webhook(client_config(_service(name), APPLIED_BOX_PATH, trust))
+    yield configuration(VALIDATING, _cluster_wide(meta), [hook], _service(name), trust)
 
 
 def webhook_service(name: str, meta: Mapping[str, Any], trust: TrustedBy) -> Iterator[dict[str, Any]]:
@@ -140,11 +131,12 @@ def serve_webhooks(runs: dict[str, Any], spec: dict[str, Any], name: str) -> Non
 
 def with_conversion(crd: Manifest, name: str, trust: TrustedBy) -> dict[str, Any]:
     """Return the CRD with a conversion webhook: the one that is installed as `name`."""
-    meta = dict(crd["metadata"])
-    if trust.cert_manager:
-        meta["annotations"] = {**(meta.get("annotations") or {}), **_annotations(name, trust)["annotations"]}
-    webhook = {"clientConfig": _client(name, CONVERT_PATH, trust), "conversionReviewVersions": ["v1"]}
-    spec = {**crd["spec"], "conversion": {"strategy": "Webhook", "webhook": webhook}}
+    meta, injected = dict(crd["metadata"]), injected_authority(_service(name), trust)
+    if injected:
+        meta["annotations"] = {**(meta.get("annotations") or {}), **injected["annotations"]}
+    client = client_config(_service(name), CONVERT_PATH, trust)
+    conversion = {"strategy": "Webhook", "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]}}
+    spec = {**crd["spec"], "conversion": conversion}
     return {**crd, "metadata": meta, "spec": spec}
 
 
@@ -152,47 +144,6 @@ def _service(name: str) -> str:
     return f"{name}-webhook"
 
 
-def _annotations(name: str, trust: TrustedBy) -> dict[str, Any]:
-    injected = {"cert-manager.io/inject-ca-from": f"{trust.namespace}/{_service(name)}"}
-    return {"annotations": injected} if trust.cert_manager else {}
-
-
-def _client(name: str, path: str, trust: TrustedBy) -> dict[str, Any]:
-    service = {"name": _service(name), "namespace": trust.namespace, "path": path, "port": 443}
-    return {"service": service, **({"caBundle": b64encode(trust.webhook_ca).decode()} if trust.webhook_ca else {})}
-
-
-def _configuration(
-    kind: str,
-    name: str,
-    labels: Mapping[str, str],
-    webhooks: Sequence[Mapping[str, Any]],
-    trust: TrustedBy,
-    *,
-    served_as: str = "",
-) -> dict[str, Any]:
-    """Return a webhook configuration. The webhooks are installed as `served_as`, by default as `name`."""
-    metadata = {"name": name, "labels": labels, **_annotations(served_as or name, trust)}
-    return {"apiVersion": _GROUP, "kind": kind, "metadata": metadata, "webhooks": [*webhooks]}
-
-
-def _webhook(name: str, kind: Kind, client: Mapping[str, Any]) -> dict[str, Any]:
-    rule = {
-        "apiGroups": [kind.group],
-        "apiVersions": [kind.version],
-        "operations": ["CREATE", "UPDATE"],
-        "resources": [kind.plural],
-        "scope": "Namespaced" if kind.namespaced else "Cluster",
-    }
-    return {
-        "name": name,
-        "admissionReviewVersions": ["v1"],
-        "clientConfig": client,
-        "failurePolicy": "Fail",
-        "matchConditions": [{"name": "stays", "expression": "!has(object.metadata.deletionTimestamp)"}],
-        # A write in another version is reviewed in the storage version, which the rules read.
-        "matchPolicy": "Equivalent",
-        "rules": [rule],
-        "sideEffects": "None",
-        "timeoutSeconds": 5,
-    }
+def _cluster_wide(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata of a workload for an object without a namespace."""
+    return {"name": meta["name"], "labels": meta["labels"]}

@@ -5,10 +5,11 @@ spec nor labels. So a finalizer can be removed even while no replica of the oper
 """
 
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
 
 from purekube.apimachinery.definitions import OPERATOR_BOX
+from purekube.apimachinery.manifest import Kind
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import TLS_SECRET, InstallOptions, meta
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
@@ -20,14 +21,15 @@ SERVICE: Final = f"{NAME}-webhook"
 _GROUP: Final = "admissionregistration.k8s.io/v1"
 _ISSUER: Final = f"{NAME}-selfsigned"
 _LABELS: Final = "(has({0}.metadata.labels) ? {0}.metadata.labels : {{}})"
-_CONDITIONS: Final = (
-    {"name": "stays", "expression": "!has(object.metadata.deletionTimestamp)"},
-    {
-        "name": "says-something-new",
-        "expression": "oldObject == null || !has(object.spec) || !has(oldObject.spec)"
-        f" || object.spec != oldObject.spec || {_LABELS.format('object')} != {_LABELS.format('oldObject')}",
-    },
-)
+MUTATING: Final = "MutatingWebhookConfiguration"
+VALIDATING: Final = "ValidatingWebhookConfiguration"
+STAYS: Final = {"name": "stays", "expression": "!has(object.metadata.deletionTimestamp)"}
+"""The match condition that exempts an object being deleted."""
+_SAYS_SOMETHING_NEW: Final = {
+    "name": "says-something-new",
+    "expression": "oldObject == null || !has(object.spec) || !has(oldObject.spec)"
+    f" || object.spec != oldObject.spec || {_LABELS.format('object')} != {_LABELS.format('oldObject')}",
+}
 
 
 def configurations(options: InstallOptions) -> Iterator[dict[str, Any]]:
@@ -37,28 +39,35 @@ def configurations(options: InstallOptions) -> Iterator[dict[str, Any]]:
     """
     gated = {"key": NAMESPACE_GATE, "operator": "In", "values": [NAMESPACE_GATE_VALUE]}
     ungated = {**gated, "operator": "NotIn"}
-    yield _configuration(
-        "MutatingWebhookConfiguration",
-        # Without the default, the schema refuses the object and says what is missing.
-        [_webhook("default", DEFAULT_PATH, options, failurePolicy="Ignore", reinvocationPolicy="IfNeeded")],
-        options,
-    )
-    yield _configuration(
-        "ValidatingWebhookConfiguration",
-        [
-            _webhook("gated", GATED_PATH, options, namespaceSelector={"matchExpressions": [gated]}),
-            _webhook("ungated", UNGATED_PATH, options, namespaceSelector={"matchExpressions": [ungated]}),
-        ],
-        options,
-    )
+    # Without the default, the schema refuses the object and says what is missing.
+    defaulting = _own("default", DEFAULT_PATH, options, failurePolicy="Ignore", reinvocationPolicy="IfNeeded")
+    validating = [
+        _own("gated", GATED_PATH, options, namespaceSelector={"matchExpressions": [gated]}),
+        _own("ungated", UNGATED_PATH, options, namespaceSelector={"matchExpressions": [ungated]}),
+    ]
+    yield configuration(MUTATING, meta(NAME), [defaulting], SERVICE, options)
+    yield configuration(VALIDATING, meta(NAME), validating, SERVICE, options)
     if options.applied_boxes:
         yield applied_configuration(options)
 
 
+class TrustedBy(Protocol):
+    """The namespace in which the webhooks run, and the reason why the API server trusts their certificate."""
+
+    @property
+    def namespace(self) -> str: ...
+
+    @property
+    def webhook_ca(self) -> bytes: ...
+
+    @property
+    def cert_manager(self) -> bool: ...
+
+
 def applied_configuration(options: InstallOptions) -> dict[str, Any]:
     """Return the configuration of the webhook that validates OperatorBoxes."""
-    hook = operator_box_webhook(_client(APPLIED_BOX_PATH, options))
-    return _configuration("ValidatingWebhookConfiguration", [hook], options, f"{NAME}-boxes")
+    hook = operator_box_webhook(client_config(SERVICE, APPLIED_BOX_PATH, options))
+    return configuration(VALIDATING, meta(f"{NAME}-boxes"), [hook], SERVICE, options)
 
 
 def operator_box_webhook(client: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,54 +75,54 @@ def operator_box_webhook(client: Mapping[str, Any]) -> dict[str, Any]:
 
     It fails open: without it the status of the box has the same problems, and nothing of the box takes effect.
     """
-    rule = {
-        "apiGroups": [OPERATOR_BOX.group],
-        "apiVersions": [OPERATOR_BOX.version],
-        "operations": ["CREATE", "UPDATE"],
-        "resources": [OPERATOR_BOX.plural],
-        "scope": "Cluster",
-    }
-    return {
-        "name": f"operatorboxes.{OPERATOR_BOX.group}",
-        "admissionReviewVersions": ["v1"],
-        "clientConfig": dict(client),
-        "failurePolicy": "Ignore",
-        "matchConditions": [dict(condition) for condition in _CONDITIONS],
-        "matchPolicy": "Equivalent",
-        "rules": [rule],
-        "sideEffects": "None",
-        "timeoutSeconds": 5,
-    }
+    name, conditions = f"operatorboxes.{OPERATOR_BOX.group}", (STAYS, _SAYS_SOMETHING_NEW)
+    return webhook(name, [OPERATOR_BOX], client, conditions, failurePolicy="Ignore")
 
 
-def _configuration(
-    kind: str, webhooks: list[dict[str, Any]], options: InstallOptions, name: str = NAME
+def configuration(
+    kind: str, metadata: Mapping[str, Any], webhooks: Sequence[Mapping[str, Any]], service: str, trust: TrustedBy
 ) -> dict[str, Any]:
-    metadata = meta(name)
-    if options.cert_manager:
-        metadata["annotations"] = {"cert-manager.io/inject-ca-from": f"{options.namespace}/{SERVICE}"}
-    return {"apiVersion": _GROUP, "kind": kind, "metadata": metadata, "webhooks": webhooks}
+    """Return a webhook configuration of this `kind`; the Service `service` leads to its webhooks."""
+    whole = {**metadata, **injected_authority(service, trust)}
+    return {"apiVersion": _GROUP, "kind": kind, "metadata": whole, "webhooks": [*webhooks]}
 
 
-def _webhook(name: str, path: str, options: InstallOptions, **more: Any) -> dict[str, Any]:
+def injected_authority(service: str, trust: TrustedBy) -> dict[str, Any]:
+    """Return the `annotations` by which cert-manager writes the authority of a Service's certificate into an object."""
+    injected = {"cert-manager.io/inject-ca-from": f"{trust.namespace}/{service}"}
+    return {"annotations": injected} if trust.cert_manager else {}
+
+
+def client_config(service: str, path: str, trust: TrustedBy) -> dict[str, Any]:
+    """Return the `clientConfig` of the webhook at a path of a Service."""
+    where = {"name": service, "namespace": trust.namespace, "path": path, "port": 443}
+    return {"service": where, **({"caBundle": b64encode(trust.webhook_ca).decode()} if trust.webhook_ca else {})}
+
+
+def webhook(
+    name: str, kinds: Iterable[Kind], client: Mapping[str, Any], conditions: Iterable[Mapping[str, str]], **more: Any
+) -> dict[str, Any]:
+    """Return a webhook that reviews creates and updates of `kinds`. `more` are further fields, or replace some.
+
+    A write in another version is reviewed in the version of the kind.
+    """
     rules = [
         {
             "apiGroups": [kind.group],
             "apiVersions": [kind.version],
             "operations": ["CREATE", "UPDATE"],
             "resources": [kind.plural],
-            "scope": "Namespaced",
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
         }
-        for kind in (APPLICATION_INSTANCE, OPERATION)
+        for kind in kinds
     ]
     return {
-        "name": f"{name}.{NAME}.vworkspace.io",
+        "name": name,
         "admissionReviewVersions": ["v1"],
-        "clientConfig": _client(path, options),
+        "clientConfig": dict(client),
         "failurePolicy": "Fail",
-        "matchConditions": [dict(condition) for condition in _CONDITIONS],
+        "matchConditions": [dict(condition) for condition in conditions],
         "matchPolicy": "Equivalent",
-        "objectSelector": {"matchLabels": {MANAGED_BY: MANAGED_BY_VALUE}},
         "rules": rules,
         "sideEffects": "None",
         "timeoutSeconds": 5,
@@ -121,13 +130,16 @@ def _webhook(name: str, path: str, options: InstallOptions, **more: Any) -> dict
     }
 
 
-def _client(path: str, options: InstallOptions) -> dict[str, Any]:
-    client: dict[str, Any] = {
-        "service": {"name": SERVICE, "namespace": options.namespace, "path": path, "port": 443},
-    }
-    if options.webhook_ca:
-        client["caBundle"] = b64encode(options.webhook_ca).decode()
-    return client
+def _own(name: str, path: str, options: InstallOptions, **more: Any) -> dict[str, Any]:
+    selected = {"objectSelector": {"matchLabels": {MANAGED_BY: MANAGED_BY_VALUE}}}
+    return webhook(
+        f"{name}.{NAME}.vworkspace.io",
+        (APPLICATION_INSTANCE, OPERATION),
+        client_config(SERVICE, path, options),
+        (STAYS, _SAYS_SOMETHING_NEW),
+        **selected,
+        **more,
+    )
 
 
 def certificate(options: InstallOptions) -> Iterator[dict[str, Any]]:

@@ -7,13 +7,13 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from purekube.apimachinery.admission_review import AdmissionOperation, AdmissionRequest, allowed, patched, refused
+from purekube.apimachinery.admission_review import AdmissionRequest, allowed, patched, refused
 from purekube.apimachinery.manifest import canonical_json, get_path
 from purekube.apimachinery.nesting import UNREADABLE, decode_answer, too_deep
 from purekube.boxes.box import Box
 from purekube.boxes.kind_webhooks import BoxAdmission, converter_of
 from purekube.reconcilers import Resource
-from purekube.reconcilers.kind_reviews import answer_defaulting, answer_validation
+from purekube.reconcilers.kind_reviews import Reviewer, reviewers
 from purekube.versions import (
     ConversionFailed,
     ConversionRequest,
@@ -23,12 +23,10 @@ from purekube.versions import (
     converted_object,
     read_conversion_review,
 )
-from vworkspace_core.webhook.paths import default_path, kind_default_path, kind_validate_path, validate_path
+from vworkspace_core.webhook.paths import default_path, kind_review_path, validate_path
 
 Judge = Callable[[AdmissionRequest], Awaitable[dict[str, Any]]]
 """A function that returns the answer to an admission review."""
-
-_WRITTEN: Final = (AdmissionOperation.CREATE, AdmissionOperation.UPDATE)
 
 
 @attrs.frozen(eq=False)
@@ -67,31 +65,25 @@ def _judges(admission: BoxAdmission) -> Iterator[tuple[str, Judge]]:
 
 
 def _reviews(kind: Resource[Any, Any]) -> Iterator[tuple[str, Judge]]:
-    if kind.reviews.validate is not None:
-        yield kind_validate_path(kind.kind.crd_name), partial(_answered_by, answer_validation, kind)
-    if kind.reviews.default is not None:
-        yield kind_default_path(kind.kind.crd_name), partial(_answered_by, answer_defaulting, kind)
+    for reviewer in reviewers(kind):
+        yield kind_review_path(kind.kind.crd_name, mutates=reviewer.mutates), partial(_reviewed, reviewer)
 
 
-async def _answered_by(
-    answer: Callable[[Resource[Any, Any], AdmissionRequest], dict[str, Any]],
-    kind: Resource[Any, Any],
-    request: AdmissionRequest,
-) -> dict[str, Any]:
-    return answer(kind, request)
+async def _reviewed(reviewer: Reviewer, request: AdmissionRequest) -> dict[str, Any]:
+    return reviewer.answer(request)
 
 
 async def _validated(admission: BoxAdmission, request: AdmissionRequest) -> dict[str, Any]:
-    if request.object is None or request.subresource or request.operation not in _WRITTEN:
+    if request.written is None:
         return allowed(request)
-    problems = admission.problems(request.object, request.old_object)
+    problems = admission.problems(request.written, request.old_object)
     return refused(request, problems) if problems else allowed(request)
 
 
 async def _filled(admission: BoxAdmission, request: AdmissionRequest) -> dict[str, Any]:
-    if request.object is None or request.subresource or request.operation not in _WRITTEN:
+    if request.written is None:
         return allowed(request)
-    patch, problems = admission.patch(request.object)
+    patch, problems = admission.patch(request.written)
     return refused(request, problems) if problems else patched(request, patch)
 
 

@@ -48,6 +48,12 @@ class AdmissionRequest:
     object: Manifest | None = attrs.field(default=None, repr=False)
     old_object: Manifest | None = attrs.field(default=None, repr=False)
 
+    @property
+    def written(self) -> Manifest | None:
+        """The object that is created or updated; None for a deletion, and for a write of a subresource."""
+        is_write = self.operation in (AdmissionOperation.CREATE, AdmissionOperation.UPDATE)
+        return self.object if is_write and not self.subresource else None
+
 
 def read_review(body: Any) -> AdmissionRequest:
     """Return the request of the AdmissionReview in `body`. Raises MalformedReview if it is not a valid v1 request."""

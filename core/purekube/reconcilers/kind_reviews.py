@@ -1,23 +1,39 @@
 """Reviews of writes of a user's kind in Python: checks and defaults that its CRD cannot express (PH-8).
 
-`reviewed` adds them to a kind; `answer_validation` and `answer_defaulting` answer admission reviews with them. Both
+`reviewed` adds them to a kind; its `reviewers` answer admission reviews with them. Both
 functions of the user are pure: the API server waits for them with every write, so a check that asks another system
 belongs in `reconcile`.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import attrs
 
-from purekube.apimachinery.admission_review import AdmissionOperation, AdmissionRequest, allowed, patched, refused
+from purekube.apimachinery.admission_review import AdmissionRequest, allowed, patched, refused
 from purekube.apimachinery.manifest import Manifest, metadata
 from purekube.apimachinery.problems import Problem, ValidationProblems
 from purekube.reconcilers.admission import Admission, AdmissionWarning, Defaulter, Reviews, Validator
 from purekube.reconcilers.desired import Spec, Status
 from purekube.reconcilers.resource import Resource
 
-_WRITTEN: Final = (AdmissionOperation.CREATE, AdmissionOperation.UPDATE)
+
+@attrs.frozen
+class Reviewer:
+    """One of a kind's functions as a webhook. `answer` returns the answer to an admission review."""
+
+    mutates: bool
+    answer: Callable[[AdmissionRequest], dict[str, Any]]
+
+
+def reviewers(kind: Resource[Any, Any]) -> tuple[Reviewer, ...]:
+    """Return the reviewers of a kind, in the order in which an API server calls them: defaults before validation."""
+    known = (
+        (kind.reviews.default, Reviewer(True, partial(answer_defaulting, kind))),
+        (kind.reviews.validate, Reviewer(False, partial(answer_validation, kind))),
+    )
+    return tuple(reviewer for function, reviewer in known if function is not None)
 
 
 def reviewed(
@@ -46,8 +62,8 @@ def webhook_needs(kind: Resource[Any, Any]) -> str:
 
 def answer_validation(kind: Resource[Any, Any], request: AdmissionRequest) -> dict[str, Any]:
     """Return the answer of the validating webhook of a kind to an admission review."""
-    new = request.object
-    if kind.reviews.validate is None or new is None or not _is_reviewed(request):
+    new = _reviewed_object(request)
+    if kind.reviews.validate is None or new is None:
         return allowed(request)
     try:
         old = None if request.old_object is None else kind.read(request.old_object)
@@ -66,8 +82,8 @@ def answer_validation(kind: Resource[Any, Any], request: AdmissionRequest) -> di
 
 def answer_defaulting(kind: Resource[Any, Any], request: AdmissionRequest) -> dict[str, Any]:
     """Return the answer of the mutating webhook of a kind to an admission review."""
-    new = request.object
-    if kind.reviews.default is None or new is None or not _is_reviewed(request):
+    new = _reviewed_object(request)
+    if kind.reviews.default is None or new is None:
         return allowed(request)
     try:
         given = kind.read(new)
@@ -100,10 +116,10 @@ def review_problem(kind: Resource[Any, Any], example: Manifest) -> str:
     return f"`default` makes an object that the API server refuses: {problems[0]}{about}" if problems else ""
 
 
-def _is_reviewed(request: AdmissionRequest) -> bool:
-    """Report whether an object itself is written. One that is being deleted must be able to lose its finalizers."""
-    is_going = metadata(request.object or {}).get("deletionTimestamp") is not None
-    return request.operation in _WRITTEN and not request.subresource and not is_going
+def _reviewed_object(request: AdmissionRequest) -> Manifest | None:
+    """Return the object that is written, unless it is being deleted: it must be able to lose its finalizers."""
+    new = request.written
+    return None if new is None or metadata(new).get("deletionTimestamp") is not None else new
 
 
 def _failed(function: str, error: Exception) -> Problem:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from purekube.apimachinery.admission_review import AdmissionOperation, AdmissionRequest
+from purekube.apimachinery.admission_review import AdmissionRequest
 from purekube.apimachinery.formats import DNS_LABEL
 from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.meta import ObjectMeta
@@ -30,9 +30,8 @@ def default_patch(request: AdmissionRequest) -> Patch:
     An ApplicationInstance gets the release of its old version, or else one with the instance's name in its namespace.
     An Operation gets the type of its target.
     """
-    new = request.object
-    written = (AdmissionOperation.CREATE, AdmissionOperation.UPDATE)
-    if new is None or request.subresource or request.operation not in written:
+    new = request.written
+    if new is None:
         return []
     spec, meta = new.get("spec"), read_meta(new)
     if meta.deletion_timestamp is not None or not isinstance(spec, Mapping):

@@ -28,11 +28,9 @@ def default_path(box: str) -> str:
     return f"/boxes/{box}/default"
 
 
-def kind_validate_path(crd_name: str) -> str:
-    """Return the URL path of the webhook that validates objects of a kind in Python; `crd_name` is its CRD."""
-    return f"/kinds/{crd_name}/validate"
+def kind_review_path(crd_name: str, *, mutates: bool) -> str:
+    """Return the URL path of the webhook that sets defaults of a kind in Python, or of the one that validates it.
 
-
-def kind_default_path(crd_name: str) -> str:
-    """Return the URL path of the mutating webhook that sets defaults of a kind in Python; `crd_name` is its CRD."""
-    return f"/kinds/{crd_name}/default"
+    `crd_name` is the kind's CRD.
+    """
+    return f"/kinds/{crd_name}/{'default' if mutates else 'validate'}"

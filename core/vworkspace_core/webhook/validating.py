@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from purekube.apimachinery.admission_review import AdmissionOperation, AdmissionRequest
+from purekube.apimachinery.admission_review import AdmissionRequest
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.meta import ObjectMeta
 from purekube.apimachinery.nesting import TOO_DEEP, too_deep
@@ -46,10 +46,9 @@ class WebhookSettings:
 
 def refusals(request: AdmissionRequest, settings: WebhookSettings, *, namespace_managed: bool) -> tuple[Problem, ...]:
     """Return every reason to refuse the write; `namespace_managed` says whether its namespace is managed (RES-5)."""
-    written = (AdmissionOperation.CREATE, AdmissionOperation.UPDATE)
-    if request.object is None or request.subresource or request.operation not in written:
+    if request.written is None:
         return ()
-    new = _without_owners(request.object)
+    new = _without_owners(request.written)
     meta = read_meta(new)
     if meta.deletion_timestamp is not None or not is_managed(meta):
         return ()
