@@ -50,6 +50,11 @@ class ObjectView:
         return status if isinstance(status, Mapping) else {}
 
     @property
+    def generation(self) -> int:
+        """The object's generation; 0 if it has none."""
+        return int(metadata(self.live or {}).get("generation") or 0)
+
+    @property
     def deleting(self) -> bool:
         """True if the object has a deletion timestamp."""
         return bool(get_path(self.live, "metadata", "deletionTimestamp"))

@@ -12,7 +12,7 @@ from kubelab.admission.matching import selects
 from kubelab.downstream.controller import NOTHING, DownstreamController, ObjectView, PassResult, change, with_condition
 from kubelab.downstream.kinds import DEPLOYMENT, HORIZONTAL_POD_AUTOSCALER, POD_DISRUPTION_BUDGET, STATEFUL_SET
 from kubelab.simulation.effects import PassStep
-from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 
 _COUNTED: Final = (DEPLOYMENT, STATEFUL_SET)
 
@@ -20,18 +20,19 @@ _COUNTED: Final = (DEPLOYMENT, STATEFUL_SET)
 def _budget(view: ObjectView) -> PassStep[PassResult]:
     if view.live is None or view.deleting:
         return NOTHING
-    counted = [live for _, live in _selected(view)]
+    selector = view.spec.get("selector") or {}
+    labels = ("spec", "template", "metadata", "labels")
+    counted = [live for _, live in _workloads(view) if selects(selector, get_path(live, *labels) or {})]
     expected = sum(int(get_path(live, "spec", "replicas") or 0) for live in counted)
     healthy = sum(int(get_path(live, "status", "readyReplicas") or 0) for live in counted)
     desired = _desired(view.spec, expected)
     allowed = max(0, healthy - desired) if expected else 0
-    generation = int(metadata(view.live).get("generation") or 0)
     condition = {
         "type": "DisruptionAllowed",
         "status": "True" if allowed else "False",
         "reason": "SufficientPods" if allowed else "InsufficientPods",
         "message": "",
-        "observedGeneration": generation,
+        "observedGeneration": view.generation,
     }
     status = {
         "conditions": with_condition(view.status.get("conditions") or [], condition, view.now),
@@ -39,18 +40,14 @@ def _budget(view: ObjectView) -> PassStep[PassResult]:
         "desiredHealthy": desired,
         "disruptionsAllowed": allowed,
         "expectedPods": expected,
-        "observedGeneration": generation,
+        "observedGeneration": view.generation,
     }
     yield from change(view, {"status": status}, subresource="status")
     return NOTHING
 
 
-def _selected(view: ObjectView) -> Iterator[tuple[ObjectRef, Manifest]]:
-    selector = view.spec.get("selector") or {}
-    for kind in _COUNTED:
-        for ref, live in view.all_of(kind, view.ref.namespace):
-            if selects(selector, get_path(live, "spec", "template", "metadata", "labels") or {}):
-                yield ref, live
+def _workloads(view: ObjectView) -> Iterator[tuple[ObjectRef, Manifest]]:
+    return (each for kind in _COUNTED for each in view.all_of(kind, view.ref.namespace))
 
 
 def _desired(spec: Mapping[str, Any], expected: int) -> int:
@@ -69,10 +66,8 @@ def _autoscaler(view: ObjectView) -> PassStep[PassResult]:
     if view.live is None or view.deleting:
         return NOTHING
     target = view.spec.get("scaleTargetRef") or {}
-    named = ((ref, live) for kind in _COUNTED for ref, live in view.all_of(kind, view.ref.namespace))
-    found = next(
-        (live for ref, live in named if (ref.kind.kind, ref.name) == (target.get("kind"), target.get("name"))), None
-    )
+    wanted = (target.get("kind"), target.get("name"))
+    found = next((live for ref, live in _workloads(view) if (ref.kind.kind, ref.name) == wanted), None)
     conditions = view.status.get("conditions") or []
     for condition in _unscalable(target) if found is None else _SCALABLE:
         conditions = with_condition(conditions, condition, view.now)

@@ -25,7 +25,7 @@ from kubelab.downstream.controller import (
 )
 from kubelab.downstream.kinds import DAEMON_SET, DEPLOYMENT, STATEFUL_SET
 from kubelab.simulation.effects import PassStep
-from purekube.apimachinery.manifest import content_hash, metadata
+from purekube.apimachinery.manifest import content_hash
 
 
 @attrs.frozen
@@ -134,13 +134,9 @@ def _reconciling(
     return reconcile
 
 
-def _generation(view: ObjectView) -> int:
-    return int(metadata(view.live or {}).get("generation") or 0)
-
-
 def _notice(view: ObjectView) -> _Noticed | None:
     """Return the new generation until the delay of its observation is over; None after that, or without a new one."""
-    memory, generation = view.memory, _generation(view)
+    memory, generation = view.memory, view.generation
     if isinstance(memory, Rollout) and memory.generation == generation:
         return None
     if isinstance(memory, _Noticed) and memory.generation == generation:
@@ -161,7 +157,7 @@ def _known(memory: Any) -> Rollout | None:
 
 def _rollout(view: ObjectView, want: int) -> Rollout:
     """Return the present rollout, or a new one for another template or number of pods."""
-    generation, template = _generation(view), content_hash(view.spec.get("template"))
+    generation, template = view.generation, content_hash(view.spec.get("template"))
     known = _known(view.memory)
     if known is not None and (known.template, known.want) == (template, want) and not released(view, known.attempt):
         return attrs.evolve(known, generation=generation)

@@ -14,6 +14,7 @@ from purekube.schema.builtin.schema_parts import (
     STRINGS,
     TIME,
     BuiltIn,
+    OpenApi,
     atomic_object,
     each,
     items,
@@ -27,19 +28,17 @@ _GOAL: Final = obj("type", averageUtilization=INT32, averageValue=QUANTITY, type
 _MEASURED: Final = obj(averageUtilization=INT32, averageValue=QUANTITY, value=QUANTITY)
 
 
-def _metrics(value: str, schema: dict[str, object]) -> dict[str, object]:
+def _metric(value: str, schema: OpenApi) -> OpenApi:
     """Return the schema of one metric; the field `value` has `schema`."""
     part = {value: schema}
-    return dict(
-        obj(
-            "type",
-            containerResource=obj("container", value, "name", container=STRING, name=STRING, **part),
-            external=obj(value, "metric", metric=_METRIC, **part),
-            object=obj(value, "describedObject", "metric", describedObject=_TARGET, metric=_METRIC, **part),
-            pods=obj(value, "metric", metric=_METRIC, **part),
-            resource=obj(value, "name", name=STRING, **part),
-            type=STRING,
-        )
+    return obj(
+        "type",
+        containerResource=obj("container", value, "name", container=STRING, name=STRING, **part),
+        external=obj(value, "metric", metric=_METRIC, **part),
+        object=obj(value, "describedObject", "metric", describedObject=_TARGET, metric=_METRIC, **part),
+        pods=obj(value, "metric", metric=_METRIC, **part),
+        resource=obj(value, "name", name=STRING, **part),
+        type=STRING,
     )
 
 
@@ -53,13 +52,13 @@ HORIZONTAL_POD_AUTOSCALER: Final = BuiltIn(
             "scaleTargetRef",
             "maxReplicas",
             behavior=obj(scaleDown=_RULES, scaleUp=_RULES),
-            metrics=items(_metrics("target", dict(_GOAL))),
+            metrics=items(_metric("target", _GOAL)),
             **each(INT32, "maxReplicas minReplicas"),
             scaleTargetRef=_TARGET,
         ),
         status=obj(
             conditions=CONDITIONS,
-            currentMetrics=items(_metrics("current", dict(_MEASURED))),
+            currentMetrics=items(_metric("current", _MEASURED)),
             **each(INT32, "currentReplicas desiredReplicas"),
             lastScaleTime=TIME,
             observedGeneration=INT64,
