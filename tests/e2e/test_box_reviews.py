@@ -1,24 +1,22 @@
 """PH-10: an OperatorBox is reviewed when it is applied, by the webhook that the printed manifests configure."""
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from kubelab.http.authority import certificates_for
 from kubelab.http.serving import kubeconfig
 from kubelab.server import ApiServer
 from purekube.boxes.applied_definition import applied_box_definition
 from purekube.boxes.model import API_VERSION, KIND
+from tests.e2e.test_webhooks import SYSTEM, laid, made
 from tests.support.boxes import config, crd
 from tests.support.commands import Running, free_port, run
 from tests.support.server_thread import Answer, Wire, served, wall_clock, wired
 from vworkspace_core.api.crd import crd_manifests
 
-SYSTEM = "vworkspace-system"
 BOXES = "/apis/box.vworkspace.io/v1alpha1/operatorboxes"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -42,9 +40,8 @@ def box(name: str, **spec: Any) -> dict[str, Any]:
 def wire(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
     command, printing, name = FORMS[request.param]
     folder, port = tmp_path_factory.mktemp("reviews"), free_port()
-    made = certificates_for((f"{name}-webhook.{SYSTEM}.svc",), datetime.now(UTC))
-    for file, content in (("tls.crt", made.certificate), ("tls.key", made.key), ("authority", made.authority)):
-        (folder / file).write_bytes(content)
+    certificates = made(f"{name}-webhook.{SYSTEM}.svc")
+    (laid(folder, certificates) / "authority").write_bytes(certificates.authority)
     server, services = ApiServer(now=wall_clock), {(SYSTEM, f"{name}-webhook"): f"https://127.0.0.1:{port}"}
     with served(server, services=services) as url, wired(url) as connection:
         (folder / "kc").write_text(yaml.safe_dump(kubeconfig(url)))

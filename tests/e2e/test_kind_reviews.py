@@ -1,21 +1,19 @@
 """PH-8: `controllers run` serves the reviews of a kind in Python, as `controllers manifests` configures them."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from kubelab.http.authority import certificates_for
 from kubelab.http.serving import kubeconfig
 from kubelab.server import ApiServer
+from tests.e2e.test_webhooks import SYSTEM, laid, made
 from tests.support.commands import Running, free_port, run
 from tests.support.server_thread import served, wall_clock, wired
 
 pytestmark = pytest.mark.slow
 
-SYSTEM = "vworkspace-system"
 SERVICE = "vworkspace-controllers-webhook"
 MODULE = """
 import attrs
@@ -52,9 +50,8 @@ def shop(**spec: Any) -> dict[str, Any]:
 
 def test_a_write_is_defaulted_and_refused_by_the_process_that_runs_the_controller(tmp_path: Path) -> None:
     (tmp_path / "reviewed_shops.py").write_text(MODULE)
-    made, port = certificates_for((f"{SERVICE}.{SYSTEM}.svc",), datetime.now(UTC)), free_port()
-    for file, content in (("tls.crt", made.certificate), ("tls.key", made.key), ("authority", made.authority)):
-        (tmp_path / file).write_bytes(content)
+    certificates, port = made(f"{SERVICE}.{SYSTEM}.svc"), free_port()
+    (laid(tmp_path, certificates) / "authority").write_bytes(certificates.authority)
     here = str(tmp_path)
     names, trust = ("reviewed_shops:Shops",), ("--webhook-ca", tmp_path / "authority")
 
