@@ -1,4 +1,4 @@
-"""What all tests share: how hard they try, and what keeps `make test` under three minutes.
+"""What all tests share: how hard they try, and what keeps `make test` short.
 
 Nothing is random unless `--long` or `--hypothesis-seed` asks for it; then the seed is printed.
 See `tests/support/effort.py`.
