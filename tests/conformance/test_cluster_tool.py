@@ -71,6 +71,7 @@ def test_a_chart_is_the_same_bytes_each_time_RUN_8(name: str) -> None:
     assert packaged(name, "1.0.0") == packaged(name, "1.0.0") != packaged(name, "1.0.1")
 
 
+@pytest.mark.slow
 def test_without_go_one_line_says_what_is_missing_and_what_goes_on_RUN_8(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tools.cluster", "test"]
     root = Path(__file__).resolve().parents[2]

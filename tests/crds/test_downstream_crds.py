@@ -50,6 +50,7 @@ def verdict(rule: dict[str, Any]) -> str:
     return "evaluated"
 
 
+@pytest.mark.slow
 def test_every_rule_is_evaluated_and_none_is_skipped(documents: dict[str, Any]) -> None:
     verdicts = {rule["rule"]: verdict(rule) for crd in documents.values() for rule in rules(crd)}
     for text, found in sorted(verdicts.items()):
@@ -58,6 +59,7 @@ def test_every_rule_is_evaluated_and_none_is_skipped(documents: dict[str, Any]) 
     assert {text: found for text, found in verdicts.items() if found != "evaluated"} == {}
 
 
+@pytest.mark.slow
 def test_every_definition_compiles_in_seconds(documents: dict[str, Any]) -> None:
     started = time.process_time()
     served = sum(len(definitions_of_crd(crd)) for crd in documents.values())

@@ -169,6 +169,7 @@ def situations() -> st.SearchStrategy[Situation]:
     return st.builds(seen, sources(), st.none() | generated.release_overrides(), st.booleans())
 
 
+@pytest.mark.slow
 @ENOUGH
 @given(situation=situations(), context=contexts())
 def test_every_downstream_manifest_is_accepted(judge: Judge, situation: Situation, context: Context) -> None:
@@ -194,6 +195,7 @@ def _told(decision: Decision) -> str:
     return str(None if decision.status is None else decision.status["status"])
 
 
+@pytest.mark.slow
 @ENOUGH
 @given(situation=situations(), context=contexts())
 def test_every_status_is_accepted(judge: Judge, situation: Situation, context: Context) -> None:

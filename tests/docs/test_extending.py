@@ -88,6 +88,7 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_the_new_engine_is_planned_with_as_the_page_shows(extended: Path) -> None:
     (command,) = (block.text for block in blocks() if block.language == "sh")
     (output,) = (block.text for block in blocks() if block.name == "output")

@@ -45,6 +45,7 @@ def committed(page: Tutorial) -> Iterator[tuple[str, Any]]:
             yield file.parent.name, document
 
 
+@pytest.mark.slow
 def test_the_commands_print_what_each_kustomization_applies_and_nothing_of_a_control_plane(page: Tutorial) -> None:
     kinds: dict[str, set[str]] = {}
     containers, opened, accounts, used = [], set(), set(), set()
@@ -83,6 +84,7 @@ def test_each_kustomization_waits_for_the_one_before_and_only_applications_are_p
     ]
 
 
+@pytest.mark.slow
 def test_the_definitions_of_flux_take_every_object_that_is_flux_s_own(page: Tutorial) -> None:
     """A definition of kustomize.toolkit.fluxcd.io counts as soon as it is among those at hand."""
     crds = projects_crds()

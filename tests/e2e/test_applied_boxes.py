@@ -188,6 +188,7 @@ def failing(**rollout: Any) -> dict[str, Any]:
     return spec_of(NEVER, rollout={"maxUnavailable": 1, "progressDeadline": "1m", **rollout})
 
 
+@pytest.mark.slow
 def test_a_parent_that_fails_stops_the_roll_out_and_a_good_definition_goes_on_PH_10() -> None:
     async def story(site: BoxSite) -> None:
         box = await set_up(site, 3)
@@ -274,6 +275,7 @@ async def judgement(site: BoxSite, box: ObjectRef) -> dict[str, Any]:
     return {key: value for key, value in found.items() if key not in ("revision", "refusals")}
 
 
+@pytest.mark.slow
 def test_a_revision_that_would_be_refused_for_an_object_says_so_before_any_object_moves_PH_10() -> None:
     async def story(site: BoxSite) -> None:
         box = await set_up(site, 3)
@@ -430,6 +432,7 @@ def test_the_judgement_counts_deletes_that_wait_for_a_new_child_PH_10() -> None:
     played(story)
 
 
+@pytest.mark.slow
 def test_roll_out_that_is_paused_moves_nothing_until_it_is_resumed_PH_10() -> None:
     async def story(site: BoxSite) -> None:
         box = await set_up(site, 2)
@@ -773,6 +776,7 @@ def test_an_applied_box_judges_and_writes_as_the_account_of_its_objects_PH_10() 
     in_process(story, QUICK, rbac=True)
 
 
+@pytest.mark.slow
 def test_a_box_without_end_of_writes_leaves_another_box_its_share_PH_10() -> None:
     """Each box has workers of its own, and a budget of writes: while one has hundreds to make, the other is served."""
 

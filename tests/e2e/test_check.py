@@ -29,6 +29,7 @@ async def found(world: World) -> dict[str, Finding]:
         return {finding.point: finding async for finding in installed(api, OPTIONS, datetime.now(UTC))}
 
 
+@pytest.mark.slow
 def test_every_printed_right_is_asked_for_and_one_that_is_taken_away_is_named_SEE_1_RUN_7() -> None:
     async def story(world: World) -> None:
         assert world.reached is not None
@@ -51,6 +52,7 @@ def test_every_printed_right_is_asked_for_and_one_that_is_taken_away_is_named_SE
     ENVIRONMENT.run(story)
 
 
+@pytest.mark.slow
 def test_a_deployment_without_a_control_plane_needs_no_credential_SEE_1_SEE_4() -> None:
     ref = ObjectRef(DEPLOYMENT, OPTIONS.namespace, "vworkspace-operator")
 

@@ -128,6 +128,7 @@ def test_a_rejected_credential_is_told_with_its_cure_PULL_7() -> None:
     IN_PROCESS.run(story, decisions=QUICK)
 
 
+@pytest.mark.slow
 def test_an_hour_of_calm_costs_a_write_a_minute_and_no_reconcile_of_instances_REC_6() -> None:
     async def story(world: World) -> None:
         await reports(world)

@@ -153,6 +153,7 @@ def _unlocked(job: Manifest | None) -> bool:
     return job is not None and UNRECORDED not in (get_path(job, "metadata", "finalizers") or ())
 
 
+@pytest.mark.slow
 def test_a_job_that_could_not_be_recorded_before_the_role_went_is_told_with_its_cure_OPS_1() -> None:
     async def story(world: World) -> None:
         ops = Operating(world)

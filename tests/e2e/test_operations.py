@@ -44,6 +44,7 @@ def _lax(crd: Manifest) -> Manifest:
 _LAX_CRDS = tuple(_lax(crd) for crd in crd_manifests())
 
 
+@pytest.mark.slow
 @operations_story(samples=True)
 async def test_one_operation_of_every_template_comes_to_its_end_OPS_2(ops: Operating) -> None:
     await ops.prepare()
@@ -416,6 +417,7 @@ async def test_an_operation_that_cannot_be_read_is_told_so_and_can_be_deleted_RE
     await ops.reaches(ops.submit("runCommand.job", "good"), "Succeeded")
 
 
+@pytest.mark.slow
 @operations_story(takes_hours=True)
 async def test_a_backup_with_a_schedule_runs_on_and_lets_others_in_between_its_syncs_OPS_10(ops: Operating) -> None:
     await ops.prepare()
@@ -500,6 +502,7 @@ async def test_pods_that_cannot_start_are_told_by_their_cause_and_start_once_it_
     await ops.reaches(second, "Succeeded")
 
 
+@pytest.mark.slow
 @operations_story(
     rules(DownstreamOutcome(Ending.STALL, "back-off pulling image", waiting="ImagePullBackOff"), kind="Job")
 )

@@ -92,6 +92,7 @@ async def broken_story(ops: Operating, chance: random.Random) -> None:
     assert [len(ops.made(ref)) for ref in refs] == [1] * len(refs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_whatever_breaks_each_run_is_made_once_and_comes_to_its_end_OPS_1(seed: int) -> None:
     async def told(world: World) -> None:

@@ -50,6 +50,7 @@ def _sources(world: World, version: str) -> bool:
     return any(_version(item) == version for item in page.items)
 
 
+@pytest.mark.slow
 def test_half_open_watches_are_left_for_others_within_a_minute_and_a_half(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

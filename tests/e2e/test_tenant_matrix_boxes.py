@@ -179,6 +179,7 @@ async def made(site: BoxSite, box: Box) -> list[str]:
     return [str(metadata(one)["name"]) for one in found if box.field_manager in managers_of(one)]
 
 
+@pytest.mark.slow
 def test_the_matrix_sees_what_a_box_does_for_a_tenant_whom_it_trusts() -> None:
     """Nothing found is worth something: a box that trusts its parents is found at each of these places."""
     trusting = [

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
+import pytest
+
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import NAMESPACE, PERSISTENT_VOLUME_CLAIM, VELERO_BACKUP, VELERO_RESTORE
 from tests.support.cluster_environment import RIGHTS
@@ -23,6 +25,7 @@ TAKE: Final = {"namespaceMapping": {VICTIM: NS}}
 OVERWRITE: Final = {"namespaceMapping": {NS: VICTIM}, "existingResourcePolicy": "update"}
 
 
+@pytest.mark.slow
 @operations_story(samples=True)
 async def test_velero_reaches_another_tenant_by_its_consent_alone_OPS_7(ops: Operating) -> None:
     """Whoever is refused reads what to ask for; once that is given, the same Operation runs without further ado."""

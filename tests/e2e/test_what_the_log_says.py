@@ -99,6 +99,7 @@ def test_a_defect_that_stays_is_told_in_full_once(monkeypatch: pytest.MonkeyPatc
     IN_PROCESS.run(story)
 
 
+@pytest.mark.slow
 def test_somebody_who_edits_all_the_time_is_no_hot_loop() -> None:
     async def story(world: World) -> None:
         await world.ready()

@@ -92,6 +92,7 @@ def test_mutants_of_the_core_compile_and_leave_the_original_as_it_is(everywhere:
         assert place.site.text == before
 
 
+@pytest.mark.slow
 def test_a_swapped_function_is_the_mutant_for_everybody_who_imported_it(everywhere: list[Place]) -> None:
     from purekube.controller.backoff import Backoff
 

@@ -75,6 +75,7 @@ def test_a_tag_that_is_no_version_is_refused_in_one_line(tag: str) -> None:
     assert str(refused.value) == f"tag {tag}: not v and three numbers, such as v1.2.3"
 
 
+@pytest.mark.slow
 def test_a_step_that_fails_prints_its_reason_and_no_traceback() -> None:
     words = [sys.executable, "-m", "tools.release", "check", "v1"]
     ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -40,6 +40,7 @@ def ids(found: list[Any]) -> list[Any]:
     return [one.fields["id"] if isinstance(one, OversizedJob) else one.get("id") for one in found]
 
 
+@pytest.mark.slow
 @given(JOBS, st.booleans())
 @example([{"id": '"jobs": ['}, {"payload": {"id": 1}, "id": 2}], False)
 def test_one_by_one_jobs_are_what_they_are_together(jobs: list[Any], ascii_only: bool) -> None:

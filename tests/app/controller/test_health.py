@@ -121,6 +121,7 @@ def test_an_outage_of_the_server_turns_health_red_after_a_quarter_of_an_hour_onl
     assert "last trouble: no route to host" in health.text()
 
 
+@pytest.mark.slow
 def test_a_kind_that_is_not_installed_never_makes_a_pod_restart() -> None:
     green, health, readiness = reports(HELM_RELEASE, 24 * 3600)
 

@@ -242,6 +242,7 @@ class Witness(InProcessControlPlane):
         return found
 
 
+@pytest.mark.slow
 def test_two_tokens_that_are_both_rejected_are_tried_in_turn_and_slowly_PULL_7() -> None:
     """The other token must not make the poll hurry, which would cut off what the rejection has under way."""
 

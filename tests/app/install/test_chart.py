@@ -58,6 +58,7 @@ def without_keep(manifest: dict[str, Any]) -> dict[str, Any]:
     return manifest
 
 
+@pytest.mark.slow
 @needs_helm
 @given(given_values=values)
 @example(given_values=EVERYTHING)

@@ -240,6 +240,7 @@ def test_429_is_waited_out_as_asked() -> None:
     simulate(body)
 
 
+@pytest.mark.slow
 def test_a_rate_limit_slows_the_agent_down_and_stops_nothing() -> None:
     async def body(site: Site) -> None:
         jobs = [site.enqueue(name=f"app-{number}") for number in range(20)]

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -246,6 +247,7 @@ class Chaos(RuleBasedStateMachine):
             assert (live is not None) == (newest % 2 == 1), (newest, mine)
 
 
+@pytest.mark.slow
 @in_chunks(6)
 def test_every_fault_of_both_wires_then_peace_PULL_4(chunk: int, runs: int) -> None:
     attack(Chaos, chunk, runs)

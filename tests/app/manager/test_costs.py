@@ -72,6 +72,7 @@ def resting(count: int, flux: FluxBehaviour) -> Work:
         return work
 
 
+@pytest.mark.slow
 def test_an_instance_takes_few_tasks_timers_and_callbacks_from_creation_to_ready() -> None:
     one, eleven = installing(1), installing(11)
 

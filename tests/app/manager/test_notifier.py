@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import attrs
+import pytest
 import yaml
 
 from kubelab.clock import VirtualClock
@@ -92,6 +93,7 @@ def play(story: Callable[[Site], Awaitable[None]], elected: Callable[[], Awaitab
     run(main)
 
 
+@pytest.mark.slow
 def test_what_wants_a_person_is_told_once_with_a_link_and_so_is_its_end() -> None:
     async def story(site: Site) -> None:
         await site.apply()
@@ -144,6 +146,7 @@ def test_the_alert_of_flux_on_the_page_selects_the_releases_that_the_operator_ma
     play(story)
 
 
+@pytest.mark.slow
 def test_a_receiver_that_is_away_for_hours_holds_up_no_reconcile_and_misses_nothing() -> None:
     async def story(site: Site) -> None:
         site.receiver.answer = Unavailable("POST https://hooks.example.com: 503")
@@ -161,6 +164,7 @@ def test_a_receiver_that_is_away_for_hours_holds_up_no_reconcile_and_misses_noth
     play(story)
 
 
+@pytest.mark.slow
 def test_a_defect_of_the_receiver_and_a_refused_notice_end_nothing() -> None:
     async def story(site: Site) -> None:
         site.receiver.answer = Invalid("POST https://hooks.example.com: 400")

@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import attrs
+import pytest
 from anyio.abc import TaskGroup
 
 from kubelab.clock import VirtualClock
@@ -181,6 +182,7 @@ def only(user_of: dict[int, str], count: int) -> dict[str, set[str]]:
     return {name: {user_of[next(i for i in range(count) if Shard(i, count).owns(name))]} for name in SPACES}
 
 
+@pytest.mark.slow
 def test_each_object_is_reconciled_by_its_own_shard_and_shard_0_alone_speaks_for_the_cluster() -> None:
     async def story(world: World) -> None:
         zero, one = world.start("pod-zero", "0/2"), world.start("pod-one", "1/2")
@@ -203,6 +205,7 @@ def test_each_object_is_reconciled_by_its_own_shard_and_shard_0_alone_speaks_for
     in_world(story)
 
 
+@pytest.mark.slow
 def test_after_a_kill_the_standby_of_that_shard_goes_on_and_nobody_else() -> None:
     async def story(world: World) -> None:
         world.start("pod-zero", "0/2")
@@ -222,6 +225,7 @@ def test_after_a_kill_the_standby_of_that_shard_goes_on_and_nobody_else() -> Non
     in_world(story)
 
 
+@pytest.mark.slow
 def test_when_n_changes_the_new_shards_wait_for_the_last_of_the_old_and_then_do_everything() -> None:
     async def story(world: World) -> None:
         old = [world.start("pod-old-0", "0/2"), world.start("pod-old-1", "1/2")]

@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import attrs
+import pytest
 from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -142,6 +143,7 @@ def calls_by_module(run: Callable[[], object]) -> Counter[str]:
     return counted
 
 
+@pytest.mark.slow
 def test_without_the_setting_no_function_of_the_tracer_is_called_SEE_7() -> None:
     off = calls_by_module(lambda: traced(from_job_to_ready, is_on=False))
     on = calls_by_module(lambda: traced(from_job_to_ready))

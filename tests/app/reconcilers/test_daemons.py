@@ -469,6 +469,7 @@ def finalizers(manifest: Manifest) -> Sequence[str]:
     return metadata(manifest).get("finalizers") or ()
 
 
+@pytest.mark.slow
 @in_chunks(6)
 def test_each_object_of_the_leader_has_one_daemon_which_its_finalizer_outlives(chunk: int, runs: int) -> None:
     attack(Chaos, chunk, runs)

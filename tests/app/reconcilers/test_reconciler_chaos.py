@@ -6,6 +6,7 @@
 import asyncio
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -124,6 +125,7 @@ class Chaos(RuleBasedStateMachine):
         assert {condition["observedGeneration"] for condition in conditions.values()} == {meta["generation"]}
 
 
+@pytest.mark.slow
 @in_chunks(6)
 def test_every_reconciler_and_watcher_ends_at_the_last_state(chunk: int, runs: int) -> None:
     attack(Chaos, chunk, runs)

@@ -35,6 +35,7 @@ def autoscaler() -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @given(st.integers(1, 9), st.integers(0, 100), st.booleans())
 def test_a_budget_counts_the_pods_that_it_selects(replicas: int, percent: int, least: bool) -> None:
     word = "minAvailable" if least else "maxUnavailable"

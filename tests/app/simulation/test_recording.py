@@ -80,6 +80,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return recorded(tmp_path_factory.mktemp("recording"))
 
 
+@pytest.mark.slow
 def test_a_recording_has_the_objects_and_no_secret(recording: Path) -> None:
     """SIM-3, RES-7: neither Secrets nor values, tokens or digests of values."""
     assert is_recording(recording)
@@ -124,6 +125,7 @@ def test_a_recording_is_replayed_at_any_moment(recording: Path, capsys: pytest.C
     assert "differs  ApplicationInstance team-a/app-0 from 0:00:2" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_acts_of_people_and_jobs_are_taken_over_as_a_workload(recording: Path) -> None:
     """SIM-1: who did what, in which order, and when."""
     acts = acts_of(recording, 600.0)

@@ -216,6 +216,7 @@ def test_the_replay_is_the_same_in_another_process_with_another_hash_seed(tmp_pa
     assert len(printed.pop()) > 5_000
 
 
+@pytest.mark.slow
 def test_the_page_has_a_slider_with_marks_tables_and_a_comparison(history: RunHistory) -> None:
     """SIM-3, SEE-3: one mechanism with the trace of `box test`."""
     trace = trace_of(history, "run")

@@ -47,6 +47,7 @@ def test_every_law_holds_through_all_faults(seed: int) -> None:
     assert outcome.acts > 0
 
 
+@pytest.mark.slow
 def test_what_the_server_shares_between_readers_is_never_changed() -> None:
     """SIM-3: the pipeline, watches, simulated controllers and laws read one decoded copy of each stored object."""
     compared = 0
@@ -64,6 +65,7 @@ def test_what_the_server_shares_between_readers_is_never_changed() -> None:
     assert compared > 100
 
 
+@pytest.mark.slow
 def test_nothing_of_a_world_is_left_when_its_run_is_over() -> None:
     """SIM-1: memory stays flat over any number of runs, whatever struck in them."""
     worlds: list[weakref.ref[SimulatedWorld]] = []
@@ -127,6 +129,7 @@ def test_people_retry_what_a_fault_stalled() -> None:
     assert any("retry app-0" in line for line in outcome.trace)
 
 
+@pytest.mark.slow
 def test_the_end_of_a_run_is_that_of_a_world_with_the_last_intents_alone() -> None:
     """SIM-4: one seed in ten is compared."""
     outcome = perform(attrs.evolve(script(*LIFE, Incident(30.0, "replica-killed")), seed=10))
@@ -168,6 +171,7 @@ def test_crashes_go_through_all_write_points_in_turn() -> None:
     assert points == set(range(len(CRASH_POINTS)))
 
 
+@pytest.mark.slow
 def test_a_crash_at_a_write_point_is_before_or_after_that_write() -> None:
     """SIM-2."""
     for side in ("before", "after"):

@@ -34,6 +34,7 @@ def test_the_scenarios_of_the_examples_hold(name: str) -> None:
     assert [outcome.problem for outcome in outcomes if outcome.problem] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOX_NAMES)
 def test_laws_hold_on_objects_drawn_from_the_crd(name: str) -> None:
     """One: `box test` tries many, and its seed brings one back."""

@@ -205,6 +205,7 @@ class UninstallMachine(RuleBasedStateMachine):
         self._settle()
 
 
+@pytest.mark.slow
 @in_chunks(6, at_once=1)
 def test_uninstall_keeps_every_release_whoever_is_at_work(chunk: int, runs: int) -> None:
     attack(UninstallMachine, chunk, runs, steps=40)
