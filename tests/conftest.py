@@ -45,6 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--on-server", action="store_true", help="only tests that use the API server of KUBEBUILDER_ASSETS"
     )
+    parser.addoption("--examples", type=int, help="how many examples a law gets that says nothing of it")
     parser.addoption("--sample", type=int, help="so many of the tests, others in each run")
     parser.addoption("--workers", type=int, default=0, help="how many processes run the tests; 0: the one of pytest")
     parser.addoption("--minutes", type=float, default=60, help="with --long: no test begins after so many minutes")
@@ -67,8 +68,9 @@ def pytest_configure(config: pytest.Config) -> None:
     EFFORT.seed = None if given is None else int(given)
     config.option.hypothesis_seed = given
     config.stash[SLOW] = _takes_slow_ones(config)
+    examples = config.getoption("--examples")
     for name, profile in PROFILES.items():
-        settings.register_profile(name, profile)
+        settings.register_profile(name, settings(profile, max_examples=examples) if examples else profile)
     settings.load_profile(EFFORT.profile)
     if getattr(config.option, "timeout", 0.0) is None:
         config.option.timeout = TIMEOUT
