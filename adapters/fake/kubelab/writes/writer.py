@@ -5,6 +5,7 @@ Preparing and storing are two steps, so that a handler can call admission webhoo
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import attrs
@@ -134,12 +135,21 @@ class ObjectWriter:
         check_write(call.options, "CreateOptions")
         self._admit(attrs.evolve(target, name=_name_in(call.body)))
         write = self._write(call, uid=self._identities.uid(), name=self._generated(call.body))
-        outcome = pipeline.create(target.resource.definition, call.body, write)
+        outcome = self._created(call, write)
         name = outcome.object["metadata"]["name"]
         there = self._store.get(target.resource.storage, (target.namespace or "", name))
         if there is not None:
             raise already_exists(target.resource.group, target.resource.plural, name, is_going=there.deleting)
         return Prepared(call, None, outcome, write)
+
+    def _created(self, call: WriteCall, write: WriteRequest) -> WriteOutcome:
+        """Return the outcome of a POST. Of the CRDs that a process creates on many servers, it is remembered."""
+        resource = call.target.resource
+        if resource.storage != registry.DEFINITIONS or call.defers or call.target.subresource:
+            return pipeline.create(resource.definition, call.body, write)
+        outcome = _created_before(resource.definition, encode(call.body), attrs.evolve(write, uid="-"))
+        metadata = {**outcome.object["metadata"], "uid": write.uid}
+        return attrs.evolve(outcome, object={**outcome.object, "metadata": metadata})
 
     def _update(self, call: WriteCall) -> Prepared:
         """Prepare a PUT of an object or a subresource (S-47, S-74)."""
@@ -224,6 +234,11 @@ class ObjectWriter:
         meta = body.get("metadata") if isinstance(body, Mapping) else None
         prefix = meta.get("generateName") if isinstance(meta, Mapping) else None
         return self._identities.name(prefix) if isinstance(prefix, str) and prefix else ""
+
+
+@lru_cache(maxsize=256)
+def _created_before(definition: ServedKind, body: bytes, write: WriteRequest) -> WriteOutcome:
+    return pipeline.create(definition, decode(body), write)
 
 
 def _patched(definition: ServedKind, manifest: Mapping[str, Any], patch: Any, version: str) -> Any:
