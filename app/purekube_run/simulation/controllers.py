@@ -97,7 +97,12 @@ class SimulatedControllers:
 
     def next_wake_up(self) -> datetime | None:
         """Return the next time at which a simulated controller runs if no object changes; None if none ever does."""
-        return min((due for each in self.simulators if (due := each.next_wake_up()) is not None), default=None)
+        first: datetime | None = None
+        for each in self.simulators:
+            due = each.next_wake_up()
+            if due is not None and (first is None or due < first):
+                first = due
+        return first
 
     def next_work(self) -> datetime | None:
         """Return the next time at which work is due, other than a regular interval; None if none is."""
