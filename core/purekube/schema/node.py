@@ -143,6 +143,10 @@ class Schema:
     has_embedded: bool = False
     plain: Any = attrs.field(init=False, default=attrs.Factory(lambda node: _plain(node), takes_self=True))
     """The Python type all of whose values satisfy the node, so that checks can skip them; None if there is none."""
+    defaulted: tuple[tuple[str, "Schema"], ...] = attrs.field(
+        init=False, default=attrs.Factory(lambda node: _defaulted(node), takes_self=True)
+    )
+    """The declared fields with a default."""
 
     def child(self, key: str) -> "Schema | None":
         """Return the schema of the member `key` of an object; None if the schema does not describe it."""
@@ -155,6 +159,10 @@ class Schema:
         """
         child = self.properties.get(key, self.additional)
         return ANYTHING if child is None and self.free else child
+
+
+def _defaulted(node: Schema) -> tuple[tuple[str, Schema], ...]:
+    return tuple((key, child) for key, child in node.properties.items() if child.default is not MISSING)
 
 
 _PLAIN_TYPES: Final = {JsonType.STRING: str, JsonType.INTEGER: int, JsonType.BOOLEAN: bool}

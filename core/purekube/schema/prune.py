@@ -6,44 +6,47 @@ from typing import Any
 from purekube.schema.node import MISSING, Schema
 
 
-def apply_defaults(schema: Schema, value: Any) -> Any:
+def apply_defaults(schema: Schema, value: Any, old: Any = MISSING) -> Any:
     """Return `value` with every default of `schema` filled in; `value` itself if no default is missing.
 
     Defaults are filled in top-down, so a default object gets the defaults of its own fields. The result shares no
-    structure with the schema.
+    structure with the schema. `old`, if given, must lack no default; parts that `value` shares with it (the same Python
+    objects) are skipped.
     """
-    if not schema.has_defaults:
+    if not schema.has_defaults or value is old:
         return value
     if isinstance(value, dict):
-        return _default_object(schema, value)
+        return _default_object(schema, value, old)
     if isinstance(value, list) and schema.items is not None:
         items = [_filled(schema.items, item) for item in value]
         return value if all(new is old for new, old in zip(items, value, strict=True)) else items
     return value
 
 
-def _default_object(schema: Schema, value: dict[str, Any]) -> dict[str, Any]:
+def _default_object(schema: Schema, value: dict[str, Any], old: Any) -> dict[str, Any]:
     out = value
-    for key, child in schema.properties.items():
-        if child.default is not MISSING and (key not in value or (value[key] is None and not child.nullable)):
+    before = old if isinstance(old, dict) else {}
+    for key, child in schema.defaulted:
+        if key not in value or (value[key] is None and not child.nullable):
             out = dict(value) if out is value else out
             out[key] = deepcopy(child.default)
     for key, item in list(out.items()):
         inner = schema.child(key)
-        if inner is None:
+        if inner is None or not inner.has_defaults:
             continue
-        new = apply_defaults(inner, item) if key in schema.properties else _filled(inner, item)
+        previous = before.get(key, MISSING)
+        new = apply_defaults(inner, item, previous) if key in schema.properties else _filled(inner, item, previous)
         if new is not item:
             out = dict(value) if out is value else out
             out[key] = new
     return out
 
 
-def _filled(schema: Schema, item: Any) -> Any:
+def _filled(schema: Schema, item: Any, old: Any = MISSING) -> Any:
     """Return an item or additional property with defaults; a null that `schema` forbids becomes its default, if any."""
     if item is None and not schema.nullable and schema.default is not MISSING:
         item = deepcopy(schema.default)
-    return apply_defaults(schema, item)
+    return apply_defaults(schema, item, old)
 
 
 _TYPE_META = frozenset(("apiVersion", "kind", "metadata"))

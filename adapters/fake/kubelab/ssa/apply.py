@@ -56,14 +56,16 @@ def apply(
     subresource: str = "",
     force: bool = False,
     now: str,
+    settled: bool = False,
 ) -> dict[str, Any]:
     """Return the object after `manager` applied `config` to `live`, which is None for an object that does not exist.
 
     The result has the new managedFields. If no value changes, the rest equals `live`; if ownership does not change
-    either, so do the managedFields (S-65, S-66). Raises Conflict (S-30, S-78) and TypedPatchError.
+    either, so do the managedFields (S-65, S-66). `settled` says that `live` was written under this same schema. Raises
+    Conflict (S-30, S-78) and TypedPatchError.
     """
     fit(definition, config)
-    rules = _rules(definition, subresource)
+    rules = Rules(definition, definition.reset_fields(subresource), settled)
     managers = current(rules, _managers_of(live))
     if live is None:
         live = definition.empty()
@@ -181,6 +183,7 @@ def track_update(
     subresource: str = "",
     now: str,
     managers: Managers | None = None,
+    settled: bool = False,
 ) -> dict[str, Any]:
     """Return `after` with managedFields that record what `manager` changed since `before` (None: a new object).
 
@@ -188,9 +191,9 @@ def track_update(
     fields leave every set (S-49). `managers` are the entries to start from, by default those of `before`; an existing
     object without entries is not tracked until its first apply (S-54, S-68). An object with list items that cannot be
     distinguished changes no ownership, because validation will refuse it. An object that a conversion fills with fields
-    unknown to the other version loses all ownership, as on kube-apiserver.
+    unknown to the other version loses all ownership, as on kube-apiserver. `settled` is as in `apply`.
     """
-    rules = _rules(definition, subresource)
+    rules = Rules(definition, definition.reset_fields(subresource), settled)
     held = current(rules, _managers_of(before) if managers is None else managers)
     # A client may have stripped all ownership (S-68): tracking starts again with the first apply, not with an update.
     if before is not None and not held:
@@ -221,10 +224,6 @@ def _adopt(definition: KindProperties, rules: Rules, live: Mapping[str, Any], su
     """Return everything that the endpoint can change as owned by `before-first-apply`, for the first apply (S-54)."""
     key = key_of(BEFORE_FIRST_APPLY, ManagedFieldsOperation.UPDATE, subresource, rules.api_version)
     return _updated(rules, _bare(definition.empty()), _bare(live), {}, key, now)
-
-
-def _rules(definition: KindProperties, subresource: str) -> Rules:
-    return Rules(definition, definition.reset_fields(subresource))
 
 
 def _managers_of(live: Mapping[str, Any] | None) -> Managers:

@@ -5,6 +5,7 @@ Numbers have one spelling only, so that equal items have equal names.
 """
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +14,7 @@ from kubelab.ssa.fieldset import FieldSet, is_member
 
 _encoder: Final = msgspec.json.Encoder(order="sorted")
 _decode: Final = msgspec.json.decode
+_LONGEST_REMEMBERED: Final = 64
 _ORDER: Final = {"f": 0, "k": 1, "v": 2, "i": 3}
 
 
@@ -32,6 +34,20 @@ def valued(value: Any) -> str:
 
 def keyed(keys: dict[str, Any]) -> str:
     """Return the path element of an item of a map list with these keys."""
+    if len(keys) == 1:
+        ((name, value),) = keys.items()
+        if type(value) is str and len(value) <= _LONGEST_REMEMBERED:
+            return _named(name, value)
+    return _keyed(keys)
+
+
+@lru_cache(maxsize=1024)
+def _named(name: str, value: str) -> str:
+    """Return the path element of an item with one key, with a cache: items are mostly conditions and ports."""
+    return _keyed({name: value})
+
+
+def _keyed(keys: dict[str, Any]) -> str:
     return "k:" + _encoder.encode({name: _plain(value) for name, value in keys.items()}).decode()
 
 

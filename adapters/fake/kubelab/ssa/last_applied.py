@@ -5,6 +5,7 @@ take over these fields without conflict, and updates the annotation.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -30,25 +31,23 @@ def apply_as(
     subresource: str = "",
     force: bool = False,
     now: str,
+    settled: bool = False,
 ) -> dict[str, Any]:
     """Return the object after a server-side apply. Raises the same errors as `apply`.
 
     The manager `kubectl` also takes over the fields that client-side apply wrote.
     """
-
-    def run(*, forced: bool) -> dict[str, Any]:
-        return apply(definition, live, config, manager=manager, subresource=subresource, force=forced, now=now)
-
+    run = partial(apply, definition, live, config, manager=manager, subresource=subresource, now=now, settled=settled)
     if manager != "kubectl":
-        return run(forced=force)
+        return run(force=force)
     try:
-        out = run(forced=force)
+        out = run(force=force)
     except Clash as clash:
         allowed = _written_before(definition, live)
         left = {key: rest for key, fields in clash.clashes.items() if (rest := difference(fields, allowed))}
         if left:
             raise conflict(left) from clash
-        out = run(forced=True)
+        out = run(force=True)
     return _annotated(out, config)
 
 

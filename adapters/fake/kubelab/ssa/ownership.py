@@ -99,11 +99,13 @@ class Versioned(Protocol):
 class Rules:
     """The rules of ownership for one kind and endpoint.
 
-    `ignored` are fields that the endpoint resets. Changes of them give no ownership (S-26).
+    `ignored` are fields that the endpoint resets. Changes of them give no ownership (S-26). `settled` says that the
+    live object was written under this same schema, so that its entries of this version need no adaptation.
     """
 
     kind: Versioned
     ignored: FieldSet
+    settled: bool = False
 
     @property
     def schema(self) -> Schema:
@@ -124,11 +126,14 @@ class Rules:
 
 def current(rules: Rules, managers: Mapping[ManagerKey, ManagedFieldsEntry]) -> dict[ManagerKey, ManagedFieldsEntry]:
     """Return the entries that are still valid: of served versions (S-71), adapted to the present schema (S-60)."""
-    return {
-        key: entry.owning(reconcile_fields(rules.kind.schema_of(entry.api_version), entry.fields))
-        for key, entry in managers.items()
-        if entry.api_version in rules.kind.served_versions
-    }
+    served = rules.kind.served_versions
+    return {key: _adapted(rules, entry) for key, entry in managers.items() if entry.api_version in served}
+
+
+def _adapted(rules: Rules, entry: ManagedFieldsEntry) -> ManagedFieldsEntry:
+    if rules.settled and entry.wire is not None and entry.api_version == rules.api_version:
+        return entry
+    return entry.owning(reconcile_fields(rules.kind.schema_of(entry.api_version), entry.fields))
 
 
 def settle(

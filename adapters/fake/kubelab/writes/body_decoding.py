@@ -4,13 +4,14 @@ kube-apiserver's decoder does the same before any other step (W-36).
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from kubelab.model.calls import FieldValidation, WriteRequest
 from kubelab.model.definition import ServedKind
 from kubelab.model.failure import bad_request
+from kubelab.model.records import encode
 from kubelab.writes.metadata import tidy
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.node import MISSING
@@ -19,6 +20,8 @@ from purekube.schema.prune import apply_defaults, drop_nulls, prune
 from purekube.schema.structure import check_structure
 
 Manifest = Mapping[str, Any]
+
+_SCALARS: Final = frozenset((str, int, bool, float, type(None)))
 
 
 def placed(definition: ServedKind, manifest: Manifest, write: WriteRequest) -> Manifest:
@@ -105,29 +108,45 @@ def read_body(
     # All unknown fields come in one message, as kube-apiserver's strict decoder collects them.
     if texts and validation is FieldValidation.STRICT:
         raise bad_request(_handling(definition, f"strict decoding error: {', '.join(texts)}"))
-    return completed(definition, manifest, manifest), texts if validation is FieldValidation.WARN else ()
+    whole = completed(definition, manifest, manifest, settled)
+    return whole, texts if validation is FieldValidation.WARN else ()
+
+
+def sharing(old: Any, new: Any) -> Any:
+    """Return `new` with the parts of `old` in place of those that are the same JSON, so that later steps skip them."""
+    if type(new) in _SCALARS:
+        return new
+    if encode(new) == encode(old):
+        return old
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return new
+    return {key: sharing(old[key], item) if key in old else item for key, item in new.items()}
 
 
 def completed(
-    definition: ServedKind, manifest: Mapping[str, Any], checked: Mapping[str, Any] | None = None
+    definition: ServedKind,
+    manifest: Mapping[str, Any],
+    checked: Mapping[str, Any] | None = None,
+    settled: Mapping[str, Any] | None = None,
 ) -> Mapping[str, Any]:
     """Return `manifest` with all defaults. Raises 400 where kube-apiserver's typed decoder would fail.
 
     It fails on metadata of the wrong shape and, for built-in kinds, on any value of a wrong type. Custom resources are
     only validated later. Metadata of the object `checked` is not checked again, nor are the managedFields of an update:
-    an apply wrote them.
+    an apply wrote them. Parts that `manifest` shares with the completed object `settled` are skipped.
     """
+    old = MISSING if settled is None else settled
     metadata = manifest.get("metadata")
     if not isinstance(metadata, dict):
         raise _unreadable(definition, "metadata is no object")
     known = {} if checked is None else {**checked["metadata"], "managedFields": metadata.get("managedFields")}
     fresh = {key: value for key, value in metadata.items() if value is not None and known.get(key) is not value}
     _require_types(definition, check_structure(OBJECT_META, fresh, path="metadata"))
-    manifest = apply_defaults(definition.schema, manifest)
+    manifest = apply_defaults(definition.schema, manifest, old)
     if definition.built_in:
-        manifest = drop_nulls(definition.schema, manifest)
+        manifest = drop_nulls(definition.schema, manifest, old)
         rest = {key: value for key, value in manifest.items() if key != "metadata"}
-        _require_types(definition, check_structure(definition.schema, rest))
+        _require_types(definition, check_structure(definition.schema, rest, old))
     return definition.behaviour.read(manifest)
 
 
@@ -155,14 +174,19 @@ def coerce(
 
 
 def storage_form(
-    definition: ServedKind, manifest: Mapping[str, Any], settled: Mapping[str, Any] | None = None
+    definition: ServedKind,
+    manifest: Mapping[str, Any],
+    settled: Mapping[str, Any] | None = None,
+    read: Mapping[str, Any] | None = None,
 ) -> Mapping[str, Any]:
     """Return `manifest` as it is stored: without nulls, empty metadata and prunable fields that an apply can leave.
 
-    Parts that it shares with `settled`, an object in that form, are skipped.
+    Parts that it shares with `settled`, an object in that form, are skipped, and members that it shares with `read`,
+    a custom resource that `read_body` returned.
     """
     meta = manifest["metadata"]
-    old = MISSING if settled is None else settled
+    kept = {key: value for key, value in (read or {}).items() if manifest.get(key) is value}
+    old = {**(settled or {}), **kept}
     rest, _ = prune(definition.schema, dict(manifest), old)
     rest = drop_nulls(definition.schema, rest, old)
     tidied = tidy(meta)

@@ -37,9 +37,16 @@ _FREE_FINALIZERS: Final = frozenset(
 
 
 def finalize_create(
-    definition: ServedKind, manifest: Manifest, write: WriteRequest, warnings: tuple[str, ...] = ()
+    definition: ServedKind,
+    manifest: Manifest,
+    write: WriteRequest,
+    warnings: tuple[str, ...] = (),
+    read: Manifest | None = None,
 ) -> WriteOutcome:
-    """Return the outcome of creating an object. Raises 422 with all problems."""
+    """Return the outcome of creating an object. Raises 422 with all problems.
+
+    `read` is the body as it was read, for a POST of a custom resource.
+    """
     behaviour = definition.behaviour
     meta = {key: value for key, value in manifest["metadata"].items() if key not in _SYSTEM}
     meta |= {"uid": write.uid, "creationTimestamp": write.now}
@@ -55,7 +62,7 @@ def finalize_create(
     # The kind's own rules may rely on a valid schema.
     causes += [] if causes else behaviour.check(manifest)
     refusal = _refused(definition, meta.get("name", ""), causes, write)
-    stored = storage_form(definition, manifest)
+    stored = storage_form(definition, manifest, read=read)
     shown = _with_default_status(definition, stored)
     warnings = (*warnings, *_warned(definition, meta, {}))
     default = shown is not stored
@@ -71,13 +78,21 @@ def finalize_create(
 
 
 def finalize_update(
-    definition: ServedKind, live: Manifest, manifest: Manifest, write: WriteRequest, warnings: tuple[str, ...] = ()
+    definition: ServedKind,
+    live: Manifest,
+    manifest: Manifest,
+    write: WriteRequest,
+    warnings: tuple[str, ...] = (),
+    read: Manifest | None = None,
 ) -> WriteOutcome:
-    """Return the outcome of changing an object. Raises 409 for a stale resourceVersion and 422 with all problems."""
+    """Return the outcome of changing an object. Raises 409 for a stale resourceVersion and 422 with all problems.
+
+    `read` is the new state as it was read, for a PUT or patch of a custom resource.
+    """
     _check_version(definition, live, manifest, write)
     manifest = _prepared(definition, live, manifest, write)
     refusal = _refused(definition, write.name, _causes(definition, live, manifest, write), write)
-    stored = storage_form(definition, _with_old_times(live, manifest), live if write.settled else None)
+    stored = storage_form(definition, _with_old_times(live, manifest), live if write.settled else None, read)
     if equal(stored, live):
         return WriteOutcome(live, changed=False, warnings=warnings)
     more = () if write.subresource else _warned(definition, stored["metadata"], live["metadata"])

@@ -29,7 +29,7 @@ from kubelab.model.scale import replicas_of, scale_of, scaled
 from kubelab.ssa import apply as ssa
 from kubelab.ssa.last_applied import apply_as
 from kubelab.ssa.managers import ManagedFieldsError, Managers, decode_managers, is_reset
-from kubelab.writes.body_decoding import check_place, completed, placed, read_body, require_type
+from kubelab.writes.body_decoding import check_place, completed, placed, read_body, require_type, sharing
 from kubelab.writes.finalize import finalize_create, finalize_update
 from kubelab.writes.metadata import unique_owners
 from kubelab.writes.patches import json_patch, strategic_merge
@@ -49,6 +49,7 @@ def create(definition: ServedKind, body: Any, write: WriteRequest) -> WriteOutco
     if manifest["metadata"].get("resourceVersion"):
         # kube-apiserver answers 500 here: the error comes from its storage layer, without a status of its own.
         raise internal("resourceVersion should not be set on objects to be created")
+    read = _read(definition, manifest, write)
     manifest, more = _one_owner_each(placed(definition, manifest, write))
     manifest = ssa.track_update(
         definition,
@@ -57,22 +58,23 @@ def create(definition: ServedKind, body: Any, write: WriteRequest) -> WriteOutco
         manager=write.manager,
         subresource=write.subresource,
         now=write.now,
-        managers=_claimed(definition, raw, None),
+        managers=_claimed(definition, raw, None, write),
     )
-    return finalize_create(definition, manifest, write, (*warnings, *more))
+    return finalize_create(definition, manifest, write, (*warnings, *more), read)
 
 
 def update(definition: ServedKind, live: Manifest, body: Any, write: WriteRequest) -> WriteOutcome:
     """Return the outcome of replacing an object or a subresource (PUT). Raises ApiFailure (400, 409, 422)."""
     if write.subresource == "scale":
         return _scale(definition, live, body, write)
-    raw = require_type(definition, body)
-    manifest, warnings = read_body(definition, raw, write.field_validation)
+    settled = live if write.settled else None
+    raw = require_type(definition, body if settled is None else sharing(settled, body))
+    manifest, warnings = read_body(definition, raw, write.field_validation, settled)
     uid = manifest["metadata"].get("uid")
     if uid and uid != live["metadata"]["uid"]:
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['metadata']['uid']}"
         raise stale(definition.kind.group, definition.kind.plural, write.name, why)
-    return _replaced(definition, live, manifest, write, warnings, _claimed(definition, raw, live))
+    return _replaced(definition, live, manifest, write, warnings, _claimed(definition, raw, live, write))
 
 
 def patch(
@@ -94,7 +96,7 @@ def patch(
         return _scale(definition, live, patched, write)
     raw = require_type(definition, patched)
     manifest, warnings = _read_patched(definition, raw, write, live if write.settled else None)
-    return _replaced(definition, live, manifest, write, warnings, _claimed(definition, raw, live))
+    return _replaced(definition, live, manifest, write, warnings, _claimed(definition, raw, live, write))
 
 
 def apply(definition: ServedKind, live: Manifest | None, body: Any, write: WriteRequest) -> WriteOutcome:
@@ -108,7 +110,7 @@ def apply(definition: ServedKind, live: Manifest | None, body: Any, write: Write
         raise not_found(definition.kind.group, definition.kind.plural, write.name)
     merged = _applied(definition, live, config, write)
     if live is None or not _same_content(merged, live):
-        merged = completed(definition, merged, live)
+        merged = completed(definition, merged, live, live if write.settled else None)
     merged, warnings = _one_owner_each(merged)
     if live is not None:
         check_place(definition, merged, write)
@@ -158,6 +160,7 @@ def _applied(definition: ServedKind, live: Manifest | None, config: Manifest, wr
             subresource=write.subresource,
             force=write.force,
             now=write.now,
+            settled=write.settled,
         )
     except Conflict as conflict:
         causes = [FailureCause(entry.field, entry.detail, "FieldManagerConflict") for entry in conflict.conflicts]
@@ -203,11 +206,16 @@ def _replaced(
         manager=write.manager,
         subresource=write.subresource,
         now=write.now,
-        # managedFields in a body count on the main endpoint only.
-        managers=_live_managers(live) if write.subresource else managers,
+        managers=managers,
+        settled=write.settled,
     )
     tracked, more = _one_owner_each(tracked)
-    return finalize_update(definition, live, tracked, write, (*warnings, *more))
+    return finalize_update(definition, live, tracked, write, (*warnings, *more), _read(definition, manifest, write))
+
+
+def _read(definition: ServedKind, manifest: Manifest, write: WriteRequest) -> Manifest | None:
+    """Return a body that was read if its parts are as they are stored: not if a built-in kind's rules changed them."""
+    return None if definition.built_in or write.subresource == "scale" else manifest
 
 
 def _scale(definition: ServedKind, live: Manifest, body: Any, write: WriteRequest) -> WriteOutcome:
@@ -224,8 +232,13 @@ def _live_managers(live: Manifest) -> Managers:
     return decode_managers(live["metadata"].get("managedFields"))
 
 
-def _claimed(definition: ServedKind, raw: Manifest, live: Manifest | None) -> Managers:
-    """Return the managers to start from: valid ones in the request, or else those of `live` (S-68, S-69)."""
+def _claimed(definition: ServedKind, raw: Manifest, live: Manifest | None, write: WriteRequest) -> Managers:
+    """Return the managers to start from: valid ones in the request, or else those of `live` (S-68, S-69).
+
+    The managedFields in a body count on the main endpoint only.
+    """
+    if write.subresource and live is not None:
+        return _live_managers(live)
     asked = (raw.get("metadata") or {}).get("managedFields")
     if is_reset(asked, built_in=definition.built_in):
         return {}
