@@ -141,6 +141,8 @@ class Schema:
     has_transitions: bool = False
     has_keys: bool = False
     has_embedded: bool = False
+    natural: Any = attrs.field(init=False, default=attrs.Factory(lambda node: _natural(node), takes_self=True))
+    """The Python type all of whose values are of the node's type; None if there is none."""
     plain: Any = attrs.field(init=False, default=attrs.Factory(lambda node: _plain(node), takes_self=True))
     """The Python type all of whose values satisfy the node, so that checks can skip them; None if there is none."""
     defaulted: tuple[tuple[str, "Schema"], ...] = attrs.field(
@@ -165,13 +167,23 @@ def _defaulted(node: Schema) -> tuple[tuple[str, Schema], ...]:
     return tuple((key, child) for key, child in node.properties.items() if child.default is not MISSING)
 
 
-_PLAIN_TYPES: Final = {JsonType.STRING: str, JsonType.INTEGER: int, JsonType.BOOLEAN: bool}
+_NATURAL: Final[Mapping[JsonType, type]] = {
+    JsonType.OBJECT: dict,
+    JsonType.ARRAY: list,
+    JsonType.STRING: str,
+    JsonType.INTEGER: int,
+    JsonType.NUMBER: float,
+    JsonType.BOOLEAN: bool,
+}
+_PLAIN: Final = (str, int, bool)
+
+
+def _natural(node: Schema) -> type | None:
+    return None if node.int_or_string else _NATURAL.get(node.type)
 
 
 def _plain(node: Schema) -> type | None:
-    if node.checks is not None or node.format or node.int_or_string:
-        return None
-    return _PLAIN_TYPES.get(node.type)
+    return node.natural if node.checks is None and not node.format and node.natural in _PLAIN else None
 
 
 ANYTHING: Final = Schema(free=True, preserve_unknown=True)

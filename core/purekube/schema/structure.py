@@ -115,7 +115,7 @@ def check_structure(schema: Schema, value: Any, old: Any = MISSING, path: str = 
 
 
 def _check(schema: Schema, value: Any, old: Any, path: str) -> list[StatusCause]:
-    mismatch = _type_mismatch(schema, value)
+    mismatch = None if type(value) is schema.natural else _type_mismatch(schema, value)
     causes = [] if mismatch is None else [_type_cause(path, mismatch, value)]
     if value is None:
         return causes + (check_enum(schema.checks, value, path) if schema.checks else [])
@@ -124,7 +124,7 @@ def _check(schema: Schema, value: Any, old: Any, path: str) -> list[StatusCause]
         causes += check_scalar(schema, schema.checks, value, path)
     elif schema.format and isinstance(value, str):
         causes += check_format(schema, value, path)
-    if schema.format in INT_FORMATS and isinstance(value, int) and not isinstance(value, bool):
+    if schema.format and schema.format in INT_FORMATS and isinstance(value, int) and not isinstance(value, bool):
         causes += check_range(schema.format, value, path)
     if isinstance(value, list):
         causes += _items(schema, value, old, path)

@@ -132,10 +132,9 @@ class RequestTarget:
         """The URL path of the request."""
         resource = self.resource
         root = f"/apis/{resource.group}" if resource.group else "/api"
-        parts = [root, resource.version]
-        if self.namespace is not None:
-            parts += ["namespaces", self.namespace]
-        return "/".join(part for part in (*parts, resource.plural, self.name, self.subresource) if part)
+        where = () if self.namespace is None else ("namespaces", self.namespace)
+        parts = (root, resource.version, *where, resource.plural, self.name, self.subresource)
+        return "/".join(filter(None, parts))
 
 
 @attrs.frozen
