@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from purekube.cel.library import network
 from tools.mutants import swapping
 from tools.mutants.listed import listed, module_of
 from tools.mutants.mutants import Place, drawn, mutants_of, places
@@ -107,6 +108,19 @@ def test_a_swapped_function_is_the_mutant_for_everybody_who_imported_it(everywhe
     finally:
         delay.__code__ = code
     assert inventory.swap(path, parsed(path)) == 0, "the same code is no other one"
+
+
+def test_a_closure_may_become_a_mutant_that_reads_less(everywhere: list[Place]) -> None:
+    path = Path(network.__file__)
+    inventory = swapping.Inventory.taken()
+    (place,) = [place for place in everywhere if place.path == path and place.site.text == "return run(value)"]
+    (mutant,) = [mutant for mutant in mutants_of(place) if mutant.after == "return"]
+    codes = [(function, function.__code__) for function in inventory.functions[str(path)]]
+    try:
+        assert inventory.swap(path, mutant.tree()) > 1
+    finally:
+        for function, code in codes:
+            function.__code__ = code
 
 
 def test_a_seed_draws_the_same_mutants_at_most_one_of_each_statement(everywhere: list[Place]) -> None:

@@ -1,8 +1,12 @@
 """Small boxes for tests: a parent kind Shop, resources of built-in kinds, and what an examination finds."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import attrs
+
+from purekube.apimachinery.problems import Place
 from purekube.boxes.box import Box
 from purekube.boxes.compile import Examination, compile_box, examine
 from purekube.boxes.read import read_box
@@ -118,10 +122,31 @@ def document(*resources: Mapping[str, Any], **spec: Any) -> dict[str, Any]:
     }
 
 
+_STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]|\[(['\"])(.*?)\3\]")
+
+
+@attrs.frozen
+class InDocument:
+    """The lookup that fails for a path which leads nowhere in the document, and for a position outside of its text."""
+
+    document: Mapping[str, Any]
+
+    def at(self, path: str, offset: int | None = None) -> Place:
+        found: Any = self.document
+        steps = [match[1] or match[4] or int(match[2]) for match in _STEP.finditer(path)]
+        for number, step in enumerate(steps):
+            is_there = step in found if isinstance(found, Mapping) else isinstance(step, int) and step < len(found)
+            assert is_there or (number == len(steps) - 1 and isinstance(found, Mapping)), path
+            found = found[step] if is_there else ""
+        texts = [text for text in (found, *steps[-1:]) if isinstance(text, str)]  # an expression may be a key
+        assert offset is None or 0 <= offset <= max(map(len, texts), default=-1), (path, offset, found)
+        return Place(path)
+
+
 def examined(*resources: Mapping[str, Any], kind: Mapping[str, Any] | None = None, **spec: Any) -> Examination:
-    """What is found in a box of these resources."""
-    versions = CrdVersions.of(crd() if kind is None else kind)
-    return examine(read_box(document(*resources, **spec)), versions, Schemas([versions]))
+    """What is found in a box of these resources; each place of it is one of the document."""
+    versions, written = CrdVersions.of(crd() if kind is None else kind), document(*resources, **spec)
+    return examine(read_box(written), versions, Schemas([versions]), InDocument(written))
 
 
 def box_of(*resources: Mapping[str, Any], kind: Mapping[str, Any] | None = None, **spec: Any) -> Box:

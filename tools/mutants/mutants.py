@@ -12,7 +12,7 @@ import pytest
 
 from tools.mutants.mutations import mutated_text, mutations_of
 from tools.mutants.reach import Reach, failure_of
-from tools.mutants.sites import ROOT, Site, modules, parsed, room_of, sites_of
+from tools.mutants.sites import ROOT, Site, modules, own_nodes, parsed, room_of, sites_of
 from tools.mutants.swapping import Inventory
 
 _MEMORY = 6 * 2**30
@@ -62,8 +62,20 @@ class Mutant:
     def tree(self) -> ast.Module:
         """Return the module with the mutation."""
         tree = parsed(self.place.path)
-        mutations_of(sites_of(tree)[self.place.number])[self.number]()
+        site = sites_of(tree)[self.place.number]
+        names = _names_read(site)
+        mutations_of(site)[self.number]()
+        # A closure can only be given code with the same free variables: what never runs names those of the original.
+        block = site.block[0].body if isinstance(site.node, ast.match_case) else site.block
+        block.insert(0, ast.If(ast.Constant(False), [ast.Pass(), *map(ast.Expr, names)], []))
         return tree
+
+
+def _names_read(site: Site) -> list[ast.Name]:
+    """Return the names that a head reads, except those that it binds itself."""
+    names = [part for part in own_nodes(site.node) if isinstance(part, ast.Name)]
+    bound = {name.id for name in names if not isinstance(name.ctx, ast.Load)}
+    return [ast.Name(name.id, ast.Load()) for name in names if name.id not in bound]
 
 
 def places() -> list[Place]:

@@ -50,7 +50,8 @@ class Inventory:
         """Give the functions of a module the code of the tree; return how many have another one now."""
         original = compile(parsed(path), str(path), "exec", dont_inherit=True)
         altered = compile(ast.fix_missing_locations(tree), str(path), "exec", dont_inherit=True)
-        codes = {old: new for old, new in _pairs(original, altered) if old != new}
+        pairs = [(old, new) for old, new in _pairs(original, altered) if old != new]
+        codes = {old: new for old, new in pairs if old.co_freevars == new.co_freevars}
         swapped = [function for function in self.functions.get(str(path), ()) if function.__code__ in codes]
         for function in swapped:
             function.__code__ = codes[function.__code__]
