@@ -21,7 +21,13 @@ from vworkspace_core.api.codec import read_cluster, validate_strict
 from vworkspace_core.api.vocabulary import is_admitted
 from vworkspace_core.clusters.controllers import InformerReport, installed_engines
 from vworkspace_core.clusters.decision import HEARTBEAT_SECONDS, cluster_manifest, decide
-from vworkspace_core.clusters.inventory import AgentReport, ClusterInventory, PendingDeliveries
+from vworkspace_core.clusters.inventory import (
+    DAMPING_SECONDS,
+    WINDOW_SECONDS,
+    AgentReport,
+    ClusterInventory,
+    PendingDeliveries,
+)
 from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
 from vworkspace_core.control_plane.outbox import Outbox
 from vworkspace_core.operations.engines import ENGINES, engine_kinds
@@ -479,3 +485,22 @@ def _lawful(life: Life) -> None:
         assert said["Connected"].startswith("True")
         assert said["Authenticated"].startswith("True")
     assert isinstance(read_cluster(life.live), Cluster)
+
+
+@given(st.sampled_from([0.0, 1.0, 59.0, 59.95, 60.0, 61.0, 299.0, 300.0, 301.0]), st.booleans())
+def test_the_next_look_is_at_the_next_moment_that_is_still_to_come(passed: float, is_down: bool) -> None:
+    """A deadline that is reached exactly, or within a rounding error, is over: it is not awaited again at once."""
+    life = connected()
+    if is_down:
+        life.down()
+    life.after(passed).look()
+    life.after(0.25)
+
+    found = life.decide().requeue.after
+
+    assert found is not None
+    since_written = life.seconds - (life.written or 0.0)
+    ends = [WINDOW_SECONDS, *([DAMPING_SECONDS] if is_down else [])]
+    left = [end - life.seconds for end in ends if end > life.seconds]
+    beats = (HEARTBEAT_SECONDS, HEARTBEAT_SECONDS - since_written)
+    assert any(found == pytest.approx(max(0.1, min([beat, *left]))) for beat in beats)

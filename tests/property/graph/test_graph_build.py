@@ -96,3 +96,13 @@ def test_graph_refuses_two_of_one_id_and_edges_to_nowhere() -> None:
     with pytest.raises(UnknownNode, match="a depends on z, and there is no such resource") as raised:
         Graph.of(nodes_of({"a": {"z": Until.READY}}, "a"))
     assert str(raised.value.place) == "a to z"
+
+
+def test_each_mistake_names_its_node_and_its_place() -> None:
+    with pytest.raises(UnknownNode, match="a depends on z") as unknown:
+        Graph.of([GraphNode("a", PART, lambda scope: Rendered(), (Edge("z", Until.READY, Place("here")),))])
+    assert (unknown.value.id, unknown.value.by, unknown.value.place) == ("z", "a", Place("here"))
+    twice = GraphNode("a", PART, lambda scope: Rendered(), place=Place("there"))
+    with pytest.raises(DuplicateNode) as duplicate:
+        Graph.of([twice, twice])
+    assert (duplicate.value.id, duplicate.value.place) == ("a", Place("there"))

@@ -602,3 +602,19 @@ def test_progress_is_one_of_three() -> None:
     assert {row.progress for engine in ENGINES.values() for rows in engine.tables.values() for row in rows} <= set(
         Progress
     )
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (sync("True", "SyncInProgress", latestMoverStatus={"result": "Failed", "logs": "no space"}), "no space"),
+        (
+            sync("True", "SyncInProgress", latestMoverStatus={"result": "Failed"}),
+            "VolSync tries again until the deadline",
+        ),
+        (sync("False", "Error"), "told"),
+        ({"conditions": [{"type": "Synchronizing", "status": "False", "reason": "Error"}]}, "VolSync tries again"),
+    ],
+)
+def test_what_volsync_says_of_its_failure_is_told_OPS_8(status: Any, words: str) -> None:
+    assert words in message_of(judged("backup.volsync", status), "Running")

@@ -23,6 +23,7 @@ from tests.support.operation_worlds import (
     HOOK_TEMPLATE,
     NS,
     RESTRICTED,
+    SETTINGS,
     TARGET,
     TEMPLATES,
     approval_for,
@@ -36,11 +37,14 @@ from tests.support.operation_worlds import (
 from tests.support.strategies import json_values
 from vworkspace_core.operations.builtin import BUILTIN_TEMPLATES
 from vworkspace_core.operations.context import OperationContext
+from vworkspace_core.operations.contract import EngineContext
+from vworkspace_core.operations.engines import helm_hook_job
 from vworkspace_core.operations.engines import job as job_engine
 from vworkspace_core.operations.engines.helm_hook_job import HOOK_EVENTS
 from vworkspace_core.operations.engines.releases import LARGEST_HOOK, LARGEST_RELEASE, UnreadableRelease, proved_hooks
 from vworkspace_core.operations.pods import job_problems, restricted_problems
 from vworkspace_core.operations.preconditions import Start, UnmetPrecondition, start_or_unmet
+from vworkspace_core.operations.settings import RUNNER
 from vworkspace_core.operations.templates import load_template
 
 OF = "migration.helmHookJob"
@@ -406,3 +410,33 @@ def test_any_release_is_judged_without_raising(hooks: Any) -> None:
 def test_the_worlds_own_hook_is_asked_for() -> None:
     assert GOOD[OF] == {"hookName": "db-migrate"}
     assert UID in str(recorded(hook())[RELEASE])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"serviceAccount": "old"},
+        {"serviceAccountName": "new"},
+        {"serviceAccount": "old", "serviceAccountName": "new"},
+    ],
+)
+@pytest.mark.parametrize("restart", [None, "Always", "Never", "OnFailure"])
+@pytest.mark.parametrize("unrestricted", [False, True])
+def test_a_pod_of_a_hook_has_one_account_and_ends(
+    fields: dict[str, str], restart: str | None, unrestricted: bool
+) -> None:
+    """The old name of the field is gone, so that two accounts never disagree; Always is no policy of a Job's pod."""
+    context = EngineContext(SETTINGS, attrs.evolve(load_template(TEMPLATE), allow_unrestricted_hooks=unrestricted))
+    spec = {"containers": [{"name": "a"}], **fields, **({"restartPolicy": restart} if restart else {})}
+
+    pod = helm_hook_job._pod(spec, context)
+
+    account = fields.get("serviceAccountName") or fields.get("serviceAccount") or (None if unrestricted else RUNNER)
+    expected = {
+        "containers": [{"name": "a"}],
+        "restartPolicy": restart if restart in ("Never", "OnFailure") else "Never",
+        **({"serviceAccountName": account} if account else {}),
+        **({"automountServiceAccountToken": False} if account == RUNNER else {}),
+    }
+    assert pod == expected

@@ -7,6 +7,7 @@ people edit, delete, and take finalizers off. What a process knows goes with it;
 from typing import Any
 
 import attrs
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -269,3 +270,18 @@ class Lives(RuleBasedStateMachine):
 @in_chunks(25)
 def test_the_life_of_an_object_of_a_reconciler_or_watcher(chunk: int, runs: int) -> None:
     attack(Lives, chunk, runs)
+
+
+@given(
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.lists(st.sampled_from(["g/audit-begun", "g/audit", OTHERS]), max_size=3, unique=True),
+)
+def test_an_object_is_new_from_the_first_step_that_adds_our_first_finalizer(
+    begun: bool, is_new: bool, last: bool, finalizers: list[str]
+) -> None:
+    progress = ObjectProgress(begun=begun, is_new=is_new)
+    found = before_finalizers(WATCHER, progress, SetFinalizers(tuple(finalizers), last=last))
+    assert found.is_new is (is_new or (not last and not begun and WATCHER.begun in finalizers))
+    assert attrs.evolve(found, is_new=is_new) == progress

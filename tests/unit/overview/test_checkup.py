@@ -12,8 +12,10 @@ from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.resources import HELM_RELEASE
 from purekube.controller.shard import WHOLE, Shard
 from tests.support.builders import cluster_manifest, condition
+from vworkspace_core.api.advice import advice_for
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.installation import Installation
+from vworkspace_core.api.reasons import ClusterReason
 from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.overview import checkup
 from vworkspace_core.overview.checkup import CheckResult, Finding
@@ -214,3 +216,69 @@ def test_what_an_older_api_server_lacks_is_told_before_anything_is_installed_SEE
     found = checkup.api_server(version)
     assert found.verdict is verdict
     assert [word for word in ("webhooks", "rules of CRDs") if word in found.told] == lacks
+
+
+@pytest.mark.parametrize("reason", [reason.value for reason in ClusterReason])
+@pytest.mark.parametrize("command", ["", ". To fix: kubectl get pods -n a"])
+def test_an_obstacle_of_the_connection_has_its_command_or_its_advice_SEE_1(reason: str, command: str) -> None:
+    told = condition("ControllersHealthy", "False", reason, message=f"it is so{command}")
+    found = of("what the operator sees", checkup.connection({"status": {"conditions": [told]}}))
+    advice = advice_for("Cluster", reason)
+    if reason == "NoAgent":
+        assert found == Finding("what the operator sees", CheckResult.OK, f"it is so{command}")
+        return
+    named = "kubectl get pods -n a" if command and advice is not None and advice.names_command else ""
+    assert found.remedy == (named or (advice.text if advice is not None else ""))
+    assert (found.verdict, found.told) == (CheckResult.WARNING, f"{reason}: it is so{command}")
+
+
+@pytest.mark.parametrize(
+    ("version", "verdict", "lacks"),
+    [
+        ("v1.28.0", CheckResult.OK, ()), ("1.27+", CheckResult.WARNING, ("webhooks",)), ("v2.0", CheckResult.OK, ()),
+        ("v1.25.9", CheckResult.WARNING, ("webhooks",)), ("v1.24", CheckResult.WARNING, ("webhooks", "rules of CRDs")),
+        ("odd", CheckResult.UNKNOWN, ()),
+    ],
+)  # fmt: skip
+def test_an_api_server_is_recent_enough_or_what_it_lacks_is_told_SEE_1(
+    version: str, verdict: CheckResult, lacks: tuple[str, ...]
+) -> None:
+    found = checkup.api_server(version)
+    assert found.verdict is verdict
+    assert [word in found.told for word in ("webhooks", "rules of CRDs")] == [
+        word in lacks for word in ("webhooks", "rules of CRDs")
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 5, 6, 7])
+def test_of_the_missing_rights_five_are_named_and_the_others_counted_SEE_1(count: int) -> None:
+    missing = [Right("create", "", f"kinds{number}") for number in range(count)]
+    found = checkup.rights("p", 12, missing)
+    assert [f"kinds{number}" in found.told for number in range(count)] == [number < 5 for number in range(count)]
+    assert (f"and {count - 5} more" in found.told) is (count > 5)
+
+
+@pytest.mark.parametrize(
+    "shards", [(), LED, HALF, (AtWork(WHOLE, ""),), (AtWork(Shard(0, 2), "a"), AtWork(Shard(1, 2), "b"))]
+)
+@pytest.mark.parametrize("available", [None, 0, 1])
+@pytest.mark.parametrize("has_heartbeat", [False, True])
+def test_an_operator_is_at_work_by_its_leases_its_deployment_or_its_heartbeat_SEE_1(
+    shards: tuple[AtWork, ...], available: int | None, has_heartbeat: bool
+) -> None:
+    live = None if available is None else {"status": {"availableReplicas": available}}
+    found = checkup.operator(live, shards, has_heartbeat=has_heartbeat)
+    idle = [each for each in shards if not each.holder]
+    if shards and not idle:
+        expected = CheckResult.OK
+    elif len(shards) > 1:
+        expected = CheckResult.FAILED
+    elif available:
+        expected = CheckResult.OK
+    elif not shards and has_heartbeat:
+        expected = CheckResult.OK if available is None else CheckResult.WARNING
+    else:
+        expected = CheckResult.FAILED
+    assert found.verdict is expected
+    assert bool(found.remedy) is (expected is not CheckResult.OK)
+    assert ("shard" in found.told) is (len(shards) > 1)

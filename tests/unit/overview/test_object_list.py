@@ -3,18 +3,22 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import attrs
+import pytest
+
 from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
+from purekube.apimachinery.secret_material import safe
 from purekube.graph import NodeState
 from tests.support.builders import instance_manifest, operation_manifest
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import INSTANCE_UID
 from vworkspace_core.overview.job_list import job_entries, job_line
 from vworkspace_core.overview.object_graph import MOST_NODES, graph_of_tree, walk
-from vworkspace_core.overview.object_list import ListQuery, ListRow, list_view, row_of
+from vworkspace_core.overview.object_list import ListQuery, ListRow, list_view, redacted_summary, row_of
 from vworkspace_core.overview.severity import Severity, severity_of, severity_of_node
-from vworkspace_core.overview.summary import OverviewState, Summary
-from vworkspace_core.overview.timeline import entries_of, last_entries
+from vworkspace_core.overview.summary import OverviewState, Summary, summary_of
+from vworkspace_core.overview.timeline import entries_of, last_entries, last_transition
 from vworkspace_core.overview.tree import Branch, ObjectOrigin, tree_of
 
 STATES = (OverviewState.READY, OverviewState.STALLED, OverviewState.PROGRESSING)
@@ -185,3 +189,56 @@ def test_a_job_is_shown_by_what_it_is_about_and_never_by_its_payload_SEE_3() -> 
     assert (failed.state, failed.severity) == ("failed", Severity.BAD)
     assert "canary" not in str((line, failed))
     assert job_line({**entry, "job": {"payload": "eyJ.canary"}}).about == "encrypted"
+
+
+TIMES = ("offeredAt", "ackedAt", "closedAt")
+
+
+@pytest.mark.parametrize(
+    ("told", "outcome", "state", "severity"),
+    [
+        ("", None, "waits for its agent", Severity.WAITING),
+        ("o", None, "offered", Severity.WAITING),
+        ("oa", None, "acknowledged", Severity.MOVING),
+        ("oac", None, "withdrawn", Severity.QUIET),
+        ("c", None, "withdrawn", Severity.QUIET),
+        ("oac", "succeeded", "succeeded", Severity.GOOD),
+        ("oac", "noop", "noop", Severity.QUIET),
+        ("oac", "failed", "failed", Severity.BAD),
+        ("oac", "conflict", "conflict", Severity.BAD),
+        ("oac", "odd", "odd", Severity.QUIET),
+    ],
+)
+def test_a_job_is_at_the_last_of_its_steps_SEE_3(
+    told: str, outcome: str | None, state: str, severity: Severity
+) -> None:
+    at = {name: f"2026-01-01T00:00:0{number}Z" for number, name in enumerate(TIMES) if name[0] in told}
+    entry = {"id": "j", "job": {"payload": {"operation": {"kind": "Operation", "name": "b"}}}, **at}
+    line = job_line({**entry, **({"result": {"outcome": outcome}} if outcome else {})})
+    assert (line.state, line.severity, line.about, line.offers) == (state, severity, "Operation b", 0)
+    assert [each.at.second for each in job_entries(line)] == [number for number, name in enumerate(TIMES) if name in at]
+
+
+def test_every_text_of_a_row_is_the_summarys_without_its_secrets_SEE_3() -> None:
+    manifest = instance_manifest("app")
+    told = {
+        "type": "Blocked",
+        "status": "True",
+        "reason": "FieldConflict",
+        "message": "x. To hand it back: kubectl get a",
+    }
+    manifest["status"] = {"conditions": [told], "lastAppliedChart": {"version": "6.5.0"}}
+    summary, row = summary_of(APPLICATION_INSTANCE, manifest), row_of(APPLICATION_INSTANCE, manifest)
+    lead, remedy = next(iter(summary.steps), ("", ""))
+    assert (row.lead, row.remedy, row.advice) == (safe(lead), safe(remedy), safe(summary.advice))
+    assert (row.state, row.reason, row.message) == (summary.state, summary.reason, summary.message)
+    assert (row.wanted, row.deployed, row.state_text) == (summary.wanted, summary.deployed, summary.state_text)
+    assert (row.is_helpable, row.since, row.moved) == (summary.is_helpable, summary.since, last_transition(manifest))
+    bare = redacted_summary(
+        attrs.evolve(
+            summary,
+            **dict.fromkeys(("reason", "message", "wanted", "deployed", "override", "advice"), "password=canary"),
+            remedies=("token=canary",),
+        )
+    )
+    assert "canary" not in str(bare)
