@@ -19,7 +19,10 @@ from purekube.cel import (
     LimitExceeded,
     compile_expression,
 )
+from purekube.cel.signatures import list_cost, text_cost
 from purekube.cel.types import DYN, CelType
+from purekube.schema.celtypes import type_of_schema
+from purekube.schema.compile import compile_schema
 
 SAMPLES = {
     "bool": "true", "int": "1", "uint": "2u", "double": "1.5", "string": "'10'", "bytes": "b'a'",
@@ -226,3 +229,100 @@ def test_an_alternative_of_an_optional_value_is_typed_PH_6(text: str, expected: 
 def test_the_libraries_of_kubernetes_at_their_edges_PH_6(text: str, expected: Any) -> None:
     found = compile_expression(text, Environment({})).evaluate({})
     assert (found, type(found) is bool) == (expected, type(expected) is bool)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("-1", "int"), ("-1.5", "double"), ("!true", "bool"), ("-dyn(1)", "dyn"), ("[1, 2]", "list(int)"),
+        ("[1, 'a']", "list(dyn)"), ("{'a': 1}", "map(string, int)"), ("[?optional.of(1)]", "list(int)"),
+        ("[?dyn(optional.of(1))]", "list(dyn)"), ("1 in [1]", "bool"), ("true ? 1 : 2", "int"), ("[1][0]", "int"),
+        ("{'a': 1}.a", "int"), ("{1: 'a'}[1]", "string"), ("[1][?0]", "optional(int)"), ("{'a': 1}.?a", "optional(int)"),
+        ("[[1], [2]].flatten()", "list(dyn)"), ("[1].map(x, string(x))", "list(string)"), ("[1].filter(x, true)", "list(int)"),
+        ("optional.of(1).optMap(x, 'a')", "optional(string)"), ("quantity('1').add(1)", "quantity"), ("type(1)", "type"),
+        ("[3, 1].sort()", "list(int)"), ("timestamp(0) - timestamp(0)", "duration"), ("timestamp(0) + duration('1s')", "timestamp"),
+        ("1u + 1u", "uint"), ("b'a' + b'b'", "bytes"), ("['a'].transformMap(i, v, v)", "map(int, string)"),
+    ],
+)  # fmt: skip
+def test_an_expression_has_the_type_of_its_value_PH_6(text: str, kind: str) -> None:
+    assert str(compile_expression(text, Environment({})).type) == kind
+
+
+WRONG = ["[?1]", "{?'a': 1}", "[1][?'a']", "1[0]", "{'a': 1}[1]", "1.a", "!1", "-'a'", "-true", "1 ? 1 : 2"]
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_an_operand_of_another_type_is_refused_before_anything_is_evaluated_PH_6(text: str) -> None:
+    with pytest.raises(CelSyntaxError):
+        compile_expression(text, Environment({}))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("[1, 1, 2, 1].distinct()", [1, 2]), ("[[1], [1]].distinct()", [[1]]), ("[3, 1, 2].sort()", [1, 2, 3]),
+        ("['b', 'a'].sortBy(x, x == 'b')", ["a", "b"]), ("[1, 2, 3].slice(1, 2)", [2]), ("[1, 2].reverse()", [2, 1]),
+        ("[].sum()", 0), ("[1.5, 2.5].sum()", 4.0), ("[duration('1s'), duration('2s')].sum() == duration('3s')", True),
+        ("[1, 2].isSorted()", True), ("[2, 1].isSorted()", False), ("[1, 1].isSorted()", True), ("[2, 1].min()", 1), ("[1, 2].max()", 2),
+        ("sets.equivalent([1, 2], [2, 1, 1])", True), ("sets.equivalent([1, 2], [1])", False), ("sets.equivalent([1], [1, 2])", False),
+        ("sets.contains([1], [1, 2])", False), ("sets.intersects([1], [2])", False), ("sets.contains([1], [])", True),
+        ("math.greatest([1, 3, 2])", 3), ("math.least(1, 2)", 1), ("math.greatest(1, 2.5)", 2.5), ("[1, [2]].flatten()", [1, 2]),
+        ("[[[1]]].flatten(1)", [[1]]), ("[[[1]]].flatten(2)", [1]), ("lists.range(0)", []), ("[1, 2, 1].indexOf(1)", 0),
+        ("semver('1.2.3') == semver('1.2.4')", False), ("semver('1.2.3').isLessThan(semver('1.2.4'))", True),
+        ("semver('1.2.3-1').isLessThan(semver('1.2.3-a'))", True), ("semver('1.2.3-2').isLessThan(semver('1.2.3-10'))", True),
+        ("semver('1.2.3-b').isLessThan(semver('1.2.3-a'))", False), ("semver('1.2.3-a').isLessThan(semver('1.2.3'))", True),
+        ("semver('v01.02.003-a', true) == semver('1.2.3-a')", True), ("isSemver('1.2-a', true)", False), ("isSemver('', true)", False),
+        ("isSemver('1.2 ', true)", False), ("semver('v00', true) == semver('0.0.0')", True), ("isSemver('v', true)", False), ("isSemver('1.2.3.4', true)", False), ("isSemver('1..3', true)", False),
+        (r"""strings.quote('\a\b\f\n\r\t\v\\"')""", r'''"\a\b\f\n\r\t\v\\\""'''), (r"size(r'\n')", 2), (r"size('\n')", 1),
+        (r"'\x41\u0042\103'", "ABC"), (r"b'\xff' == b'\377'", True), ("{true: 1}[true]", 1), ("{1: 'a', 0: 'b'}[0]", "b"),
+        ("{'a': 1} == {'a': 1}", True), ("{'a': 1} == {'a': 2}", False), ("{'a': 1} == {'b': 1}", False), ("[1] == [1, 2]", False),
+        ("1 == 1.0", True), ("dyn(1) == dyn('1')", False), ("dyn(true) == dyn(1)", False), ("null == dyn(1)", False), ("1u == 1", True),
+        ("{'a': 1}[?'b'].or(optional.of(2)).value()", 2), ("{'a': 1}[?'a'].or(optional.of(2)).value()", 1),
+        ("{'a': 1}[?'b'].orValue(2)", 2), ("{'a': 1}[?'b'].or({'a': 3}[?'a']) == optional.of(3)", True),
+        ("[?optional.of(1), ?optional.none()]", [1]), ("{?'a': optional.none(), 'b': 1}", {"b": 1}), ("optional.none().hasValue()", False),
+        ("optional.ofNonZeroValue(0).hasValue()", False), ("optional.ofNonZeroValue(1).hasValue()", True),
+        ("type(1) == int && type('a') == string && type(1.0) == double && type([]) == list", True),
+        ("type(type(1)) == type && type(null) == null_type && type(b'') == bytes && type({}) == map", True),
+        ("[1, 2, 3].exists_one(x, x > 2)", True), ("[1, 2, 3].exists_one(x, x > 1)", False), ("[].all(x, false)", True),
+        ("[1, 0].exists(x, 1 / x > 0)", True), ("[0, 1].all(x, 1 / x > 5)", False), ("'aXbX'.matches('X$') && !'a'.matches('^b')", True),
+    ],
+)  # fmt: skip
+def test_an_expression_has_the_value_that_the_language_gives_it_PH_6(text: str, value: Any) -> None:
+    found = compile_expression(text, Environment({}), checked=False).evaluate({})
+    assert (found, type(found) is bool) == (value, type(value) is bool)
+
+
+NO_VALUE = [
+    "math.greatest([])", "[].min()", "[].max()", "[true].sum()", "['a', 1].sort()", "{0: 1}[true]", "{1: 1}[true]",
+    "duration('9223372036s') + duration('9223372036s')", "[1][1]", "[1][-1]", "{'a': 1}['b']", "optional.none().value()",
+    "[0].all(x, 1 / x > 0)", "9223372036854775807 + 1", "-9223372036854775807 - 2", "0u - 1u", "1 / 0", "1 % 0",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NO_VALUE)
+def test_what_has_no_value_fails_PH_6(text: str) -> None:
+    with pytest.raises(CelError):
+        compile_expression(text, Environment({}), checked=False).evaluate({})
+
+
+@pytest.mark.parametrize("size", [0, 15, 16, 160])
+def test_a_step_pays_for_sixteen_characters_or_one_item_PH_6(size: int) -> None:
+    assert text_cost("a" * size) == text_cost(b"a" * size, 1) == 1 + size // 16
+    assert list_cost([0] * size) == list_cost({at: at for at in range(size)}) == 1 + size
+    assert spent("t.matches('a+')", t="a" * size).steps > size // 4
+
+
+HAS = ["has(self.a) && has(self.b)", "!(!has(self.a) || !has(self.b))", "has(self.b) && has(self.a)"]
+
+
+@pytest.mark.parametrize("condition", HAS)
+@pytest.mark.parametrize(("read", "is_known"), [("self.a + self.b", True), ("self.a + self.c", False)])
+def test_what_a_condition_asks_for_is_there_where_it_holds_PH_6(condition: str, read: str, is_known: bool) -> None:
+    schema = {"type": "object", "properties": {name: {"type": "integer"} for name in "abc"}}
+    environment = Environment({"self": type_of_schema(compile_schema(schema), plain=True)})
+    where_it_holds = compile_expression(f"{condition} ? {read} : 0", environment).checked
+    elsewhere = compile_expression(f"{condition} ? 0 : {read}", environment).checked
+    assert where_it_holds is not None
+    assert elsewhere is not None
+    assert bool(where_it_holds.absences) is not is_known
+    assert elsewhere.absences

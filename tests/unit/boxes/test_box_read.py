@@ -88,7 +88,7 @@ def test_a_path_of_a_gate_begins_with_a_name_and_has_steps_alone(field: str, ste
     if steps:
         assert path_of(read_when_condition(gate)) == steps
     else:
-        with pytest.raises(ValidationProblems, match="here.field: must be a path"):
+        with pytest.raises(ValidationProblems, match="field: must be a path"):
             read_when_condition(gate, "here")
 
 

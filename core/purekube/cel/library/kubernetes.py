@@ -16,6 +16,7 @@ _SEMVER: Final = re.compile(
     r"(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?",
     re.ASCII,
 )
+_CORE: Final = re.compile(r"([^-+]*)(.*)", re.DOTALL)
 _LONGEST: Final = 256
 
 
@@ -52,9 +53,10 @@ def _sign(value: Any) -> int:
 
 def _trimmed(text: str) -> str:
     """Return a normalized version for lenient parsing: `v1.2` becomes 1.2.0."""
-    core, sign, rest = re.sub(r"([-+])", r" \1", text.removeprefix("v"), count=1).partition(" ")
-    parts = [part.lstrip("0") or "0" for part in core.split(".")]
-    return ".".join(parts + ["0"] * (3 - len(parts))) + rest if all(parts) and len(parts) <= 3 else text + sign
+    core, rest = _CORE.fullmatch(text.removeprefix("v")).groups()  # type: ignore[union-attr]
+    parts = [part.lstrip("0") or part[:1] for part in core.split(".")]
+    missing = [] if rest else ["0"] * (3 - len(parts))  # as in Go, a short version has no pre-release
+    return ".".join([*parts, *missing]) + rest
 
 
 def parse_semver(text: str, *, generous: bool = False) -> Semver | None:
