@@ -1,0 +1,112 @@
+"""RES-4: who holds which field of a status, from managedFields of any managers, and what hands it back."""
+
+import json
+import shlex
+from typing import Any, Final
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from purekube.apimachinery.manifest import Kind
+from purekube.controller.managed_fields import StatusOwner
+
+KIND: Final = Kind("example.org", "v1", "Widget", "widgets")
+OURS: Final = "operator"
+OWNER: Final = StatusOwner(OURS, {KIND: frozenset({"Ready", "Blocked"})})
+FIELDS: Final = ("phase", "address", "Ready", "Blocked", "Theirs")
+"""Two fields of the status, and the types of three conditions; the last is none of ours."""
+
+entries = st.lists(
+    st.tuples(
+        st.sampled_from([OURS, "kubectl", "argocd"]),
+        st.sampled_from(["status", "", "scale"]),
+        st.lists(st.sampled_from(FIELDS), max_size=3, unique=True),
+    ),
+    max_size=4,
+    unique_by=lambda entry: entry[:2],
+)
+
+
+def field_set(names: list[str]) -> dict[str, Any]:
+    """FieldsV1 of these fields; of a condition, its status."""
+    plain: dict[str, Any] = {f"f:{name}": {} for name in names if name.islower()}
+    conditions = {f'k:{{"type":"{name}"}}': {".": {}, "f:status": {}} for name in names if not name.islower()}
+    return {"f:status": {".": {}, **plain, **({"f:conditions": {".": {}, **conditions}} if conditions else {})}}
+
+
+def widget(given_entries: list[tuple[str, str, list[str]]]) -> dict[str, Any]:
+    managed = [
+        {"manager": manager, "operation": "Update", "subresource": part, "fieldsV1": field_set(names)}
+        for manager, part, names in given_entries
+    ]
+    conditions = [{"type": name, "status": "True"} for name in ("Ready", "Blocked", "Theirs")]
+    meta = {"name": "w", "namespace": "ns", "managedFields": managed}
+    return {**KIND.manifest("w"), "metadata": meta, "status": {"phase": "x", "conditions": conditions}}
+
+
+@given(entries)
+def test_what_another_manager_holds_and_we_do_not_is_named_RES_4(
+    given_entries: list[tuple[str, str, list[str]]],
+) -> None:
+    live = widget(given_entries)
+    of_status = [(manager, names) for manager, part, names in given_entries if part == "status"]
+    ours = {name for manager, names in of_status if manager == OURS for name in names}
+    held = [(manager, name) for manager, names in of_status if manager != OURS for name in names]
+    held = [(manager, name) for manager, name in held if name not in ours and name != "Theirs"]
+
+    conditions = {name for _, name in held if not name.islower()}
+    assert OWNER.held_conditions(live) == conditions
+    assert OWNER.held_fields(live) == {name for _, name in held if name.islower()}
+    assert set(OWNER.condition_holders(live)) == {manager for manager, name in held if not name.islower()}
+    left = [one["type"] for one in OWNER.without_foreign_conditions(live)["status"]["conditions"]]
+    assert left == [name for name in ("Ready", "Blocked", "Theirs") if name not in conditions]
+
+    holder = OWNER.holder(live)
+    assert (holder is None) == (not held)
+    if holder is not None:
+        shown = {
+            (who, f".status.{name}" if name.islower() else f".status.conditions[{name}].status") for who, name in held
+        }
+        assert (holder.manager, holder.field) in shown
+        assert f"{holder.manager} holds {holder.field}" in str(holder)
+        assert str(holder).endswith(f"to hand it back: {holder.command}")
+        assert removed_by(holder.command, live) == (holder.manager, "status")
+    command = OWNER.hand_over(live)
+    assert bool(command) == bool(conditions)
+    if command:
+        who, part = removed_by(command, live)
+        assert (part, who in {manager for manager, name in held if name in conditions}) == ("status", True)
+
+
+def removed_by(command: str, live: dict[str, Any]) -> tuple[str, str]:
+    """The entry of managedFields that the command removes, after its test of whose it is."""
+    words = shlex.split(command)
+    assert words[:-1] == ["kubectl", "patch", "widgets.example.org", "w", "-n", "ns", "--type=json", "-p"]
+    test, remove = json.loads(words[-1])
+    entry = live["metadata"]["managedFields"][int(remove["path"].rpartition("/")[2])]
+    assert (test["op"], remove["op"], test["path"]) == ("test", "remove", f"{remove['path']}/manager")
+    assert test["value"] == entry["manager"]
+    return entry["manager"], entry["subresource"]
+
+
+@given(entries)
+def test_a_cache_keeps_the_entries_of_a_status_exactly_where_another_has_one_RES_4(
+    given_entries: list[tuple[str, str, list[str]]],
+) -> None:
+    live = widget(given_entries)
+    kept = OWNER.with_holders(live)
+    of_status = [entry for entry in live["metadata"]["managedFields"] if entry["subresource"] == "status"]
+    is_foreign = any(entry["manager"] != OURS for entry in of_status)
+    assert kept["metadata"].get("managedFields") == (of_status if is_foreign else None)
+    assert (OWNER.held_conditions(kept), OWNER.held_fields(kept)) == (
+        OWNER.held_conditions(live),
+        OWNER.held_fields(live),
+    )
+
+
+def test_what_no_manager_is_known_of_is_held_by_nobody_RES_4() -> None:
+    for managed in (None, [], "odd", [{}], [{"manager": "kubectl", "subresource": "status"}]):
+        live = {**widget([]), "metadata": {"name": "w", "namespace": "ns", "managedFields": managed}}
+        assert OWNER.holder(live) is None
+        assert OWNER.hand_over(live) == ""
+    assert OWNER.holder({**KIND.manifest("w"), "metadata": {"name": "w"}}) is None
