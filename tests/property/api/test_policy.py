@@ -173,3 +173,21 @@ def test_a_folder_allows_its_images_and_no_others(folder: list[str], image: list
     assert is_allowed_image("/".join([base, *image]), (base,))
     assert is_allowed_image("/".join([base, *image]), (base + "/",))
     assert not is_allowed_image(base + image[0] + "/x", (base,))
+
+
+@given(st.lists(WORD, min_size=1, max_size=3), st.lists(WORD, max_size=3), WORD, st.booleans())
+def test_a_source_allows_exactly_what_lies_at_or_below_it_M5(
+    source: list[str], more: list[str], name: str, slash: bool
+) -> None:
+    allowed = f"oci://registry.example.com/{'/'.join(source)}" + ("/" if slash else "")
+    for url in ("/".join([*source, *more]), "/".join(more), "/".join(source[:-1])):
+        one = chart(f"oci://registry.example.com/{url}".rstrip("/"), name)
+        steps = [*filter(None, url.split("/")), name]
+        assert is_allowed_source(one, (allowed,)) is (steps[: len(source)] == source)
+        assert is_allowed_source(one, ("", "oci://other.example.com/x")) is False
+        assert is_allowed_source(one, ()) is False
+
+
+@pytest.mark.parametrize(("url", "name"), AROUND)
+def test_what_can_be_read_in_two_ways_is_refused_with_a_plain_no_M5(url: str, name: str) -> None:
+    assert is_allowed_source(chart(url, name), (APPROVED,)) is False

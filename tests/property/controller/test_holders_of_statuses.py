@@ -110,3 +110,28 @@ def test_what_no_manager_is_known_of_is_held_by_nobody_RES_4() -> None:
         assert OWNER.holder(live) is None
         assert OWNER.hand_over(live) == ""
     assert OWNER.holder({**KIND.manifest("w"), "metadata": {"name": "w"}}) is None
+
+
+def test_the_rest_of_an_object_stays_whatever_is_held_of_its_status_RES_4() -> None:
+    live = widget([("kubectl", "status", ["Ready"]), (OURS, "status", ["phase"])])
+    live["metadata"]["labels"] = {"a": "b"}
+    kept = OWNER.with_holders(live)
+    assert {**kept["metadata"], "managedFields": live["metadata"]["managedFields"]} == live["metadata"]
+    left = OWNER.without_foreign_conditions(live)
+    assert {**left, "status": live["status"]} == live
+    assert {**left["status"], "conditions": live["status"]["conditions"]} == live["status"]
+    bare = {**live, "status": {"phase": "x"}}
+    assert OWNER.without_foreign_conditions(bare)["status"]["conditions"] == []
+
+
+def test_a_field_within_a_field_is_no_condition_and_a_whole_list_is_none_by_name_RES_4() -> None:
+    live = widget([("kubectl", "status", [])])
+    live["metadata"]["managedFields"][0]["fieldsV1"] = {"f:status": {"f:address": {"f:host": {}}, "f:conditions": {}}}
+    assert (OWNER.held_conditions(live), OWNER.held_fields(live)) == (frozenset(), {"address"})
+    assert list(OWNER.condition_holders(live)) == ["kubectl"]
+    holder = OWNER.holder(live)
+    assert holder is not None
+    assert holder.field in (".status.address.host", ".status.conditions")
+    odd = widget([("kubectl", "status", [])])
+    odd["metadata"]["managedFields"][0]["fieldsV1"] = {"f:status": {"f:conditions": {"k:odd": {}}}}
+    assert OWNER.held_conditions(odd) == frozenset(), "a key that is no JSON names no type of ours"

@@ -19,12 +19,18 @@ from purekube.apimachinery.errors import (
     Unavailable,
 )
 from purekube.controller.informer.changes import ChangeType
+from purekube.controller.informer.machine import step
 from purekube.controller.informer.messages import (
     DEFAULT_POLICY,
     InformerCommand,
     InformerPhase,
+    InformerState,
+    ListFailed,
     OpenStream,
+    PageRead,
     ReadPage,
+    Relist,
+    Replace,
     StreamEnded,
     Wait,
     WentQuiet,
@@ -688,3 +694,38 @@ def test_a_kind_that_vanishes_during_the_very_first_list_leaves_an_empty_store_R
     assert rig.state.phase is InformerPhase.MISSING
     assert store_state(rig.store) == {}
     assert rig.changes == []
+
+
+@given(st.sampled_from([None, 0.0, 5.0, 1e6]), st.integers(1, 20), st.integers(1, 20), st.booleans())
+def test_a_list_of_one_object_lets_a_broken_watch_go_on_only_from_where_the_server_still_is_RUN_1(
+    doubted: float | None, position: int, server: int, is_watching: bool
+) -> None:
+    now = 1e6
+    phase = InformerPhase.WATCHING if is_watching else InformerPhase.LISTING
+    since = None if doubted is None else now - doubted
+    state = InformerState(phase, resource_version=str(position), doubted_since=since, has_synced=True)
+
+    after, effects = step(state, PageRead((), str(server)), now, 0.0)
+
+    assert after.heard_at == now
+    if not is_watching:
+        assert (after.phase, after.resource_version) == (InformerPhase.WATCHING, str(server))
+        assert any(isinstance(effect, Replace) for effect in effects)
+    elif server < position or (doubted or 0.0) > DEFAULT_POLICY.resume_within:
+        assert after.phase is InformerPhase.LISTING
+        assert any(isinstance(effect, Relist) for effect in effects)
+    else:
+        assert (after.doubted_since, after.resource_version) == (None, str(position))
+        assert [type(effect) for effect in effects] == [OpenStream]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=str)
+@pytest.mark.parametrize("phase", list(InformerPhase))
+def test_after_any_failed_list_something_is_waited_for_or_asked_RUN_1(
+    error: OperatorError, phase: InformerPhase
+) -> None:
+    after, effects = step(InformerState(phase, resource_version="7"), ListFailed(error), 100.0, 0.0)
+    assert any(isinstance(effect, Wait | ReadPage | OpenStream) for effect in effects)
+    for effect in effects:
+        if isinstance(effect, Wait):
+            assert after.wake_at == 100.0 + effect.seconds

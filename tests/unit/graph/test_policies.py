@@ -462,3 +462,24 @@ def test_a_missing_kind_holds_its_branch_only() -> None:
     world.missing.clear()
     world.settle()
     assert world.condition("Ready") == "True ResourcesReady"
+
+
+@pytest.mark.parametrize("ready", [False, True])
+def test_what_is_unwanted_is_named_by_its_uid_also_while_it_waits_for_the_rest(ready: bool) -> None:
+    world = GraphWorld.of(NodeSpec("a"), NodeSpec("b"), NodeSpec("c"))
+    world.settle()
+    world.hold(part("c"), "example.org/hold")
+    world.delete(part("c"))
+    world.change(size=2)
+    world.apply_as("tenant", part("b"), {"spec": {"note": "changed"}})
+    shop, live = world.shop, world.objects
+    if ready:
+        world.say(part("b"))
+
+    planned = plan(Graph.of([NodeSpec("b").node()]), owner_of(shop), world.snapshot(), Scope(shop.manifest["spec"]))
+
+    uid = metadata(live[part("a")])["uid"]
+    assert [(delete.ref, delete.uid) for delete in planned.unwanted] == [(part("a"), uid)], (
+        "what is going is not asked again"
+    )
+    assert [observation.ref for observation in planned.everything] == [part("b")]

@@ -1,11 +1,13 @@
 """What `test_reconcile_machine` found, each as a plain story with a sentence on what was wrong."""
 
 from kubelab.flux import SourceFault
-from purekube.apimachinery.manifest import get_path
+from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from tests.support.instance_oracle import claims_ready, conditions_of
 from tests.support.instance_stories import broken, copy_of, status_of, world_with
 from tests.support.instance_turmoil import CHART, Turmoil, intent
 from tests.support.simulation import FRAGMENT, HELM, INSTANCE, NS, OCI, REPOSITORY
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 # --- old copies of the source ---------------------------------------------------------------------------------------
 
@@ -247,3 +249,16 @@ def test_a_version_set_by_hand_does_not_end_in_a_release_that_is_not_valid_REC_8
     world.run(30)
     assert claims_ready(world.look(INSTANCE))
     assert world.look(REPOSITORY) is None
+
+
+# --- the definition of the kind --------------------------------------------------------------------------------------
+
+
+def test_a_definition_that_is_going_is_seen_live_REC_10() -> None:
+    """It was looked up in a cache, whose event came after those of its instances."""
+    world = world_with()
+    ref = ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, APPLICATION_INSTANCE.crd_name)
+    assert world.observe(INSTANCE)[1].definition_ending is False
+    world.edit(ref, {"metadata": {"finalizers": ["example.org/hold"]}})
+    world.remove(ref)
+    assert world.observe(INSTANCE)[1].definition_ending is True
