@@ -210,3 +210,39 @@ def test_times_survive_the_wire_in_whole_seconds(instant: datetime) -> None:
 )
 def test_a_key_gives_a_generation_for_its_own_object_only(key: str, generation: int | None) -> None:
     assert generation_in(key, ObjectRef(APPLICATION_INSTANCE, "org", "app")) == generation
+
+
+@pytest.mark.parametrize(("given_", "kept"), [("00-a-b-01", "00-a-b-01"), (None, ""), (3, ""), (["x"], "")])
+def test_the_trace_of_the_control_plane_goes_on_where_it_is_a_text(given_: Any, kept: str) -> None:
+    found = parse_job(job(traceparent=given_))
+    assert isinstance(found, Job)
+    assert found.traceparent == kept
+
+
+@pytest.mark.parametrize(
+    ("value", "is_flaw"),
+    [
+        (2**64 - 1, False),
+        (2**64, True),
+        (-(2**63), False),
+        (-(2**63) - 1, True),
+        (1.5, False),
+        (float("inf"), True),
+        (float("nan"), True),
+        ("é", False),
+        ("\ud800", True),
+        (True, False),
+        (None, False),
+        ((), False),
+        (b"x", True),
+        ({1: "x"}, True),
+        ({"\udfff": 1}, True),
+    ],
+)
+@pytest.mark.parametrize("inside", [False, True])
+def test_what_some_parsers_of_json_refuse_is_a_flaw_at_its_place_PULL_7(
+    value: Any, is_flaw: bool, inside: bool
+) -> None:
+    found = flaws({"a": [0, value]} if inside else value)
+    assert bool(found) is is_flaw
+    assert not inside or [problem.path for problem in found] == ["a[1]"] * len(found)
