@@ -252,6 +252,12 @@ def does_not_tell_of_a_missing_chart() -> None:
     never(release_state._unreachable)
 
 
+@defect("REC-5")
+def tells_nothing_of_a_suspension() -> None:
+    former = conditions._row
+    replace(former, lambda *given: (wanted for wanted in former(*given) if wanted.type != "Suspended"))
+
+
 @defect("REC-11")
 def tells_nothing_of_placeholders() -> None:
     replace(conditions.placeholder, lambda *_: ())
@@ -309,7 +315,7 @@ def waits_for_an_invalid_write_to_succeed() -> None:
 # --- sources and releases --------------------------------------------------------------------------------------------
 
 
-@defect("REC-3", "REC-14")
+@defect("REC-3")
 def changes_the_source_in_place() -> None:
     former = naming.names_of
 
@@ -484,6 +490,11 @@ def owns_what_holds_data() -> None:
         body["metadata"]["ownerReferences"] = [owner]
 
     body_of(KubeVerb.CREATE, VOLUME_SNAPSHOT, change)
+
+
+@defect("OPS-10")
+def takes_no_snapshot() -> None:
+    answered(lambda r: r.verb is KubeVerb.CREATE and r.kind == VOLUME_SNAPSHOT)
 
 
 @defect("OPS-11", "OPS-12")

@@ -32,6 +32,8 @@ VERSION: Final = "1.0.0"
 """The chart version with which checks begin; later ones are 1.1.0 and 1.2.0."""
 SOURCES: Final = (OCI_REPOSITORY, HELM_REPOSITORY)
 CHILDREN: Final = (HELM_RELEASE, *SOURCES)
+FAILED: Final = ("HelmReleaseFailed", "RolledBack")
+"""The reasons of Ready=False by which an instance tells that its release failed."""
 IMAGE: Final = "registry.example.com/shop:1"
 
 NEEDS: Final[Mapping[str, str]] = {
@@ -167,14 +169,14 @@ class InstanceCase(Case):
 
     async def condition(self, ref: ObjectRef, kind: str, status: str, *reasons: str) -> Manifest:
         """Return the object once its condition `kind` has this status and one of `reasons`, or any. Raises Broken."""
-
-        async def look() -> Manifest | None:
-            live = await self.get(ref)
-            entry = conditions_of(live).get(kind, {})
-            return live if entry.get("status") == status and (not reasons or entry.get("reason") in reasons) else None
-
         wanted = f"{kind}={status}" + (f"/{' or '.join(reasons)}" if reasons else "")
-        return await self.until(f"{wanted} of {ref.name}", look)
+        return await self.until(f"{wanted} of {ref.name}", lambda: self.has_condition(ref, kind, status, *reasons))
+
+    async def has_condition(self, ref: ObjectRef, kind: str, status: str, *reasons: str) -> Manifest | None:
+        """Return the object if its condition `kind` has this status and one of `reasons`, or any; else None."""
+        live = await self.get(ref)
+        entry = conditions_of(live).get(kind, {})
+        return live if entry.get("status") == status and (not reasons or entry.get("reason") in reasons) else None
 
     async def explained(self, ref: ObjectRef, *words: str) -> Manifest:
         """Return the object once the message of one of its conditions contains all these words. Raises Broken."""

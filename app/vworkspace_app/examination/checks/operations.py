@@ -316,7 +316,7 @@ async def snapshot(c: InstanceCase) -> None:
     c.engines.behave(rules=(DownstreamRule(DownstreamOutcome(Ending.STALL), kind="VolumeSnapshot"),))
     await c.target(("backup", "snapshot"))
     ref = await c.operate("snap", "Backup", "snapshot", parameters={"pvc": "data"})
-    items = await c.required("a VolumeSnapshot", lambda: c.made_for(ref, VOLUME_SNAPSHOT))
+    items = await c.until("a VolumeSnapshot of the Operation", lambda: c.made_for(ref, VOLUME_SNAPSHOT))
     holds(not get_path(items[0], "metadata", "ownerReferences"), "what holds data has an owner reference")
     live = await c.get(ref) or {}
     holds(get_path(live, "status", "phase") not in TERMINAL, "ended before the snapshot is ready", shown(live))

@@ -11,7 +11,7 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef, canonical_json, 
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, EVENT, HELM_RELEASE
 from purekube_run.examination.objects import conditions_of, shown
 from purekube_run.examination.verdicts import Broken, holds
-from vworkspace_app.examination.case import CHECKS, SOURCES, InstanceCase
+from vworkspace_app.examination.case import CHECKS, FAILED, SOURCES, InstanceCase, is_ready_now
 from vworkspace_core.api import labels
 
 check = CHECKS.check
@@ -131,7 +131,6 @@ async def suspended_by_hand(c: InstanceCase) -> None:
     await c.released(lambda live: get_path(live, "spec", "values", "replicaCount") == 3, "the edited values")
     live = await c.release()
     holds(get_path(live, "spec", "suspend") is True, "the operator took back a suspension by hand")
-    await c.condition(ref, "Suspended", "True")
 
 
 @check("REC-4", "an unrelated HelmRelease of that name is not taken over")
@@ -150,7 +149,7 @@ async def name_taken(c: InstanceCase) -> None:
 async def failed_install(c: InstanceCase) -> None:
     c.flux.behave(release_rules=(FAILS,))
     ref = await c.instance()
-    live = await c.condition(ref, "Ready", "False", "HelmReleaseFailed", "RolledBack")
+    live = await c.condition(ref, "Ready", "False", *FAILED)
     message = str(conditions_of(live)["Ready"].get("message")) + str(get_path(live, "status", "message"))
     holds("the hook of the examiner" in message, f"Flux's message is missing: {message!r}")
 
@@ -160,7 +159,7 @@ async def failed_upgrade(c: InstanceCase) -> None:
     ref = await c.managed()
     c.flux.behave(release_rules=(ReleaseRule(FAILS.outcome, action=Action.UPGRADE, version="1.1.0"),))
     generation = await c.want(ref, "1.1.0")
-    live = await c.condition(ref, "Ready", "False", "HelmReleaseFailed", "RolledBack")
+    live = await c.condition(ref, "Ready", "False", *FAILED)
     observed = conditions_of(live)["Ready"].get("observedGeneration", generation)
     holds(observed == generation, f"Ready is of generation {observed}", shown(live))
 
@@ -170,6 +169,14 @@ async def chart_unreachable(c: InstanceCase) -> None:
     c.flux.behave(source_rules=(SourceRule(SourceOutcome(SourceFault.NOT_FOUND)),))
     ref = await c.instance()
     await c.condition(ref, "Ready", "False", "ChartUnreachable")
+
+
+@check("REC-5", "an instance whose release is suspended is Suspended, and Ready stays")
+async def suspended(c: InstanceCase) -> None:
+    ref = await c.managed()
+    await c.edit(c.release_ref(), {"spec": {"suspend": True}}, manager="flux")
+    live = await c.condition(ref, "Suspended", "True")
+    holds(is_ready_now(live), "Ready went with the suspension", shown(live))
 
 
 @check("REC-5", "while Flux installs, Ready is not True and Reconciling is", needs=["played-flux"])
@@ -233,9 +240,13 @@ async def generation_gate(c: InstanceCase) -> None:
     ref = await c.managed()
     c.flux.pause()
     generation = await c.want(ref, "1.1.0")
-    release = await c.release()
-    old = get_path(release, "metadata", "generation")
-    await c.released(lambda live: get_path(live, "metadata", "generation") != old, "an upgraded HelmRelease")
+
+    async def is_upgraded() -> bool:
+        """Report whether the release was edited, or its source in place."""
+        edited = [*await c.objects(HELM_RELEASE), *await c.sources()]
+        return any(get_path(live, "metadata", "generation") != 1 for live in edited)
+
+    await c.required("an upgraded HelmRelease", is_upgraded)
     await anyio.sleep(c.quiet)
     live = await c.get(ref)
     ready = conditions_of(live).get("Ready", {})
@@ -450,8 +461,13 @@ async def prune(c: InstanceCase) -> None:
     await c.want(ref, "1.1.0")
     await c.ready(ref)
 
+    async def has_another() -> bool:
+        return any(live["metadata"]["name"] not in former for live in await c.sources())
+
     async def pruned() -> bool:
         return not former & {live["metadata"]["name"] for live in await c.sources()}
+
+    await c.required("a new source (REC-3)", has_another)
 
     await c.until("the old source goes", pruned)
     deletes = [call for call in c.child_writes() if call.verb == "delete" and call.is_of(*SOURCES)]
@@ -463,7 +479,8 @@ async def prune(c: InstanceCase) -> None:
 async def retry(c: InstanceCase) -> None:
     c.flux.behave(release_rules=(ReleaseRule(FluxOutcome(OutcomeKind.FAIL, "once", times=4)),))
     ref = await c.instance()
-    await c.condition(ref, "Ready", "False", "HelmReleaseFailed", "RolledBack")
+    await c.released(lambda live: conditions_of(live).get("Ready", {}).get("status") == "False", "a failed HelmRelease")
+    await c.seen(lambda: c.has_condition(ref, "Ready", "False", *FAILED))
     await c.edit(ref, {"metadata": {"annotations": {labels.RETRY: "again-1"}}})
 
     async def requested() -> Any:

@@ -71,7 +71,7 @@ async def transition_times(c: InstanceCase) -> None:
     await c.ready(ref)
     await anyio.sleep(1.1)
     await c.edit(ref, {"spec": {"suspend": True}})  # Ready stays, while the status is written
-    await c.condition(ref, "Suspended", "True")
+    await c.required("Suspended=True (REC-5)", lambda: c.has_condition(ref, "Suspended", "True"))
     holds_times([call for call in c.writes() if call.concerns(ref) and call.succeeded])
 
 

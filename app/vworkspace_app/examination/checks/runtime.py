@@ -10,7 +10,7 @@ from purekube.apimachinery.resources import EVENT, HELM_RELEASE, LEASE
 from purekube_run.examination.audit import Call
 from purekube_run.examination.objects import conditions_of, shown
 from purekube_run.examination.verdicts import NotTried, holds
-from vworkspace_app.examination.case import CHECKS, InstanceCase
+from vworkspace_app.examination.case import CHECKS, FAILED, InstanceCase
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
@@ -147,9 +147,13 @@ async def events(c: InstanceCase) -> None:
 
 @check("RUN-11", "a message of Flux of any size is cut, and stops nothing", needs=["played-flux"])
 async def long_message(c: InstanceCase) -> None:
-    c.flux.behave(release_rules=(ReleaseRule(FluxOutcome(OutcomeKind.FAIL, "\x1b[31mno\x00 " + "x" * 60_000)),))
+    long = FluxOutcome(OutcomeKind.FAIL, "\x1b[31mno\x00 " + "x" * 60_000)
+    short = ReleaseRule(FluxOutcome(OutcomeKind.FAIL, "no"), release="short")
+    c.flux.behave(release_rules=(short, ReleaseRule(long)))
+    other = await c.instance("short")
+    await c.required("a failure in few words (REC-5)", lambda: c.has_condition(other, "Ready", "False", *FAILED))
     ref = await c.instance()
-    live = await c.condition(ref, "Ready", "False", "HelmReleaseFailed", "RolledBack")
+    live = await c.condition(ref, "Ready", "False", *FAILED)
     longest = max((len(str(entry.get("message"))) for entry in conditions_of(live).values()), default=0)
     holds(100 < longest <= 32_768, f"a message of {longest} characters", shown(live))
 
