@@ -10,7 +10,7 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 HELPERS = frozenset(
     {"kopf_operator", "kopf_webapp", "machine", "made_up", "neighbours", "operators", "player", "run"}
-    | {"scale", "soak", "stage"}
+    | {"scale", "soak", "stage", "verdicts"}
 )
 
 
