@@ -1,6 +1,6 @@
 """PH-10: boxes as objects in the cluster: acceptance, serving, roll-out, removal."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -27,6 +27,8 @@ from vworkspace_app.overview.reading import PermittedReader, kinds_of_boxes, rea
 
 SHOP: Final = box_of(config("settings")).kind
 SPEC: Final[Mapping[str, Any]] = {"image": "r/x:1", "parts": []}
+_LONG: Final = {"in-process": 600.0, "http": 7.0}
+"""The seconds until everything that is written later has been written: over HTTP they are real ones."""
 
 
 def spec_of(*resources: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -68,6 +70,12 @@ async def until_condition(site: BoxSite, ref: ObjectRef, type: str, status: str,
 
     await site.until(holds)
     return (await site.condition(ref, type))[2]
+
+
+def written(site: BoxSite) -> list[str]:
+    """The paths of everything that was written."""
+    assert site.server is not None
+    return [entry.path for entry in site.server.audit.writes() if "reviews" not in entry.path]
 
 
 async def until_rolled_out(site: BoxSite, ref: ObjectRef) -> None:
@@ -574,6 +582,26 @@ def test_deletion_waits_for_the_objects_and_serves_them_meanwhile_PH_10() -> Non
     played(story)
 
 
+def test_a_restart_while_a_deletion_waits_for_the_objects_writes_nothing_PH_10() -> None:
+    """The caches of a new process are empty at first, which does not mean that no object is left."""
+
+    async def story(site: BoxSite) -> None:
+        assert site.server is not None
+        await site.install(applied_box_definition())
+        async with site.serving():
+            box = await set_up(site, 2)
+            await site.admin.delete(box)
+            await until_condition(site, box, "Serving", "True", "Deleting")
+            await site.clock.sleep(60)
+        site.server.audit.clear()
+        async with site.serving():
+            await site.clock.sleep(600)
+        assert written(site) == []
+        assert await site.get(box) is not None
+
+    in_process(story, QUICK)
+
+
 def test_deletion_policy_delete_takes_the_objects_first_PH_10() -> None:
     async def story(site: BoxSite) -> None:
         box = await set_up(site, 2, deletionPolicy="Delete")
@@ -699,6 +727,68 @@ def test_process_that_starts_in_the_middle_of_a_roll_out_writes_nothing_twice_PH
             await site.apply_box("shops", settings("two"))
             await until_rolled_out(site, box)
         assert await values(site, 4) == ["two"] * 4
+
+    in_process(story, QUICK)
+
+
+@pytest.mark.parametrize("face", ["in-process", "http"])
+@pytest.mark.parametrize("names", [("shops",), ("shops", "stalls")])
+def test_a_restart_after_which_nothing_has_changed_writes_nothing_PH_10(face: str, names: Sequence[str]) -> None:
+    """Caches are filled one after the other meanwhile, and the box says no less than before."""
+    kinds = {name: attrs.evolve(SHOP, group=f"{name}.example.com") for name in names}
+
+    async def story(site: BoxSite) -> None:
+        assert site.server is not None
+        await site.install(applied_box_definition())
+        async with site.serving():
+            for name, kind in kinds.items():
+                box = await site.apply_box(
+                    name, {**settings("one"), "crd": {"spec": {**crd()["spec"], "group": kind.group}}}
+                )
+                await until_rolled_out(site, box)
+                for number in range(3):
+                    await site.until_ready(await site.create(kind, f"{name}-{number}", spec=SPEC))
+            await site.clock.sleep(_LONG[face])
+        site.server.audit.clear()
+        async with site.serving() as boxes:
+
+            async def is_running() -> bool:
+                return {*boxes.served} == {*names} and not any(each.obstacle for each in boxes.served.values())
+
+            await site.until(is_running)
+            await site.clock.sleep(_LONG[face])
+        assert written(site) == []
+
+    FACES[face](story, QUICK)
+
+
+def test_a_restart_says_that_a_box_is_not_served_only_when_its_caches_stay_empty_PH_10() -> None:
+    is_broken = False
+
+    async def broken(request: KubeRequest, send: Send) -> Manifest:
+        if is_broken and request.verb is KubeVerb.LIST and request.kind == CONFIG_MAP:
+            raise Unavailable(f"{request}: nobody answers")
+        return await send(request)
+
+    async def story(site: BoxSite) -> None:
+        nonlocal is_broken
+        site.api = site.api.through(broken)
+        await site.install(applied_box_definition())
+        async with site.serving():
+            box = await set_up(site, 1)
+            await site.clock.sleep(60)
+        before, is_broken = await site.get(box), True
+        async with site.serving():
+            await site.clock.sleep(50)
+            assert await site.get(box) == before
+            await site.clock.sleep(20)
+            assert await site.condition(box, "Serving") == (
+                "False",
+                "Starting",
+                "its caches of configmaps are being filled",
+            )
+            is_broken = False
+            await until_rolled_out(site, box)
 
     in_process(story, QUICK)
 

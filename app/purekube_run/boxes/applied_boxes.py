@@ -50,6 +50,7 @@ from purekube_run.boxes.applied_load import (
     told_of,
     unenforced_problems,
 )
+from purekube_run.boxes.served_box import ServedBox
 from purekube_run.boxes.trial import Judge
 from purekube_run.boxes.write_budget import WriteBudget
 from purekube_run.composites.caches import external_informers, informers_of
@@ -60,7 +61,7 @@ from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.informers import Informers, StoredObject
 from purekube_run.controller.lookups import all_of, find
 from purekube_run.controller.manager import ControllerManager
-from purekube_run.controller.runner import ManagerOptions, Runner
+from purekube_run.controller.runner import ManagerOptions
 
 NAME: Final = "operatorbox"
 """The controller's name in metrics and logs."""
@@ -74,31 +75,6 @@ _log = structlog.get_logger("operator")
 
 Follower: TypeAlias = Callable[[CompositeReconciler, bool], None]
 """A function that is called with a reconciler of parents, and True when it is loaded, False when it is unloaded."""
-
-
-@attrs.define(eq=False)
-class ServedBox:
-    """A box whose parents are reconciled. `assignments` determine the revision by which each parent is reconciled."""
-
-    revisions: tuple[str, ...]
-    reconciler: CompositeReconciler
-    assignments: Assignments
-    judge: Judge
-    runner: Runner | None = None
-
-    @property
-    def kind(self) -> Kind:
-        """The kind of the box's parents."""
-        return self.reconciler.composite.kind
-
-    @property
-    def obstacle(self) -> str:
-        """The reason why the parents are not reconciled yet; "" once every cache has synced."""
-        if any(informer.missing for informer in self.reconciler.parents):
-            return f"the API server does not serve {self.kind.crd_name} yet"
-        caches = (self.reconciler.informers, self.reconciler.externals, self.reconciler.shared)
-        late = [each for informers in caches for each in informers if not each.has_synced]
-        return f"its caches of {late[0].kind.crd_name} are being filled" if late else ""
 
 
 class _Caches(Informers):
@@ -251,12 +227,14 @@ class AppliedBoxes:
         served = self.served.get(key.name)
         kind = await self._kind(key.name, loaded, history)
         unserved = problem or ("" if served is None else served.obstacle)
+        filling = None if served is None else served.filling(self._clock.monotonic())
         observed = BoxSnapshot(
             objects={ref: each async for ref, each in self._objects(loaded.box, kind, served, stored_revisions)},
             box=None if problems else loaded.box,
             problems=problems,
             gates=loaded.gates,
             unserved=unserved,
+            filling=filling,
             serving=frozenset() if served is None or unserved else frozenset(served.revisions),
             kind=kind,
         )
@@ -287,7 +265,7 @@ class AppliedBoxes:
             yield ref_of(manifest, CONTROLLER_REVISION), manifest
         if served is not None:
             for informer in served.reconciler.parents:
-                for manifest in informer.store.objects():
+                for manifest in await self._all_in(informer):
                     yield ref_of(manifest, served.kind), manifest
         elif kind is not None:
             for manifest in await all_of(self._api, kind):
@@ -301,6 +279,12 @@ class AppliedBoxes:
         if any(wave.namespaces for wave in box.model.spec.rollout.waves):
             for manifest in await all_of(self._api, NAMESPACE):
                 yield ref_of(manifest, NAMESPACE), manifest
+
+    async def _all_in(self, informer: InformerRunner) -> Sequence[Manifest]:
+        """Return the objects of an informer. Until it holds all of them, they are listed: none is missed (PH-10)."""
+        if informer.has_synced:
+            return [*informer.store.objects()]
+        return await all_of(self._api, informer.kind, namespace=informer.namespace)
 
     async def _loaded(self, name: str, spec: Mapping[str, Any]) -> LoadedDefinition:
         """Return a compiled definition. It is cached until a CRD changes with which it was compiled."""
@@ -377,7 +361,7 @@ class AppliedBoxes:
         )
         manifests = await all_of(api, composite.kind)
         assignments = _assignments(history, boxes, (BroughtTo.of(read_meta(each)).revision for each in manifests))
-        served = ServedBox(tuple(boxes), reconciler, assignments, Judge(reconciler))
+        served = ServedBox(tuple(boxes), reconciler, assignments, Judge(reconciler), clock.monotonic())
         self.served[name] = served
         for informer in reconciler.parents:
             informer.subscribe(partial(self._parent_changed, ObjectRef(OPERATOR_BOX, None, name)))

@@ -107,8 +107,9 @@ class BoxSnapshot(Snapshot):
 
     `box` is the compiled definition, None if it has `problems`. `gates` are the compiled expressions of `rollout.when`.
     `lacking` is a message about missing rights, `unserved` a message about any other reason why parents cannot be
-    reconciled. `serving` has the revisions that the parents' controller runs. `kind` is the kind of the parents, if
-    known. `judgement` is what this process has found out about the objects that would move.
+    reconciled. `filling` is how many seconds the caches of the parents' controller have been filled for, if that is the
+    reason. `serving` has the revisions that the parents' controller runs. `kind` is the kind of the parents, if known.
+    `judgement` is what this process has found out about the objects that would move.
     """
 
     box: Box | None = None
@@ -116,6 +117,7 @@ class BoxSnapshot(Snapshot):
     gates: tuple[Program, ...] = ()
     lacking: str = ""
     unserved: str = ""
+    filling: float | None = None
     serving: frozenset[str] = frozenset()
     kind: Kind | None = None
     judgement: Judgement | None = None

@@ -33,6 +33,8 @@ _FIELDS: Final = ("kind", "objects", "ready", "revision", "rollout", "judgement"
 _COUNTS: Final = Minor(frozenset((ROLLED_OUT,)), frozenset(("objects", "ready", "rollout")))
 _COUNT_SECONDS: Final = 5.0
 """The least number of seconds between two writes of the status in which only counts differ."""
+_FILLING_SECONDS: Final = 60.0
+"""The seconds for which a process may fill its caches before the status says that the box is not served."""
 _MOST_NAMED: Final = 3
 _MOST_PROBLEMS: Final = 50
 
@@ -64,7 +66,7 @@ def decide_with_status(state: BoxState) -> Decision:
     After a refused write the same pass writes nothing else but the status.
     """
     decision = Decision(requeue=Requeue.BACKOFF) if state.observed.failures else decide_applied(state)
-    if decision.finalizer is not None:
+    if decision.finalizer is not None or _is_taken_over(state):
         return decision
     live, conditions, fields = _live(state), tuple(_conditions(state)), _fields(state)
     counted = {"countedAt": format_time(state.now)}
@@ -80,6 +82,17 @@ def decide_with_status(state: BoxState) -> Decision:
         if each.previous is not None or _is_bad(each.condition)
     )
     return change.added_to(decision, events)
+
+
+def _is_taken_over(state: BoxState) -> bool:
+    """Report whether the status of an earlier process still holds: the box was served, and is again in a moment."""
+    meta, seconds = state.applied.metadata, state.observed.filling
+    if seconds is None or seconds >= _FILLING_SECONDS or state.observed.failures:
+        return False
+    revision = get_path(state.applied.manifest, "status", "revision")
+    said = {each.type: each for each in state.applied.conditions}.get(SERVING)
+    is_current = said is not None and said.status is _TRUE and said.observed_generation == meta.generation
+    return is_current and revision == state.target
 
 
 def _stopped(before: Mapping[str, Condition], blocked: ReconcileError) -> Iterator[DesiredCondition]:

@@ -216,6 +216,11 @@ def test_state_after_any_history_of_definitions_is_that_of_the_last_one_on_fresh
         assert world.until(world.is_rolled_out, 1800)
         world.run(300)
         after = state_of(world)
+        written: list[str] = []
+        world.on_write.append(lambda write: written.append(str(write.request)))
+        world.replica.kill("restarted")
+        world.run(300)
+        assert written == []
     with RolloutWorld(seed) as fresh:
         fresh.prepare(box_with(last))
         fresh.run(60)

@@ -1,0 +1,47 @@
+"""A box whose parents are reconciled by this process, and what its caches still lack (PH-10)."""
+
+from collections.abc import Iterator
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind
+from purekube.boxes.revisions import Assignments
+from purekube_run.boxes.trial import Judge
+from purekube_run.composites.controller import CompositeReconciler
+from purekube_run.controller.informer import InformerRunner
+from purekube_run.controller.runner import Runner
+
+
+@attrs.define(eq=False)
+class ServedBox:
+    """A box whose parents are reconciled. `assignments` determine the revision by which each parent is reconciled."""
+
+    revisions: tuple[str, ...]
+    reconciler: CompositeReconciler
+    assignments: Assignments
+    judge: Judge
+    since: float
+    """The monotonic time at which its caches began to be filled."""
+    runner: Runner | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of the box's parents."""
+        return self.reconciler.composite.kind
+
+    @property
+    def obstacle(self) -> str:
+        """The reason why the parents are not reconciled yet; "" once every cache has synced."""
+        if any(informer.missing for informer in self.reconciler.parents):
+            return f"the API server does not serve {self.kind.crd_name} yet"
+        late = next(self._late, None)
+        return "" if late is None else f"its caches of {late.kind.crd_name.rstrip('.')} are being filled"
+
+    def filling(self, now: float) -> float | None:
+        """Return the seconds for which caches have been filled until the monotonic time `now`; None if all are full."""
+        return None if next(self._late, None) is None else now - self.since
+
+    @property
+    def _late(self) -> Iterator[InformerRunner]:
+        caches = (self.reconciler.informers, self.reconciler.externals, self.reconciler.shared)
+        return (each for informers in caches for each in informers if not each.has_synced)
