@@ -9,7 +9,7 @@ and notifies the watches. Two handlers use it: `inprocess` and `http`.
     server.create(Target(config_maps, "default"), {...})
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
@@ -19,6 +19,7 @@ from kubelab.access.audit_log import AuditLog
 from kubelab.access.authorization import REVIEWS, Authorize, Rbac
 from kubelab.access.request_filter import RequestFilter, Reviewer
 from kubelab.admission.admission_request import AdmissionAttributes
+from kubelab.admission.policies import BINDINGS, POLICIES, check_policies
 from kubelab.admission.webhooks import CONFIGURATIONS, Webhook, webhooks_for
 from kubelab.builtin.resources import builtin_resources
 from kubelab.entropy import Identities
@@ -175,9 +176,7 @@ class ApiServer:
                 lambda: self._reviewer.answer(kind, call.body, call.caller),
                 call.options,
             )
-        return self._write(
-            call.verb, call.target, call.options, call.caller, lambda: self._writer.commit(self._decide(call))
-        )
+        return self._write(call.verb, call.target, call.options, call.caller, lambda: self._commit(self._decide(call)))
 
     def prepare(self, call: WriteCall) -> Prepared:
         """Return a decided write that is not stored, so that admission webhooks can be called; `commit` stores it."""
@@ -204,7 +203,7 @@ class ApiServer:
         if not self._writer.is_current(prepared):
             return None
         call = prepared.call
-        return self._write(call.verb, call.target, call.options, call.caller, lambda: self._writer.commit(prepared))
+        return self._write(call.verb, call.target, call.options, call.caller, lambda: self._commit(prepared))
 
     def delete(self, target: RequestTarget, options: DeleteOptions = PLAIN_DELETE, caller: Caller = ADMIN) -> Reply:
         """Delete one object."""
@@ -241,9 +240,12 @@ class ApiServer:
             for index, where in enumerate(CONFIGURATIONS)
             for record in self.store.scan(where)
         ]
+        return webhooks_for(request, configurations, self._namespace_labels(request))
+
+    def _namespace_labels(self, request: AdmissionAttributes) -> Mapping[str, str]:
         namespace = request.target.namespace or (request.name if request.target.resource.storage == NAMESPACES else "")
         record = self.store.get(NAMESPACES, ("", namespace))
-        return webhooks_for(request, configurations, {} if record is None else record.labels)
+        return {} if record is None else record.labels
 
     # --- controllers ---------------------------------------------------------------------------------------------
 
@@ -284,6 +286,16 @@ class ApiServer:
             self.run_gc()
         finally:
             self._collecting = False
+
+    def _commit(self, prepared: Prepared) -> Reply:
+        """Store a decided write, unless a ValidatingAdmissionPolicy denies it."""
+        if self.store.count(BINDINGS):
+            policies, bindings = (
+                [record.shared() for record in self.store.scan(where)] for where in (POLICIES, BINDINGS)
+            )
+            request = prepared.request()
+            check_policies(request, policies, bindings, self._namespace_labels(request))
+        return self._writer.commit(prepared)
 
     def _decide(self, call: WriteCall) -> Prepared:
         if call.applies and self.store.get(call.target.resource.storage, call.target.key) is None:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from kubelab.builtin.admission_kinds import WEBHOOKS
+from kubelab.builtin.admission_kinds import POLICIES, WEBHOOKS
 from kubelab.builtin.capacity_kinds import CAPACITY
 from kubelab.builtin.config_kinds import CONFIGS
 from kubelab.builtin.crd_kinds import CRDS
@@ -30,6 +30,7 @@ BUILTIN_DEFINITIONS: Final[tuple[ServedKind, ...]] = (
     *LEASES,
     *RBAC,
     *WEBHOOKS,
+    *POLICIES,
     *CRDS,
     *CAPACITY,
     *STORED,

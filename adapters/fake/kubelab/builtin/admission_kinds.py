@@ -1,4 +1,4 @@
-"""The kinds ValidatingWebhookConfiguration and MutatingWebhookConfiguration."""
+"""The kinds of webhook configurations, and of ValidatingAdmissionPolicies with their bindings."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -16,9 +16,11 @@ from purekube.schema.builtin.schema_parts import (
     STRING,
     STRINGS,
     BuiltIn,
+    OpenApi,
     items,
     keyed,
     obj,
+    unique,
 )
 from purekube.schema.causes import invalid_value, required
 
@@ -32,11 +34,12 @@ _CLIENT: Final = obj(
     url=STRING,
 )
 _RULE: Final = obj(apiGroups=STRINGS, apiVersions=STRINGS, operations=STRINGS, resources=STRINGS, scope=STRING)
+_CONDITIONS: Final = keyed(obj("name", "expression", expression=STRING, name=STRING), "name")
 _FIELDS: Final[dict[str, Any]] = {
     "admissionReviewVersions": STRINGS,
     "clientConfig": _CLIENT,
     "failurePolicy": STRING,
-    "matchConditions": keyed(obj("name", "expression", expression=STRING, name=STRING), "name"),
+    "matchConditions": _CONDITIONS,
     "matchPolicy": STRING,
     "name": STRING,
     "namespaceSelector": LABEL_SELECTOR,
@@ -116,6 +119,76 @@ def _definition(kind: str, plural: str, *, mutating: bool) -> Any:
         categories=("api-extensions",),
     )
 
+
+_RESOURCES: Final = obj(
+    matchPolicy=STRING,
+    namespaceSelector=LABEL_SELECTOR,
+    objectSelector=LABEL_SELECTOR,
+    resourceRules=items(_RULE),
+)
+_VALIDATION: Final = obj("expression", expression=STRING, message=STRING, reason=STRING)
+_POLICY: Final = obj(
+    failurePolicy=STRING,
+    matchConditions=_CONDITIONS,
+    matchConstraints=_RESOURCES,
+    validations=items(_VALIDATION),
+)
+
+
+def _with_resources(manifest: Manifest, field: str, **defaults: Any) -> Manifest:
+    spec = manifest.get("spec")
+    if not isinstance(spec, Mapping):
+        return manifest
+    found = spec.get(field)
+    if isinstance(found, Mapping):
+        found = filled(found, matchPolicy="Equivalent", namespaceSelector={}, objectSelector={})
+        if isinstance(found.get("resourceRules"), list):
+            found["resourceRules"] = [filled(rule, scope="*") for rule in found["resourceRules"]]
+        spec = {**spec, field: found}
+    return {**manifest, "spec": filled(spec, **defaults)}
+
+
+def _check_policy(manifest: Manifest) -> list[StatusCause]:
+    causes = []
+    for field in ("matchConditions", "validations"):
+        for index, each in enumerate(manifest["spec"].get(field) or ()):
+            try:
+                compile_condition(each["expression"])
+            except CelSyntaxError as error:
+                at = f"spec.{field}[{index}].expression"
+                causes.append(invalid_value(at, each["expression"], f"compilation failed: {error}"))
+    return causes
+
+
+def _policy_kind(kind: str, plural: str, spec: OpenApi, field: str, **defaults: Any) -> Any:
+    return built_in(
+        BuiltIn(Kind(GROUP, "v1", kind, plural, namespaced=False), obj("spec", spec=spec)),
+        Behaviour(
+            generation=Generation.CONTENT,
+            unconditional_update=True,
+            read=lambda manifest: _with_resources(manifest, field, **defaults),
+            check=_check_policy,
+            check_update=lambda new, old: _check_policy(new),
+        ),
+        categories=("api-extensions",),
+    )
+
+
+POLICIES: Final = (
+    _policy_kind(
+        "ValidatingAdmissionPolicy",
+        "validatingadmissionpolicies",
+        _POLICY,
+        "matchConstraints",
+        failurePolicy="Fail",
+    ),
+    _policy_kind(
+        "ValidatingAdmissionPolicyBinding",
+        "validatingadmissionpolicybindings",
+        obj("policyName", matchResources=_RESOURCES, policyName=STRING, validationActions=unique(STRING)),
+        "matchResources",
+    ),
+)
 
 WEBHOOKS: Final = (
     _definition("ValidatingWebhookConfiguration", "validatingwebhookconfigurations", mutating=False),

@@ -8,7 +8,7 @@ from purekube.schema.builtin.schema_parts import ANY, BuiltIn, obj
 from purekube.schema.builtin.untyped import UNTYPED
 
 _ELSEWHERE: Final = ("admissionregistration.k8s.io", "autoscaling")
-"""The groups whose kinds are served otherwise: webhook configurations, and autoscaling/v2 alone."""
+"""The groups whose kinds are served otherwise: webhook configurations and policies, and autoscaling/v2 alone."""
 _WITH_STATUS: Final = frozenset(("CertificateSigningRequest", "Node", "ReplicationController", "ResourceClaim"))
 
 STORED: Final = tuple(
