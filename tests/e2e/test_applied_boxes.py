@@ -7,9 +7,10 @@ import attrs
 import pytest
 
 from purekube.apimachinery.definitions import BROUGHT_TO, PIN
-from purekube.apimachinery.errors import Unavailable
-from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.errors import OperatorError, Unavailable
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
+from purekube.boxes.admission_policy import BINDING, POLICY, policy_of
 from purekube.boxes.applied_definition import applied_box_definition
 from purekube.boxes.revisions import CONTROLLER_REVISION
 from purekube.ports import KubeRequest, KubeVerb, PatchType, Send
@@ -521,6 +522,111 @@ def test_problems_have_their_paths_and_the_accepted_revision_goes_on_PH_10() -> 
         assert len(await revisions(site)) == 1
 
     played(story)
+
+
+TIER: Final = "self.metadata.?annotations[?'tier'].orValue('')"
+BARRED: Final = {"rule": "!('barred' in self.metadata.?labels.orValue({})) // never", "message": "barred"}
+STAYS: Final = {"rule": f"{TIER} == {TIER.replace('self', 'oldSelf')}", "message": "the tier\nstays"}
+
+
+def test_what_needs_a_webhook_is_refused_with_what_to_write_instead_PH_10() -> None:
+    filled = [
+        {"field": "spec.image", "value": "r/x:1"},
+        {"field": "spec.host", "value": "${self.metadata.name + '.x'}"},
+    ]
+
+    async def story(site: BoxSite) -> None:
+        box = await site.apply_box("shops", settings("one", mutation=filled))
+        await until_condition(site, box, "Accepted", "False", "Invalid")
+        (problem,) = get_path(await site.get(box), "status", "problems")
+        assert problem["path"] == "spec.mutation[1].value"
+        assert "write a literal, or compute it where it is used, or run the box from its file" in problem["message"]
+        assert await revisions(site) == []
+
+        await site.apply_box("shops", settings("one", mutation=filled[:1]))
+        await until_rolled_out(site, box)
+
+    played(story)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_rules_that_no_crd_can_check_are_those_of_a_policy_which_has_to_be_there_PH_10(face: str) -> None:
+    rules = [{"rule": "size(self.spec.image) > 0"}, BARRED, STAYS]
+    printed = policy_of(attrs.evolve(box_of(config("settings"), validation=rules), name="shops"))
+
+    async def story(site: BoxSite) -> None:
+        await site.install(applied_box_definition())
+        async with site.serving():
+            box = await site.apply_box("shops", settings("one", validation=rules))
+            message = await until_condition(site, box, "Accepted", "False", "Invalid")
+            told = "the ValidatingAdmissionPolicy shops.box.vworkspace.io is not there, or is another"
+            assert message.startswith(f"spec.validation: {told}")
+            for kind, manifest in printed.items():
+                await site.admin.apply(manifest, kind=kind, field_manager="kubectl", force=True)
+            if face != "in-process":  # there, a minute is soon over
+                await site.edit(box, {"metadata": {"labels": {"woken": "now"}}})
+            await until_rolled_out(site, box)
+            first = await site.create(SHOP, "first", spec=SPEC, metadata=named("first", annotations={"tier": "gold"}))
+            await site.until_ready(first)
+            await refused_by_the_policy(site, first)
+
+            binding = ref_of(printed[BINDING], BINDING)
+            await site.edit(binding, {"spec": {"validationActions": ["Audit"]}})
+            await site.edit(box, {"metadata": {"labels": {"woken": "again"}}})
+            assert BINDING.kind in await until_condition(site, box, "Accepted", "False", "Invalid")
+            assert (await site.condition(box, "Serving"))[0] == "True"
+
+    FACES[face](story, QUICK)
+
+
+def test_the_printed_roles_suffice_to_see_the_policy_and_older_ones_are_told_PH_10() -> None:
+    resource = config("settings", "${self.metadata.name}", data={"value": "one"})
+    box = attrs.evolve(box_of(resource, validation=[BARRED]), name="shops")
+    account = RoleOptions(account="vworkspace-operator")
+
+    async def story(site: BoxSite) -> None:
+        await site.install(applied_box_definition())
+        own = [*of_the_operator(account)]
+        older = [{**role, "rules": without_policies(role)} if "rules" in role else role for role in own]
+        await grant_all(site, older)
+        await grant_all(site, box_rbac(box, attrs.evolve(account, elects=False)))
+        for kind, manifest in policy_of(box).items():
+            await site.admin.apply(manifest, kind=kind, field_manager="kubectl", force=True)
+        async with site.serving():
+            shops = await site.apply_box("shops", settings("one", validation=[BARRED]))
+            told = await until_condition(site, shops, "Serving", "False", "Forbidden")
+            assert told.startswith("the operator may not get validatingadmissionpolicies")
+            assert "box manifests --applied" in told
+            for role, former in zip(own, older, strict=True):
+                if role != former:
+                    ref = ObjectRef(ROLES[role["kind"]], role["metadata"].get("namespace"), role["metadata"]["name"])
+                    await site.edit(ref, {"rules": role["rules"]})
+            await until_rolled_out(site, shops)
+
+    in_process(story, QUICK, rbac=True)
+
+
+def without_policies(role: Mapping[str, Any]) -> list[Any]:
+    return [rule for rule in role["rules"] if POLICY.group not in rule["apiGroups"]]
+
+
+def named(name: str, **meta: Any) -> dict[str, Any]:
+    return {"name": name, "namespace": NS, **meta}
+
+
+async def refused_by_the_policy(site: BoxSite, first: ObjectRef) -> None:
+    async def is_refused() -> bool:
+        try:
+            ref = await site.create(SHOP, "second", spec=SPEC, metadata=named("second", labels={"barred": "x"}))
+        except OperatorError as error:
+            return "denied request: barred" in error.message
+        await site.admin.delete(ref)  # the server has not read the policy yet
+        return False
+
+    await site.until(is_refused)
+    with pytest.raises(OperatorError, match="denied request: the tier stays"):
+        await site.edit(first, {"metadata": {"annotations": {"tier": "tin"}}})
+    await site.edit(first, {"metadata": {"annotations": {"other": "x"}}})
 
 
 def test_a_second_box_of_the_same_kind_changes_nothing_until_the_first_one_is_gone_PH_10() -> None:

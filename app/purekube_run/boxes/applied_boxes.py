@@ -47,6 +47,7 @@ from purekube_run.boxes.applied_load import (
     changed_problems,
     lacking_rights,
     load_definition,
+    policy_problems,
     told_of,
     unenforced_problems,
 )
@@ -322,9 +323,9 @@ class AppliedBoxes:
         return next((each.box.kind for each in every if each.box is not None), None)
 
     async def _changed(self, name: str, box: Box | None, history: Sequence[Revision]) -> list[BoxProblem]:
-        """Return problems of a definition that changes what a box must keep, or whose CRD on the server lacks rules."""
+        """Return problems of a definition that changes what a box must keep, or whose rules nothing enforces."""
         former = [(await self._loaded(name, revision.definition)).box for revision in history]
-        return [*changed_problems(box, former), *unenforced_problems(box)]
+        return [*changed_problems(box, former), *unenforced_problems(box), *await policy_problems(self._api, box)]
 
     # --- serving ------------------------------------------------------------------------------------------------------
 

@@ -1,21 +1,22 @@
 """The compilation of an applied box from its object and the cluster's CRDs, and the rights that it lacks (PH-10)."""
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import anyio
 import attrs
 
 from purekube.apimachinery.errors import OperatorError, Right
-from purekube.apimachinery.manifest import Kind, get_path
+from purekube.apimachinery.manifest import Kind, get_path, ref_of
 from purekube.apimachinery.problems import Place, ValidationProblems
 from purekube.apimachinery.resources import Access
+from purekube.boxes.admission_policy import is_enforced_by, policy_of
 from purekube.boxes.box import Box
 from purekube.boxes.compile import Examination, examine
 from purekube.boxes.decide import composite_of
 from purekube.boxes.definition import not_enforced
-from purekube.boxes.kind_webhooks import WebhookDuties
+from purekube.boxes.kind_webhooks import refused_where_applied
 from purekube.boxes.model import API_VERSION, KIND, OperatorBox
 from purekube.boxes.read import BoxProblem, read_box
 from purekube.boxes.schemas import CrdProblem, CrdVersions, Schemas
@@ -26,6 +27,7 @@ from purekube.composites.rights import FORMER, CompositeAccess
 from purekube.ports import KubeApi
 from purekube_run.boxes.installed import installed_definitions, missing_definitions
 from purekube_run.boxes.load import LoadedBox, declared_kinds
+from purekube_run.controller.lookups import find
 from purekube_run.process.command_line import CommandError
 
 _COUNTS: Final = ("total", "moved", "ready", "failed", "waiting", "pinned")
@@ -68,7 +70,8 @@ async def load_definition(api: KubeApi, name: str, spec: Mapping[str, Any]) -> L
     except CommandError as error:
         return LoadedDefinition(None, (BoxProblem(Place("spec"), error.message),), crds=frozenset(names))
     examined, (gates, wrong) = _examined(model, installed), _gates(model)
-    problems = (*examined.problems, *wrong, *_impossible(examined.box))
+    refused = () if examined.box is None else refused_where_applied(examined.box)
+    problems = (*examined.problems, *wrong, *refused)
     box = None if problems else examined.box
     absent = frozenset(names) - {str(crd.manifest["metadata"]["name"]) for crd in installed}
     return LoadedDefinition(box, problems, gates, frozenset(names), absent)
@@ -102,6 +105,22 @@ def unenforced_problems(box: Box | None) -> tuple[BoxProblem, ...]:
     return (BoxProblem(Place("spec.crd"), message),)
 
 
+async def policy_problems(api: KubeApi, box: Box | None) -> tuple[BoxProblem, ...]:
+    """Return a problem if the cluster lacks the policy for rules of a box that no CRD can check.
+
+    Raises the OperatorErrors of `KubeApi.get`.
+    """
+    for kind, wanted in ({} if box is None else policy_of(box)).items():
+        ref = ref_of(wanted, kind)
+        if not is_enforced_by(wanted, await find(api, ref)):
+            message = (
+                f"the {ref} is not there, or is another, for rules that no CRD can check: apply it as `box manifests "
+                "FILE --as-object` prints it, before the box"
+            )
+            return (BoxProblem(Place("spec.validation"), message),)
+    return ()
+
+
 def _examined(model: OperatorBox, installed: Sequence[CrdVersions]) -> LoadedBox:
     """Return a box compiled with the `installed` CRDs. The CRD of its own kind is part of `model`, or one of these."""
     source, problem = model.spec.crd, ""
@@ -130,12 +149,6 @@ def _own(model: OperatorBox, installed: Sequence[CrdVersions]) -> CrdVersions | 
         return CrdVersions.of(manifest)
     named = (crd for crd in installed if get_path(crd.manifest, "metadata", "name") == model.spec.crd.name)
     return next(named, None)
-
-
-def _impossible(box: Box | None) -> Iterator[BoxProblem]:
-    if box is not None and (duties := WebhookDuties.of(box)):
-        message = f"needs a webhook ({duties}), which only a box from a file has: see box manifests"
-        yield BoxProblem(Place("spec"), message)
 
 
 def _gates(model: OperatorBox) -> tuple[tuple[Program, ...], tuple[BoxProblem, ...]]:

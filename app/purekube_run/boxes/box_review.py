@@ -11,7 +11,13 @@ from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.problems import Problem
 from purekube.boxes.read import BoxProblem
 from purekube.ports import KubeApi
-from purekube_run.boxes.applied_load import LoadedDefinition, changed_problems, load_definition, unenforced_problems
+from purekube_run.boxes.applied_load import (
+    LoadedDefinition,
+    changed_problems,
+    load_definition,
+    policy_problems,
+    unenforced_problems,
+)
 
 
 @attrs.frozen
@@ -19,7 +25,7 @@ class BoxReview:
     """The validating webhook for OperatorBoxes. `api` reads the CRDs that definitions name.
 
     A definition is refused for a problem of its own. What another object can cure is a warning, since that may be
-    applied next: a CRD that the cluster lacks, or that lacks rules of the box.
+    applied next: a CRD or policy that the cluster lacks, or a CRD that lacks rules of the box.
     """
 
     api: KubeApi
@@ -34,12 +40,13 @@ class BoxReview:
         try:
             loaded = await self._loaded(new)
             former = None if old is None else (await self._loaded(old)).box
+            unenforced = (*unenforced_problems(loaded.box), *await policy_problems(self.api, loaded.box))
         except OperatorError as error:
             return allowed(request, [Problem("spec", f"was not checked: {error.message}")])
         problems = (*loaded.problems, *changed_problems(loaded.box, (former,)))
         if problems and not loaded.absent:
             return refused(request, [_told(each) for each in problems])
-        return allowed(request, [_told(each) for each in (*problems, *unenforced_problems(loaded.box))])
+        return allowed(request, [_told(each) for each in (*problems, *unenforced)])
 
     async def _loaded(self, manifest: Manifest) -> LoadedDefinition:
         spec = manifest.get("spec")

@@ -6,11 +6,12 @@ from typing import Any, Final
 import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, get_path
-from purekube.apimachinery.problems import Problem
+from purekube.apimachinery.problems import Place, Problem, index
 from purekube.boxes.box import Box, CompiledMutation, CompiledVersion
 from purekube.boxes.definition import crd_of
 from purekube.boxes.expressions import ExpressionFailure
 from purekube.boxes.model import KeptIn
+from purekube.boxes.read import BoxProblem
 from purekube.boxes.schemas import CrdVersions, KnownKind
 from purekube.boxes.templates import Template
 from purekube.cel import CelError, Environment, Program, compile_expression
@@ -148,6 +149,21 @@ class WebhookDuties:
         parts = [f"conversion of {', '.join(self.versions)}"] if self.versions else []
         parts += [f"{self.rules} rule{'' if self.rules == 1 else 's'}"] if self.rules else []
         return ", ".join([*parts, *([f"filling in {', '.join(self.fields)}"] if self.fields else [])])
+
+
+def refused_where_applied(box: Box) -> Iterator[BoxProblem]:
+    """Yield a problem for each part of a box that needs a webhook, since an applied box has none (PH-10).
+
+    Each says what to write instead. Rules need none: the API server checks them by a policy.
+    """
+    spec, from_file = box.model.spec, "or run the box from its file, with its webhook (box manifests FILE)"
+    for at, mutation in enumerate(box.mutations):
+        if not mutation.is_default:
+            message = f"no CRD computes a value: write a literal, or compute it where it is used, {from_file}"
+            yield BoxProblem(Place(f"{index('spec.mutation', at)}.value"), message)
+    if spec.versions and WebhookDuties.of(box).versions:
+        message = f"no CRD converts: serve one version, or versions with the same fields without this, {from_file}"
+        yield BoxProblem(Place("spec.versions"), message)
 
 
 def converter_of(box: Box, crd: CrdVersions | None = None) -> Converter | None:

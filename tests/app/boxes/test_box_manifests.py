@@ -11,7 +11,7 @@ from kubelab.server import ApiServer
 from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import Format
 from tests.support.simulation import START
-from vworkspace_app.commands.box.manifests import render_box_manifests, render_rbac
+from vworkspace_app.commands.box.manifests import render_box_manifests, render_object, render_rbac
 from vworkspace_app.install.box_webhooks import WebhookTrust
 from vworkspace_app.install.roles import RoleOptions
 
@@ -141,3 +141,11 @@ def test_a_box_that_needs_webhooks_which_nobody_trusts_is_not_printed(crds_only:
     told = f"needs a webhook {needs}.*--cert-manager, or --webhook-ca"
     with pytest.raises(CommandError, match=told):
         rendered("registry", crds_only=crds_only, webhook_ca=b"")
+
+
+def test_an_object_that_would_not_be_accepted_is_not_printed_but_what_to_write_instead_PH_10() -> None:
+    with pytest.raises(CommandError) as told:
+        render_object(str(BOXES / "registry.yaml"), (), Format.YAML)
+    places = [line.removeprefix(f"{BOXES}/registry.yaml: ").partition(": ")[0] for line in str(told.value).splitlines()]
+    assert places == ["spec.mutation[1].value", "spec.versions"]
+    assert "spec" in yaml.safe_load(render_object(str(BOXES / "webapp.yaml"), (), Format.YAML))

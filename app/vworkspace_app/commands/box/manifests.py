@@ -8,11 +8,12 @@ import attrs
 
 from purekube.apimachinery.formats import DNS_LABEL, DNS_SUBDOMAIN, matches
 from purekube.apimachinery.manifest import Kind
+from purekube.boxes.admission_policy import policy_of
 from purekube.boxes.applied_definition import applied_box_definition
 from purekube.boxes.box import Box
 from purekube.boxes.decide import composite_of
 from purekube.boxes.definition import crd_of
-from purekube.boxes.kind_webhooks import WebhookDuties
+from purekube.boxes.kind_webhooks import WebhookDuties, refused_where_applied
 from purekube.boxes.model import KIND
 from purekube.composites.parent import recorded_kinds
 from purekube_run.boxes.document import read_marked
@@ -109,10 +110,17 @@ def render_box_manifests(
 
 
 def render_object(file: str, crds: Sequence[Path], output: Format) -> str:
-    """Return the OperatorBox to apply: the box with its CRD's spec in place of the CRD's file. Raises CommandError."""
+    """Return the OperatorBox to apply: the box with its CRD's spec in place of the CRD's file.
+
+    Before it comes the policy for rules that no CRD can check, if there are such. Raises CommandError, also for a box
+    that would not be accepted since it needs a webhook.
+    """
     box, _ = _loaded(file, crds)
+    if problems := list(refused_where_applied(box)):
+        raise CommandError("\n".join(f"{file}: {problem}" for problem in problems))
     document = next(each.value for each in read_marked(file) if each.value.get("kind") == KIND)
-    return dump([{**document, "spec": {**document["spec"], "crd": {"spec": box.crd["spec"]}}}], output)
+    applied = {**document, "spec": {**document["spec"], "crd": {"spec": box.crd["spec"]}}}
+    return dump([*policy_of(box).values(), applied], output)
 
 
 def _loaded(file: str, crds: Sequence[Path]) -> tuple[Box, LoadedBox]:
