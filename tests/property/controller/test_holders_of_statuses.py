@@ -30,7 +30,9 @@ entries = st.lists(
 def field_set(names: list[str]) -> dict[str, Any]:
     """FieldsV1 of these fields; of a condition, its status."""
     plain: dict[str, Any] = {f"f:{name}": {} for name in names if name.islower()}
-    conditions = {f'k:{{"type":"{name}"}}': {".": {}, "f:status": {}} for name in names if not name.islower()}
+    conditions: dict[str, Any] = {
+        f'k:{{"type":"{name}"}}': {".": {}, "f:status": {}} for name in names if not name.islower()
+    }
     return {"f:status": {".": {}, **plain, **({"f:conditions": {".": {}, **conditions}} if conditions else {})}}
 
 
@@ -105,7 +107,8 @@ def test_a_cache_keeps_the_entries_of_a_status_exactly_where_another_has_one_RES
 
 
 def test_what_no_manager_is_known_of_is_held_by_nobody_RES_4() -> None:
-    for managed in (None, [], "odd", [{}], [{"manager": "kubectl", "subresource": "status"}]):
+    unknown: list[Any] = [None, [], "odd", [{}], [{"manager": "kubectl", "subresource": "status"}]]
+    for managed in unknown:
         live = {**widget([]), "metadata": {"name": "w", "namespace": "ns", "managedFields": managed}}
         assert OWNER.holder(live) is None
         assert OWNER.hand_over(live) == ""
@@ -127,7 +130,8 @@ def test_the_rest_of_an_object_stays_whatever_is_held_of_its_status_RES_4() -> N
 def test_a_field_within_a_field_is_no_condition_and_a_whole_list_is_none_by_name_RES_4() -> None:
     live = widget([("kubectl", "status", [])])
     live["metadata"]["managedFields"][0]["fieldsV1"] = {"f:status": {"f:address": {"f:host": {}}, "f:conditions": {}}}
-    assert (OWNER.held_conditions(live), OWNER.held_fields(live)) == (frozenset(), {"address"})
+    assert OWNER.held_conditions(live) == frozenset()
+    assert OWNER.held_fields(live) == {"address"}
     assert list(OWNER.condition_holders(live)) == ["kubectl"]
     holder = OWNER.holder(live)
     assert holder is not None

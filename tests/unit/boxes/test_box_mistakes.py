@@ -47,7 +47,7 @@ CASES: list[tuple[list[Any], dict[str, Any], list[tuple[str, int, str]]]] = [
     ([config("a", data={"x": "${self.spec.?host}"})], {}, []),
     ([config("a", data={"x": [1]})], {}, [("R.template.data.x", -1, "expected string, found a list")]),
     ([config("a", data={"x": {"a": 1}})], {}, [("R.template.data.x", -1, "expected string, found an object")]),
-    ([config("a", data="x")], {}, [("R.template.data", -1, "expected object, found a string")]),
+    ([config_map(data="x")], {}, [("R.template.data", -1, "expected object, found a string")]),
     (
         [deployment("a", spec={"replicas": {"a": 1}})],
         {},

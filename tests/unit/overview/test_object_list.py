@@ -234,11 +234,7 @@ def test_every_text_of_a_row_is_the_summarys_without_its_secrets_SEE_3() -> None
     assert (row.state, row.reason, row.message) == (summary.state, summary.reason, summary.message)
     assert (row.wanted, row.deployed, row.state_text) == (summary.wanted, summary.deployed, summary.state_text)
     assert (row.is_helpable, row.since, row.moved) == (summary.is_helpable, summary.since, last_transition(manifest))
-    bare = redacted_summary(
-        attrs.evolve(
-            summary,
-            **dict.fromkeys(("reason", "message", "wanted", "deployed", "override", "advice"), "password=canary"),
-            remedies=("token=canary",),
-        )
-    )
+    texts = ("reason", "message", "wanted", "deployed", "override", "advice")
+    secrets: dict[str, Any] = {**dict.fromkeys(texts, "password=canary"), "remedies": ("token=canary",)}
+    bare = redacted_summary(attrs.evolve(summary, **secrets))
     assert "canary" not in str(bare)
