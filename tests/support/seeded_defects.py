@@ -14,7 +14,7 @@ import anyio
 import attrs
 
 from purekube.apimachinery import conditions as condition_times
-from purekube.apimachinery import meta
+from purekube.apimachinery import meta, secret_material
 from purekube.apimachinery.errors import Conflict, JobClosed, KindMissing
 from purekube.apimachinery.manifest import Kind, get_path
 from purekube.apimachinery.resources import (
@@ -256,6 +256,11 @@ def does_not_tell_of_a_missing_chart() -> None:
 def tells_nothing_of_a_suspension() -> None:
     former = conditions._row
     replace(former, lambda *given: (wanted for wanted in former(*given) if wanted.type != "Suspended"))
+
+
+@defect("RUN-11")
+def adds_to_messages_of_any_size() -> None:
+    replace(secret_material.safe, lambda message, *_: f"Flux: {message}")  # Flux itself cuts at what a condition holds
 
 
 @defect("REC-11")
