@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, TypeVar, assert_never
+from typing import Any, Final, TypeVar
 
 from kubelab.access.audit_log import AuditEntry, AuditLog
 from kubelab.access.authorization import Authorize, Rbac, attributes_of, denied, review_attributes
@@ -24,6 +24,15 @@ from purekube.apimachinery.manifest import get_path
 
 T = TypeVar("T")
 
+_METHODS: Final = {
+    RequestVerb.CREATE: "POST",
+    RequestVerb.UPDATE: "PUT",
+    RequestVerb.PATCH: "PATCH",
+    RequestVerb.DELETE: "DELETE",
+    RequestVerb.DELETE_COLLECTION: "DELETE",
+}
+"""The HTTP methods of writes."""
+
 
 class RequestFilter:
     """A filter that authorizes and audits requests. With `authorize` None every caller may do everything."""
@@ -39,9 +48,10 @@ class RequestFilter:
 
         `only` is the one name that a list or watch selects, empty without such a name.
         """
-        asked = attributes_of(verb, target, only)
-        if self.authorize is not None and not self.authorize(caller, asked):
-            raise denied(caller, asked)
+        if self.authorize is not None:
+            asked = attributes_of(verb, target, only)
+            if not self.authorize(caller, asked):
+                raise denied(caller, asked)
         _check_served(verb, target)
 
     def answer(
@@ -111,7 +121,7 @@ class RequestFilter:
         self._audit.add(
             AuditEntry(
                 at=self._now(),
-                method=_method(verb),
+                method=_METHODS.get(verb, "GET"),
                 verb=verb,
                 path=target.path,
                 user=caller.user,
@@ -139,22 +149,6 @@ def _check_served(verb: RequestVerb, target: RequestTarget) -> None:
     # For example `/status` of a kind without the status subresource (S-73).
     if target.subresource and target.subresource not in resource.subresources:
         raise not_found(resource.group, resource.plural, target.name)
-
-
-def _method(verb: RequestVerb) -> str:
-    match verb:
-        case RequestVerb.GET | RequestVerb.LIST | RequestVerb.WATCH:
-            return "GET"
-        case RequestVerb.CREATE:
-            return "POST"
-        case RequestVerb.UPDATE:
-            return "PUT"
-        case RequestVerb.PATCH:
-            return "PATCH"
-        case RequestVerb.DELETE | RequestVerb.DELETE_COLLECTION:
-            return "DELETE"
-        case _:
-            assert_never(verb)
 
 
 class Reviewer:
