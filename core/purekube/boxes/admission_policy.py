@@ -19,14 +19,16 @@ BINDING: Final = Kind(
 
 
 def policy_of(box: Box) -> Mapping[Kind, Manifest]:
-    """Return the policy of a box and its binding, by kind; empty if the CRD checks every rule."""
+    """Return a box's ValidatingAdmissionPolicy and its binding, by kind; empty if the CRD checks all rules of
+    the box.
+    """
     rules = BoxAdmission.of(box).rules
     specs = {POLICY: _policy(box, rules), BINDING: _binding(box)} if rules else {}
     return {kind: _made(kind, box, spec) for kind, spec in specs.items()}
 
 
 def is_enforced_by(wanted: Manifest, live: Manifest | None) -> bool:
-    """Report whether an object in the cluster has the spec of the policy or binding `wanted`, and nothing narrower."""
+    """Report whether the live object exists and has exactly the spec of the policy or binding `wanted`."""
     spec = get_path(live, "spec")
     return isinstance(spec, Mapping) and {**spec} == wanted["spec"]
 
@@ -46,7 +48,9 @@ def _binding(box: Box) -> Mapping[str, Any]:
 
 
 def _policy(box: Box, rules: Sequence[AdmissionRule]) -> Mapping[str, Any]:
-    """Return the spec of the policy with every field that an API server would default, so that it can be compared."""
+    """Return the spec of the policy, including fields that the API server would default, so that specs can be
+    compared.
+    """
     reviewed = {
         "apiGroups": [box.kind.group],
         "apiVersions": [box.kind.version],

@@ -158,12 +158,14 @@ class BoxState:
 
     @cached_property
     def present(self) -> Revision | None:
-        """The stored revision of the present definition; None if it is not stored yet."""
+        """The stored revision of the present definition; None if that definition is not stored yet."""
         return next((each for each in self.history if each.name == self.applied.revision), None)
 
     @cached_property
     def target(self) -> str:
-        """The revision to which parents are moved: the present one, or the newest sound one if that was given up."""
+        """The revision to which parents are moved: the present revision, or the newest sound one if the present was
+        given up.
+        """
         sound = [each.name for each in self.history if each.is_sound or (each == self.present and not each.given_up)]
         return sound[-1] if sound else self.applied.revision
 
@@ -192,7 +194,7 @@ class BoxState:
 
     @cached_property
     def waiting(self) -> tuple[BoxParent, ...]:
-        """The parents that the rollout has yet to move."""
+        """The parents that the rollout has not moved yet."""
         return tuple(parent for parent in self.parents if parent.takes_part and parent.revision != self.target)
 
     @cached_property
@@ -202,7 +204,7 @@ class BoxState:
 
     @property
     def needs_judgement(self) -> bool:
-        """Report whether objects have to be judged before the rollout goes on."""
+        """Report whether a dry run over the parents is needed before the rollout continues."""
         is_open = bool(self.waiting) or self.foresight is Foresight.REFUSED
         return self.phase is BoxPhase.SERVED and self.foresight is not Foresight.SOUND and is_open
 
@@ -269,7 +271,7 @@ def decide_applied(state: BoxState) -> Decision:
 def _recorded(state: BoxState) -> Decision:
     """Return the decision that stores the present definition as the newest revision.
 
-    If an older revision has this definition, it gets a new number instead.
+    If an older revision already has this definition, that revision gets the highest number instead.
     """
     number = state.history[-1].number + 1 if state.history else 1
     if state.present is not None:
@@ -316,7 +318,9 @@ def _rolled_out(state: BoxState) -> Decision:
 
 
 def _seconds_until_judged(state: BoxState) -> float | None:
-    """Return the seconds until parents are judged again; None if all are judged and none is refused."""
+    """Return the seconds until the next dry run over the parents; None if all parents were judged and none
+    was refused.
+    """
     judgement = state.observed.judgement
     if state.step.phase is RolloutPhase.JUDGING:
         return _OBSTACLE_SECONDS if judgement is not None and judgement.obstacle else 0.0
@@ -324,9 +328,9 @@ def _seconds_until_judged(state: BoxState) -> float | None:
 
 
 def _moves(state: BoxState) -> Iterator[MergePatch]:
-    """Yield the patches that move parents to the target.
+    """Yield the patches that move parents to the target revision.
 
-    Each waits for the one before it, so that the parents that have moved are always a prefix of the order (PH-10).
+    Each patch waits for the one before it, so that parents move strictly in the rollout's order (PH-10).
     """
     by_ref = {parent.ref: parent for parent in state.parents}
     former: frozenset[ObjectRef] = frozenset()
@@ -337,7 +341,7 @@ def _moves(state: BoxState) -> Iterator[MergePatch]:
 
 
 def _learned(state: BoxState) -> Iterator[MergePatch]:
-    """Yield the patches that record on a revision that a parent was Ready at it, that it is refused, or given up."""
+    """Yield the patches that annotate revisions: a parent was Ready at the revision, or it was refused or given up."""
     ready = {parent.revision for parent in state.parents if parent.health is Health.READY and not parent.is_going}
     is_refused = state.foresight is Foresight.REFUSED
     told = first_refusal(get_path(state.applied.manifest, "status", "judgement")) if is_refused else ""

@@ -63,7 +63,7 @@ _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, Condition
 def decide_with_status(state: BoxState) -> Decision:
     """Return the decision about an OperatorBox, with the status that reports its present state.
 
-    After a refused write the same pass writes nothing else but the status.
+    If a write of this pass was refused, the decision writes only the status.
     """
     decision = Decision(requeue=Requeue.BACKOFF) if state.observed.failures else decide_applied(state)
     if decision.finalizer is not None or _is_taken_over(state):
@@ -85,7 +85,9 @@ def decide_with_status(state: BoxState) -> Decision:
 
 
 def _is_taken_over(state: BoxState) -> bool:
-    """Report whether the status of an earlier process still holds: the box was served, and is again in a moment."""
+    """Report whether the status of an earlier process is kept while the caches fill, because the box was
+    served before.
+    """
     meta, seconds = state.applied.metadata, state.observed.filling
     if seconds is None or seconds >= _FILLING_SECONDS or state.observed.failures:
         return False
@@ -96,14 +98,14 @@ def _is_taken_over(state: BoxState) -> bool:
 
 
 def _stopped(before: Mapping[str, Condition], blocked: ReconcileError) -> Iterator[DesiredCondition]:
-    """Yield the condition Serving with the error that stopped the pass. A box that is served keeps its condition."""
+    """Yield the condition Serving with the error that stopped the pass; nothing if the box is being served."""
     if SERVING not in before or before[SERVING].status is not _TRUE:
         reason = RETRYING if blocked.is_transient else blocked.cause
         yield DesiredCondition(SERVING, _FALSE, reason, blocked.message_over(before.get(SERVING)))
 
 
 def _is_starting(before: Mapping[str, Condition]) -> bool:
-    """Report whether Serving has only a provisional reason, which the message of a retried error may replace."""
+    """Report whether the reason of Serving is provisional, so that the message of a retried error may replace it."""
     return SERVING in before and before[SERVING].reason in (BoxReason.STARTING, RETRYING)
 
 
@@ -160,7 +162,9 @@ def _fields(state: BoxState) -> Mapping[str, Any]:
 
 
 def _judgement(state: BoxState) -> Mapping[str, Any] | None:
-    """Return the newest complete judgement of the target; None if there is none."""
+    """Return the newest complete judgement (a dry run over the parents) of the target revision; None if there
+    is none.
+    """
     judgement = state.observed.judgement
     if judgement is not None and judgement.revision == state.target and not judgement.left:
         return judgement.fields
@@ -276,7 +280,7 @@ def _rollout(action: str, state: BoxState) -> str:
 
 
 def _way_back(state: BoxState) -> str:
-    """Return the end of a sentence that names the command to go back; "" if there is no revision to go back to."""
+    """Return the end of a sentence with the command `rollout undo`; "" if there is no revision to return to."""
     return f", or go back: {_rollout('undo', state)}" if way_back(state.history, state.applied.revision) else ""
 
 
@@ -293,7 +297,7 @@ def _judging(state: BoxState) -> str:
 
 
 def _refused(state: BoxState) -> str:
-    """Return the message that names the first object that would be refused, and counts the others."""
+    """Return the message that names the first object that would be refused, and the number of further objects."""
     judgement = _judgement(state) or {}
     more = (judgement.get("refused") or 0) - 1
     return first_refusal(judgement) + (f", and {more} more (status.judgement)" if more > 0 else "")

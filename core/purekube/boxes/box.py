@@ -207,7 +207,9 @@ class Box:
 
     @property
     def asks_namespaces(self) -> bool:
-        """Report whether any namespace is computed that may differ from the parent's."""
+        """Report whether any resource's namespace is computed by an expression and may differ from the parent's
+        namespace.
+        """
         drains = (node for phase in self.drains for node in phase)
         asked = [node.asks_namespace for node in (*self.nodes, *drains)] + [
             external.asks_namespace for external in self.externals

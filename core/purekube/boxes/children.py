@@ -53,7 +53,7 @@ class ChildNames:
         return ids
 
     def has(self, kind: str, identifier: str) -> bool:
-        """Report whether the resource with this id is of that kind."""
+        """Report whether the resource with this id is of this kind."""
         return identifier in self.by_kind.get(kind.lower(), ())
 
     def only(self, kind: str) -> str:
@@ -65,7 +65,7 @@ class ChildNames:
         return ids[0]
 
     def resolve_path(self, steps: Sequence[str | int]) -> list[str | int]:
-        """Return a gate's path with `children.<kind>` replaced by the resource's id.
+        """Return the path of a `when` gate with `children.<kind>` replaced by the resource's id.
 
         Raises LookupError unless the path names one resource of the box.
         """

@@ -86,7 +86,9 @@ class _Reader:
     # --- status -------------------------------------------------------------------------------------------------------
 
     def check_status(self) -> None:
-        """Report what the CRD's status lacks: fields that the API server drops would be written again in each pass."""
+        """Report status fields that the CRD does not declare: the API server would drop them, and each pass rewrite
+        them.
+        """
         if not self.crd.has_status:
             message = f"{self._file}: the version {self.crd.storage} needs `subresources: {{status: {{}}}}`"
             self._findings.problem("spec.crd", message)
@@ -157,10 +159,10 @@ class _Reader:
     # --- rules and filled fields --------------------------------------------------------------------------------------
 
     def rule(self, at: int, one: BoxValidation) -> BoxRule | None:
-        """Compile the validation rule `one`, the item `at` in the file; None if it is invalid, which is reported.
+        """Compile the validation rule `one`, item `at` of `spec.validation`; report an invalid rule and return None.
 
-        A rule goes into the CRD if it reads only fields that rules of a CRD see. Unless the CRD can check it in every
-        served version, it also goes to the webhook, which reads the storage version.
+        A rule goes into the CRD if it reads only fields that rules of a CRD can read. Unless the CRD can check it in
+        every served version, the rule also goes to the webhook, which reads the storage version.
         """
         path = f"{index('spec.validation', at)}.rule"
         if one.field and self._schema is not None and _schema_at(self._schema, one.field.split(".")) is None:
@@ -178,14 +180,14 @@ class _Reader:
 
     @property
     def _converts(self) -> bool:
-        """Report whether an object in another version may have other fields than in the storage version."""
+        """Report whether an object of another version may have other fields than in the storage version."""
         strategy = get_path(self.crd.manifest, "spec", "conversion", "strategy")
         return bool(self.model.spec.versions) or strategy == "Webhook"
 
     def mutation(self, at: int, one: BoxMutation) -> CompiledMutation | None:
-        """Compile the default `one`, the item `at` in the file; None if it is invalid, which is reported.
+        """Compile the default `one`, item `at` of `spec.mutation`; report an invalid default and return None.
 
-        A literal value becomes a default of the CRD, an expression is for the webhook.
+        A literal value becomes a default of the CRD; an expression is evaluated by the webhook.
         """
         path = index("spec.mutation", at)
         steps = tuple(one.field.split("."))
@@ -248,7 +250,10 @@ def _compiles_in_crd(rule: str, kind: KnownKind) -> bool:
 
 
 def _error_of_rule(rule: str, type: CelType) -> CelSyntaxError | None:
-    """Return why a rule does not compile; None if it does. `type` is the type of `self` and `oldSelf` in the rule."""
+    """Return the error with which a rule fails to compile; None if the rule compiles.
+
+    `type` is the type of `self` and `oldSelf` in the rule.
+    """
     try:
         program = compile_expression(rule, Environment({"self": type, "oldSelf": type}))
     except CelSyntaxError as error:
@@ -353,7 +358,7 @@ def examine(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, place
 
 
 def _islands(paths: Set[VariablePath]) -> tuple[str, ...]:
-    """Return the paths whose types are unknown, without those below another such path."""
+    """Return the paths without a known type as sorted dotted texts, omitting paths below another path of the set."""
     first = (path for path in paths if not any(path[:length] in paths for length in range(1, len(path))))
     return tuple(sorted(".".join(path).replace(f".{ITEM}", ITEM) for path in first))
 

@@ -46,7 +46,7 @@ class BoxContext:
 
 @lru_cache(maxsize=256)
 def composite_of(box: Box) -> Composite:
-    """Return the box as a `Composite`, which is the form that its controller needs."""
+    """Return the box as a `Composite`, the form in which a controller runs a box."""
 
     def decided(parent: Parent, observed: Snapshot, now: datetime) -> Decision:
         return decide(box, parent, observed, BoxContext(now))
@@ -99,7 +99,9 @@ def _anywhere(box: Box) -> Iterator[Kind]:
 
 
 def external_refs(box: Box, parent: Parent) -> Iterator[tuple[ExternalNode, ObjectRef]]:
-    """Yield each external (an object that the box only reads) whose name is known already, with its reference."""
+    """Yield each external (an object that the box only reads) whose name can be evaluated already, with its
+    reference.
+    """
     evaluation = Evaluation(box, parent.manifest)
     for external in box.externals:
         try:
@@ -111,7 +113,7 @@ def external_refs(box: Box, parent: Parent) -> Iterator[tuple[ExternalNode, Obje
 
 
 def explanation_of(box: Box, parent: Parent, observed: Snapshot, now: datetime) -> Explanation:
-    """Return the state of every resource of the box for one parent, for people."""
+    """Return the plan for one parent with each resource's state and gates, from which text for people is made."""
     evaluation = Evaluation(box, parent.manifest, now, observed)
     found = plan(graph_of(box), composite_of(box).owner_of(parent), observed, evaluation.scope())
     gates = {node.id: tuple(gate.shown for gate in node.when_conditions) for node in box.nodes}
@@ -119,7 +121,7 @@ def explanation_of(box: Box, parent: Parent, observed: Snapshot, now: datetime) 
 
 
 def decide(box: Box, parent: Parent, observed: Snapshot, context: BoxContext) -> Decision:
-    """Return the decision for `parent`, given the observed objects and the time."""
+    """Return what to write for `parent` (children, status, finalizer), given the observed objects and the time."""
     composite = composite_of(box)
     going = parent.metadata.deletion_timestamp is not None
     if going and composite.finalizer not in parent.metadata.finalizers:
@@ -194,7 +196,9 @@ def _nodes(box: Box) -> tuple[BoxNode, ...]:
 
 
 def _changed(node: BoxNode) -> tuple[str, ...]:
-    """Return the verbs to change a node's objects. Server-side apply of a new object needs create as well as patch."""
+    """Return the RBAC verbs needed to change a node's objects. Server-side apply of a new object needs create and
+    patch.
+    """
     verbs = ["get", "create"]
     if node.apply is not ApplyMode.IF_ABSENT or node.on_delete is OnDelete.ORPHAN:
         verbs.append("patch")
@@ -204,8 +208,8 @@ def _changed(node: BoxNode) -> tuple[str, ...]:
 
 
 def owners(boxes: Iterable[Box]) -> Iterator[Access]:
-    """Yield the rights that setting `blockOwnerDeletion` requires.
+    """Yield the RBAC rights that setting `blockOwnerDeletion` in owner references requires.
 
-    The admission plugin OwnerReferencesPermissionEnforcement checks them where it is enabled.
+    The admission plugin OwnerReferencesPermissionEnforcement checks these rights where it is enabled.
     """
     return owner_access(map(composite_of, boxes))

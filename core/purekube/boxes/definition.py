@@ -14,8 +14,7 @@ _RULES: Final = "x-kubernetes-validations"
 def crd_of(box: Box) -> Manifest:
     """Return the CRD of the box's kind with the rules and literal defaults that a CRD can express.
 
-    Each version has those that apply to objects in that version. A label marks the CRD as a box's for the command
-    `status`.
+    Each version of the CRD gets the rules and defaults that apply to it. The command `status` finds the CRD by a label.
     """
     versions = [_with_rules(version, box) for version in _versions(box)]
     meta = box.crd["metadata"]
@@ -24,7 +23,7 @@ def crd_of(box: Box) -> Manifest:
 
 
 def not_enforced(box: Box, live: Manifest) -> tuple[str, ...]:
-    """Return the rules and defaults of a box that a served version of a live CRD lacks, each in words.
+    """Return, in words, the rules and defaults of a box that a served version of the live CRD lacks.
 
     A default in the storage version is enough: the API server fills it in whenever it reads the object.
     """
@@ -70,7 +69,7 @@ def _with_rules(version: Mapping[str, Any], box: Box) -> Mapping[str, Any]:
 
 
 def _absent_rules(version: Mapping[str, Any], box: Box) -> Sequence[Mapping[str, Any]]:
-    """Return the rules that this version of a CRD can check and lacks."""
+    """Return the rules of the box that this version of a CRD could check but does not contain."""
     present = [rule.get("rule") for rule in _schema_of(version).get(_RULES) or ()]
     own = (rule for rule in box.rules if (rule.in_crd if version.get("storage") else not rule.in_webhook))
     rules = (_rule(rule.rule, rule.message, rule.field) for rule in own)
@@ -78,7 +77,10 @@ def _absent_rules(version: Mapping[str, Any], box: Box) -> Sequence[Mapping[str,
 
 
 def _defaults(version: Mapping[str, Any], box: Box) -> Iterator[CompiledMutation]:
-    """Yield the defaults for a version: all for the stored one, for others those of fields that both declare alike."""
+    """Yield the defaults for a version of a CRD.
+
+    The storage version gets all; another version gets the defaults of fields that both versions declare alike.
+    """
     stored = _schema_of(next((each for each in _versions(box) if each.get("storage")), {}))
     schema = _schema_of(version)
     for mutation in box.mutations:

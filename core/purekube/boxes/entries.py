@@ -71,7 +71,7 @@ def entries_of(model: OperatorBox) -> Iterator[Entry]:
 
 
 def apply_mode(entry: Entry) -> ApplyMode:
-    """Return the apply mode: the resource's own if it has one, otherwise that of its phase."""
+    """Return the apply mode of a resource: its own if it sets one, otherwise the mode of its phase."""
     if entry.resource.apply is not None:
         return entry.resource.apply
     once = entry.phase is not None and entry.phase.on is PhaseOn.CREATE and not entry.resource.reconcile
@@ -82,7 +82,7 @@ def apply_mode(entry: Entry) -> ApplyMode:
 
 
 def unique(entries: tuple[Entry, ...], model: OperatorBox, findings: Findings) -> tuple[Entry, ...]:
-    """Return the entries with unique ids; an entry whose id is taken is reported and left out."""
+    """Return the entries with unique ids; report and omit an entry whose id is already used."""
     named = [(external.id, index("spec.externals", at)) for at, external in enumerate(model.spec.externals)]
     seen: dict[str, str] = {}
     kept: list[Entry] = []
@@ -128,7 +128,7 @@ def targets_of(entries: Iterable[Entry], model: OperatorBox) -> Mapping[str, Tar
 def kinds_of(
     entries: Sequence[Entry], model: OperatorBox, schemas: Schemas, findings: Findings
 ) -> Mapping[str, KnownKind]:
-    """Return the kinds of resources and externals by id. Unknown kinds are reported and left out."""
+    """Return the kinds of resources and externals, by id; report and omit unknown kinds."""
     known_kinds: dict[str, KnownKind] = {}
     desired: list[tuple[str, Mapping[str, Any], str]] = [
         (entry.id, entry.resource.template, entry.template_path) for entry in entries
@@ -240,7 +240,9 @@ class Externals:
         )
 
     def _must_agree(self, external: BoxExternal, kind: Kind) -> bool:
-        """Report whether the Secret has to consent: authors of parents choose it, and are not trusted with Secrets."""
+        """Report whether a Secret needs an annotation that consents: parents' authors choose its name and are not
+        trusted.
+        """
         chosen = origin_of(external.metadata.get("name")) is Origin.CHOSEN
         return is_secret(kind) and chosen and Power.SECRETS not in self.deputies.trusted
 

@@ -96,7 +96,7 @@ class Evaluation:
         return known[1]
 
     def evaluate(self, expression: BoxExpression, values: Mapping[str, Any]) -> Any:
-        """Return the value of an expression. Raises ExpressionFailure if its evaluation fails."""
+        """Return the value of an expression. Raises ExpressionFailure if the evaluation fails."""
         budget = self._budget()
         try:
             return expression.evaluate(values, budget)
@@ -104,7 +104,9 @@ class Evaluation:
             self._spent(budget)
 
     def render(self, template: Template, values: Mapping[str, Any]) -> Any:
-        """Return the value of a template with its expressions evaluated. Raises ExpressionFailure if one fails."""
+        """Return the value of a template with its expressions evaluated. Raises ExpressionFailure if an expression
+        fails.
+        """
         budget = self._budget()
         try:
             return template.render(values, budget)
@@ -121,7 +123,7 @@ class Evaluation:
 
 
 def evaluation_of(scope: Scope) -> Evaluation:
-    """Return the evaluation whose method `scope` made this scope."""
+    """Return the evaluation for which the method `Evaluation.scope` made this scope."""
     evaluation = scope.values[_EVALUATION]
     assert isinstance(evaluation, Evaluation)
     return evaluation
@@ -162,7 +164,7 @@ def report(box: Box, evaluation: Evaluation, scope: Scope) -> Reported:
 
 
 def _rendered(evaluation: Evaluation, scope: Scope, template: Template, faults: list[str]) -> Any:
-    """Return the value of `template`; `ABSENT` if it fails. Failures other than missing values go to `faults`."""
+    """Return the rendered template; `ABSENT` if it fails. Errors except missing values are appended to `faults`."""
     try:
         return evaluation.render(template, evaluation.variables(scope, variables(template.expressions)))
     except ExpressionFailure as failure:
@@ -197,9 +199,9 @@ def _text(value: Any) -> str:
 
 
 def with_faults(conditions: Sequence[DesiredCondition], faults: Sequence[str]) -> tuple[DesiredCondition, ...]:
-    """Return the conditions with Ready False and Stalled True if the status could not be evaluated.
+    """Return the conditions with Ready False and Stalled True if an expression of the status failed.
 
-    They are unchanged without `faults`, or if Ready is not True anyway.
+    The conditions are unchanged if `faults` is empty, or if Ready is not True.
     """
     ready = next((condition for condition in conditions if condition.type == READY), None)
     if not faults or ready is None or ready.status is not ConditionStatus.TRUE:
@@ -213,9 +215,9 @@ def with_faults(conditions: Sequence[DesiredCondition], faults: Sequence[str]) -
 def together(
     expressions: Sequence[BoxExpression],
 ) -> Callable[[Scope, Mapping[str, Any]], bool | Hold]:
-    """Return a function that tests whether all expressions are true, in their order.
+    """Return a function that tests whether all expressions are true, in order.
 
-    The function returns a Hold if an expression that it evaluates has no value.
+    The function returns a Hold (a reason to wait) if the evaluation of an expression fails.
     """
     names = [(expression, variables((expression,))) for expression in expressions]
 
@@ -232,9 +234,9 @@ def together(
 
 
 def when_test(gates: Sequence[BoxWhen]) -> Callable[[Scope], bool | Hold]:
-    """Return a function that tests whether all gates are open.
+    """Return a function that tests whether all `when` gates are open.
 
-    For a closed gate it returns a Hold that names the gate's test and line.
+    For a closed gate the function returns a Hold that names the gate's test and its line in the file.
     """
     asked = [(gate, None if gate.expression is None else together((gate.expression,))) for gate in gates]
 
@@ -250,7 +252,7 @@ def when_test(gates: Sequence[BoxWhen]) -> Callable[[Scope], bool | Hold]:
 
 
 def _elapsed(gate: BoxWhen, answer: bool | Hold, scope: Scope) -> bool | Hold:
-    """Return True if one of the gate's times has passed, or else a Hold; record when the next of them will have passed.
+    """Return True if the delay of a gate has passed, otherwise a Hold; record when the next delay ends.
 
     `answer` is the result of the gate's expression: False, or a Hold.
     """
@@ -277,7 +279,7 @@ def _elapsed(gate: BoxWhen, answer: bool | Hold, scope: Scope) -> bool | Hold:
 
 
 def _due(evaluation: Evaluation, gate: WhenElapsed, scope: Scope) -> datetime | Hold | None:
-    """Return when a gate opens; None if the time that it counts from does not exist yet."""
+    """Return when a delayed gate opens; None if the timestamp from which the delay counts does not exist yet."""
     try:
         since = evaluation.evaluate(gate.time, evaluation.variables(scope, variables((gate.time,))))
     except ExpressionFailure as failure:

@@ -45,14 +45,18 @@ class BoxExpression:
     """True if its value reveals data of a Secret: then the message of a failure is not repeated."""
 
     def evaluate(self, scope: Mapping[str, Any], budget: Budget | None = None) -> Any:
-        """Return the expression's value, which may be an `OptionalValue`. Raises ExpressionFailure if that fails."""
+        """Return the expression's value, which may be an `OptionalValue`. Raises ExpressionFailure if the evaluation
+        fails.
+        """
         try:
             return self.program.evaluate(scope, budget)
         except CelError as error:
             raise self.failure(error) from error
 
     def evaluate_in(self, scope: dict[Any, Any]) -> Any:
-        """Return the expression's value in a scope from `cel.prepared`. Raises ExpressionFailure if that fails."""
+        """Return the expression's value in a scope from `cel.prepared`. Raises ExpressionFailure if the evaluation
+        fails.
+        """
         try:
             return self.program.evaluate_in(scope)
         except CelError as error:
@@ -90,7 +94,7 @@ def _load_balancer(value: Any, key: str) -> str:
 
 
 def _get(value: Any, *path: Any) -> Any:
-    """Return the value at a path of keys and indices. Raises Missing if there is none."""
+    """Return the value at a path of keys and indices. Raises Missing if the path does not exist."""
     for step in path:
         if isinstance(value, Mapping):
             value = look_up(value, step)
@@ -104,7 +108,7 @@ def _get(value: Any, *path: Any) -> Any:
 
 
 def _default(value: Any, other: Any) -> Any:
-    """Return `value`, without its optional, or `other` if `value` is null, empty text or an absent optional."""
+    """Return `value`, unwrapped from an optional; `other` if it is null, an empty text or an absent optional."""
     if isinstance(value, OptionalValue):
         return value.value if value.present else other
     return other if value is None or value == "" else value

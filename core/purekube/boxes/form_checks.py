@@ -37,7 +37,7 @@ class FormChecks:
     names: frozenset[str]
 
     def check_form(self, entry: Entry, kind: Kind) -> None:
-        """Report what is wrong with a resource's metadata, status, owner and settings."""
+        """Report errors in a resource's metadata, status, owner reference and settings."""
         resource, path, raw = entry.resource, entry.template_path, entry.resource.template
         metadata = raw.get("metadata")
         if not isinstance(metadata, Mapping):
@@ -105,7 +105,7 @@ class FormChecks:
             self.findings.problem(f"{entry.path}.rollOn", message)
 
     def check_name(self, entry: Entry, template: Template, inside: Variables, iteration: Iteration | None) -> None:
-        """Report a name that is made of a field that changes on every write."""
+        """Report an object name that depends on a field which changes on every write, such as resourceVersion."""
         prefix = f"{entry.template_path}.metadata.name"
         made = [expression for expression in template.expressions if expression.place.path.startswith(prefix)]
         made += [iteration.key] if iteration is not None else []
@@ -117,7 +117,9 @@ class FormChecks:
                     self.findings.problem(expression.place.path, message)
 
     def warn_of_volatile(self, entry: Entry, kind: Kind, include: Sequence[BoxExpression], others: Variables) -> None:
-        """Warn of an object whose existence depends on a status, since it may be created and deleted repeatedly."""
+        """Warn if `includeWhen` of a resource reads a status, since the object may be created and deleted
+        repeatedly.
+        """
         for at, expression in enumerate(include):
             if any("status" in path[1:3] for path, _ in read_by(expression, others)):
                 message = (

@@ -49,7 +49,7 @@ _DEEPEST: Final = 24
 
 
 def power_at(kind: Kind, steps: Steps, *, elsewhere: bool = False) -> Power | None:
-    """Return the power that a user has who can choose the field at `steps`; None for a harmless field.
+    """Return the power that a user gains by choosing the field at `steps` of a `kind`; None for a harmless field.
 
     `elsewhere` says that the object is not in the parent's namespace.
     """
@@ -67,7 +67,7 @@ def power_at(kind: Kind, steps: Steps, *, elsewhere: bool = False) -> Power | No
 
 
 def _power_of(step: str, rest: Steps) -> Power | None:
-    """Return the power of the field `step`, if any. `rest` are the keys below it on the way to the value."""
+    """Return the power that the field `step` gives, or None. `rest` are the keys between the field and the value."""
     name = step.lower()
     if step in _HOST or (step == _CONTEXT and not (rest and rest[0] in _HARMLESS)):
         return Power.HOSTS
@@ -81,12 +81,14 @@ def _power_of(step: str, rest: Steps) -> Power | None:
 
 
 def is_data(kind: Kind, steps: Steps) -> bool:
-    """Report whether the field at `steps` holds only data, such as a ConfigMap's, whatever its keys are."""
+    """Report whether the field at `steps` is pure data, such as ConfigMap `.data`, so that no key in it gives
+    a power.
+    """
     return not _TEXTS.isdisjoint(steps) or any(steps[: len(path)] == path for path in _DATA.get(kind, ()))
 
 
 def powers_below(kind: Kind, steps: Steps, cel_type: CelType, schema: Schema | None) -> Mapping[Power, Steps]:
-    """Return the powers that a value at `steps` may contain, each with the path of a field that has it.
+    """Return the powers that a value at `steps` may give, each with the path of a field that gives it.
 
     The value's type and schema limit which fields are possible.
     """
@@ -118,7 +120,9 @@ def _powers_below(
 
 
 def _fields(cel_type: CelType, schema: Schema | None) -> Mapping[str, tuple[CelType, Schema | None]] | None:
-    """Return the fields that an object may have, as its type or its schema names them; None if neither does."""
+    """Return the fields that an object may have according to its type or schema, by name; None if neither
+    limits them.
+    """
     if cel_type.fields is not None:
         return {
             name: (field.type, None if schema is None else schema.child(name))
@@ -137,7 +141,7 @@ def _fields(cel_type: CelType, schema: Schema | None) -> Mapping[str, tuple[CelT
 
 
 def is_allowed(power: Power, taint: Taint) -> bool:
-    """Report whether a value with this taint may be written into a field that has the power."""
+    """Report whether a value with this taint may be written into a field that gives the power."""
     match power:
         case Power.NAMESPACES | Power.HOSTS:
             return taint.origin is Origin.AUTHOR
@@ -152,7 +156,7 @@ def is_allowed(power: Power, taint: Taint) -> bool:
 
 
 def refusal(power: Power, who: str) -> str:
-    """Return the message that refuses an expression in a field with a power, with what to write instead."""
+    """Return the message that refuses an expression in a field with this power, and suggests an alternative."""
     trust = f"; where they may do that anyway, say `trustParents: [{power}]` in the spec of the box"
     match power:
         case Power.NAMESPACES:
@@ -265,7 +269,7 @@ class _Outcomes:
     decided: Taint = TRUSTED
 
     def of(self, node: Expression) -> Iterator[tuple[Steps, Taint, CelType]]:
-        """Yield each value that a node of the expression may have."""
+        """Yield each value that a node of the expression may have: the keys above it, its taint and its type."""
         match node:
             case Conditional(condition, positive, negative):
                 inner = attrs.evolve(self, decided=self.decided.under(self._taint(condition).whole))

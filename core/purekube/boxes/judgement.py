@@ -71,13 +71,15 @@ class Judgement:
 
 
 def first_refusal(judgement: Mapping[str, Any]) -> str:
-    """Return the first object of `status.judgement` that would be refused, and why, for people; "" if none would."""
+    """Return the first object of `status.judgement` that would be refused, with the reason, as text; "" if none."""
     first = next(iter(judgement.get("refusals") or ()), None)
     return "" if first is None else f"{first['object']} would fail: {first['message']}"
 
 
 def foresight_of(stored: Manifest, revision: str) -> Foresight:
-    """Return the foresight of a revision in the status of the box `stored`; PENDING if it has none. Never raises."""
+    """Return the Foresight that the status in the manifest `stored` records for a revision; PENDING if none. Never
+    raises.
+    """
     judged = get_path(stored, "status", "judgement")
     if not isinstance(judged, Mapping) or judged.get("revision") != revision:
         return Foresight.PENDING
@@ -85,7 +87,9 @@ def foresight_of(stored: Manifest, revision: str) -> Foresight:
 
 
 def refusal_of(decision: Decision, failures: Sequence[Failure]) -> str:
-    """Return why a dry run would be refused, from its last decision and its failed writes; "" if it would not."""
+    """Return why the writes of a dry run would be refused, from its last decision and failures; "" if they
+    would not.
+    """
     refused = next((failure for failure in failures if _is_final(failure.error)), None)
     stalled = _stalled(decision.status)
     if refused is None:
@@ -94,12 +98,12 @@ def refusal_of(decision: Decision, failures: Sequence[Failure]) -> str:
 
 
 def interruption_of(errors: Iterable[OperatorError]) -> str:
-    """Return the first error that says nothing about the revision, such as a lost connection; "" if there is none."""
+    """Return the message of the first transient error, such as a lost connection; "" if there is none."""
     return next((error.message for error in errors if not _is_final(error)), "")
 
 
 def _is_final(error: OperatorError) -> bool:
-    """Report whether the same write would be refused again."""
+    """Report whether the API server would refuse the same write again, so that a retry is useless."""
     is_terminating = isinstance(error, Forbidden) and error.namespace_terminating
     return isinstance(error, Conflict | Invalid | Forbidden | Permanent) and not is_terminating
 

@@ -49,7 +49,7 @@ class BoxAdmission:
 
     @classmethod
     def of(cls, box: Box) -> "BoxAdmission":
-        """Return the rules and fields of `box` that its CRD cannot apply; empty if there are none."""
+        """Return the rules and fields of `box` that its CRD cannot apply and webhooks do; empty if there are none."""
         stored = CrdVersions.of(crd_of(box)).stored if box.crd else KnownKind(box.kind)
         environment = Environment({"self": stored.type, "oldSelf": stored.type})
         compiled = ((rule, compile_expression(rule.rule, environment)) for rule in box.rules if rule.in_webhook)
@@ -63,7 +63,9 @@ class BoxAdmission:
         return cls(box.name, box.kind, rules, mutations, stored.schema)
 
     def problems(self, new: Manifest, old: Manifest | None) -> tuple[Problem, ...]:
-        """Return the problems of an object that is about to be stored; `old` is the object that it replaces."""
+        """Return the rules that the object `new` breaks, as problems; `old` is the object that it replaces, None on
+        create.
+        """
         return () if _is_going(new) else tuple(self._broken(self._defaulted(new), old and self._defaulted(old)))
 
     def _defaulted(self, manifest: Manifest) -> Manifest:
@@ -106,7 +108,7 @@ def _is_going(manifest: Manifest) -> bool:
 def _added(manifest: Manifest, made: dict[str, Any], path: Sequence[str], value: Any) -> Patch:
     """Return the operations of a JSON patch that add `value` at `path`; none if a value on the path is not an object.
 
-    `made` holds the pointers of the objects that earlier operations of the patch added, and is updated.
+    `made` has the JSON pointers of objects that earlier operations added, and is updated.
     """
     there: Any = manifest
     patch: Patch = []
@@ -154,7 +156,7 @@ class WebhookDuties:
 def refused_where_applied(box: Box) -> Iterator[BoxProblem]:
     """Yield a problem for each part of a box that needs a webhook, since an applied box has none (PH-10).
 
-    Each says what to write instead. Rules need none: the API server checks them by a policy.
+    Each problem says what to write instead. Rules need no webhook: a ValidatingAdmissionPolicy checks them.
     """
     spec, from_file = box.model.spec, "or run the box from its file, with its webhook (box manifests FILE)"
     for at, mutation in enumerate(box.mutations):
@@ -186,9 +188,9 @@ def _conversion(version: CompiledVersion) -> Conversion:
 
 
 def _filling(variable: str, fields: Mapping[tuple[str, ...], Template]) -> Convert:
-    """Return a function that sets fields of an object to the values of templates, which read the object as `variable`.
+    """Return a function that sets fields of an object to values of templates, which read the object as `variable`.
 
-    The other version's schema then prunes the object. The function raises ExpressionFailure if an expression fails.
+    Fields that the other version's schema does not declare are pruned later. Raises ExpressionFailure on an error.
     """
 
     def convert(manifest: Manifest) -> dict[str, Any]:

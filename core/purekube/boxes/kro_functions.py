@@ -43,7 +43,9 @@ def _digest(name: str) -> Callable[[Any], bytes]:
 
 
 def _seeded_string(budget: Budget, length: Any, seed: Any) -> str:
-    """Return text of a given length that the seed determines; as in kro, it repeats after eight characters."""
+    """Return text of the given length that depends only on `seed`; as in kro, the text repeats after eight
+    characters.
+    """
     if _int(length) <= 0:
         raise EvaluationError("the length must be positive")
     budget.build_text(_int(length))
@@ -53,7 +55,7 @@ def _seeded_string(budget: Budget, length: Any, seed: Any) -> str:
 
 
 def _seeded_int(least: Any, end: Any, seed: Any) -> int:
-    """Return a number that the seed determines, at least `least` and less than `end`."""
+    """Return an integer that depends only on `seed`, at least `least` and less than `end`."""
     if _int(least) >= _int(end):
         raise EvaluationError("the first number must be less than the second")
     drawn = int.from_bytes(hashlib.sha256(_text(seed)).digest()[:8], "big")
@@ -61,7 +63,7 @@ def _seeded_int(least: Any, end: Any, seed: Any) -> int:
 
 
 def _unmarshal(budget: Budget, text: Any) -> Any:
-    """Return the value of a JSON text; its numbers are doubles."""
+    """Return the value of a JSON text, in which all numbers become doubles."""
     try:
         value = msgspec.json.decode(_text(text))
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
@@ -95,7 +97,7 @@ def _double(value: float) -> float:
 
 
 def _merge(budget: Budget, value: Any, other: Any) -> Any:
-    """Return a map with the keys of both; those of the second map win."""
+    """Return a map with the keys of both maps; the second map's value wins. Raises an error for other types."""
     if not isinstance(value, Mapping) or not isinstance(other, Mapping):
         raise no_overload()
     return built(budget, {**value, **other})

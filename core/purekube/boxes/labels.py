@@ -44,7 +44,7 @@ def child_selector(box: "Box") -> str:
 def child_kinds(box: "Box") -> tuple[Kind, ...]:
     """Return the kinds of all children that may exist.
 
-    They include kinds that the box only declares, since an earlier version of the file may have created such objects.
+    These include kinds that the box only declares, since an earlier version of the file may have created such objects.
     """
     nodes = (*box.nodes, *(node for phase in box.drains for node in phase))
     read = {external.kind for external in box.externals}

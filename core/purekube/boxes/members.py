@@ -39,7 +39,7 @@ class BoxParent:
 
     @property
     def takes_part(self) -> bool:
-        """Report whether the roll-out moves it: it is not pinned, not being deleted, and in a selected namespace."""
+        """Report whether the rollout moves the parent: not pinned, not being deleted, and in a selected namespace."""
         is_outside = self.ready is not None and self.ready.reason == NOT_SELECTED
         return not (self.is_pinned or self.is_going or is_outside)
 
@@ -52,7 +52,7 @@ class BoxParent:
 
 
 def parent_of(manifest: Manifest, kind: Kind, assignments: Assignments, policy: BoxRollout, now: datetime) -> BoxParent:
-    """Read a parent from its manifest. Never raises."""
+    """Read a parent, with its revision and health, from its manifest. Never raises."""
     meta = read_meta(manifest)
     revision = assignments.of(meta)
     conditions = {each.type: each for each in read_own_conditions(manifest, (READY, STALLED, CONDITION))}
@@ -64,7 +64,7 @@ def parent_of(manifest: Manifest, kind: Kind, assignments: Assignments, policy: 
 
 
 def _health(meta: ObjectMeta, conditions: Mapping[str, Condition], revision: str) -> Health:
-    """Return the health that the status shows, if this revision wrote it for the present generation."""
+    """Return the health that the status shows; PROGRESSING if another revision or generation wrote the status."""
     ready, stalled = conditions.get(READY), conditions.get(STALLED)
     if not _is_judged_by(conditions, revision) or ready is None or ready.observed_generation != meta.generation:
         return Health.PROGRESSING
@@ -80,9 +80,9 @@ def _is_judged_by(conditions: Mapping[str, Condition], revision: str) -> bool:
 
 
 def _due(meta: ObjectMeta, conditions: Mapping[str, Condition], revision: str, policy: BoxRollout) -> datetime | None:
-    """Return when a progressing parent counts as failed; None if it has no time limit.
+    """Return when a progressing parent counts as failed; None if the parent has no time limit.
 
-    A parent whose spec was changed since its last status gets the time that its controller needs to see that.
+    A parent whose spec changed after its last status has none until its controller has written a new status.
     """
     since, ready = BroughtTo.of(meta).since, conditions.get(READY)
     if _is_judged_by(conditions, revision) and ready is not None:
@@ -105,7 +105,7 @@ def members_of(
 
 
 def _wave(meta: ObjectMeta, policy: BoxRollout, namespace: Manifest | None) -> int:
-    """Return the number of the first wave that selects an object, or if none does, the number after the last."""
+    """Return the index of the first wave that selects the object; the number of waves if none selects it."""
     labelled: dict[str, Any] = {"metadata": {"labels": dict(meta.labels)}}
     for number, wave in enumerate(policy.waves):
         if selects(wave.objects, labelled) and selects(wave.namespaces, namespace):
@@ -114,6 +114,6 @@ def _wave(meta: ObjectMeta, policy: BoxRollout, namespace: Manifest | None) -> i
 
 
 def seconds_until_due(parents: Sequence[BoxParent], now: datetime) -> float | None:
-    """Return the seconds until the next parent may count as failed; None if none is progressing."""
+    """Return the seconds until the next progressing parent counts as failed; None if no parent has a time limit."""
     dues = [parent.due for parent in parents if parent.due is not None and parent.health is Health.PROGRESSING]
     return max(0.0, (min(dues) - now).total_seconds()) if dues else None

@@ -40,9 +40,9 @@ from purekube.readiness import Readiness, State
 
 
 def closed_namespace(evaluation: Evaluation, scope: Scope, namespace: str | None, place: Place) -> Hold | None:
-    """Return a Hold if the box may not write into a computed namespace.
+    """Return a Hold (a reason to wait) if the box may not write into the namespace that an expression computed.
 
-    Return None if the namespace is the parent's own, or has consented by its annotation.
+    Return None if the namespace is the parent's own, was created by the box, or consents by its annotation.
     """
     own = get_path(evaluation.parent, "metadata", "namespace")
     if (
@@ -58,9 +58,9 @@ def closed_namespace(evaluation: Evaluation, scope: Scope, namespace: str | None
 
 
 def closed_secret(evaluation: Evaluation, external: ExternalNode, ref: ObjectRef) -> Hold | None:
-    """Return a Hold if the box may not read a Secret that a parent names.
+    """Return a Hold (a reason to wait) if the box may not read a Secret that a parent names.
 
-    Return None if the Secret does not exist, or has consented by its annotation.
+    Return None if the Secret does not exist, or consents by its annotation.
     """
     live, kind = evaluation.observed.objects.get(ref), evaluation.box.kind
     if not external.must_agree or live is None or kind.crd_name in names_in(live, READERS):
@@ -77,7 +77,7 @@ def _created_namespaces(evaluation: Evaluation, scope: Scope) -> set[str]:
 
 
 def _annotate(ref: ObjectRef, live: Manifest | None, annotation: str, name: str) -> str:
-    """Return the kubectl command that adds `name` to the annotation of `ref`; names that `live` has in it are kept."""
+    """Return the kubectl command that adds `name` to the annotation of an object, keeping the names that `live` has."""
     names = ",".join(sorted({*names_in(live, annotation), name}))
     return f"kubectl annotate --overwrite {_quoted(ref)} {shlex.quote(f'{annotation}={names}')}"
 
@@ -107,7 +107,7 @@ def graph_of(box: Box) -> Graph:
 
 @lru_cache(maxsize=256)
 def drains_of(box: Box) -> Graph:
-    """Return the graph of the resources that run before a deletion, each phase after the one before.
+    """Return the graph of the resources that run before a deletion; each phase waits for the phase before it.
 
     Raises GraphError for an id that is used twice, an unknown dependency, or a cycle.
     """
@@ -122,7 +122,7 @@ def drains_of(box: Box) -> Graph:
 
 
 def _within(node: GraphNode, phase: Sequence[GraphNode]) -> Iterator[Edge]:
-    """Yield the edges of a drain to drains of its own phase; it waits for the phase before as a whole."""
+    """Yield the edges from a drain to other drains of the same deletion phase."""
     ids = {other.id for other in phase}
     return (edge for edge in node.edges if edge.to in ids)
 
@@ -240,7 +240,7 @@ class _Touching:
 
     @classmethod
     def of(cls, node: BoxNode) -> "_Touching":
-        """Return the filter for a resource: its edges, its conditional expressions, and the variables of the others."""
+        """Return the filter for the edges of a resource."""
         iteration = () if node.iteration is None else (node.iteration.items, node.iteration.key)
         expressions = (*node.template.expressions, *iteration)
         choosing = tuple(expression for expression in expressions if _chooses(expression.program.tree))
@@ -249,13 +249,15 @@ class _Touching:
         )
 
     def by(self, evaluation: Evaluation, values: Sequence[Mapping[str, Any]]) -> Set[Edge] | None:
-        """Return the edges that the rendering of all items needed; None if every edge counts."""
+        """Return the edges that rendering the items needed; None if every edge counts."""
         if not self.choosing or not self.edges:
             return None
         return {edge for edge in self.edges if edge.to in self.plain or self._needs(evaluation, edge.to, values)}
 
     def _needs(self, evaluation: Evaluation, name: str, values: Sequence[Mapping[str, Any]]) -> bool:
-        """Report whether a conditional expression needs the variable `name`: it fails without it for some item."""
+        """Report whether a conditional expression fails without the variable `name` for some item, and so depends on
+        it.
+        """
         for scope in values:
             without = {key: value for key, value in scope.items() if key != name}
             for expression in self.choosing:
@@ -267,7 +269,7 @@ class _Touching:
 
 
 def _chooses(tree: Expression) -> bool:
-    """Report whether an expression may have a value without evaluating all of its parts."""
+    """Report whether an expression may skip some of its parts: a conditional, `&&`, `||`, `or` or `orValue`."""
     match tree:
         case Conditional():
             return True
@@ -318,9 +320,9 @@ class _Unusable(Exception):
 def _bindings(
     evaluation: Evaluation, iteration: Iteration | None, scope: Scope
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the key and the variables of each item; without `forEach`, one empty key without variables.
+    """Yield the key and the variables of each item of `forEach`; without `forEach`, an empty key without variables.
 
-    Raises ExpressionFailure, and _Unusable for invalid or repeated keys.
+    Raises ExpressionFailure if an expression fails, and _Unusable for invalid or repeated keys.
     """
     if iteration is None:
         yield "", {}
@@ -344,7 +346,7 @@ def _bindings(
 
 
 def _manifest(evaluation: Evaluation, node: BoxNode, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the rendered manifest, in the namespace of the parent unless it names another."""
+    """Return the rendered manifest, in the parent's namespace unless the template names another."""
     said = evaluation.render(node.template, values)
     meta = said.get("metadata") if isinstance(said, dict) else None
     name = meta.get("name") if isinstance(meta, dict) else None

@@ -55,10 +55,9 @@ def inferred(
     lists: Mapping[str, tuple[str, ...]],
     place: Place,
 ) -> Iterator[Edge]:
-    """Yield the dependencies that follow from `reads`: paths that an expression reads, and whether it tolerates
-    absence.
+    """Yield the dependencies that follow from `reads`: paths, each with whether the expression tolerates its absence.
 
-    `lists` are the ids of resources by the name of their list, such as `children.deployment[*]`.
+    `lists` maps the name of a list, such as `children.deployment[*]`, to the ids of its resources.
     """
     for path, soft in reads:
         root, rest = path[0], path[1:]
@@ -80,7 +79,7 @@ _LONGEST_CIRCLE: Final = 12
 def ordered(nodes: Sequence[BoxNode], externals: Sequence[str], findings: Findings) -> tuple[BoxNode, ...]:
     """Return the nodes in topological order, each with its wave.
 
-    If they form a cycle, report it and return them unchanged.
+    If the nodes form a cycle, report the cycle and return the nodes in their given order.
     """
     known = {node.id for node in nodes}.union(externals)
     stand_ins = [_stand_in(name, (), ()) for name in externals]
@@ -110,7 +109,7 @@ def _stand_in(name: str, edges: Sequence[Edge], roll_on: Sequence[str]) -> Graph
 
 
 def _circle(path: Sequence[str]) -> str:
-    """Return a cycle in words. A long one is cut in the middle: breaking it anywhere is enough."""
+    """Return a cycle as text, `a → b → a`. The middle of a long cycle is left out."""
     if len(path) > _LONGEST_CIRCLE:
         path = (*path[: _LONGEST_CIRCLE - 2], f"({len(path) - _LONGEST_CIRCLE + 1} more)", path[-1])
     return " → ".join(path)

@@ -49,11 +49,11 @@ class Findings:
         self._warnings: dict[BoxProblem, None] = {}
 
     def problem(self, path: str, message: str, offset: int | None = None) -> None:
-        """Add a problem that keeps the box from running. `path` and `offset` are those of `place`."""
+        """Add a problem that keeps the box from running, at the place in the file that `path` and `offset` name."""
         _add(self._problems, BoxProblem(self._places.at(path, offset), message))
 
     def warning(self, path: str, message: str, offset: int | None = None) -> None:
-        """Add a warning of something that is rarely intended. `path` and `offset` are those of `place`."""
+        """Add a warning about a construct that is rarely intended, at the place that `path` and `offset` name."""
         _add(self._warnings, BoxProblem(self._places.at(path, offset), message))
 
     def place(self, path: str, offset: int | None = None) -> Place:
@@ -111,7 +111,7 @@ def joined_names(names: Iterable[str]) -> str:
 
 
 def no_such(name: str, names: Iterable[str]) -> str:
-    """Return the message for an id that does not exist, with similar `names` that do."""
+    """Return the message for an id that does not exist, with a similar name or all existing `names`."""
     near = get_close_matches(name, sorted(names), 1)
     hint = f"did you mean {near[0]}?" if near else joined_names(names)
     return f"there is no resource, external or phase {name}: {hint}"
@@ -122,7 +122,7 @@ _UNKNOWN: Final = "unknown field"
 
 
 def read_box(raw: Any) -> OperatorBox:
-    """Parse a document into a box. Raises ValidationProblems with every problem of its form."""
+    """Parse a document into a box. Raises ValidationProblems with every problem of structure and types."""
     if not isinstance(raw, Mapping):
         raise ValidationProblems([Problem("", f"must be an object of kind {KIND}, not {type_name(raw)}")])
     problems = list(_type_problems(raw))

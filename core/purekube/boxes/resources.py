@@ -105,8 +105,9 @@ class Resources:
         return ordered(nodes, self._externals, self.findings)
 
     def drained(self) -> tuple[tuple[BoxNode, ...], ...]:
-        """Return the nodes that run before a deletion, in a tuple per phase. They read only the parent and
-        each other.
+        """Return the nodes that run before a deletion, in one tuple per phase.
+
+        Expressions of these nodes read only the parent and other such nodes.
         """
         drains = [entry for entry in self.entries if entry.drain is not None]
         names = [entry.id for entry in drains]
@@ -121,9 +122,9 @@ class Resources:
         return tuple(ordered(known_nodes(nodes, known), (), self.findings) for _, nodes in sorted(phases.items()))
 
     def observed(self) -> tuple[ExternalNode, ...]:
-        """Return the externals (objects that the box only reads) with their paths that expressions read.
+        """Return the externals (objects that the box only reads) with the paths that expressions read in each.
 
-        Call it after all other parts, because only then are all expressions known.
+        Call this method after all other parts are compiled, because only then are all expressions known.
         """
         externals = Externals(self.model.spec.externals, self.kinds, self.variables, self.templates, self.deputies)
         found = externals.compiled()
@@ -146,9 +147,9 @@ class Resources:
         return template
 
     def use_of_secrets(self) -> SecretUse:
-        """Return which part of the box's Secrets must be read.
+        """Return which part of the Secrets that the box creates must be read from the cluster.
 
-        Call it after all other parts, because only then are all expressions known.
+        Call this method after all other parts are compiled, because only then are all expressions known.
         """
         secrets = [entry for entry in self.entries if entry.id in self.kinds and is_secret(self.kinds[entry.id].kind)]
         names = {secret.id for secret in secrets}
@@ -204,7 +205,9 @@ class Resources:
     # --- expressions of a resource ------------------------------------------------------------------------------------
 
     def _iteration(self, entry: Entry, others: Variables) -> tuple[Iteration | None, Variables]:
-        """Compile `forEach`, and return it with the variables that its templates see."""
+        """Compile `forEach` (None if absent), and return it with the variables that the resource's templates
+        may read.
+        """
         each, path = entry.resource.for_each, f"{entry.path}.forEach"
         if each is None:
             return None, others
@@ -231,7 +234,7 @@ class Resources:
         return Iteration(each.variable, items, key), inside
 
     def _ready(self, entry: Entry, known: KnownKind, seen: Variables, inside: Variables) -> tuple[BoxExpression, ...]:
-        """Compile `readyWhen`; for an item of a list the resource's own id means the item itself."""
+        """Compile `readyWhen`. For a resource with `forEach`, the resource's id means the single item."""
         item = attrs.evolve(seen.taints[entry.id], listed=False)
         own = attrs.evolve(inside, types={**seen.types, **inside.types}).with_variable(entry.id, known.type, item)
         return self.templates.conditions(entry.resource.ready_when, f"{entry.path}.readyWhen", own)
@@ -292,7 +295,9 @@ class Resources:
             yield from (Edge(to, UNTIL[dependency.until], place, declared=True) for to in ids if to != entry.id)
 
     def check_status_circles(self, fields: Mapping[str, Template], conditions: Sequence[StatusCondition]) -> None:
-        """Report templates and status fields that read a value derived from themselves, as they would never settle."""
+        """Report templates and status fields that read a value derived from themselves, since they would change
+        forever.
+        """
         self._check_status_itself(fields, conditions)
         made_of = {
             name: {path[0] for made in template.expressions for path in paths_of(made, self.variables)}
@@ -359,7 +364,7 @@ def _as_template(schema: Schema, resource: BoxResource) -> Schema:
 
 
 def _list_place(items: BoxExpression, variables: Variables) -> VariablePath | None:
-    """Return the path that an expression consists of; None for any other expression."""
+    """Return the path if the expression is nothing but that path; None for any other expression."""
     reads = list(paths_of(items, variables))
     tree = items.program.tree
     return reads[0] if len(reads) == 1 and not hasattr(tree, "arguments") and not hasattr(tree, "body") else None

@@ -39,7 +39,7 @@ class RevisedBox:
 
     @cached_property
     def composite(self) -> Composite:
-        """One composite that reconciles each parent by the box of the parent's revision."""
+        """The composite that reconciles each parent by the box of that parent's revision."""
         boxes = [*self.boxes.values()]
         parts = [composite_of(box) for box in boxes]
         newest, account = parts[-1], parts[-1].account
@@ -63,7 +63,9 @@ class RevisedBox:
         )
 
     def _kinds(self, parent: Parent) -> tuple[Kind, ...]:
-        """Return the kinds of children of the parent's own revision: its account may lack rights on the others."""
+        """Return the child kinds of the parent's own revision, since its ServiceAccount may lack rights on
+        other kinds.
+        """
         box = self._box(parent)
         return () if box is None else composite_of(box).child_kinds
 
@@ -83,7 +85,7 @@ class RevisedBox:
         return explanation_of(box, parent, observed, now)
 
     def _decide(self, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
-        """Decide by the revision that the parent has, and record it before anything is written."""
+        """Return the decision of the box at the parent's revision, and record that revision before other writes."""
         assignments, meta = self.assignments(), parent.metadata
         name = assignments.of(meta)
         reason, message = assignments.told(meta)
@@ -97,7 +99,10 @@ class RevisedBox:
         return attrs.evolve(decision, annotations={**decision.annotations, BROUGHT_TO: record_of(name, now)})
 
     def _held(self, parent: Parent, name: str, now: datetime) -> Decision:
-        """Report that a parent's revision is not available; change nothing, as another would bypass the rollout."""
+        """Return a decision that only reports that the parent's revision is not available.
+
+        Nothing else is changed, since applying another revision would bypass the rollout.
+        """
         message = (
             f"revision {name} of the {self.composite.title} does not compile any more, or rights that it needs are "
             "missing: until it is served, nothing is made, changed or removed"
@@ -107,10 +112,10 @@ class RevisedBox:
 
 
 def retired_kinds(box: Box, former: Mapping[str, Box], parents: Iterable[Manifest]) -> tuple[Kind, ...]:
-    """Return the kinds that a box no longer has while a parent may hold objects of them.
+    """Return the kinds that a box no longer has while a parent may still own objects of these kinds.
 
-    A parent may hold those of its revision, whose box is in `former`, and those that are recorded on it. Parents whose
-    children another account writes are left out, since that account needs the rights.
+    A parent may own objects of the kinds of its revision, whose box is in `former`, and of kinds recorded on it. The
+    result is empty for a box that acts through ServiceAccounts, since those accounts need the rights.
     """
     present = composite_of(box)
     kinds = {name: composite_of(each).child_kinds for name, each in former.items()}

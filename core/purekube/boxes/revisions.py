@@ -38,7 +38,7 @@ def definition_of(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def crd_name_of(definition: Mapping[str, Any]) -> str:
-    """Return the name of the CRD of a definition's kind; "" if it cannot be read."""
+    """Return the name of the CRD of a definition's kind; "" if the definition does not name it."""
     plural, group = (get_path(definition, "crd", "spec", *path) for path in (("names", "plural"), ("group",)))
     return str(get_path(definition, "crd", "name") or "") or (f"{plural}.{group}" if plural and group else "")
 
@@ -130,8 +130,8 @@ def revision_manifest(box: ObjectMeta, namespace: str, definition: Mapping[str, 
 def way_back(history: Sequence[Revision], present: str) -> Revision | None:
     """Return the revision to which `rollout undo` returns from the revision `present`; None if there is none.
 
-    It is the newest other one that was neither given up nor refused, and at which a parent was once Ready. Of a box of
-    which no parent was ever Ready, at any revision, it need not have been.
+    The newest other revision is chosen that was neither given up nor refused. If any revision of the box ever had a
+    Ready parent, the chosen revision must have had one too.
     """
     earlier = [revision for revision in history if revision.name != present and revision.is_sound]
     if any(revision.is_proven for revision in history):
@@ -140,7 +140,7 @@ def way_back(history: Sequence[Revision], present: str) -> Revision | None:
 
 
 def superfluous(history: Sequence[Revision], in_use: Iterable[str]) -> Iterator[Revision]:
-    """Yield the oldest unused revisions, so that at most `MOST_KEPT` unused ones are left."""
+    """Yield the oldest unused revisions, so that at most `MOST_KEPT` unused revisions remain."""
     used = set(in_use)
     unused = [revision for revision in history if revision.name not in used]
     yield from unused[: max(0, len(unused) - MOST_KEPT)]
@@ -169,8 +169,9 @@ def record_of(revision: str, now: datetime) -> str:
 
 
 def move(ref: ObjectRef, meta: ObjectMeta, revision: str, now: datetime) -> MergePatch:
-    """Return the patch that gives a parent another revision. It is refused if the parent has changed since
-    it was read.
+    """Return the patch that gives a parent another revision.
+
+    The API server refuses the patch if the parent has changed since it was read.
     """
     changed = {BROUGHT_TO: record_of(revision, now)}
     return MergePatch(ref, {"metadata": {"resourceVersion": meta.resource_version, "annotations": changed}})
@@ -184,12 +185,14 @@ class Assignments:
     newcomers: str
 
     def of(self, meta: ObjectMeta) -> str:
-        """Return the revision of a parent: the pinned one, or else the recorded one, or else that of new parents."""
+        """Return the revision of a parent: the pinned one, otherwise the recorded one, otherwise that of new
+        parents.
+        """
         chosen = (meta.annotations.get(PIN, ""), BroughtTo.of(meta).revision)
         return next((name for name in chosen if name in self.names), self.newcomers)
 
     def told(self, meta: ObjectMeta) -> tuple[str, str]:
-        """Return reason and message of the parent's condition Revision."""
+        """Return the reason and the message of the parent's condition Revision."""
         name, pin = self.of(meta), meta.annotations.get(PIN)
         if pin is None:
             return "Recorded", name
@@ -201,9 +204,10 @@ class Assignments:
 
 
 def assignments_of(history: Sequence[Revision], in_use: Iterable[str], target: str) -> Assignments:
-    """Return the assignments. A new parent gets the newest revision with which a parent was once Ready.
+    """Return the assignments of revisions to parents.
 
-    Until there is one, it gets the oldest revision in use, or else `target`.
+    A new parent gets the newest revision at which a parent was ever Ready; before there is such a revision, the oldest
+    revision in use, or else `target`.
     """
     used = set(in_use)
     sound = [revision for revision in history if not revision.given_up]

@@ -128,7 +128,7 @@ def next_step(
 
 
 def _phase(policy: BoxRollout, counts: RolloutCounts, gate: Gate, foresight: Foresight) -> RolloutPhase:
-    """Classify a roll-out in which no parent returns from a revision that was given up."""
+    """Return the phase of a rollout in which no parent returns from a revision that was given up."""
     if counts.ready == counts.total:
         return RolloutPhase.COMPLETE
     if counts.failed:
@@ -143,7 +143,7 @@ def _phase(policy: BoxRollout, counts: RolloutCounts, gate: Gate, foresight: For
 
 
 def _moves(policy: BoxRollout, target: str, members: Sequence[Member], counts: RolloutCounts) -> tuple[ObjectRef, ...]:
-    """Return the next parents in order, as many as wave, batch and budget allow."""
+    """Return the next parents to move, in order, as many as wave, batch and the limit of unavailable parents allow."""
     waiting = in_order(policy.order, (member for member in members if member.revision != target))
     if not waiting:
         return ()

@@ -91,14 +91,16 @@ class BoxRollout:
     )
 
     def unavailable_of(self, total: int) -> int:
-        """Return how many of `total` objects may be not Ready: a percentage is rounded down, to 1 at least."""
+        """Return how many of `total` objects may be not Ready. A percentage is rounded down, but is at least
+        1 object.
+        """
         text = str(self.max_unavailable)
         return max(1, total * int(text[:-1]) // 100) if text.endswith("%") else int(text)
 
     def room_in_batch(self, moved: int, *, all_ready: bool) -> int | None:
-        """Return how many objects the present batch still takes once `moved` objects have moved; None for no limit.
+        """Return how many objects may still join the present batch after `moved` objects moved; None for no limit.
 
-        A batch begins once everything that has moved is Ready.
+        The next batch begins once all moved objects are Ready.
         """
         if self.pace == ALL:
             return None

@@ -53,7 +53,7 @@ class CrdVersions:
 
     @classmethod
     def of(cls, manifest: Any, places: Places | None = None) -> "CrdVersions":
-        """Read the versions from a CRD manifest. Raises CrdProblem with what is wrong."""
+        """Read the versions from a CRD manifest. Raises CrdProblem if the manifest is not a usable CRD."""
         if not isinstance(manifest, Mapping) or manifest.get("kind") != CRD:
             raise CrdProblem(f"is no {CRD}")
         versions = get_path(manifest, "spec", "versions")
@@ -135,7 +135,7 @@ class Schemas:
         return self._found[key]
 
     def similar(self, kind: str) -> tuple[str, ...]:
-        """Return the apiVersions that have a kind with that name."""
+        """Return the apiVersions that have a kind with this name."""
         found = [key for key, known in self._found.items() if known is not None]
         return tuple(sorted({version for version, name in (*found, *BUILT_IN, *UNTYPED) if name == kind}))
 
@@ -154,9 +154,7 @@ _NAMED: Final = {(kind.api_version, kind.kind): KnownKind(kind) for kind in KNOW
 
 
 def stored(schema: Schema, kind: Kind) -> Schema:
-    """Return the schema of objects as the API server returns them, in which the fields that it fills in are
-    required.
-    """
+    """Return the schema of objects as the API server returns them: fields that the server fills in are required."""
     metadata = schema.properties.get("metadata", OBJECT_META)
     fields = {name: attrs.evolve(field, nullable=False) for name, field in metadata.properties.items()}
     required = (*_STORED, "namespace") if kind.namespaced else _STORED
@@ -166,7 +164,7 @@ def stored(schema: Schema, kind: Kind) -> Schema:
 
 
 def is_certain(schema: Schema, *path: str) -> bool:
-    """Report whether every field on a path is required or has a default."""
+    """Report whether every field on a path always exists: each is required or has a default."""
     node: Schema | None = schema
     for step in path:
         if node is None or (child := node.properties.get(step)) is None:

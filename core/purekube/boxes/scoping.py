@@ -92,7 +92,7 @@ class ExpressionCompiler:
     def piece(
         self, piece: TextPart, path: str, variables: Variables, *, wanted: CelType | None = None, secret: bool = False
     ) -> BoxExpression | None:
-        """Compile an expression that is part of a text of the file; None if it is invalid, which is reported.
+        """Compile an expression that is part of a text of the file; report an invalid expression and return None.
 
         `secret` says that the value may reveal data of Secrets.
         """
@@ -108,9 +108,9 @@ class ExpressionCompiler:
         wanted: CelType | None = None,
         secret: bool = False,
     ) -> BoxExpression | None:
-        """Compile an expression from its text; None if it is invalid, which is reported.
+        """Compile an expression from its text; report an invalid expression and return None.
 
-        `begin` is its position in the field's text, None for an expression generated from a gate.
+        `begin` is the expression's position in the field's text, None for an expression generated from a gate.
         """
         try:
             program = self.program(text, variables)
@@ -130,7 +130,7 @@ class ExpressionCompiler:
         return expression
 
     def program(self, text: str, variables: Variables) -> Program:
-        """Compile an expression with these variables, and add no error to the findings.
+        """Compile an expression with these variables, without reporting errors.
 
         Raises CelSyntaxError if the expression is invalid.
         """
@@ -141,7 +141,10 @@ class ExpressionCompiler:
         return Program(text, tree, checked, LIMITS, build(tree, FUNCTIONS, frozenset(types)))
 
     def _types(self, tree: Expression, variables: Variables) -> Mapping[str, CelType]:
-        """Return the types of the variables that are read; of all if one is unknown, for a hint at a similar name."""
+        """Return the types of the variables that an expression reads.
+
+        If a variable is unknown, return the types of all variables, so that the error can suggest a similar name.
+        """
         names = set(names_in(tree))
         lists = self._lists(variables) if any(name in self.lists for name in names) else {}
         known = {name: kind for name in names if (kind := variables.types.get(name) or lists.get(name)) is not None}
@@ -203,7 +206,7 @@ def _article(cel_type: CelType) -> str:
 
 
 def read_by(expression: BoxExpression, variables: Variables) -> Iterator[tuple[VariablePath, bool]]:
-    """Yield the paths that an expression reads, and whether it tolerates their absence."""
+    """Yield the paths that an expression reads, each with whether the expression tolerates its absence."""
     checked = expression.program.checked
     return iter(()) if checked is None else variables.places_of(checked)
 
@@ -266,6 +269,6 @@ def origin_of(text: Any, *, literal: bool = False) -> Origin:
 
 
 def _origin(tree: Expression) -> Origin:
-    """Return who controls an expression that reads the parent alone; one that reads anything else counts as chosen."""
+    """Return who controls the value of an expression over the parent. Any other variable counts as chosen by users."""
     others = {name: Taint(origin=Origin.CHOSEN) for name in names_in(tree) if name != "self"}
     return taint_of(tree, {**others, "self": PARENT}).whole.origin

@@ -94,7 +94,7 @@ class Taint:
 
     @property
     def whole(self) -> "Taint":
-        """The taint of the whole value, which combines the taints of all its parts."""
+        """The taint of the whole value, which combines the taints of all its fields."""
         if self.source is None:
             return self
         return Taint(self.data or self.source.public is not None, max(self.origin, self.source.rest))
@@ -145,19 +145,19 @@ PARENT: Final = Taint(source=TaintSource({**_SERVER, _NAME: Origin.NAMED}))
 
 
 def child(kind: Kind, name: Origin, *, listed: bool = False) -> Taint:
-    """Return the taint of an object that the box creates. `name` says who controls its name.
+    """Return the taint of an object that the box creates. `name` says who controls the object's name.
 
-    A Namespace that the box creates counts as the author's choice.
+    The name of a Namespace that the box creates counts as the author's choice.
     """
     origins = {**_SERVER, _NAME: Origin.AUTHOR if kind == NAMESPACE else name}
     return Taint(source=TaintSource(origins, _public(kind), owned=True), listed=listed)
 
 
 def external(kind: Kind, name: Origin, *, elsewhere: bool) -> Taint:
-    """Return the taint of another owner's object. `name` says who controls its name.
+    """Return the taint of another owner's object. `name` says who controls the object's name.
 
-    `elsewhere` says that it is in a namespace that no tenant may write. A Secret that a parent names is read only with
-    its consent.
+    `elsewhere` says that the object is in a namespace that no tenant may write. A Secret that a parent names is read
+    only with the Secret's consent.
     """
     named = Origin.AUTHOR if kind == SECRET else name
     rest = Origin.AUTHOR if elsewhere and name is Origin.AUTHOR else Origin.CHOSEN
@@ -169,7 +169,7 @@ def _public(kind: Kind) -> frozenset[tuple[str, ...]] | None:
 
 
 def taint_of(tree: Expression, variables: Mapping[str, Taint]) -> Taint:
-    """Return the taint of an expression's value; variables that are not named reveal nothing."""
+    """Return the taint of an expression's value. Variables that are not in `variables` reveal nothing."""
     return _Tracer(variables).visit(tree)
 
 
@@ -206,7 +206,9 @@ class _Tracer:
         return _Tracer({**self.variables, **names})
 
     def _index(self, operand: Taint, key: Expression) -> Taint:
-        """Return the taint of a list's item, or of a field that a literal key names; any other key may name data."""
+        """Return the taint of a list's item, or of the field that a literal key names; a computed key may be
+        any field.
+        """
         if not operand.listed and isinstance(key, Literal) and isinstance(key.value, str):
             return operand.field(key.value)
         return operand.item.under(self.visit(key).whole)

@@ -103,7 +103,7 @@ def _type_name(schema: Schema) -> str:
 
 
 def mismatch(actual: CelType, schema: Schema, path: str = "", deep: int = 0) -> Problem | None:
-    """Return why no value of a type can satisfy a schema; None if some value can, or if either is unknown."""
+    """Return why no value of a CEL type can satisfy a schema; None if a value can, or if type or schema is unknown."""
     if actual.name == "optional":
         return mismatch(actual.item, schema, path, deep)
     if actual.name in _NO_JSON:
@@ -178,7 +178,7 @@ class TemplateCompiler:
     def whole(
         self, text: str, path: str, variables: Variables, cel_type: CelType | None = None
     ) -> BoxExpression | None:
-        """Compile a field that must be exactly one expression; None if it is not, which is reported."""
+        """Compile a field that must be exactly one expression; report any other text and return None."""
         try:
             piece = whole_expression(text)
         except CelSyntaxError as error:
@@ -190,7 +190,7 @@ class TemplateCompiler:
         return self.expressions.piece(piece, path, variables, wanted=cel_type)
 
     def conditions(self, texts: Sequence[str], path: str, variables: Variables) -> tuple[BoxExpression, ...]:
-        """Compile expressions that return true or false; invalid ones are reported and left out."""
+        """Compile expressions that return true or false; report and omit invalid expressions."""
         made = [self.whole(text, index(path, at), variables, BOOL) for at, text in enumerate(texts)]
         return tuple(expression for expression in made if expression is not None)
 
@@ -239,7 +239,7 @@ class TemplateCompiler:
 
 
 def _text_at(raw: Any, path: str, root: str) -> str:
-    """Return the text at `path`, in a template that is itself at the path `root`; "" if there is none."""
+    """Return the text at `path`, in a template whose own path is `root`; "" if there is no text."""
     below = path.removeprefix(root)
     for step in re.findall(r"\[(\d+)\]|\['([^']*)'\]|\.([^.\[]+)", below):
         number, quoted, plain = step

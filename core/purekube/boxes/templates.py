@@ -97,7 +97,7 @@ class Template:
     run: Render = attrs.field(repr=False)
 
     def render(self, scope: Mapping[str, Any], budget: Budget | None = None) -> Any:
-        """Return the template's value as JSON; `ABSENT` if the whole is an optional without value.
+        """Return the template's value as JSON; `ABSENT` if the template is one expression whose optional has no value.
 
         Raises ExpressionFailure if an expression fails.
         """
@@ -113,7 +113,9 @@ class TemplateProblem:
 
 
 def compile_template(raw: Any, path: str, compile_piece: Compile) -> tuple[Template, list[TemplateProblem]]:
-    """Compile a template, and return it with every text that could not be parsed. Such a text is left unchanged."""
+    """Compile a template. Return the template and a problem for each text that could not be parsed and stays
+    unchanged.
+    """
     builder = _Builder(compile_piece)
     run = _as_render(builder.value(raw, path))
     return Template(raw, tuple(builder.expressions), run), builder.problems
@@ -301,7 +303,7 @@ def _key_of(key: Any) -> str:
 
 
 def renders(raw: Any, path: Sequence[str]) -> bool:
-    """Report whether a template sets the value at `path`. An expression in place of an object sets everything in it."""
+    """Report whether a template sets the value at `path`. An expression in place of an object sets all its fields."""
     for step in path:
         if isinstance(raw, str):
             return _is_single_expression(raw)

@@ -74,7 +74,7 @@ class WhenCondition:
 
 
 def read_when_condition(raw: Any, path: str = "") -> WhenCondition:
-    """Return a gate from its mapping. Raises ValidationProblems with everything that is wrong."""
+    """Read a `when` gate from its mapping. Raises ValidationProblems with all problems of the mapping."""
     if not isinstance(raw, Mapping):
         raise ValidationProblems([Problem(path, "must be an object such as {field: spec.host, exists: true}")])
     field = raw.get("field", _CREATED if AFTER in raw else None)
@@ -132,9 +132,9 @@ def _steps(field: str) -> list[str | int]:
 
 
 def expression_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str:
-    """Return the CEL text of a gate. A path that does not begin with a variable is a field of `self`.
+    """Return the CEL text of a `when` gate. A path that does not begin with a variable is a field of `self`.
 
-    `resolve` turns a path that begins with `children` into one that begins with an id.
+    `resolve` turns a path that begins with `children` into a path that begins with a resource's id.
     """
     place = place_of(gate, variables, resolve)
     if gate.operator == "exists":
@@ -153,7 +153,7 @@ def place_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve =
 
 
 def time_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str:
-    """Return the CEL text for the time from which `after` counts. It is an optional if the gate names a field."""
+    """Return the CEL text for the time from which `after` counts; an optional if the gate names a field."""
     match = _WHOLE.fullmatch(gate.field)
     return match[1] if match is not None else place_of(gate, variables, resolve)
 
@@ -164,7 +164,7 @@ def path_of(gate: WhenCondition) -> list[str | int]:
 
 
 def comparison_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str | None:
-    """Return the gate's comparison as CEL text for the type check; None if the gate compares nothing."""
+    """Return the gate's comparison as CEL text for the type check; None if the gate compares no values."""
     form = _TYPED.get(gate.operator)
     if form is None:
         return None
@@ -206,5 +206,5 @@ def all_of(texts: Sequence[str]) -> str:
 
 
 def any_of(texts: Sequence[str]) -> str:
-    """Return the CEL text for `any`, in which one condition must be true. An empty list is true."""
+    """Return the CEL text for `any`, in which at least one condition must be true. An empty list is true."""
     return " || ".join(f"({text})" for text in texts) or "true"

@@ -51,7 +51,9 @@ class _Entry:
 
     @property
     def is_choice(self) -> bool:
-        """Report whether the entry reads only the parent and no time, so that only a change of the parent opens it."""
+        """Report whether the entry reads only the parent and no time, so that only a change of the parent opens the
+        gate.
+        """
         return self.asked.after is None and _looks_at_parent(self.expression)
 
 
@@ -84,7 +86,7 @@ class WhenEntries:
     def _any(
         self, entries: Sequence[WhenEntry], path: str, seen: Variables, phase: str, optional: bool | None
     ) -> Iterator[BoxWhen]:
-        """Yield one gate that opens if any of the entries holds; none if an entry is invalid."""
+        """Yield one gate that opens if any of the entries is true; nothing if an entry is invalid."""
         made = [one for at, entry in enumerate(entries) if (one := self._entry(entry, index(path, at), seen))]
         if made and len(made) == len(entries):
             yield self._gate(made, path, seen, phase, optional)
@@ -159,7 +161,7 @@ class WhenEntries:
         return _EntryText(text, f"{path}.field", shown, None, seconds_of(gate.value, otherwise=60.0))
 
     def _compares(self, comparison: str, path: str, seen: Variables) -> bool:
-        """Report whether the types of both sides can be equal; report a problem if not, or if the path is wrong."""
+        """Report whether the two sides of a comparison have types that can be equal; report a problem if not."""
         try:
             self.expressions.program(comparison, seen)
         except CelSyntaxError as error:
@@ -200,7 +202,7 @@ class WhenEntries:
             self._hint_of_comparison(child, asked)
 
     def _hint_of_presence(self, made: BoxExpression, asked: _EntryText) -> None:
-        """Warn of has() on an object: controllers write empty objects at first, so it would hold too early (PH-4)."""
+        """Warn of has() on an object: controllers first write empty objects, so that has() is true too early (PH-4)."""
         for node in _all(made.program.tree):
             if isinstance(node, HasMacro):
                 steps = [*_steps(node.operand), node.field]
@@ -219,7 +221,7 @@ class WhenEntries:
 
 
 def _may_be_time(cel_type: CelType) -> bool:
-    """Report whether a type may hold a time, which JSON writes as text."""
+    """Report whether a value of a type may be a time, which JSON writes as text."""
     inner = cel_type.parameters[0] if cel_type.name == "optional" and cel_type.parameters else cel_type
     return inner.name in ("string", "dyn", "optional")
 
@@ -230,7 +232,7 @@ def _looks_at_parent(expression: BoxExpression) -> bool:
 
 
 def _shown(gate: WhenCondition) -> str:
-    """Return what must hold, for people: `spec.host exists`."""
+    """Return the condition of a gate as text for people, such as `spec.host exists`."""
     holds = (gate.value is True) is not gate.negated
     match gate.operator:
         case "exists":
@@ -246,7 +248,7 @@ def _value(value: Any) -> str:
 
 
 def _steps(node: Expression) -> list[str]:
-    """Return the names of `a.b.c`; [] for any other expression."""
+    """Return the names of a select expression `a.b.c` as a list; [] for any other expression."""
     match node:
         case Select(operand, field, optional=False):
             return [*_steps(operand), field]
