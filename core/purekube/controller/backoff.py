@@ -14,9 +14,8 @@ from purekube.apimachinery.timestamps import shifted
 class Backoff:
     """An exponential backoff: delays between `base` and `cap` seconds that double with every attempt.
 
-    The delay after attempt n is from half of `base * 2**n` to all of it, clamped to the two bounds. `jitter` selects
-    the point in that range, from 0 for its start to 1 for its end. The first delay thus is between `base` and twice
-    `base`, and even at the cap, clients that failed together come back at different times.
+    The delay after attempt n lies between half of `base * 2**n` and the whole, clamped to `base` and `cap`. `jitter`,
+    from 0 to 1, selects the point in that range, so that clients that failed together retry at different times.
     """
 
     base: float = 1.0
@@ -31,14 +30,14 @@ class Backoff:
     def full_jitter(self, attempt: int, jitter: float) -> float:
         """Return the fraction `jitter` of `base * 2**(attempt - 1)` in seconds, clamped to `base` and `cap`.
 
-        `attempt` counts failures from 1. The product keeps doubling beyond `cap`, up to 1024 times `base`; only the
-        result is cut at `cap`, so that clients that have failed for long mostly wait for `cap` seconds.
+        `attempt` counts failures from 1. Before the clamp, the product doubles up to 1024 times `base`, so that after
+        many failures most delays are `cap` seconds.
         """
         return min(self.cap, max(self.base, self.base * 2.0 ** min(attempt - 1, 10) * jitter))
 
 
 def jitter_of(key: object, attempt: int) -> float:
-    """Return a number in [0, 1) derived from the arguments alone, so that it is equal in every process and run."""
+    """Return a number in [0, 1) that is computed from the arguments alone, and so is equal in every process."""
     digest = hashlib.blake2b(f"{key}#{attempt}".encode(), digest_size=6).digest()
     return int.from_bytes(digest) / 2**48
 
@@ -67,7 +66,7 @@ class LogLevel(StrEnum):
 
 @attrs.frozen
 class LogNote:
-    """A note for the administrator who reads the operator's log. `job_id` is empty if it concerns no job."""
+    """A note for the administrator who reads the operator's log. `job_id` is empty if the note concerns no job."""
 
     level: LogLevel
     message: str
@@ -84,13 +83,13 @@ class Retry:
     at: datetime | None = None
 
     def is_due(self, now: datetime) -> bool:
-        """Report whether the time of the next try has come."""
+        """Report whether a retry is pending and its time has come."""
         return self.at is not None and self.at <= now
 
     def failed(self, seconds: float, now: datetime) -> "Retry":
-        """Return the state after one more failure, to be tried again in `seconds`."""
+        """Return the state after one more failure, with a retry in `seconds`."""
         return Retry(self.failures + 1, shifted(now, timedelta(seconds=seconds)))
 
     def started(self) -> "Retry":
-        """Return the state while a try is under way. No retry is pending, and the failure count stays."""
+        """Return the state while a try is running: no retry is pending, and the failure count is unchanged."""
         return Retry(self.failures)

@@ -53,13 +53,11 @@ class Requeue:
 
     @classmethod
     def at_latest(cls, seconds: float | None) -> "Requeue":
-        """Return a requeue after at most `seconds`, which does not count as a failure. None gives no requeue."""
+        """Return a requeue after at most `seconds` that does not count as a failure; `Requeue.NO` for None."""
         return cls.NO if seconds is None else cls(after=seconds)
 
     def no_later_than(self, seconds: float | None) -> "Requeue":
-        """Return this requeue with `after` lowered to `seconds`. None, or a limit that is lower already, changes
-        nothing.
-        """
+        """Return this requeue with `after` lowered to `seconds`; unchanged for None, or if `after` is already lower."""
         if seconds is None or (self.after is not None and self.after <= seconds):
             return self
         return attrs.evolve(self, after=seconds)
@@ -75,7 +73,7 @@ Requeue.REFUSED = Requeue(RequeuePace.REFUSED)
 def requeue_for(error: OperatorError | None) -> Requeue:
     """Return the requeue after a request that failed with `error`.
 
-    It is `Requeue.NO` for None, and for an error that trying again cannot fix.
+    The result is `Requeue.NO` if `error` is None, or is an error that a retry cannot fix.
     """
     match error:
         case None | Invalid() | Permanent() | Forbidden(namespace_terminating=True):
@@ -161,7 +159,9 @@ class Apply:
 
 
 def chained(applies: Iterable[Apply]) -> tuple[Apply, ...]:
-    """Return the applies, each with all earlier ones in `after`, so that it is skipped if one of them is refused."""
+    """Return the applies, each with all earlier applies in `after`, so that it is skipped if one of these is
+    refused.
+    """
     before: frozenset[ObjectRef] = frozenset()
     chain = []
     for apply in applies:
@@ -193,7 +193,7 @@ class Fill:
 
 @attrs.frozen
 class Create:
-    """A POST of an object that must be created at most once. An apply would create it again after its removal (OPS-1).
+    """A POST of an object that must be created at most once; an apply would create the object again (OPS-1).
 
     The random texts for `fill` are drawn when the request is sent. `after` has the same meaning as in `Apply`.
     """
@@ -212,7 +212,7 @@ class Create:
 
 @attrs.frozen
 class MergePatch:
-    """A merge patch, guarded by the resourceVersion in it. It is skipped if the write of an object in `after` fails."""
+    """A merge patch that contains a resourceVersion; it is skipped if the write of an object in `after` fails."""
 
     ref: ObjectRef
     patch: Manifest

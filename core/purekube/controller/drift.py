@@ -65,7 +65,7 @@ class DriftBySchema:
 
 
 def _key_of(schema: Schema) -> Callable[[Any], tuple[str, ...]]:
-    """Return a function that returns the key of an item in a keyed list. An absent key field counts as its default."""
+    """Return a function that returns the key of an item in a keyed list. An absent key field has its default."""
     defaults = {}
     for name in schema.list_keys:
         child = schema.items.child(name) if schema.items is not None else None
@@ -106,10 +106,10 @@ def needs_apply(
 ) -> bool:
     """Report whether applying `desired` over `live` would change anything.
 
-    `schema` describes the whole object: which texts are quantities, and which lists are keyed, so that other managers'
-    items in them are ignored. With `drops_empty` an absent field equals an empty one (false, 0, empty), because the
-    server leaves these out of built-in kinds. `encoded` holds those top-level fields of `desired` whose canonical JSON
-    the caller already has.
+    `schema` describes the whole object: which texts are quantities, and which lists are keyed, so that items of other
+    managers are ignored. With `drops_empty` an absent field equals an empty value (false, 0, empty), because the server
+    omits such values in built-in kinds. `encoded` holds top-level fields of `desired` as canonical JSON, as far as the
+    caller has them.
     """
     if live is None:
         return True
@@ -135,7 +135,7 @@ def _differs(desired: Manifest, live: Manifest, encoded: Mapping[str, bytes]) ->
 
 
 def _covers_metadata(live: Mapping[str, Any], desired: Mapping[str, Any]) -> bool:
-    """Report whether `live` has the desired names, labels and annotations; others may have added more."""
+    """Report whether the metadata `live` has the desired names, labels and annotations; further ones are ignored."""
     for key, value in desired.items():
         if key == "ownerReferences":
             if not _covers_owners(live.get(key), value):
@@ -149,7 +149,7 @@ def _covers_metadata(live: Mapping[str, Any], desired: Mapping[str, Any]) -> boo
 
 
 def _covers_owners(live: Any, desired: list[dict[str, Any]]) -> bool:
-    """Report whether the desired owner references, a map by uid, are all in `live`; others may have added more."""
+    """Report whether all desired owner references are in `live`; further owner references are ignored."""
     if not isinstance(live, list):
         return False
     return all(wanted in live or any(wanted.items() <= there.items() for there in live) for wanted in desired)

@@ -27,9 +27,8 @@ _MOST: Final = 2**31 - 1
 def event_ref(event: KubernetesEvent, instance: str, first: datetime) -> ObjectRef:
     """Return a unique reference for an Event that first occurred at `first` in the process `instance`.
 
-    It is in the namespace of the object that the Event is about, or in `default` if that object is cluster-scoped.
-    Names of Events about one object sort by time, as client-go's do: `kubectl describe` lists Events of
-    `events.k8s.io/v1`, which have no lastTimestamp, by name.
+    The Event is in the namespace of its object, or in `default` for a cluster-scoped object. Names of Events about one
+    object sort by time, as in client-go, because `kubectl describe` sorts `events.k8s.io/v1` by name.
     """
     ref = event.regarding
     moment = (first - _EPOCH) // timedelta(microseconds=1)
@@ -69,14 +68,14 @@ def series_of(count: int, last: datetime) -> dict[str, Any]:
 
 
 def note_with_link(text: str, link: str) -> str:
-    """Return `text`, cut if necessary, followed by all of `link`; or just `text`, uncut, if the link is too long."""
+    """Return `text`, shortened if necessary, followed by the whole `link`; only `text` if the link is too long."""
     end = f" Page: {link}"
     room = LONGEST_NOTE - len(end.encode())
     return text if room < LONGEST_NOTE // 2 else note_of(text, room) + end
 
 
 def note_of(text: str, longest: int = LONGEST_NOTE) -> str:
-    """Return `text` redacted and cut to `longest` bytes, at a character's boundary."""
+    """Return `text` without secrets, cut to at most `longest` bytes of UTF-8 between two characters."""
     raw = shown(text, 4 * longest).encode("utf-8", "replace")
     if len(raw) <= longest:
         return raw.decode()
@@ -86,7 +85,7 @@ def note_of(text: str, longest: int = LONGEST_NOTE) -> str:
 class Once:
     """A memory of each subject's last message, so that a message is logged only when it changes.
 
-    It holds at most `most` subjects; the one that was used longest ago is forgotten first.
+    The memory holds at most `most` subjects, and drops the least recently used.
     """
 
     def __init__(self, most: int = 4096) -> None:
@@ -103,7 +102,7 @@ class Once:
         return before != said
 
     def forget(self, subject: str) -> bool:
-        """Forget the subject's last message and report whether there was one."""
+        """Forget the subject's last message, and report whether there was a message."""
         return self._said.pop(subject, None) is not None
 
 
@@ -117,7 +116,7 @@ _AGAIN: Final = timedelta(seconds=30)
 
 
 class Observed(StrEnum):
-    """The result for an observed event: it starts a series, repeats in one, or is not written at all."""
+    """The result for an observed event: it starts a series, repeats in a series, or is not written at all."""
 
     NEW = "created"
     REPEATED = "repeated"
@@ -164,7 +163,9 @@ class _Series:
 
     @property
     def price(self) -> float:
-        """The number of tokens that must be left before the next write; a repeat leaves a reserve for new Events."""
+        """The number of tokens required for the next write. A repeat requires more, so that tokens remain for new
+        Events.
+        """
         return 1.0 + _FOR_NEWS if self.written else 1.0
 
 
@@ -176,7 +177,7 @@ class _Bucket:
     tokens: float = _BURST
 
     def fill(self, now: datetime) -> None:
-        """Add the tokens that accrued since the last call. A clock that goes back adds nothing."""
+        """Add the tokens that accrued since the last call; none if the clock went back."""
         self.tokens = min(_BURST, self.tokens + max(0.0, (now - self.since) / _REFILL))
         self.since = now
 
@@ -209,7 +210,7 @@ class EventSeries:
         return len(self._buckets)
 
     def observe(self, event: KubernetesEvent, now: datetime) -> Observed:
-        """Count an event towards its series (REPEATED), or start a new series (NEW).
+        """Count a repeated event in its series (REPEATED), or start a new series (NEW).
 
         Return DROPPED if the event will not be written, because its object has no tokens left or the buffer is full.
         """
@@ -233,11 +234,11 @@ class EventSeries:
 
     @property
     def waiting(self) -> int:
-        """The number of Events that wait to be written, for the first time or again."""
+        """The number of Events that wait for their first write or an update."""
         return len(self._due)
 
     def take(self, now: datetime, *, waited: timedelta = timedelta(0)) -> Write | None:
-        """Return the next write among events that have waited for at least `waited`; None if none is possible now.
+        """Return the next write among Events that have waited for at least `waited`; None if no write is possible now.
 
         A new warning does not wait, since it may be the last message of a process that is about to be killed. The
         caller must report the result with `wrote` or `failed`.
@@ -265,8 +266,8 @@ class EventSeries:
     def failed(self, write: Write, now: datetime, *, gone: bool = False) -> Observed:
         """Record that the server refused the write, and return the result for its event.
 
-        A refused create is given up (DROPPED), so that the next repeat becomes a new Event. A refused update is tried
-        again later (REPEATED), or with `gone`, because the Event no longer exists, observed again as a new Event.
+        A refused create is dropped (DROPPED), so that the next repeat becomes a new Event. A refused update is retried
+        later (REPEATED); with `gone` (the Event no longer exists) the event becomes a new Event.
         """
         series = self._ended(write)
         series.asked = 0

@@ -76,7 +76,7 @@ class ReconcilePass(Generic[S, V]):
         return self.api
 
     def record(self, verb: str, ref: ObjectRef, manifest: Manifest) -> None:
-        """Remember a write of `ref`; `manifest` is the object that the server returned."""
+        """Record a write of `ref` in the pass; `manifest` is the object that the server returned."""
         self.executed.append((verb, ref))
         written = (ref, str(metadata(manifest).get("resourceVersion", "")))
         self.written.append(written)
@@ -96,7 +96,9 @@ class ReconcilePass(Generic[S, V]):
         live: Manifest | None = None,
         manifest: Manifest | None = None,
     ) -> None:
-        """Add a refused write to the snapshot for the next decision, in place of an earlier one of the same object."""
+        """Add a refused write to the snapshot for the next decision, replacing an earlier failure of the same
+        object.
+        """
         earlier = tuple(failure for failure in self.observed.failures if failure.ref != ref)
         failures = (*earlier, Failure(ref, verb, error, live, manifest))
         self.observed = attrs.evolve(self.observed, failures=failures)
@@ -139,7 +141,7 @@ async def write_downstream(work: ReconcilePass[S, V], decision: Decision) -> boo
 
 
 async def _make(work: ReconcilePass[S, V], decision: Decision) -> set[ObjectRef]:
-    """Perform the patches, applies, then creates; skip each that depends, directly or not, on a refused one.
+    """Perform patches, applies and creates, in this order; skip a write that depends on a refused or skipped write.
 
     Return the objects whose write was refused or skipped.
     """
@@ -161,7 +163,7 @@ def _annotations(decision: Decision) -> dict[str, Any]:
 
 
 async def _confirm_current(work: ReconcilePass[S, V]) -> None:
-    """Raise Stale if the source has changed or was replaced since it was read, NotFound if it is gone."""
+    """Raise Stale if the source has changed or was replaced since it was read, NotFound if it no longer exists."""
     meta = work.source.metadata
     ref = ObjectRef(work.reconciler.kind, meta.namespace or None, meta.name)
     live = metadata(await work.api.get(ref))
@@ -183,7 +185,7 @@ async def _patch_source(work: ReconcilePass[S, V], changed: Mapping[str, Any], w
 
 
 async def _patch(work: ReconcilePass[S, V], patch: MergePatch) -> bool:
-    """Send one merge patch, and return True unless it was refused; an object that is gone counts as patched."""
+    """Send one merge patch. Return False if it was refused; an object that no longer exists counts as patched."""
     try:
         answer = await work.downstream.patch(
             patch.ref, patch.patch, patch_type=PatchType.MERGE, field_manager=work.reconciler.manager
@@ -234,7 +236,7 @@ def _unseen(work: ReconcilePass[S, V], ref: ObjectRef) -> bool:
 
 
 def _refresh_live(work: ReconcilePass[S, V], ref: ObjectRef, live: Manifest | None) -> bool:
-    """Put the live object, if there is one, into the snapshot; report whether there is one."""
+    """Put the object `live`, if not None, into the snapshot; report whether it is not None."""
     if live is not None:
         work.observe(ref, live)
     return live is not None
@@ -243,7 +245,7 @@ def _refresh_live(work: ReconcilePass[S, V], ref: ObjectRef, live: Manifest | No
 async def _create(work: ReconcilePass[S, V], create: Create) -> bool:
     """POST the object, and report whether it was created.
 
-    If an object of that name exists, put it into the snapshot, so that the next decision sees who owns it.
+    If an object of that name exists, put it into the snapshot, so that the next decision sees its owner.
     """
     manifest = _filled(create, work.reconciler.entropy)
     try:
@@ -265,7 +267,7 @@ async def _create(work: ReconcilePass[S, V], create: Create) -> bool:
 
 
 def _filled(create: Create, entropy: Entropy | None) -> Manifest:
-    """Return the manifest with newly drawn random texts; a refused create has stored none that must be kept."""
+    """Return the manifest with newly drawn random texts. Raises ValueError if `entropy` is needed and None."""
     manifest = create.manifest
     for fill in create.fill:
         if entropy is None:
@@ -280,9 +282,9 @@ def _filled(create: Create, entropy: Entropy | None) -> Manifest:
 
 
 async def _read_live(work: ReconcilePass[S, V], ref: ObjectRef) -> Manifest | None:
-    """Return the live object, or None if it cannot be read.
+    """Return the live object with its managedFields, or None if it cannot be read.
 
-    It has the managedFields, which caches drop, and to which the command in a conflict's message refers (REC-8).
+    Caches drop managedFields, but a conflict's message names a command that depends on them (REC-8).
     """
     try:
         return await work.downstream.get(ref)
@@ -292,7 +294,7 @@ async def _read_live(work: ReconcilePass[S, V], ref: ObjectRef) -> Manifest | No
 
 
 async def _delete(work: ReconcilePass[S, V], delete: Delete) -> None:
-    """Delete an object and record its remaining state, since a finalizer, usually of Flux, may keep it for a while."""
+    """Delete an object. If a finalizer, usually of Flux, keeps it, record the object's remaining state."""
     try:
         left = await work.downstream.delete(delete.ref, uid=delete.uid, resource_version=delete.resource_version)
     except NotFound:

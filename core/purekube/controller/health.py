@@ -31,11 +31,11 @@ class InformerVitals:
 
 @attrs.frozen
 class WorkerPoolVitals:
-    """The state of one worker pool for health checks. `active` is False on a standby, whose keys wait until it leads.
+    """The state of one worker pool for health checks. `active` is False on a standby, whose keys wait for leadership.
 
-    `ready` is the number of keys that could be taken now, `running` the number being reconciled. The oldest of these
-    runs for `oldest` seconds, and `unfinished` is the sum over all. A reconcile is cancelled after `time_limit`
-    seconds. `moved_ago` is how many seconds ago a key was last taken or given back.
+    `ready` is the number of keys that could be taken now, `running` the number being reconciled. `oldest` is the
+    longest and `unfinished` the total running time of these keys, in seconds. A reconcile is cancelled after
+    `time_limit` seconds. `moved_ago` is the number of seconds since a key was last taken or finished.
     """
 
     name: str
@@ -53,7 +53,7 @@ class WorkerPoolVitals:
 class Vitals:
     """The state of the process at one moment. `started` is set once informers and worker pools exist.
 
-    They are created only after the API server has answered.
+    Informers and worker pools are created only after the API server has answered.
     """
 
     started: bool = False
@@ -83,7 +83,7 @@ DEFAULT_BOUNDS: Final = HealthBounds()
 
 @attrs.frozen
 class HealthResult:
-    """One check's result. `problem` says what is wrong; empty when nothing is."""
+    """The result of one health check. `problem` is a message for people; empty for a healthy result."""
 
     name: str
     problem: str = ""
@@ -101,7 +101,9 @@ class HealthReport:
         return not any(check.problem for check in self.checks)
 
     def text(self) -> str:
-        """Return one line per check, as the health endpoints of Kubernetes print them, and the verdict."""
+        """Return one line per check, as the health endpoints of Kubernetes do, and a last line with the
+        overall result.
+        """
         lines = [
             f"[-]{check.name} failed: {check.problem}" if check.problem else f"[+]{check.name} ok"
             for check in self.checks
@@ -112,8 +114,8 @@ class HealthReport:
 def healthy(vitals: Vitals, age: float, bounds: HealthBounds = DEFAULT_BOUNDS) -> HealthReport:
     """Check whether the process may continue to run (`/healthz`).
 
-    `age` is how many seconds ago the event loop published these vitals. A missing CRD, a server that refuses, and a
-    passing outage are no reasons to restart.
+    `age` is how many seconds ago the event loop published these vitals. A missing CRD, a refused request and a short
+    outage of the API server are no reasons to restart.
     """
     informers = (
         HealthResult(f"informer {informer.name}", _stuck(informer, bounds) or _lost(informer, bounds))
@@ -124,7 +126,10 @@ def healthy(vitals: Vitals, age: float, bounds: HealthBounds = DEFAULT_BOUNDS) -
 
 
 def ready(vitals: Vitals, age: float, bounds: HealthBounds = DEFAULT_BOUNDS) -> HealthReport:
-    """Check whether the caches are complete and recent (`/readyz`). `age` is the same as for `healthy`."""
+    """Check whether the caches are complete and recent (`/readyz`).
+
+    `age` is how many seconds ago the event loop published these vitals.
+    """
     return HealthReport((_loop(age, bounds), *_beginning_and_end(vitals), *_caches(vitals, bounds)))
 
 

@@ -24,7 +24,7 @@ class LiveReads:
     lenient: bool = False
 
     async def get(self, ref: ObjectRef, *, resource_version: str = "", metadata_only: bool = False) -> Manifest | None:
-        """Return the object; None if it does not exist, its kind is not served, or no object can have that name.
+        """Return the object; None if it does not exist, its kind is not served, or its name is not valid.
 
         Raises the other errors of `KubeApi.get`.
         """
@@ -41,18 +41,18 @@ class LiveReads:
         return None
 
     async def add(self, ref: ObjectRef, *, metadata_only: bool = False) -> None:
-        """Read one object by name and remember it. Raises the same errors as `get`."""
+        """Read one object by name and add it to `objects`. Raises the same errors as `get`."""
         if (live := await self.get(ref, metadata_only=metadata_only)) is not None:
             self.objects[ref] = live
 
     async def add_full(self, ref: ObjectRef) -> None:
-        """Read one object by name, unless it is already known in full. Raises the same errors as `get`."""
+        """Read one object by name, unless `objects` already has it in full. Raises the same errors as `get`."""
         known = self.objects.get(ref)
         if known is None or is_outline(known):
             await self.add(ref)
 
     async def add_labelled(self, kind: Kind, namespace: str, selector: str) -> None:
-        """Read all objects of a kind that match the label `selector`. Of a large object only an outline is kept.
+        """Read all objects of a kind that match the label `selector`; keep only an outline of each large object.
 
         Raises the errors of `KubeApi.list`.
         """

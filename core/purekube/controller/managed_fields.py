@@ -31,7 +31,7 @@ def kubectl_patch(ref: ObjectRef, steps: list[dict[str, Any]]) -> str:
 
 
 def kubectl_name(ref: ObjectRef) -> str:
-    """Return the object's kind, name and namespace as kubectl takes them: `deployments.apps web -n shop`."""
+    """Return the object's kind, name and namespace as arguments of kubectl: `deployments.apps web -n shop`."""
     kind = ref.kind.crd_name if ref.kind.group else ref.kind.plural
     return f"{kind} {ref.name} -n {ref.namespace}" if ref.namespace else f"{kind} {ref.name}"
 
@@ -40,7 +40,7 @@ def kubectl_name(ref: ObjectRef) -> str:
 
 
 def without_managed_fields(manifest: Manifest) -> Manifest:
-    """Return `manifest` without managedFields, for caches of kinds that only we write. It is not a deep copy."""
+    """Return `manifest` without managedFields, for caches of kinds that only this operator writes; not a deep copy."""
     meta = metadata(manifest)
     if _HELD not in meta:
         return manifest
@@ -48,9 +48,9 @@ def without_managed_fields(manifest: Manifest) -> Manifest:
 
 
 def with_foreign_holders(manifest: Manifest, manager: str) -> Manifest:
-    """Return `manifest` with managedFields reduced to fields that an apply may write and that others hold.
+    """Return `manifest` with only those managedFields that other managers hold and that an apply may write.
 
-    Others are all field managers except `manager`; usually they hold no such field. The result is not a deep copy.
+    Other managers are all except `manager`; usually they hold no such field. The result is not a deep copy.
     """
     held = list(_foreign(metadata(manifest).get(_HELD), manager))
     plain = without_managed_fields(manifest)
@@ -71,9 +71,9 @@ def _foreign(managed_fields: Any, manager: str) -> Iterable[Mapping[str, Any]]:
 
 
 def is_held_by_others(manifest: Manifest, live: Manifest | None, manager: str) -> bool:
-    """Report whether another manager than `manager` holds a field of the `live` object that `manifest` sets.
+    """Report whether a manager other than `manager` holds a field of `live` that `manifest` sets.
 
-    If so, an apply may conflict; only the server knows whether it does.
+    In that case an apply may conflict; only the server can decide whether it does.
     """
     held = get_path(live, "metadata", _HELD)
     return any(_overlaps(entry["fieldsV1"], manifest) for entry in _foreign(held, manager))
@@ -99,7 +99,7 @@ def _overlaps(fields: Mapping[str, Any], desired: Any) -> bool:
 def written_annotation(live: Manifest | None, annotation: str, manager: str) -> str | None:
     """Return the annotation's text if managedFields show that `manager` wrote it, else None.
 
-    Tenants may write annotations too, so an annotation is trusted only if we wrote it (RUN-12).
+    Tenants may write annotations too, so only the operator's own annotations are trusted (RUN-12).
     """
     text = get_path(live, "metadata", "annotations", annotation)
     ours = any(
@@ -144,15 +144,15 @@ class StatusHolder:
 
 @attrs.frozen
 class StatusOwner:
-    """Our field manager for the statuses of some kinds, with the condition types that it owns in each kind."""
+    """The operator's field manager for the statuses of some kinds, with the condition types that it owns in each."""
 
     manager: str
     types: Mapping[Kind, frozenset[str]]
 
     def with_holders(self, manifest: Manifest) -> Manifest:
-        """Return `manifest` as caches keep it: without managedFields, unless another manager holds part of the status.
+        """Return `manifest` for a cache: without managedFields, unless another manager holds part of the status.
 
-        In that case the entries of the status stay. The result is not a deep copy.
+        In that case the entries of the status are kept. The result is not a deep copy.
         """
         plain = without_managed_fields(manifest)
         of_status = [entry for _, entry in entries(manifest) if get_path(entry, "subresource") == _STATUS]
@@ -161,7 +161,7 @@ class StatusOwner:
         return {**plain, "metadata": {**metadata(plain), _HELD: of_status}}
 
     def without_foreign_conditions(self, manifest: Manifest) -> Manifest:
-        """Return `manifest` without those of our conditions that another manager has partly written.
+        """Return `manifest` without the operator's conditions that another manager has partly written.
 
         The result is not a deep copy.
         """
@@ -174,16 +174,18 @@ class StatusOwner:
         return {**manifest, "status": {**status, "conditions": left}}
 
     def held_conditions(self, live: Manifest) -> frozenset[str]:
-        """Return the types of our conditions that another manager has partly written."""
+        """Return the types of the operator's conditions that another manager has partly written."""
         held = (path for _, path in self._held(live))
         return frozenset(path[2] for path in held if path[1] == "conditions" and len(path) > 2)
 
     def condition_holders(self, live: Manifest) -> Iterator[str]:
-        """Yield the names of other managers that wrote any of our conditions."""
+        """Yield the names of other managers that wrote any of the operator's conditions."""
         return (manager for manager, path in self._held(live) if path[1] == "conditions")
 
     def hand_over(self, live: Manifest) -> str:
-        """Return the kubectl command that takes our conditions back from another manager; "" if no other holds any."""
+        """Return the kubectl command that takes the operator's conditions back from another manager; "" if
+        not needed.
+        """
         manager = next(self.condition_holders(live), "")
         return self._hand_back(live, manager) if manager else ""
 
@@ -192,7 +194,9 @@ class StatusOwner:
         return frozenset(path[1] for _, path in self._held(live) if path[1] != "conditions")
 
     def holder(self, live: Manifest) -> StatusHolder | None:
-        """Return another manager that holds a field of this status and so prevents us from writing it; else None."""
+        """Return a manager that holds a field of this status and so prevents the operator's writes; None if there is
+        none.
+        """
         held = next(self._held(live), None)
         if held is None:
             return None
@@ -200,7 +204,7 @@ class StatusOwner:
         return StatusHolder(manager, _shown(path), self._hand_back(live, manager))
 
     def _held(self, live: Manifest) -> Iterator[tuple[str, Path]]:
-        """Yield manager and path of each status field that another manager holds and we do not."""
+        """Yield manager and path of each status field that another manager holds and the operator does not."""
         if _HELD not in metadata(live):
             return
         of_status = [entry for _, entry in entries(live) if get_path(entry, "subresource") == _STATUS]
@@ -221,9 +225,10 @@ class StatusOwner:
         return next((kind for kind in self.types if kind.kind == live.get("kind")), None)
 
     def _hand_back(self, live: Manifest, manager: str) -> str:
-        """Return the kubectl command that removes the manager's status entry from managedFields; "" if it has none.
+        """Return the kubectl command that removes the manager's status entry from managedFields; "" if there is no
+        entry.
 
-        Its JSON patch fails if the entry at that index has become another manager's.
+        The command's JSON patch fails if the entry at that index has become another manager's.
         """
         kind = self._kind(live)
         for index, entry in entries(live):
@@ -270,7 +275,7 @@ _MOST_FIELDS: Final = 8
 
 
 def is_own_history(failure: Failure, manager: str) -> bool:
-    """Report whether the write failed by a conflict with nothing but an older entry of our own `manager` (S-32).
+    """Report whether a write conflicted only with older managedFields entries of the same `manager` (S-32).
 
     This is the only case in which an apply may be forced (REC-6).
     """
@@ -298,7 +303,9 @@ def conflict_message(failure: Failure, error: Conflict, manager: str) -> str:
 
 
 def _first_paths(fields: Sequence[str]) -> str:
-    """Return the first paths as text; not all, since the command after them is a more important part of the message."""
+    """Return the first few paths as text and the number of further paths, to leave room for the command that
+    follows.
+    """
     named = ", ".join(fields[:_MOST_FIELDS])
     return named if len(fields) <= _MOST_FIELDS else f"{named} and {len(fields) - _MOST_FIELDS} more"
 
@@ -306,7 +313,7 @@ def _first_paths(fields: Sequence[str]) -> str:
 def _hand_back(failure: Failure, managers: Container[str]) -> str:
     """Return the kubectl command that removes the managedFields entries of `managers`; "" if there are none.
 
-    Its JSON patch fails if an entry at one of the indexes has become another manager's.
+    The command's JSON patch fails if the entry at one of the indexes has become another manager's.
     """
     steps: list[dict[str, Any]] = []
     for index, entry in _object_entries(failure.live):
@@ -330,10 +337,10 @@ def other_holders(live: Manifest | None, manager: str, *path: str) -> set[str]:
 
 
 def _object_entries(live: Manifest | None) -> Iterator[tuple[int, Any]]:
-    """Yield the managedFields entries that are not of the status, with their indexes, last first.
+    """Yield the managedFields entries except those of the status, with their indexes, last first.
 
-    In this order the removal of one entry does not move the indexes of those that follow. Entries of other subresources
-    count, since `kubectl scale` writes the spec through one.
+    In this order the removal of an entry does not change the indexes of later entries. Entries of other subresources
+    count, since `kubectl scale` writes the spec through a subresource.
     """
     found = reversed(list(entries(live)))
     return ((index, entry) for index, entry in found if get_path(entry, "subresource") != "status")

@@ -15,7 +15,7 @@ UNRECORDED: Final = "vworkspace.io/unrecorded"
 
 
 def controller_of(manifest: Manifest) -> Mapping[str, Any] | None:
-    """Return the owner reference with `controller: true`, if there is one."""
+    """Return the owner reference with `controller: true`; None if there is none."""
     owners = metadata(manifest).get("ownerReferences")
     if not isinstance(owners, list):
         return None
@@ -33,10 +33,9 @@ def is_controlled_by(manifest: Manifest, uid: str) -> bool:
 def belongs_to(manifest: Manifest, uid: str, marks: Callable[[], Iterable[Mapping[str, str | None]]]) -> bool:
     """Report whether the owner with `uid` may apply over the object `manifest`.
 
-    It may if it controls the object. It also may if the object has no controller and carries one of the `marks`. A mark
-    maps labels to values, with None for a label that must be absent. Labels are not needed next to an owner reference,
-    since the owner restores labels that others removed. An object orphaned by a deleted owner of the same name
-    (`--cascade=orphan`) has no controller and is adopted.
+    The owner may if it controls the object, or if the object has no controller and carries one of the `marks`: labels
+    with values, None for a label that must be absent. Labels are not needed next to an owner reference. An object
+    orphaned by a deleted owner of the same name (`--cascade=orphan`) is thus adopted.
     """
     controller = controller_of(manifest)
     if controller is not None:
@@ -48,7 +47,7 @@ def belongs_to(manifest: Manifest, uid: str, marks: Callable[[], Iterable[Mappin
 
 
 def owner_reference(kind: Kind, meta: ObjectMeta) -> dict[str, Any]:
-    """Return the controller reference that the owner puts on its downstream objects."""
+    """Return the controller reference to the owner for the `ownerReferences` of its children."""
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
@@ -60,9 +59,9 @@ def owner_reference(kind: Kind, meta: ObjectMeta) -> dict[str, Any]:
 
 
 def adoption(ref: ObjectRef, manifest: Manifest, owner: Mapping[str, Any], labels: Mapping[str, str]) -> MergePatch:
-    """Return the patch that adds the owner reference `owner` and `labels` to an object without controller.
+    """Return the patch that adds the owner reference `owner` and `labels` to an object without a controller.
 
-    From then on the object is deleted or pruned with its owner.
+    From then on the object is deleted together with its owner.
     """
     owners = metadata(manifest).get("ownerReferences") or ()
     meta = {

@@ -79,7 +79,7 @@ class ReconcileResult:
 
     @property
     def status(self) -> Manifest | None:
-        """The status that was written; None when none was."""
+        """The status that was written; None if no status was written."""
         return self.decision.status if any(verb == STATUS for verb, _ in self.executed) else None
 
     @property
@@ -107,7 +107,7 @@ async def run_pass(
     on_write: OnWrite = lambda written: None,
     is_backlogged: Callable[[], bool] = lambda: False,
 ) -> ReconcileResult:
-    """Decide, write, and decide again until nothing downstream is left to write; then write the status.
+    """Decide and write in rounds until nothing except the status is left to write; then write the status.
 
     `on_write` is called as soon as the server answers a write, because the pass may be cancelled before it ends
     (RUN-3). If `is_backlogged` returns True after a write, a status that may wait is left to a later pass.
@@ -134,7 +134,7 @@ async def run_pass(
 
 
 def _without_status(decision: Decision) -> Decision:
-    """Return the decision without status and Events, requeued within `status_may_wait` seconds to write them then."""
+    """Return the decision without status and Events, requeued within `status_may_wait` seconds to write both."""
     requeue = decision.requeue.no_later_than(decision.status_may_wait)
     return attrs.evolve(decision, status=None, events=(), transitions=(), requeue=requeue)
 
@@ -169,7 +169,7 @@ def _result(
 
 
 def _error_of(work: ReconcilePass[S, V], decision: Decision) -> OperatorError | None:
-    """Return the error for which a finished pass is retried; None if only outside help can resolve it."""
+    """Return the error for which a finished pass is retried; None if a retry alone cannot help."""
     match decision.requeue.pace:
         case RequeuePace.REFUSED:
             return first_refusal(failure.error for failure in work.observed.failures)
@@ -180,9 +180,9 @@ def _error_of(work: ReconcilePass[S, V], decision: Decision) -> OperatorError | 
 
 
 def _requeue_of_stopped(decision: Decision, error: OperatorError) -> Requeue:
-    """Return the requeue after an error that stopped the source's own writes.
+    """Return the requeue after an error that stopped the writes of the source itself.
 
-    After an outage or a missing right it is that of `requeue_for`; after any other error it is within a minute.
+    After an outage or a missing right the result is that of `requeue_for`; after any other error, within a minute.
     """
     requeue = requeue_for(error).no_later_than(decision.requeue.after)
     match error:

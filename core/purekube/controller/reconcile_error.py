@@ -62,9 +62,10 @@ class ReconcileError:
         return self.cause is ReconcileErrorCause.TRANSIENT
 
     def message_over(self, before: Condition | None = None) -> str:
-        """Return the message for a condition, or that of the present condition `before` if only the log id differs.
+        """Return the message for a condition; the message of `before`, the present condition, if only the log id
+        differs.
 
-        Without this rule each retry would write the status.
+        Otherwise each retry would write the status.
         """
         text = safe(self.text, _LONGEST)
         if before is not None and before.message.partition(_LOG_LINE)[0] == text.partition(_LOG_LINE)[0]:
@@ -129,7 +130,7 @@ def standard_words(
 
 
 def standard_conditions(before: Mapping[str, Condition], blocked: ReconcileError) -> Iterator[DesiredCondition]:
-    """Yield the conditions that report why reconciliation stopped. Ready stays, as running workloads keep running."""
+    """Yield the conditions for a stopped reconciliation. Ready is not changed, since running workloads keep running."""
     text = blocked.message_over(before.get(_STALLED))
     if blocked.is_transient:
         if _READY not in before:

@@ -13,9 +13,9 @@ _TEXT: Final = re.compile(r"(0|[1-9][0-9]{0,3})/([1-9][0-9]{0,3})")
 
 @lru_cache(maxsize=65536)
 def shard_of(namespace: str, count: int) -> int:
-    """Return the index of a namespace's shard among `count` shards. It is the same in every process and release.
+    """Return the index of a namespace's shard among `count` shards, which is the same in every process and release.
 
-    The shard is the first eight bytes of the name's SHA-256, as a big-endian number, modulo `count`.
+    The index is the first eight bytes of the name's SHA-256, as a big-endian number, modulo `count`.
     """
     return int.from_bytes(sha256(namespace.encode("utf-8", "surrogatepass")).digest()[:8], "big") % count
 

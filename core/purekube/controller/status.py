@@ -43,7 +43,7 @@ class LiveStatus:
 
 @attrs.frozen
 class Minor:
-    """The parts of a status that may be written later, so that progress messages do not cause a stream of writes."""
+    """The parts of a status that may be written later, so that progress messages do not cause many writes."""
 
     messages_of: frozenset[str] = frozenset()
     """Types of conditions whose message may differ."""
@@ -82,7 +82,7 @@ def status_change(
     minor: Minor = _NONE,
     write_condition: Callable[[Condition], Mapping[str, Any]] = condition_json,
 ) -> StatusChange | None:
-    """Return the change that gives the status the conditions `wanted` and the `fields`; None if it has them already.
+    """Return the change that gives the status the conditions `wanted` and the `fields`; None if it has both already.
 
     `not_compared` holds fields that are written with a change but cause none, such as the time of the last write.
     `minor` names the parts whose change may be written later (`StatusChange.is_minor`).
@@ -104,7 +104,7 @@ def status_change(
 
 
 def _is_current(live: LiveStatus, desired: Iterable[DesiredCondition | Condition], fields: Mapping[str, Any]) -> bool:
-    """Report whether the live status is already as desired. This is checked first, as it is so in the steady state."""
+    """Report whether the live status already has the desired conditions and fields for the current generation."""
     return (
         live.observed_generation == live.generation
         and conditions_equal(desired, live.conditions, generation=live.generation)

@@ -23,11 +23,11 @@ class ChangeType(StrEnum):
 
 @attrs.frozen
 class CacheChange:
-    """One change of the store.
+    """One change of an informer's store.
 
-    `raw` is the present object, or its last known state for DELETED. `version` is its resourceVersion. `old_raw` is the
-    object that an UPDATED replaced. `initial` marks objects of the first list. A deletion that the watch missed while
-    disconnected is a DELETED too.
+    `raw` is the present object, or its last known state for DELETED. `version` is the object's resourceVersion.
+    `old_raw` is the object before an UPDATED. `initial` marks objects of the first list. A deletion that the watch
+    missed while disconnected is reported as DELETED too.
     """
 
     type: ChangeType
@@ -39,12 +39,12 @@ class CacheChange:
 
     @cached_property
     def object(self) -> Manifest:
-        """The object, decoded once and shared by all readers, who must not alter it."""
+        """The object, decoded once and shared by all readers, who must not modify it."""
         return _decode(self.raw)
 
     @property
     def old_object(self) -> Mapping[str, Any] | None:
-        """The object that an UPDATED replaced, as the caller's own copy; None for other changes."""
+        """The object before an UPDATED, as a copy that the caller may modify; None for other changes."""
         return None if self.old_raw is None else _decode(self.old_raw)
 
 
@@ -80,12 +80,12 @@ class SecondaryIndex:
         return self._names.get((index, value), {})
 
     def insert(self, name: Name, keys: Iterable[IndexKey]) -> None:
-        """Add a name under all its keys."""
+        """Add an object's name under all keys of the object."""
         for key in keys:
             self._names.setdefault(key, {})[name] = None
 
     def remove(self, name: Name, keys: Iterable[IndexKey]) -> None:
-        """Remove a name from all its keys."""
+        """Remove an object's name from all keys of the object."""
         for key in keys:
             names = self._names[key]
             del names[name]

@@ -71,7 +71,7 @@ class InformerContext:
 def relist(state: InformerState, cause: RelistCause, moment: InformerContext, *effects: InformerEffect) -> InformerStep:
     """Return the step that starts a new list because of a fault.
 
-    It starts immediately if there was no recent fault, otherwise with backoff.
+    The list starts immediately if there was no recent fault, otherwise after a backoff.
     """
     doubted = attrs.evolve(state, phase=InformerPhase.LISTING, continue_token="")
     if moment.now - state.failed_at > moment.policy.quiet_reset:
@@ -83,7 +83,7 @@ def relist(state: InformerState, cause: RelistCause, moment: InformerContext, *e
 def relist_now(
     state: InformerState, cause: RelistCause, moment: InformerContext, *effects: InformerEffect
 ) -> InformerStep:
-    """Return the step that starts a new list immediately, and discards the pages of an unfinished one."""
+    """Return the step that starts a new list immediately, and discards the pages of an unfinished list."""
     listing = attrs.evolve(state, phase=InformerPhase.LISTING, continue_token="")
     resumed, asked = resume(listing, moment)
     return resumed, (*effects, DiscardPages(), Relist(cause), *asked)
@@ -92,7 +92,9 @@ def relist_now(
 def pause(
     state: InformerState, moment: InformerContext, *effects: InformerEffect, at_least: float = 0.0
 ) -> InformerStep:
-    """Return the step that counts a failure and waits, at least `at_least` seconds, before the phase continues."""
+    """Return the step that counts a failure and retries the present phase after a backoff of at least `at_least`
+    seconds.
+    """
     policy, quiet = moment.policy, moment.now - state.failed_at
     failures = 1 if quiet > policy.quiet_reset else state.failures + 1
     delay = max(policy.backoff.delay(failures, moment.jitter), min(at_least, policy.retry_after_cap))
@@ -104,9 +106,9 @@ def pause(
 def resume_or_relist(
     state: InformerState, moment: InformerContext, trouble: ReportWatchError, at_least: float = 0.0
 ) -> InformerStep:
-    """Return the step that waits and then resumes a broken watch, or lists again if the wait is too long for that.
+    """Return the step that waits and then resumes a broken watch, or lists again if the wait is too long to resume.
 
-    If the stream had lasted for the longest backoff, this counts as a first failure: something between client and
+    If the stream had lasted for the longest backoff, the failure counts as the first: a proxy between client and
     server, such as a load balancer, cuts idle connections.
     """
     lasted = moment.now - state.asked_at >= moment.policy.backoff.cap
@@ -199,8 +201,8 @@ def _streamed(state: InformerState, event: WatchEvent, moment: InformerContext) 
 def _compared(state: InformerState, page: PageRead, moment: InformerContext) -> InformerStep:
     """Return the step after the list of one object (`page`) that checks whether the broken watch may be resumed.
 
-    List everything again if the server is older than the watch's position, or was away long enough to be restored: a
-    restored server that has reached the same resourceVersion again by other writes cannot be recognized by it.
+    The informer lists all objects again if the server is older than the watch's position, or was away long enough to be
+    restored: a restored server may have reached the same resourceVersion by other writes.
     """
     if older(page.resource_version, state.resource_version):
         return relist(state, RelistCause.BACKWARDS, moment)
@@ -254,7 +256,7 @@ def _list_failed(state: InformerState, error: OperatorError, moment: InformerCon
 
 
 def _missing(state: InformerState, trouble: ReportWatchError, moment: InformerContext) -> InformerStep:
-    """Return the step after an answer that the kind is not served.
+    """Return the step after the answer that the kind is not served.
 
     The server may still be starting, so a filled store is emptied only after a second such answer.
     """
@@ -268,7 +270,7 @@ def _missing(state: InformerState, trouble: ReportWatchError, moment: InformerCo
 
 
 def _wake_requested(state: InformerState, moment: InformerContext) -> InformerStep:
-    """Return the step that checks now whether a missing kind is served; checks are at least the base backoff apart."""
+    """Return the step that checks now whether a missing kind is served, at most once per base backoff."""
     if state.phase is not InformerPhase.MISSING:
         return state, (Wait(max(0.0, state.wake_at - moment.now)),)
     soonest = state.asked_at + moment.policy.backoff.base
@@ -305,9 +307,9 @@ def _stream_failed(state: InformerState, error: OperatorError, moment: InformerC
 
 
 def _went_quiet(state: InformerState, moment: InformerContext) -> InformerStep:
-    """Return the step that lists again after a silent stream.
+    """Return the step that lists again after the watch was silent for too long.
 
-    The connection may be dead (RUN-1), the server's storage restored, or the server sends no bookmarks.
+    The connection may be dead (RUN-1), the server's storage may be restored, or the server may send no bookmarks.
     """
     silences = state.silences + 1
     expected = state.bookmarked or silences < moment.policy.believe_silence

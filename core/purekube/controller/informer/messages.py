@@ -214,7 +214,7 @@ class ReadPage:
 
 @attrs.frozen
 class OpenStream:
-    """A request to watch from `resource_version`, after closing the stream that is open, if any.
+    """A request to watch from `resource_version`, after closing the open stream, if any.
 
     The server is asked to end the stream after `timeout_seconds`. A silence of `quiet_limit` seconds causes
     `WentQuiet`.
@@ -227,7 +227,7 @@ class OpenStream:
 
 @attrs.frozen
 class Wait:
-    """A wait of that many seconds, or until a `WakeRequested`. A stream that is open is closed first."""
+    """A wait of some seconds, which a `WakeRequested` ends early. An open stream is closed first."""
 
     seconds: float
 
@@ -267,7 +267,7 @@ class RemoveObject:
 
 @attrs.frozen
 class Advance:
-    """A request to record that the store has seen everything up to this resourceVersion."""
+    """A request to record that the store has received all changes up to this resourceVersion."""
 
     resource_version: str
 

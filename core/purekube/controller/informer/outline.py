@@ -59,7 +59,7 @@ def is_outline(manifest: Manifest) -> bool:
 
 
 def _small(members: Any, largest: int) -> dict[str, Any]:
-    """Return the first 16 members whose name and JSON together are at most `largest` long."""
+    """Return the first 16 members whose name and JSON together have at most `largest` characters or bytes."""
     if not isinstance(members, Mapping):
         return {}
     small = {name: value for name, value in members.items() if len(name) + len(_encode(value)) <= largest}
@@ -103,7 +103,7 @@ _decode_status = msgspec.json.Decoder(_WithStatus).decode
 
 
 def owners(raw: bytes, kind: Kind) -> Iterator[ObjectRef]:
-    """Yield those owners of an object (`raw` JSON) that are of `kind`. There are none if its metadata is malformed."""
+    """Yield the owners of an object (given as JSON) that are of `kind`; nothing if the metadata is malformed."""
     try:
         meta = _decode_owners(raw).metadata
     except msgspec.ValidationError:

@@ -35,7 +35,7 @@ _UNPACKED = 128 * 1024
 
 
 def pack(raw: bytes, typical: bytes) -> bytes:
-    """Compress `raw` with `typical` as the dictionary. Any bytes will do; similar bytes give a smaller result."""
+    """Compress `raw` by zlib with the dictionary `typical`; a dictionary similar to `raw` gives a smaller result."""
     packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY, zdict=typical)
     return packer.compress(raw) + packer.flush()
 
@@ -90,14 +90,14 @@ class _Entry:
         return unpack(self.content, self.typical) if self.is_packed else self.content
 
     def pack(self) -> int:
-        """Pack the content; return the growth in bytes, as a rule a negative number."""
+        """Compress the entry's content; return by how many bytes it grows, usually a negative number."""
         before, self.content, self.is_packed = len(self.content), pack(self.content, self.typical), True
         return len(self.content) - before
 
 
 @attrs.frozen
 class _Difference:
-    """One object's entries before and after a change, None if it did not exist; unpacked only to report the change."""
+    """One object's entries before and after a change; None where the object did not exist."""
 
     name: Name
     before: _Entry | None
@@ -145,16 +145,19 @@ class ObjectStore:
 
     @property
     def bytes(self) -> int:
-        """The bytes that all contents occupy. The dictionary shared by compressed objects is not counted."""
+        """The number of bytes of all stored objects, without the dictionary that compressed objects share."""
         return self._bytes
 
     def get(self, namespace: str | None, name: str) -> dict[str, Any] | None:
-        """Return one object as a copy that the caller may modify; None if there is none."""
+        """Return one object as a copy that the caller may modify; None if it is not in the store."""
         entry = self._entries.get((namespace or "", name))
         return None if entry is None else _decode(entry.raw)
 
     def raw(self, namespace: str | None, name: str) -> Raw | None:
-        """Return one object as JSON; None if there is none. The same bytes are returned until the object changes."""
+        """Return one object as JSON; None if it is not in the store.
+
+        The same bytes object is returned until the object changes.
+        """
         entry = self._entries.get((namespace or "", name))
         return None if entry is None else entry.raw
 
@@ -171,18 +174,18 @@ class ObjectStore:
         return self.indexed("owner", uid)
 
     def indexed(self, index: str, value: str) -> list[dict[str, Any]]:
-        """Return copies of the objects that an index holds under `value`, sorted by name."""
+        """Return copies of the objects that have `value` in the index named `index`, sorted by name."""
         return [_decode(self._entries[name].raw) for name in self.indexed_names(index, value)]
 
     def indexed_names(self, index: str, value: str) -> list[Name]:
-        """Return namespace and name of the objects that an index holds under `value`, sorted."""
+        """Return namespace and name of the objects that have `value` in the index named `index`, sorted."""
         return sorted(self._index.find(index, value))
 
     def has_seen(self, ref: ObjectRef, version: str) -> bool:
-        """Report whether the store has caught up with a write of `ref` that gave it the resourceVersion `version`.
+        """Report whether the store has received the write of `ref` that produced the resourceVersion `version`.
 
-        The watch delivers in order, so the resourceVersion of the whole store decides for every object of the kind. The
-        object itself may also have arrived earlier, by a live read.
+        The watch delivers in order, so the resourceVersion of the whole store decides for every object of the kind. A
+        live read may also have stored the object earlier.
         """
         entry = self._entries.get(_name(ref))
         seen = {self.resource_version, entry.version if entry else ""} - {""}
@@ -191,7 +194,7 @@ class ObjectStore:
     def put(self, manifest: Manifest) -> tuple[CacheChange, ...]:
         """Store one object that the watch delivered, and return the changes.
 
-        A copy that is not newer than the held one is ignored. A new uid counts as a deletion and an addition.
+        A copy that is not newer than the stored object is ignored. A new uid is reported as a deletion and an addition.
         """
         if not self._keeps(manifest):
             return ()
@@ -202,9 +205,9 @@ class ObjectStore:
         return self._changes(_Difference(name, self._replace(name, entry), entry), not self._listed)
 
     def correct(self, manifest: Manifest) -> tuple[CacheChange, ...]:
-        """Store one object from a live read in place of the held one, even if both have the same version.
+        """Store one object from a live read in place of the cached object, even if both have the same version.
 
-        Return the change of the cache; none if the two are equal.
+        Return the change of the cache; nothing if the two are equal.
         """
         if not self._keeps(manifest):
             return ()
@@ -231,7 +234,7 @@ class ObjectStore:
     def forget(self, ref: ObjectRef, resource_version: str) -> tuple[CacheChange, ...]:
         """Remove an object that a live read did not find, and return the change of the cache.
 
-        An object that is newer than `resource_version`, at which the read was made, stays.
+        A cached object newer than `resource_version`, at which the read was made, is kept.
         """
         held = self._entries.get(_name(ref))
         if held is None or older(resource_version, held.version):
@@ -239,11 +242,11 @@ class ObjectStore:
         return self._changes(_Difference(_name(ref), self._drop(_name(ref)), None))
 
     def advance(self, resource_version: str) -> None:
-        """Record that everything up to `resource_version` has been delivered."""
+        """Record that the watch has delivered all changes up to `resource_version`."""
         self.resource_version = resource_version
 
     def buffer(self, manifests: Iterable[Manifest]) -> None:
-        """Buffer a page of a list. Readers still see the old content."""
+        """Add a page of a list to the buffer; readers see the old content until `replace`."""
         if not self._buffer:
             self._typical = b""  # taken from the first object of the new list: objects change over the months
         for name, entry in (self._admit(manifest) for manifest in manifests if self._keeps(manifest)):
@@ -251,7 +254,7 @@ class ObjectStore:
             self._leave_unpacked(name, entry)
 
     def discard_buffer(self) -> None:
-        """Forget the buffered pages, since the list begins again."""
+        """Discard the buffered pages, since the list begins again."""
         for name, entry in self._buffer.items():
             self._forget(name, entry)
         self._buffer = {}
@@ -305,7 +308,7 @@ class ObjectStore:
         return (namespace, str(meta.get("name", ""))), entry
 
     def _leave_unpacked(self, name: Name, entry: _Entry) -> None:
-        """Leave an entry unpacked until enough newer ones have arrived; if replaced before that, it is never packed."""
+        """Keep a new entry uncompressed; compress the oldest entries once the uncompressed ones exceed their limit."""
         self._pack_if_held(name, *self._unpacked.pop(name, (None, 0)))
         self._unpacked[name] = (entry, len(entry.content))
         self._unpacked_bytes += len(entry.content)
@@ -321,12 +324,12 @@ class ObjectStore:
             entry.pack()
 
     def _forget(self, name: Name, entry: _Entry | None) -> None:
-        """Remove `entry`, which the store no longer holds, from the list of unpacked entries."""
+        """Remove `entry`, which is no longer in the store, from the list of uncompressed entries."""
         if entry is not None and self._unpacked.get(name, (None, 0))[0] is entry:
             self._unpacked_bytes -= self._unpacked.pop(name)[1]
 
     def _replace(self, name: Name, entry: _Entry) -> _Entry | None:
-        """Replace the held entry by one from the watch or a live read, and return the old one."""
+        """Replace the stored entry by an entry from the watch or a live read, and return the old entry."""
         held = self._hold(name, entry)
         self._leave_unpacked(name, entry)
         return held
@@ -344,7 +347,7 @@ class ObjectStore:
         return held
 
     def _changes(self, difference: _Difference, initial: bool = False) -> tuple[CacheChange, ...]:
-        """Return the changes that readers are notified of; a new uid is a deletion and an addition."""
+        """Return the changes that readers are notified of; a new uid is reported as a deletion and an addition."""
         ref, before, after = self._ref(difference.name), difference.before, difference.after
         if before is not None and after is not None and before.uid == after.uid:
             return (CacheChange(ChangeType.UPDATED, ref, after.raw, before.raw, version=after.version),)
@@ -368,7 +371,7 @@ class ObjectStore:
 def _unreadable(manifest: Manifest) -> Manifest:
     """Return a stub for an object that cannot be transformed or encoded, with the names of its unreadable parts.
 
-    The stub has kind, identity and, if that can be encoded, status.
+    The stub has kind, identity and, if the status can be encoded, the status.
     """
     meta = metadata(manifest)
     identity = {name: meta[name] for name in _IDENTITY if isinstance(meta.get(name), str | int | dict | list)}

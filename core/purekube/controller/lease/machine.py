@@ -63,14 +63,14 @@ LeaseStep: TypeAlias = tuple[LeaseState, tuple[LeaseEffect, ...]]
 
 
 def timeout(state: LeaseState, moment: LeaseContext) -> float:
-    """Return how many seconds to wait for an answer. A lease holder does not wait longer than it may write."""
+    """Return how many seconds to wait for a response; a lease holder waits only while it may still write."""
     longest = moment.policy.request_timeout
     holds = state.role in (Role.LEADER, Role.CONFIRMING)
     return min(longest, state.held_until - moment.now) if holds else longest
 
 
 def standby_wait(moment: LeaseContext) -> float:
-    """Return how many seconds a standby waits before it reads the lease again. Jitter spreads the candidates."""
+    """Return how many seconds a standby waits before it reads the Lease again; jitter spreads the candidates."""
     policy = moment.policy
     return policy.retry_period * (1 + policy.jitter_factor * moment.jitter)
 
@@ -81,13 +81,13 @@ def renewal_wait(state: LeaseState, moment: LeaseContext) -> float:
 
 
 def retry_wait(state: LeaseState, moment: LeaseContext) -> float:
-    """Return how many seconds a leader waits after a failed renewal. The wait shrinks towards the lease's end."""
+    """Return how many seconds a leader waits after a failed renewal. The wait gets shorter towards the lease's end."""
     left, period = state.held_until - moment.now, moment.policy.retry_period
     return min(left, max(period / 8, min(period, left / 2)))
 
 
 def step(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
-    """Return the next state and its effects."""
+    """Return the candidate's next state and the effects to carry out for an event."""
     match state.role:
         case Role.STANDBY:
             return _standby(state, event, moment)
@@ -129,14 +129,14 @@ def _standby(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> Leas
 
 
 def _wait_as_standby(state: LeaseState, moment: LeaseContext, *effects: LeaseEffect) -> LeaseStep:
-    """Return the step of a standby that reads the lease again later, and relies on no lease until then."""
+    """Return the step of a standby that reads the Lease again later, and does not write until then."""
     return attrs.evolve(state, role=Role.STANDBY, held_until=float("-inf")), (*effects, SetTimer(standby_wait(moment)))
 
 
 def _try_acquire(state: LeaseState, effects: tuple[LeaseEffect, ...], moment: LeaseContext) -> LeaseStep:
-    """Return the step that starts to take a lease that is free, expired, or ours by a write whose answer was lost.
+    """Return the step that takes a Lease that is free, expired, or already held by this candidate's lost write.
 
-    Any other lease is waited for. `effects` come first in the step.
+    For any other Lease the candidate waits. `effects` come first in the step.
     """
     left = _free_at(state, moment.policy) - moment.now
     if left > 0:
@@ -148,7 +148,7 @@ def _try_acquire(state: LeaseState, effects: tuple[LeaseEffect, ...], moment: Le
 
 
 def _other_sharding(state: LeaseState) -> tuple[LeaseEffect, ...]:
-    """Return a report if the lease's holder works with another number of shards: this replica cannot replace it."""
+    """Return a report if the Lease's holder works with another number of shards, which this replica cannot replace."""
     holder = holder_of(state.lease)
     shards = shard_count_of(holder)
     return () if shards == state.shard.count else (ShardsDisagree(Disagreement(state.name, holder, shards)),)
@@ -166,9 +166,9 @@ def _acquire_if_uncontested(state: LeaseState, event: PeersRead | PeersUnread, m
 
 
 def _free_at(state: LeaseState, policy: LeasePolicy) -> float:
-    """Return the monotonic time when the lease may be taken.
+    """Return the monotonic time when the Lease may be taken.
 
-    A deleted lease counts like an existing one, since its holder may still run.
+    A deleted Lease counts like an existing Lease, since its holder may still run.
     """
     if holder_of(state.lease) in ("", state.identity):
         return float("-inf")
@@ -176,10 +176,10 @@ def _free_at(state: LeaseState, policy: LeasePolicy) -> float:
 
 
 def _confirm(state: LeaseState, lease: Manifest, moment: LeaseContext) -> LeaseStep:
-    """Return the step that lists the leases of the other shards once more, after our own lease was taken.
+    """Return the step that lists the Leases of the other shards once more, after this candidate has taken its Lease.
 
-    A candidate with another number of shards that took its lease earlier is seen now; one that takes it later sees
-    ours.
+    A candidate with another number of shards that took its Lease earlier is seen now; a candidate that takes its Lease
+    later sees this one.
     """
     seen, _ = _observe(state, lease, moment)
     taken = attrs.evolve(seen, role=Role.CONFIRMING, held_until=state.asked_at + moment.policy.renew_deadline)
@@ -206,7 +206,7 @@ def _confirming(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> L
 def _yield(state: LeaseState, disagreement: Disagreement, moment: LeaseContext) -> LeaseStep:
     """Return the step that yields to replicas with another number of shards, and waits until they have ended.
 
-    Our own lease is released, so that they do not wait for us in turn.
+    This candidate's Lease is released, so that those replicas do not wait for it in turn.
     """
     if holder_of(state.lease) != state.identity or not _version(state.lease):
         return _wait_as_standby(state, moment, ShardsDisagree(disagreement))
@@ -216,7 +216,7 @@ def _yield(state: LeaseState, disagreement: Disagreement, moment: LeaseContext) 
 
 
 def _yielding(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
-    """Return the step of a standby after our release was answered; a failed release is tried again after a read."""
+    """Return the step of a standby after the response to its release; a failed release is retried after a read."""
     return _wait_as_standby(
         _observe(state, event.lease, moment)[0] if isinstance(event, LeaseWritten) else state, moment
     )
@@ -225,7 +225,7 @@ def _yielding(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> Lea
 def _judged(
     state: LeaseState, event: PeersRead | PeersUnread, moment: LeaseContext
 ) -> tuple[LeaseState, Disagreement | OperatorError | None]:
-    """Return the state with the listed leases of other shards, and the obstacle to leading; None if there is none."""
+    """Return the state with the listed Leases of other shards, and what prevents leading (None if nothing does)."""
     if isinstance(event, PeersUnread):
         # A missing right comes from the role of a release without shards, so no other replica works with several
         # either.
@@ -295,9 +295,9 @@ def _request_release(state: LeaseState, moment: LeaseContext) -> LeaseStep:
 
 
 def _releasing(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
-    """Return the next step of a release: retry on a newer copy if ours was stale, otherwise end.
+    """Return the next step of a release: retry if this candidate's copy of the Lease was stale, otherwise end.
 
-    A lease that could not be released expires.
+    A Lease that could not be released expires.
     """
     match event:
         case LeaseRequestFailed(Stale()):
@@ -320,7 +320,7 @@ def _read_peers(state: LeaseState, moment: LeaseContext) -> LeaseStep:
 
 
 def _acquire(state: LeaseState, moment: LeaseContext) -> LeaseStep:
-    """Return the step that takes or renews the lease: create it if there is none, else update exactly what was read."""
+    """Return the step that takes or renews the Lease: create it if it does not exist, else update the version read."""
     times = state.times.next(moment.wall)
     current = state.lease if _version(state.lease) else None
     desired = acquired(
@@ -339,9 +339,9 @@ def _acquire(state: LeaseState, moment: LeaseContext) -> LeaseStep:
 def _observe(
     state: LeaseState, lease: Manifest | None, moment: LeaseContext
 ) -> tuple[LeaseState, tuple[LeaseEffect, ...]]:
-    """Record the lease as read, and return the state and a note about a new holder, if there is one.
+    """Record the Lease as read; return the state, and a `LeaderObserved` if the holder is new.
 
-    If the content differs from the last copy, the time of the lease's last change is now.
+    If the content differs from the last copy, the time of the Lease's last change is now.
     """
     if lease is None:
         # Keep the former holder and the time of the change, but nothing that an update could be based on.
@@ -362,5 +362,5 @@ def _version(lease: Manifest | None) -> str:
 
 
 def _report(error: OperatorError) -> tuple[LeaseEffect, ...]:
-    """Return the effect that logs an error; none if the error means that another candidate was quicker."""
+    """Return the effect that logs an error; nothing if the error means that another candidate was faster."""
     return () if isinstance(error, Stale | AlreadyExists | NotFound) else (ReportLeaseError(error.message),)

@@ -80,21 +80,21 @@ class TimerFired:
 
 @attrs.frozen
 class LeaseRead:
-    """The lease as read from the server, or None if it does not exist."""
+    """The Lease as read from the server, or None if it does not exist."""
 
     lease: Manifest | None
 
 
 @attrs.frozen
 class LeaseWritten:
-    """A write of the lease was accepted. `lease` is the result."""
+    """An accepted write of the Lease. `lease` is the result."""
 
     lease: Manifest
 
 
 @attrs.frozen
 class LeaseRequestFailed:
-    """A request was refused or not answered. Without an answer, a write may have happened or may still happen."""
+    """A refused request, or a request without a response. Without a response, a write may still take effect."""
 
     error: OperatorError
 
@@ -108,14 +108,16 @@ class PeersRead:
 
 @attrs.frozen
 class PeersUnread:
-    """The list of Leases was refused or not answered."""
+    """A list of Leases that was refused or got no response."""
 
     error: OperatorError
 
 
 @attrs.frozen
 class ReleaseRequested:
-    """The process ends, so the lease is to be released. No work that relies on the lease may still be running."""
+    """The end of the process, for which the Lease is to be released. No work that relies on the Lease may be
+    running.
+    """
 
 
 LeaseEvent: TypeAlias = (
@@ -125,14 +127,14 @@ LeaseEvent: TypeAlias = (
 
 @attrs.frozen
 class ReadLease:
-    """A read of the lease. Answered by LeaseRead, or by LeaseRequestFailed after at most `timeout` seconds."""
+    """A read of the Lease. The response is LeaseRead, or after at most `timeout` seconds LeaseRequestFailed."""
 
     timeout: float
 
 
 @attrs.frozen
 class CreateLease:
-    """A create of the lease. Answered by LeaseWritten, or by LeaseRequestFailed after at most `timeout` seconds."""
+    """A create of the Lease. The response is LeaseWritten, or after at most `timeout` seconds LeaseRequestFailed."""
 
     lease: Manifest
     timeout: float
@@ -140,9 +142,9 @@ class CreateLease:
 
 @attrs.frozen
 class UpdateLease:
-    """An update of the lease at its resourceVersion.
+    """An update of the Lease at its resourceVersion.
 
-    Answered by LeaseWritten, or by LeaseRequestFailed after at most `timeout` seconds.
+    The response is LeaseWritten, or after at most `timeout` seconds LeaseRequestFailed.
     """
 
     lease: Manifest
@@ -151,8 +153,9 @@ class UpdateLease:
 
 @attrs.frozen
 class ReadPeers:
-    """A list of the Leases in the namespace. Answered by PeersRead, or by PeersUnread after at most
-    `timeout` seconds.
+    """A list of the Leases in the namespace.
+
+    The response is PeersRead, or after at most `timeout` seconds PeersUnread.
     """
 
     timeout: float
@@ -160,7 +163,7 @@ class ReadPeers:
 
 @attrs.frozen
 class SetTimer:
-    """A wait of that many seconds, or until ReleaseRequested."""
+    """A wait of some seconds, which a ReleaseRequested ends early."""
 
     seconds: float
 
@@ -191,7 +194,7 @@ class LeadershipLost:
 
 @attrs.frozen
 class LeaderObserved:
-    """A change of the lease's holder. `holder` is empty if there is none."""
+    """A change of the Lease's holder. `holder` is empty if the Lease has no holder."""
 
     holder: str
 
@@ -205,7 +208,7 @@ class ReportLeaseError:
 
 @attrs.frozen
 class ShardsDisagree:
-    """Another replica works with a different number of shards, so this one does not start to reconcile (RUN-13)."""
+    """A report that another replica works with a different number of shards, so that this replica waits (RUN-13)."""
 
     disagreement: Disagreement
 

@@ -59,15 +59,16 @@ DEFAULT_LEASE_POLICY: Final = LeasePolicy()
 
 @attrs.frozen
 class LeaseTimes:
-    """The wall time that we write into the lease, for people who read it. No decision uses it.
+    """The wall time that a candidate writes into the Lease, for people only; no decision uses this time.
 
-    It increases with every write even if the clock stops or is set back, since other candidates watch for a change.
+    The time increases with every write even if the clock stops or is set back, since other candidates wait for a
+    change.
     """
 
     last: datetime | None = None
 
     def next(self, wall: datetime) -> "LeaseTimes":
-        """Return the time to write next: `wall`, or just after the last one if that is later."""
+        """Return the time to write next: `wall`, or just after the last written time if that is later."""
         return LeaseTimes(wall if self.last is None else max(wall, self.last + _TICK))
 
     @property
@@ -78,12 +79,12 @@ class LeaseTimes:
 
 
 def holder_of(lease: Manifest | None) -> str:
-    """Return the identity of the lease's holder; "" if there is none."""
+    """Return the identity of the Lease's holder; "" if the Lease has none."""
     return str(get_path(lease, "spec", "holderIdentity") or "")
 
 
 def lease_duration(lease: Manifest | None) -> float:
-    """Return the lease's `leaseDurationSeconds`, for which its holder may rely on a renewal; 0 if it is unreadable."""
+    """Return the Lease's `leaseDurationSeconds`; 0 if it is absent or no number."""
     seconds = get_path(lease, "spec", "leaseDurationSeconds")
     return float(seconds) if isinstance(seconds, int | float) else 0.0
 
@@ -132,7 +133,7 @@ def lease_name(base: str, shard: Shard) -> str:
 
 
 def is_lease_of(base: str, name: str) -> bool:
-    """Report whether a Lease called `name` is that of a shard (any) of the operator whose first Lease is `base`."""
+    """Report whether `name` is the Lease of any shard of the operator whose first Lease is `base`."""
     return name == base or re.fullmatch(re.escape(base + _BETWEEN) + "[0-9]+", name) is not None
 
 
@@ -142,7 +143,7 @@ def identity_of(replica: str, shard: Shard) -> str:
 
 
 def shard_count_of(holder: str) -> int:
-    """Return the number of shards with which a Lease's holder works, parsed from its identity; 1 if that names none."""
+    """Return the number of shards that a Lease holder's identity names; 1 if it names none."""
     match = _SHARD.search(holder)
     try:
         return 1 if match is None else Shard.of(match[1]).count
@@ -177,7 +178,8 @@ class Peers:
     def observed(self, leases: Iterable[Manifest], *, base: str, own: str, now: float) -> "Peers":
         """Return the peers updated by `leases`, a list that has just arrived.
 
-        `own` is the name of our own Lease, which is left out; `base` is that of an operator without shards.
+        `own` is the name of this candidate's Lease, which is omitted; `base` is the Lease's name in an operator without
+        shards.
         """
         seen = dict(self.leases)
         for lease in leases:
@@ -191,8 +193,8 @@ class Peers:
     def disagreement(self, count: int, *, asked_at: float, duration: float) -> Disagreement | None:
         """Return a replica that may still be active with another number of shards; None if there is none.
 
-        `asked_at` is when the list was requested. A holder may write until its Lease has not changed for `duration`
-        seconds, or longer if the Lease says so. Only a list requested after that proves that it has stopped.
+        `asked_at` is when the list was requested. A holder may write until its Lease has been unchanged for `duration`
+        seconds, or longer if the Lease says so; only a later list proves that the holder has stopped.
         """
         for name, seen in sorted(self.leases.items()):
             holder = holder_of({"spec": seen.spec})

@@ -38,9 +38,9 @@ def same_object(change: CacheChange) -> Iterator[ObjectRef]:
 
 
 def owners_of_kind(kind: Kind) -> KeysOf:
-    """Return a handler that yields those owners of the changed object that are of `kind`, before and after the change.
+    """Return a handler that yields the owners of the changed object that are of `kind`, before and after the change.
 
-    The owners before are needed because the change may have removed one.
+    Owners before the change are included because the change may have removed an owner reference.
     """
 
     def keys(change: CacheChange) -> Iterator[ObjectRef]:
@@ -66,7 +66,7 @@ def by_spec(keys_of: KeysOf) -> KeysOf:
 
 
 def when_defined(kinds: Iterable[Kind], keys_of: KeysOf) -> KeysOf:
-    """Return a handler of changed CRDs like `keys_of` that ignores the CRDs of kinds other than `kinds`."""
+    """Return a handler like `keys_of` for changed CRDs, which ignores the CRDs of kinds other than `kinds`."""
     names = {kind.crd_name for kind in kinds}
     return lambda change: keys_of(change) if change.ref.name in names else iter(())
 
@@ -77,19 +77,19 @@ def priority_of(change: CacheChange) -> Priority:
 
 
 def at_once(change: CacheChange) -> Urgency:
-    """Return the urgency for kinds whose changes are all handled immediately."""
+    """Return the urgency for kinds whose changes are all reconciled without delay."""
     return Urgency(priority_of(change))
 
 
 def in_background(change: CacheChange) -> Urgency:
-    """Return the urgency for kinds whose changes never count as backlog: BACKGROUND."""
+    """Return the urgency BACKGROUND, for kinds whose changes never count as backlog."""
     return Urgency(Priority.BACKGROUND)
 
 
 def verdict_first(change: CacheChange) -> Urgency:
-    """Return the urgency for status reports: a final one is handled at once, an intermediate one after a short delay.
+    """Return the urgency of a status change: a final status is reconciled at once, an intermediate one after a delay.
 
-    The delay lets several intermediate reports be handled together.
+    The short delay lets several intermediate statuses be reconciled together.
     """
     if change.type is not ChangeType.DELETED and is_in_progress(change.raw):
         return Urgency(priority_of(change), PROGRESS_SECONDS)
@@ -99,7 +99,7 @@ def verdict_first(change: CacheChange) -> Urgency:
 def started_runs_first(change: CacheChange) -> Urgency:
     """Return the urgency for objects of engines that run Operations.
 
-    Their changes go before ordinary ones, but objects of the first list can wait.
+    Their changes are reconciled before ordinary changes, but objects of the first list can wait.
     """
     return Urgency(_has_started(change))
 

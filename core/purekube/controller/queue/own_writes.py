@@ -36,8 +36,8 @@ class HotLoopDetector(Generic[K]):
     """A detector of reconcile loops, which remembers the status writes of the last `window` seconds.
 
     A key is in a hot loop after `repeats` writes of a status that was already written within the window, or after
-    `writes` writes of any status (for example of one that contains a clock). It is reported once, then counted from
-    zero. A new `generation` restarts the count too, because then people or another controller keep changing the object.
+    `writes` writes of any status. Each loop is reported once, then the count restarts. A new `generation` restarts the
+    count too, because then people or another controller are changing the object.
     """
 
     def __init__(self, *, window: float = 60.0, repeats: int = 5, writes: int = 30) -> None:
@@ -47,7 +47,9 @@ class HotLoopDetector(Generic[K]):
         self._history: OrderedDict[K, deque[tuple[float, str, int]]] = OrderedDict()
 
     def record(self, key: K, now: float, fingerprint: str, generation: int = 0) -> HotLoopEvidence | None:
-        """Record one write of a status with this fingerprint; return the evidence if the key now is in a hot loop."""
+        """Record one status write with this fingerprint; return the evidence if the key is in a hot loop now, else
+        None.
+        """
         history = self._recent(key, now)
         if history and history[-1][2] != generation:
             history.clear()
@@ -59,7 +61,7 @@ class HotLoopDetector(Generic[K]):
         return HotLoopEvidence(len(history), repeats, self._window)
 
     def _recent(self, key: K, now: float) -> deque[tuple[float, str, int]]:
-        """Return the key's writes within the window, and forget older ones of every key."""
+        """Return the key's writes within the window, and drop older writes of all keys."""
         horizon = now - self._window
         while self._history and next(iter(self._history.values()))[-1][0] < horizon:
             self._history.popitem(last=False)
@@ -93,8 +95,8 @@ class _Unseen:
 class PendingWrites(Generic[K]):
     """The writes made for each key that the cache has not shown yet.
 
-    A key waits for the cache for `timeout` seconds after its last write; then its objects must be read live. Only the
-    latest write of each object counts.
+    A key waits for the cache for `timeout` seconds after its last write; then its objects must be read live. Of several
+    writes to an object, only the latest counts.
     """
 
     def __init__(self, seen: HasSeen, *, timeout: float = 5.0) -> None:
@@ -110,7 +112,7 @@ class PendingWrites(Generic[K]):
             self._unseen[key] = _Unseen({**(before.versions if before else {}), **versions}, now + self._timeout)
 
     def unseen(self, key: K) -> tuple[ObjectRef, ...]:
-        """Return the objects whose last writes the cache has not seen yet. If empty, the key may be reconciled."""
+        """Return the objects whose last writes the cache has not seen yet; if empty, the key may be reconciled."""
         pending = self._unseen.get(key)
         if pending is None:
             return ()
@@ -122,7 +124,9 @@ class PendingWrites(Generic[K]):
         return tuple(versions)
 
     def next_check(self, key: K, now: float) -> float | None:
-        """Return the seconds until the next check of the cache; None if, after the timeout, a live read is due."""
+        """Return the seconds until the next check of the cache; None once the timeout has passed and a live read is
+        needed.
+        """
         pending = self._unseen[key]
         if now >= pending.until:
             return None
@@ -158,9 +162,9 @@ class ObjectEvent:
 
 
 class OwnWrites(Generic[K]):
-    """The writes of each key's last pass, and the watch events that arrive during a pass.
+    """A record of the writes of each key's last pass, and of watch events that arrive during a pass.
 
-    They serve to distinguish the echoes of our own writes from changes by others.
+    The record distinguishes watch events caused by the key's own writes from changes by others.
     """
 
     def __init__(self) -> None:
@@ -177,25 +181,26 @@ class OwnWrites(Generic[K]):
         self._deferred[key] = []
 
     def record(self, key: K, written: ObjectVersion) -> None:
-        """Record a write made while `key` is reconciled, so that its watch event counts as our own.
+        """Record a write made while `key` is reconciled, so that the write's watch event does not count as a change by
+        others.
 
-        Nothing is recorded outside `begin` and `end`.
+        Outside `begin` and `end` the call has no effect.
         """
         if key in self._deferred:
             self._own.setdefault(key, set()).add(written)
 
     def origin_of(self, key: K, event: ObjectEvent) -> EventOrigin:
-        """Return the origin of an event's change. During a pass over the key, keep the event until the pass ends."""
+        """Return the origin of an event's change. During a pass over the key, store the event until the pass ends."""
         if (deferred := self._deferred.get(key)) is not None:
             deferred.append(event)
             return EventOrigin.DEFERRED
         return EventOrigin.OWN if self._is_own(key, event) else EventOrigin.FOREIGN
 
     def end(self, key: K, *, at_fixed_point: bool) -> tuple[ObjectEvent, ...]:
-        """End the pass and return the kept events that must wake the key.
+        """End the pass and return the stored events that must requeue the key.
 
-        With `at_fixed_point` (another pass would write nothing), echoes of the pass's own writes do not wake the key,
-        neither now nor later.
+        With `at_fixed_point` (another pass would write nothing), watch events of the pass's own writes do not requeue
+        the key, neither now nor later.
         """
         deferred = self._deferred.pop(key)
         if not at_fixed_point:

@@ -32,7 +32,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Priority(IntEnum):
-    """The priorities of keys. A higher one goes first."""
+    """The priorities of keys. A key with a higher priority is processed first."""
 
     BACKGROUND = 0
     """Objects of the initial list, and resyncs: they are not urgent."""
@@ -102,7 +102,7 @@ class PriorityLevel(Generic[K]):
         return next(iter(next(iter(self._turns.values()))))
 
     def pass_turn(self, group: Hashable) -> None:
-        """Move a group that was just served to the end of the turns."""
+        """Move a group that was just served to the end of the order in which groups take turns."""
         if group in self._turns:
             self._turns.move_to_end(group)
 
@@ -126,7 +126,7 @@ class RateLimiter(Generic[K]):
     def delay(self, key: K, requeue: Requeue) -> float | None:
         """Return the seconds until the key is due again by `requeue`; None if it is not requeued.
 
-        A failure is counted; a success resets the count.
+        The call counts a failure of the key, or resets its failure count after a success.
         """
         match requeue.pace:
             case RequeuePace.NONE:
@@ -182,9 +182,9 @@ class _QueuedKey:
 class WorkQueue(Generic[K]):
     """A queue of keys to reconcile, with priorities, delays, backoff, and turns between groups of keys.
 
-    `group_of` returns the group of a key. `exclusion_key` returns the lock that a key needs, None for no lock: of the
-    keys with the same lock only one is processed at a time. It is called when the key's turn comes. Keys that have
-    waited for `ageing` seconds get one turn in four, whatever their priority.
+    `group_of` returns the group of a key. `exclusion_key` returns the lock that a key needs, None for no lock: of keys
+    with the same lock only one is processed at a time. `exclusion_key` is called when the key's turn comes. Keys that
+    have waited for `ageing` seconds get one turn in four, whatever their priority.
     """
 
     def __init__(
@@ -214,7 +214,7 @@ class WorkQueue(Generic[K]):
         self._adds = 0
 
     def add(self, key: K, now: float, *, priority: Priority = Priority.LIVE, after: float = 0.0) -> bool:
-        """Add `key`, due in `after` seconds at the latest. Return False after `shutdown`."""
+        """Add `key` to the queue, due in at most `after` seconds. Return False after `shutdown`."""
         if self._closed:
             return False
         self._adds += 1
@@ -222,13 +222,13 @@ class WorkQueue(Generic[K]):
         return True
 
     def wake(self, key: K, now: float) -> None:
-        """Make `key` due now if it waits for a later time; otherwise do nothing."""
+        """Make `key` due now if it is in the queue; otherwise do nothing."""
         desired = self._pending.get(key)
         if desired is not None and not self._closed:
             self._want(key, _QueuedKey(now, desired.priority), now)
 
     def take(self, now: float) -> K | None:
-        """Return the next key to work on, None if none is ready. The caller must call `done` for it."""
+        """Return the next key to work on; None if no key is ready. The caller must call `done` for the key."""
         self._promote(now)
         self._block()
         level = self._choose(now)
@@ -245,7 +245,9 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K, now: float, requeue: Requeue) -> None:
-        """Give a taken key back and schedule its next turn. Raises KeyError for a key that is not being processed."""
+        """Mark a taken key as done and schedule its next turn. Raises KeyError for a key that is not being
+        processed.
+        """
         if requeue.after is not None and requeue.pace in _WITH_DEADLINE and key in self._processing:
             self.add(key, now, after=requeue.after)
         processing = self._processing.pop(key)
@@ -258,7 +260,7 @@ class WorkQueue(Generic[K]):
             self._want(key, asked_meanwhile, now)
 
     def next_wakeup(self, now: float) -> float | None:
-        """Return the seconds until `take` can return a key: 0 if it can now, None if no key is waiting."""
+        """Return the seconds until `take` can return a key: 0 if a key is ready, None if the queue is empty."""
         self._promote(now)
         self._block()
         if self._ready:
@@ -266,7 +268,7 @@ class WorkQueue(Generic[K]):
         return self._delays[0][0] - now if self._delays else None
 
     def due_in(self, key: K, now: float) -> float | None:
-        """Return the seconds until an added key is ready; None if it was not added."""
+        """Return the seconds until a key in the queue is ready; None if the key is not in the queue."""
         pending = self._pending.get(key)
         return None if pending is None else max(0.0, pending.ready_at - now)
 
@@ -289,7 +291,9 @@ class WorkQueue(Generic[K]):
         return sum(now - processing.taken_at for processing in self._processing.values())
 
     def entries(self) -> Iterator[tuple[K, str, float]]:
-        """Yield every key with its state and a time: `processing` since, `ready` since, or `waiting` until."""
+        """Yield every key with its state and a time: `processing` since, `ready` since, or `waiting` until
+        that time.
+        """
         for key, processing in self._processing.items():
             yield key, "processing", processing.taken_at
         for key, queued in self._pending.items():
@@ -301,7 +305,7 @@ class WorkQueue(Generic[K]):
         return self._rate_limiter.failures(key)
 
     def shutdown(self, now: float, *, drain: bool = False) -> None:
-        """Accept no more keys and forget delayed ones. Ready keys are still handed out only with `drain`."""
+        """Accept no more keys and drop delayed keys. With `drain`, `take` still returns the ready keys."""
         self._promote(now)
         self._closed = True
         self._delays.clear()
@@ -333,7 +337,7 @@ class WorkQueue(Generic[K]):
             self._place(key, desired, now)
 
     def _place(self, key: K, desired: _QueuedKey, now: float) -> None:
-        """Put a pending key where it waits: into its level if its time has come, else among the delayed."""
+        """Put a pending key into the level of its priority if it is due, otherwise into the heap of delayed keys."""
         if desired.ready_at <= now + _SLACK:
             if self._ready.get(key) is not desired.priority:
                 self._withdraw(key)
@@ -352,7 +356,7 @@ class WorkQueue(Generic[K]):
             self._levels[priority].remove(key, self._group_of(key))
 
     def _promote(self, now: float) -> None:
-        """Move delayed keys whose time has come into their levels, and drop outdated entries at the top of the heap."""
+        """Move delayed keys that are due into their levels, and drop outdated entries at the top of the heap."""
         while self._delays:
             ready_at, _, key = self._delays[0]
             if self._waits(key, ready_at):
@@ -362,7 +366,7 @@ class WorkQueue(Generic[K]):
             heapq.heappop(self._delays)
 
     def _block(self) -> None:
-        """Set aside each key whose turn it is while another key with the same exclusion key is processed."""
+        """Set aside each next key whose exclusion key is in use by a key that is being processed."""
         for level in self._levels.values():
             while level and (exclusion := self._exclusion_key(level.next_in_turn)) in self._blocked:
                 key = level.next_in_turn
@@ -370,13 +374,13 @@ class WorkQueue(Generic[K]):
                 self._blocked[exclusion][key] = None
 
     def _unblock(self, key: K, now: float) -> None:
-        """Let the keys that waited for `key` take their turn."""
+        """Make the keys ready that waited because `key` was being processed."""
         for other in self._blocked.pop(self._exclusions.pop(key, None), {}):
             if other in self._pending and other not in self._processing:
                 self._place(other, self._pending[other], now)
 
     def _waits(self, key: K, ready_at: float) -> bool:
-        """Report whether a heap entry is still valid: its key is delayed until exactly `ready_at`."""
+        """Report whether a heap entry is still valid: the key is delayed until exactly `ready_at`."""
         desired = self._pending.get(key)
         return (
             desired is not None
@@ -392,7 +396,7 @@ class WorkQueue(Generic[K]):
             heapq.heapify(self._delays)
 
     def _choose(self, now: float) -> PriorityLevel[K] | None:
-        """Return the highest level with keys; every fourth time, the lower one whose oldest key has waited longest."""
+        """Return the highest level with keys, or in one of four calls the lower level whose oldest key is overdue."""
         filled = [level for level in self._levels.values() if level]
         aged = [level for level in filled[1:] if now - level.oldest_since >= self._ageing]
         self._since_aged = self._since_aged + 1 if aged else 0
