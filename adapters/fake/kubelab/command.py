@@ -1,4 +1,4 @@
-"""The command `kubelab serve`, and what other command lines share with it."""
+"""The command `kubelab serve`, and the options and functions that other command lines share with it."""
 
 import argparse
 import sys

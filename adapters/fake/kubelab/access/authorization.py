@@ -69,9 +69,9 @@ Authorize = Callable[[Caller, Attributes], bool]
 
 
 def attributes_of(verb: RequestVerb, target: RequestTarget, only: str = "") -> Attributes:
-    """Return the attributes of a request.
+    """Return the authorization attributes of a request: `verb` on `target`.
 
-    `only` is the one name that a list or watch selects, empty without such a name.
+    `only` is the object name that a list or watch selects; empty if it selects no single name.
     """
     resource = target.resource
     return Attributes(
@@ -80,7 +80,7 @@ def attributes_of(verb: RequestVerb, target: RequestTarget, only: str = "") -> A
 
 
 def review_attributes(asked: Mapping[str, Any]) -> Attributes:
-    """Return the attributes of the request that an access review has in its `resourceAttributes`, here `asked`."""
+    """Return the attributes of the request in an access review; `asked` is the review's `resourceAttributes`."""
     texts = {
         key: str(asked.get(key) or "") for key in ("verb", "group", "resource", "subresource", "namespace", "name")
     }
@@ -104,7 +104,7 @@ Rule = Mapping[str, Any]
 
 @attrs.frozen
 class _Grant:
-    """The rules that one binding grants to its subjects in `namespace`, or everywhere if that is empty."""
+    """The rules that one binding grants to its subjects, in `namespace` or, if that is empty, in the whole cluster."""
 
     subjects: Sequence[Mapping[str, Any]]
     namespace: str
@@ -114,7 +114,7 @@ class _Grant:
 class Rbac:
     """An authorizer that evaluates the roles and bindings in the store.
 
-    It reads them again only after one has changed.
+    The authorizer reads them again only after a role or binding has changed.
     """
 
     def __init__(self, store: Store) -> None:

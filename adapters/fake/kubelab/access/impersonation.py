@@ -65,9 +65,10 @@ def _rights(identity: Identity) -> Iterator[Attributes]:
 
 
 def _groups(identity: Identity) -> tuple[str, ...]:
-    """Return the groups of the impersonated user: the requested ones, or without any those of its ServiceAccount.
+    """Return the groups of the impersonated user.
 
-    `system:authenticated` is added for every user except the anonymous one.
+    They are the requested groups or, if none are requested for a ServiceAccount, that account's own groups.
+    `system:authenticated` is added for every user except the anonymous user.
     """
     account = _ACCOUNT.fullmatch(identity.user)
     if account is not None and not identity.groups:

@@ -52,7 +52,7 @@ def check_policies(
 def _matched(
     request: AdmissionAttributes, constraints: Iterable[Manifest | None], namespace_labels: Mapping[str, str]
 ) -> AdmissionAttributes | None:
-    """Return the request in the version that all constraints match; None if one of them does not match."""
+    """Return `request`, converted to the API version that the match constraints name; None if one does not match."""
     found: AdmissionAttributes | None = request
     for declared in constraints:
         if declared is not None and found is not None:
@@ -63,7 +63,7 @@ def _matched(
 
 
 def _denials(spec: Manifest, request: AdmissionAttributes) -> Iterator[tuple[str, str]]:
-    """Yield message and reason of each validation that does not hold."""
+    """Yield the message and the reason of each validation in the policy's `spec` that is false for the request."""
     variables = request.variables()
     for validation in spec.get("validations") or ():
         text, reason = validation["expression"], validation.get("reason") or "Invalid"

@@ -78,7 +78,7 @@ def denial(name: str, response: Mapping[str, Any]) -> ApiFailure | None:
 
 
 def unreachable(webhook: Webhook, why: str) -> ApiFailure | None:
-    """Return the refusal if a webhook cannot be called; None if its failurePolicy is Ignore."""
+    """Return the 500 failure for a webhook that cannot be called (`why`); None if its failurePolicy is Ignore."""
     if webhook.ignores_failure:
         return None
     message = f'Internal error occurred: failed calling webhook "{webhook.name}": failed to call webhook: {why}'
@@ -86,7 +86,10 @@ def unreachable(webhook: Webhook, why: str) -> ApiFailure | None:
 
 
 def patch_of(response: Mapping[str, Any]) -> Any:
-    """Return the JSON patch of a mutating webhook's answer, None without one. Raises ValueError for any other patch."""
+    """Return the JSON patch in a mutating webhook's response; None if the response has no patch.
+
+    Raises ValueError for a patch of another type, or one that cannot be decoded.
+    """
     patch = response.get("patch")
     if not patch:
         return None

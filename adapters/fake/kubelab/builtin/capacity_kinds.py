@@ -55,7 +55,10 @@ def _check_value(new: Manifest, old: Manifest) -> list[StatusCause]:
 
 
 def _read_limits(manifest: Manifest) -> Manifest:
-    """Return a LimitRange in which a default request is what a container gets by default, or at most."""
+    """Return a LimitRange with the defaults of its container limits filled in, as kube-apiserver does.
+
+    A default limit is the maximum; a default request is the default limit, or else the minimum.
+    """
     spec = dict(manifest.get("spec") or {})
     limits = spec.get("limits")
     if isinstance(limits, list):

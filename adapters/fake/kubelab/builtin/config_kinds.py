@@ -105,7 +105,7 @@ def _update_secret(new: Manifest, old: Manifest) -> Manifest:
 
 
 def _create_namespace(manifest: Manifest) -> Manifest:
-    """Return a new namespace with what all have: a label with its name, the finalizer `kubernetes`, the phase."""
+    """Return a new namespace with its name as a label, the finalizer `kubernetes` and the phase Active."""
     meta = manifest["metadata"]
     labels = {**(meta.get("labels") or {}), "kubernetes.io/metadata.name": meta["name"]} if meta.get("name") else {}
     finalizers = (manifest.get("spec") or {}).get("finalizers") or []

@@ -38,7 +38,7 @@ def _with_stored_versions(manifest: Manifest) -> Manifest:
 
 
 def _with_port(conversion: Any) -> Any:
-    """Return `spec.conversion` of a CRD with 443, the default port of the webhook's service, filled in."""
+    """Return a CRD's `spec.conversion` with the default port of the webhook's service (443) filled in."""
     service = get_path(conversion, "webhook", "clientConfig", "service")
     if not isinstance(service, Mapping) or "port" in service:
         return conversion
@@ -82,7 +82,10 @@ _REVIEWS: Final = "spec.conversion.conversionReviewVersions"
 
 
 def _check_conversion(conversion: Mapping[str, Any]) -> list[StatusCause]:
-    """Check that `spec.conversion` has a webhook if, and only if, its strategy is Webhook, and can be called."""
+    """Return the problems of a CRD's `spec.conversion`.
+
+    It must have a webhook that can be called if its strategy is Webhook, and no webhook otherwise.
+    """
     webhook = conversion.get("webhook") or {}
     client, versions = webhook.get("clientConfig"), webhook.get("conversionReviewVersions")
     if conversion.get("strategy") != "Webhook":
@@ -112,7 +115,10 @@ def _check_client(client: Mapping[str, Any]) -> list[StatusCause]:
 
 
 def _check_names(group: str, names: Mapping[str, Any], name: Any) -> list[StatusCause]:
-    """Check that a CRD is named after its plural and group, and that all its names can be part of a URL."""
+    """Return the problems of a CRD's names.
+
+    A CRD must be named `<plural>.<group>`, and each of its names must be a valid part of a URL.
+    """
     causes = [invalid_value("spec.group", group, text) for text in name_problems(group, NameRule.SUBDOMAIN)]
     if "." not in group:
         causes.append(invalid_value("spec.group", group, "should be a domain with at least one dot"))
@@ -167,7 +173,10 @@ def _check_update(new: Manifest, old: Manifest) -> list[StatusCause]:
 
 
 def _check_stored_versions(manifest: Manifest) -> list[StatusCause]:
-    """Check that each version in `status.storedVersions` is still declared: its objects would become unreadable."""
+    """Return a problem for each version in `status.storedVersions` that the CRD no longer declares.
+
+    Objects that are stored in such a version would become unreadable.
+    """
     declared = [version.get("name") for version in manifest["spec"]["versions"]]
     stored = (manifest.get("status") or {}).get("storedVersions") or ()
     told = (

@@ -48,7 +48,7 @@ def new_event_of(event: Manifest) -> dict[str, Any]:
 
 
 def _check_new(manifest: Manifest) -> list[StatusCause]:
-    """Check the rules of `events.k8s.io`: required fields, lengths of texts, the type, the series and the namespace."""
+    """Return the problems of a new `events.k8s.io` Event: its fields, text lengths, type, series and namespace."""
     causes = []
     for key in ("reportingController", "reportingInstance", "action", "reason"):
         if not manifest.get(key):
@@ -65,7 +65,7 @@ def _check_new(manifest: Manifest) -> list[StatusCause]:
 
 
 def _check_series(manifest: Manifest) -> list[StatusCause]:
-    """Check that a series, if there is one, counts at least two occurrences and has the time of the last one."""
+    """Return the problems of an Event's series: it must count two occurrences or more, and have the last one's time."""
     series = manifest.get("series")
     if series is None:
         return []
@@ -78,7 +78,10 @@ def _check_core(manifest: Manifest) -> list[StatusCause]:
 
 
 def _check_place(manifest: Manifest, field: str) -> list[StatusCause]:
-    """Check that an event is in its object's namespace, or in `default` or `kube-system` for a cluster-wide object."""
+    """Return a problem if an Event is in a wrong namespace.
+
+    An Event must be in its object's namespace, or for a cluster-scoped object in `default` or `kube-system`.
+    """
     about = (manifest.get(field) or {}).get("namespace") or ""
     here = manifest["metadata"].get("namespace")
     if about == here or (not about and here in ("default", "kube-system")):
@@ -87,7 +90,7 @@ def _check_place(manifest: Manifest, field: str) -> list[StatusCause]:
 
 
 def _check_new_update(new: Manifest, old: Manifest) -> list[StatusCause]:
-    """Check that an update changes no field of an Event except its series."""
+    """Return the problems of an update of an Event, which may change only the series."""
     fixed = ("action", "reason", "note", "type", "regarding", "related", "reportingController", "reportingInstance")
     return [
         invalid_value(key, new.get(key), "field is immutable")

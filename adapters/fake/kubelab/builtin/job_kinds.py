@@ -152,9 +152,9 @@ def _negative(spec: Mapping[str, Any], path: str, counts: Iterable[str]) -> list
 
 
 def _check_job_update(new: Manifest, old: Manifest) -> list[StatusCause]:
-    """Check that selector, template, completions and the like do not change.
+    """Return the problems of a Job's update: selector, template, `completions` and similar fields are immutable.
 
-    The scheduling of a suspended Job that has never started may change.
+    The scheduling fields of a suspended Job that has never started may change.
     """
     causes = _check_job(new)
     now, before = new["spec"], old["spec"]
@@ -174,10 +174,10 @@ _SCHEDULING: Final = ("affinity", "nodeSelector", "tolerations", "schedulingGate
 
 
 def _fixed(template: Mapping[str, Any], suspended: Any) -> Any:
-    """Return the immutable part of a Job's template.
+    """Return the immutable part of a Job's pod template.
 
-    That is the whole template, or for a suspended Job that has never started all except its labels, annotations and
-    scheduling.
+    It is the whole template. For a Job that is `suspended` and has never started, it is the template without labels,
+    annotations and scheduling fields.
     """
     if not suspended:
         return template
@@ -205,7 +205,10 @@ def _read_cron_job(manifest: Manifest) -> Manifest:
 
 
 def _check_cron_job(manifest: Manifest) -> list[StatusCause]:
-    """Check a new CronJob. Its name must be short enough for the names of its Jobs, to which it appends the time."""
+    """Return the problems of a new CronJob.
+
+    Its name must be short, because the names of its Jobs are this name with the time appended.
+    """
     name = str(manifest["metadata"].get("name", ""))
     causes = _cron_job_causes(manifest)
     if len(name) > _LONGEST_NAME:

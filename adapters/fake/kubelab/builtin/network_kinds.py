@@ -100,7 +100,7 @@ def _read_ingress(manifest: Manifest) -> Manifest:
 
 
 def _check_ingress(manifest: Manifest) -> list[StatusCause]:
-    """Check that an ingress has a rule or a default backend, and that paths are absolute."""
+    """Return the problems of an Ingress, which needs a rule or a default backend, and absolute paths."""
     spec = manifest.get("spec") or {}
     if not spec.get("rules") and not spec.get("defaultBackend"):
         text = "either `defaultBackend` or `rules` must be specified"

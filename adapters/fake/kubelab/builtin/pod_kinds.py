@@ -22,7 +22,7 @@ _CHANGEABLE: Final = (
 
 
 def check_pod_spec(spec: Mapping[str, Any], path: str) -> list[StatusCause]:
-    """Check a pod spec at `path`: it needs at least one container, and each container needs an image."""
+    """Return the problems of the pod spec at `path`, which needs at least one container, each with an image."""
     causes = []
     containers = spec.get("containers") or []
     if not containers:
@@ -63,9 +63,10 @@ def _create(manifest: Manifest) -> Manifest:
 
 
 def _quality(spec: Mapping[str, Any]) -> str:
-    """Return the quality-of-service class.
+    """Return the quality-of-service class of a pod with this spec.
 
-    Guaranteed if every request equals its limit, BestEffort without requests and limits, else Burstable.
+    The class is Guaranteed if every request equals its limit, BestEffort without requests and limits, and otherwise
+    Burstable.
     """
     resources = [container.get("resources") or {} for container in spec.get("containers") or ()]
     if all(not (requirements.get("limits") or requirements.get("requests")) for requirements in resources):

@@ -64,7 +64,7 @@ def _daemon_set(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check(manifest: Manifest) -> list[StatusCause]:
-    """Check that the selector selects the pods of the template, and that the template is valid."""
+    """Return the problems of a workload: its selector must select the pods of the template, which must be valid."""
     spec = manifest.get("spec") or {}
     template = spec.get("template") or {}
     labels = (template.get("metadata") or {}).get("labels") or {}
@@ -104,7 +104,7 @@ _SET_CHANGES: Final = (
 
 
 def _check_set_update(new: Manifest, old: Manifest) -> list[StatusCause]:
-    """Check that an update changes only the fields of a StatefulSet's spec that may change after its creation."""
+    """Return the problems of a StatefulSet's update: most fields of its spec are immutable after creation."""
     now = {key: value for key, value in new["spec"].items() if key not in _SET_CHANGES}
     before = {key: value for key, value in old["spec"].items() if key not in _SET_CHANGES}
     if equal(now, before):

@@ -52,7 +52,7 @@ OPEN: Final = ClusterAccess()
 
 
 def access_for(host: str, *, tls: bool, tokens: Mapping[str, Caller] | None, rbac: bool) -> ClusterAccess:
-    """Return the access that the options describe.
+    """Return the callers and the certificate of a server with these options.
 
     Raises KubelabError for `rbac` without tokens, for a `host` other than this machine without tokens, and for `tls`
     without the package that it needs.
@@ -161,7 +161,7 @@ def _bad_tokens(text: str) -> KubelabError:
 
 
 def _groups(user: str, named: str) -> tuple[str, ...]:
-    """Return the groups of a user: those in the file, and those that the server itself adds."""
+    """Return the groups of `user`: the comma-separated ones in `named`, and those that the server adds."""
     given = tuple(group for group in (part.strip() for part in named.split(",")) if group)
     if not user.startswith(SERVICE_ACCOUNT_USERS):
         return (*given, "system:authenticated")

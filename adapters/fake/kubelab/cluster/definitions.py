@@ -104,7 +104,7 @@ def read_documents(file: Path, option: str) -> list[Any]:
 def _items(document: Any) -> list[Any]:
     """Return the items of a List, which `kubectl get -o yaml` prints.
 
-    For any other document return a list of it alone.
+    For any other document, return a list that contains only that document.
     """
     is_list = isinstance(document, Mapping) and str(document.get("kind", "")).endswith("List")
     return list(document.get("items") or ()) if is_list else [document]

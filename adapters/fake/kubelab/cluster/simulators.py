@@ -44,7 +44,7 @@ def chosen_simulators(names: Sequence[str]) -> Sequence[str]:
 
 
 def missing_crds(crds: Sequence[Manifest], names: Sequence[str]) -> Iterator[Manifest]:
-    """Yield the CRDs of the simulators `names` that are not among `crds`, which may have those of the real projects."""
+    """Yield the CRDs of the simulators `names`, except those that `crds` already defines."""
     present = {crd["metadata"]["name"] for crd in crds}
     ours = (*(flux_crds() if _FLUX in names else ()), *downstream_crds(name for name in names if name != _FLUX))
     yield from (crd for crd in ours if crd["metadata"]["name"] not in present)
@@ -53,9 +53,9 @@ def missing_crds(crds: Sequence[Manifest], names: Sequence[str]) -> Iterator[Man
 def simulators(
     server: ApiServer, names: Sequence[str], behaviour: ClusterBehaviour
 ) -> tuple[FluxSimulator | None, DownstreamSimulator | None]:
-    """Return the Flux simulator and the simulator of the other controllers in `names`, None if not named.
+    """Return the Flux simulator and the simulator of all other controllers, each None if `names` does not select it.
 
-    Neither runs yet. Raises KubelabError for the behaviour of a simulator that is not among them.
+    The simulators do not run yet. Raises KubelabError if `behaviour` has settings for a simulator that is not selected.
     """
     others = [name for name in names if name != _FLUX]
     for part, value, is_simulated in (

@@ -72,7 +72,10 @@ class DownstreamOutcome:
 
 @attrs.frozen
 class DownstreamRule:
-    """An outcome for matching objects. None in a field matches everything. `name` is a glob (`nightly-*`)."""
+    """A rule that gives matching objects an outcome. A field that is None matches every object.
+
+    `name` is a glob (`nightly-*`).
+    """
 
     outcome: DownstreamOutcome
     kind: str | None = None

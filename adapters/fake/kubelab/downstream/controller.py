@@ -158,9 +158,9 @@ def moment_of(text: Any) -> datetime | None:
 def with_condition(
     conditions: Sequence[Mapping[str, Any]], new: Mapping[str, Any], now: datetime, **extra: Any
 ) -> list[dict[str, Any]]:
-    """Return `conditions` with `new` in place of the condition of its type.
+    """Return `conditions` with the condition of the same type replaced by `new`, or with `new` added.
 
-    The transition time and the fields `extra` change only if the condition's status does.
+    The transition time and the fields `extra` change only if the condition's status changes.
     """
     old = next((item for item in conditions if item.get("type") == new["type"]), None)
     moved = old is None or old.get("status") != new["status"]
@@ -182,7 +182,7 @@ def uid_of(manifest: Manifest) -> str:
 
 @attrs.frozen
 class Attempt:
-    """A running attempt, which ends at `until`. A stalled one has no end."""
+    """A running attempt, such as a backup or a pod, which ends at `until`. A stalled attempt has no end (None)."""
 
     outcome: DownstreamOutcome
     began: datetime
@@ -204,12 +204,15 @@ def begin(view: ObjectView, used: Sequence[DownstreamRule], seconds: float) -> A
 
 
 def released(view: ObjectView, attempt: Attempt) -> bool:
-    """Report whether a stalled attempt can continue, because its rule was removed."""
+    """Report whether a stalled attempt can continue because its rule was removed from the behaviour."""
     return attempt.until is None and attempt.rule not in view.behaviour.rules
 
 
 def account_refusal(view: ObjectView, account: Any, pod: str) -> str:
-    """Return the refusal of a pod with this service account; empty if the account exists. `default` always exists."""
+    """Return the message that refuses `pod` because its service account does not exist; empty if the account exists.
+
+    The account `default` exists in every namespace.
+    """
     name, space = str(account or "default"), view.ref.namespace
     if name == "default" or ObjectRef(SERVICE_ACCOUNT, space, name) in view.world:
         return ""

@@ -39,7 +39,7 @@ _FINAL: Final = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
 
 @attrs.frozen
 class _Memory:
-    """The pods of one Job, and the number of pods begun so far.
+    """The memory about one Job: its pods, and the number of pods begun so far.
 
     A failed pod may be replaced at `retry_at`; the last pods have ended at `gone_at`.
     """
@@ -98,7 +98,7 @@ def _finished(view: ObjectView, end: Mapping[str, Any]) -> PassStep[PassResult]:
 def _finish(view: ObjectView, memory: _Memory, interim: Mapping[str, Any]) -> PassStep[PassResult]:
     """Write the final condition, which repeats the interim one, once no pod is left.
 
-    Stopped pods are counted as failed by a write before it.
+    An earlier write counts the stopped pods as failed.
     """
     if memory.gone_at is not None and view.now < memory.gone_at:
         return PassResult(memory=memory, requeue_at=memory.gone_at)
@@ -120,7 +120,7 @@ def _finish(view: ObjectView, memory: _Memory, interim: Mapping[str, Any]) -> Pa
 
 
 def _suspend(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
-    """Remove the pods and the start time, from which `activeDeadlineSeconds` counts."""
+    """Remove a suspended Job's pods and its start time, from which `activeDeadlineSeconds` counts."""
     status = {**view.status, "ready": 0, "terminating": 0, "uncountedTerminatedPods": {}}
     # As kube-controller-manager 1.36: 1.34 keeps the start time of a Job that is suspended again (docs/flux.md, "With
     # helm-controller 1.4").
@@ -173,7 +173,7 @@ def _resume(view: ObjectView, status: dict[str, Any]) -> PassStep[None]:
 def _write(view: ObjectView, memory: _Memory, status: dict[str, Any], verdict: _Verdict | None) -> PassStep[None]:
     """Write the status, in which ended pods are listed as uncounted.
 
-    They are counted by a second write, or if there is a `verdict` by the write of the final condition.
+    The pods are counted by a second write or, if there is a `verdict`, by the write of the final condition.
     """
     _count(view, memory, status)
     view = yield from _written(view, status)
@@ -279,7 +279,7 @@ def _is_complete(view: ObjectView, status: Mapping[str, Any]) -> bool:
 
 
 def _start(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> _Memory:
-    """Return the memory with as many new pods as are missing; none are added too soon after a failure."""
+    """Return the memory with as many new pods as are missing; no pods are added during the backoff after a failure."""
     if memory.retry_at is not None and view.now < memory.retry_at:
         return memory
     memory = attrs.evolve(memory, refused="", retry_at=None)

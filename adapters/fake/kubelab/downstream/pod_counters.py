@@ -1,7 +1,7 @@
 """Controllers that count the pods of workloads: the statuses of PodDisruptionBudgets and HorizontalPodAutoscalers.
 
 There are no pods: a workload's ready replicas count as healthy pods with the labels of its template. An autoscaler has
-no metrics, so that it finds the size of its target right and never changes it.
+no metrics, so it never changes the number of its target's replicas.
 """
 
 import math
@@ -51,7 +51,10 @@ def _workloads(view: ObjectView) -> Iterator[tuple[ObjectRef, Manifest]]:
 
 
 def _desired(spec: Mapping[str, Any], expected: int) -> int:
-    """Return how many pods a budget wants healthy. Percentages are of the expected pods, rounded up."""
+    """Return the number of healthy pods that a PodDisruptionBudget requires.
+
+    Percentages are taken of the `expected` number of pods, and rounded up.
+    """
     if (least := spec.get("minAvailable")) is not None:
         return _count(least, expected)
     return max(0, expected - _count(spec.get("maxUnavailable", 0), expected))
@@ -105,7 +108,10 @@ def _unscalable(target: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
 
 
 def _neighbours(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> Iterable[ObjectRef]:
-    """Return the objects that count the pods of a workload's namespace, after the workload has changed."""
+    """Return the PodDisruptionBudgets and HorizontalPodAutoscalers in the namespace of the changed workload `ref`.
+
+    Return none if `ref` is not a workload whose pods are counted.
+    """
     if ref.kind not in _COUNTED:
         return ()
     counters = (POD_DISRUPTION_BUDGET, HORIZONTAL_POD_AUTOSCALER)

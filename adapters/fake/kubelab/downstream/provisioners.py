@@ -40,7 +40,7 @@ def _ingress(view: ObjectView) -> PassStep[PassResult]:
 def _assign_address(view: ObjectView, ports: Any) -> PassStep[PassResult]:
     """Assign a permanent address, derived from the object's uid, from a range that is reserved for documentation.
 
-    An address with `ports` gets the mode VIP.
+    If `ports` is not empty, the address gets `ipMode: VIP`.
     """
     if (view.status.get("loadBalancer") or {}).get("ingress"):
         return NOTHING
@@ -75,7 +75,7 @@ _BINDING: Final = {
 
 @attrs.frozen
 class _Memory:
-    """The memory about the provisioning of one claim. A failed attempt is retried at `retry_at`."""
+    """The memory about provisioning a volume for one claim. A failed attempt is retried at `retry_at`."""
 
     attempt: Attempt | None = None
     used: tuple[DownstreamRule, ...] = ()
@@ -96,7 +96,10 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _waits_for_a_pod(view: ObjectView) -> bool:
-    """Report whether the storage class binds claims only when a pod uses them; no pod exists here."""
+    """Report whether the claim's storage class waits for a pod that uses the claim (WaitForFirstConsumer).
+
+    No pod exists here, so such a claim is never bound.
+    """
     name = view.spec.get("storageClassName")
     storage_class = view.world.get(ObjectRef(STORAGE_CLASS, None, str(name)))
     return bool(get_path(storage_class, "volumeBindingMode") == "WaitForFirstConsumer")

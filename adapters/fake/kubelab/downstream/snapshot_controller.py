@@ -68,7 +68,10 @@ def content_manifest(view: ObjectView, class_: Manifest) -> dict[str, Any]:
 
 
 def cut(view: ObjectView, claim: Manifest | None) -> PassStep[None]:
-    """Write the status of a taken snapshot into its content, like the CSI driver, if the content's kind is served."""
+    """Write the status of a taken snapshot into its VolumeSnapshotContent, as the CSI driver does.
+
+    Nothing is written if that kind is not served.
+    """
     status = {
         "error": None,
         "creationTime": round(view.now.timestamp()) * 10**9,
@@ -88,7 +91,10 @@ def cut_failed(view: ObjectView, message: str) -> PassStep[None]:
 
 
 def size_of(claim: Manifest | None, view: ObjectView) -> str:
-    """Return the size of the claim, which is the least size of a claim restored from a snapshot of it."""
+    """Return the claim's capacity, or else its requested size, or else the default size.
+
+    A claim that is restored from a snapshot needs at least this size.
+    """
     size = get_path(claim, "status", "capacity", "storage") or get_path(
         claim, "spec", "resources", "requests", "storage"
     )
@@ -146,7 +152,7 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _fail(view: ObjectView, memory: _Memory, message: str, *, is_ready_told: bool = True) -> PassStep[PassResult]:
-    """Write an error that the next attempt may clear, and schedule that attempt.
+    """Write an error into the snapshot's status, and schedule the next attempt, which may clear the error.
 
     Without `is_ready_told` the status does not get `readyToUse: false`, as in the real controller if there is no class.
     """
@@ -189,7 +195,10 @@ def _provision(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
 
 
 def _class(view: ObjectView) -> Manifest | _Trouble:
-    """Return the class that the snapshot names, or else the default class; a _Trouble if that does not exist."""
+    """Return the class that the snapshot names, or else the default class; a _Trouble if that class does not exist.
+
+    If references are not checked, return an assumed class in place of a missing one.
+    """
     settings, desired = view.behaviour.snapshot, view.spec.get("volumeSnapshotClassName")
     classes = {ref.name: item for ref, item in view.all_of(VOLUME_SNAPSHOT_CLASS)}
     if desired is None:
@@ -210,9 +219,9 @@ def _class(view: ObjectView) -> Manifest | _Trouble:
 
 
 def _claim(view: ObjectView) -> Manifest | _Trouble | None:
-    """Return the claim to take a snapshot of; a _Trouble unless it exists and is bound.
+    """Return the PersistentVolumeClaim to take a snapshot of; a _Trouble if it does not exist or is not bound.
 
-    If references are not checked, return any claim of that name, or None.
+    If references are not checked, return the claim in any state, or None if it does not exist.
     """
     name = str(get_path(view.spec, "source", "persistentVolumeClaimName"))
     claim = view.world.get(ObjectRef(PERSISTENT_VOLUME_CLAIM, view.ref.namespace, name))

@@ -41,9 +41,9 @@ _RESTARTED: Final = 'found a backup with status "InProgress" during the server s
 
 @attrs.frozen
 class _Waiting:
-    """A backup's place in the queue, which is ordered by `ticket`.
+    """The place of a backup in the queue, which is ordered by `ticket`.
 
-    A `ready` backup already counts as one in progress.
+    A `ready` backup already counts as a backup in progress.
     """
 
     ticket: int

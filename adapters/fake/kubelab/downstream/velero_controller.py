@@ -68,7 +68,7 @@ def _processed(view: ObjectView, error: str) -> PassStep[PassResult]:
 
 
 def _reconcile_location(view: ObjectView) -> PassStep[PassResult]:
-    """Validate a storage location once a minute, and write each result."""
+    """Validate a storage location once a minute, and write the result into its status."""
     last = moment_of(view.status.get("lastValidationTime"))
     rule = view.behaviour.choose(view.ref, ())
     broken = rule is not None and rule.outcome.ending is not Ending.SUCCEED

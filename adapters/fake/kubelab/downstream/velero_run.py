@@ -43,7 +43,7 @@ class Flow:
 class VeleroRun:
     """A backup or restore in progress. `manifest` is the object at its beginning, `status` the present status.
 
-    The present phase ends at `until`, and half of its progress is reported at `half`; None means not at all.
+    The present phase ends at `until`. Half of its progress is reported at `half`; None means that it is not reported.
     """
 
     attempt: Attempt
@@ -88,7 +88,7 @@ def has_ended(run: VeleroRun) -> bool:
 
 
 def restarted(memory: Any) -> Any:
-    """Return the memory after a restart of Velero. A run in progress is lost; one that waits or finalizes continues."""
+    """Return the memory after a restart of Velero: a run in progress is lost, a waiting or finalizing run continues."""
     return None if isinstance(memory, VeleroRun) and memory.phase == "InProgress" else memory
 
 

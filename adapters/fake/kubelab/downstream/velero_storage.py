@@ -43,7 +43,7 @@ def selected(kind: Kind, item: Manifest, spec: Mapping[str, Any]) -> bool:
 
 
 def at_its_end(view: ObjectView) -> PassStep[PassResult]:
-    """Request the deletion of the Backup and its data once it expires."""
+    """Create a DeleteBackupRequest once the Backup has expired; before that, schedule a pass for its expiration."""
     expires = moment_of(view.status.get("expiration"))
     if expires is None or view.status.get("phase") in ("FailedValidation", "Deleting"):
         return NOTHING
@@ -81,7 +81,10 @@ def _next_sync(view: ObjectView) -> datetime:
 
 
 def _synced(view: ObjectView, stored: Stored) -> dict[str, Any]:
-    """Return the Backup to create for a stored backup. Its status is kept, as the kind has no status subresource."""
+    """Return the Backup object to create for a backup in the object storage.
+
+    The object keeps its status, because the kind has no status subresource.
+    """
     meta = metadata(stored.manifest)
     marks = {key: meta[key] for key in ("labels", "annotations") if key in meta}
     manifest = VELERO_BACKUP.manifest(view.ref.name, view.ref.namespace)

@@ -146,7 +146,7 @@ def _is_due(view: ObjectView) -> bool:
 
 
 def _following(view: ObjectView) -> datetime | None:
-    """Return when the schedule's next sync is due, counted from the last one; None before the first sync has ended."""
+    """Return when the schedule's first sync after the last one is due; None before the first sync has ended."""
     last = moment_of(view.status.get("lastSyncTime"))
     return None if last is None else next_run(view.spec["trigger"]["schedule"], last)
 
@@ -232,7 +232,7 @@ def _in_progress(view: ObjectView, status: dict[str, Any], memory: _Memory) -> P
 
 
 def _problem(view: ObjectView) -> str:
-    """Return what prevents a sync; empty if nothing does."""
+    """Return the problem that prevents a sync; empty if there is none."""
     mover = next((view.spec[name] for name in _MOVERS if name in view.spec), None)
     if mover is None:
         return "a replication method must be specified"
@@ -302,7 +302,10 @@ def _restic(view: ObjectView) -> dict[str, Any]:
 
 
 def _image(view: ObjectView) -> dict[str, Any]:
-    """Return `latestImage` for the status: the written claim, or with `copyMethod: Snapshot` the snapshot of it."""
+    """Return a mapping with the status field `latestImage`.
+
+    The field refers to the written claim or, with `copyMethod: Snapshot`, to the snapshot of that claim.
+    """
     mover = next(view.spec[name] for name in _MOVERS if name in view.spec)
     if get_path(mover, "copyMethod") == "Snapshot":
         name = f"volsync-{view.ref.name}-dst-{view.now:%Y%m%d%H%M%S}"

@@ -48,7 +48,10 @@ class _Memory:
 
 @attrs.frozen
 class _End:
-    """The end of a workflow or of one node. `node` is the message of a node that is stopped with its workflow."""
+    """The phase and message with which a workflow or one node ends.
+
+    `node` is the message of a node that is stopped with its workflow.
+    """
 
     phase: str
     message: str = ""
@@ -86,7 +89,7 @@ def _completed(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _refused(view: ObjectView) -> _End | None:
-    """Return the failure that Argo finds before any step runs; None if there is none."""
+    """Return the failure that Argo finds before any step runs, such as a missing template; None if there is none."""
     template = get_path(view.spec, "workflowTemplateRef", "name")
     if f"{view.ref.namespace}/{template}" in view.behaviour.workflow.missing_templates:
         return _End("Error", f'workflowtemplates.argoproj.io "{template}" not found')
@@ -113,9 +116,9 @@ def _start_attempt(view: ObjectView) -> _Memory:
 
 
 def _steps_of(view: ObjectView, outcome: DownstreamOutcome) -> tuple[WorkflowStep, ...]:
-    """Return the steps in the workflow's spec, in order, or one step if it has none.
+    """Return the steps in the workflow's spec, in order, or one step if the spec has none.
 
-    The last one ends as `outcome` says.
+    The last step ends as `outcome` says.
     """
     templates = {item.get("name"): item for item in view.spec.get("templates") or ()}
     entry = templates.get(view.spec.get("entrypoint")) or {}
@@ -179,7 +182,7 @@ def _stopped(view: ObjectView) -> _End | None:
 
 
 def _of_node(end: _End) -> _End:
-    """Return the end of the node that still runs when its workflow ends by `end`: its phase, and the node's message."""
+    """Return the end of the running node of a workflow that ends by `end`: the same phase, with the node's message."""
     return _End(end.phase, end.node, end.node)
 
 
@@ -189,7 +192,7 @@ def _deadline(view: ObjectView) -> datetime | None:
 
 
 def _step_end(view: ObjectView, memory: _Memory) -> _End | None:
-    """Return how the running step has ended; None while it runs."""
+    """Return the phase and message with which the running step has ended; None while the step runs."""
     record, index = memory.records[-1], len(memory.records) - 1
     if record.step.suspend:
         node = written_nodes(view.live or {}).get(node_id(view.ref.name, index, len(memory.steps))) or {}
@@ -262,7 +265,7 @@ def _end_event(view: ObjectView, end: _End) -> PostEvent:
 
 
 def _object(view: ObjectView, phase: str, status: Mapping[str, Any]) -> dict[str, Any]:
-    """Return labels and status for one write, as Argo updates the whole object."""
+    """Return the metadata with Argo's labels, and the status, for one write: Argo updates the whole object."""
     meta = metadata(view.live or {})
     marks = {_PHASE: phase, _COMPLETED: "true" if phase in _FINAL else "false"}
     return {"metadata": {**meta, "labels": {**(meta.get("labels") or {}), **marks}}, "status": dict(status)}

@@ -99,9 +99,9 @@ StatusOf: TypeAlias = Callable[[ObjectView, Rollout, Pods], dict[str, Any]]
 
 @attrs.frozen
 class _Noticed:
-    """A generation that the controller observes only after `until`.
+    """A generation that the controller observes only after `until`, to imitate the controller's delay.
 
-    Before that it knows the rollout `before`, if any.
+    Before that, the controller knows only the earlier rollout `before`; None if there is none.
     """
 
     generation: int
@@ -135,7 +135,7 @@ def _reconciling(
 
 
 def _notice(view: ObjectView) -> _Noticed | None:
-    """Return the new generation until the delay of its observation is over; None after that, or without a new one."""
+    """Return the new generation while its observation is delayed; None after the delay or without a new generation."""
     memory, generation = view.memory, view.generation
     if isinstance(memory, Rollout) and memory.generation == generation:
         return None
@@ -156,7 +156,10 @@ def _known(memory: Any) -> Rollout | None:
 
 
 def _rollout(view: ObjectView, want: int) -> Rollout:
-    """Return the present rollout, or a new one for another template or number of pods."""
+    """Return the present rollout, or a new rollout if the template or the number of pods has changed.
+
+    A new rollout also begins when the rule that stalled the present one has been removed.
+    """
     generation, template = view.generation, content_hash(view.spec.get("template"))
     known = _known(view.memory)
     if known is not None and (known.template, known.want) == (template, want) and not released(view, known.attempt):

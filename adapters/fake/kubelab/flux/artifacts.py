@@ -133,9 +133,9 @@ def _host(url: str) -> tuple[str, str]:
 
 
 def oci_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
-    """Return reason and message of FetchFailed on an OCIRepository.
+    """Return the reason and message of the condition FetchFailed on an OCIRepository whose pull failed.
 
-    A 401 from the registry gives OCIArtifactPullFailed.
+    A 401 from the registry gives the reason OCIArtifactPullFailed.
     """
     host, path = _host(request.url)
     address = f"https://{host}/v2/{path}/manifests/{request.version}"
@@ -157,7 +157,7 @@ def oci_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
 
 
 def index_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
-    """Return reason and message of FetchFailed on a HelmRepository."""
+    """Return the reason and message of FetchFailed on a HelmRepository whose index could not be fetched."""
     index = f"{request.url.rstrip('/')}/index.yaml"
     match answer.fault:
         case SourceFault.CREDENTIALS:
@@ -179,7 +179,7 @@ def index_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
 
 
 def chart_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
-    """Return reason and message of FetchFailed on a HelmChart."""
+    """Return the reason and message of the condition FetchFailed on a HelmChart that could not be fetched."""
     match answer.fault:
         case SourceFault.NOT_FOUND:
             detail = answer.message or (

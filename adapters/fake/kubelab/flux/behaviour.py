@@ -65,7 +65,7 @@ class HelmTarget:
 
 @attrs.frozen
 class ReleaseRule:
-    """An outcome for matching Helm actions. None in a field matches everything."""
+    """A rule that gives matching Helm actions an outcome. A field that is None matches every action."""
 
     outcome: FluxOutcome
     action: Action | None = None
@@ -142,7 +142,7 @@ class PullRequest:
 
 @attrs.frozen
 class SourceRule:
-    """An outcome for matching requests to a registry or repository. None in a field matches everything."""
+    """A rule that gives matching requests to a registry or repository an outcome. A field that is None matches all."""
 
     outcome: SourceOutcome
     stage: PullStage | None = None

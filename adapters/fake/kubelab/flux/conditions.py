@@ -44,7 +44,7 @@ def condition(manifest: Manifest, type_: str) -> FluxCondition | None:
 
 
 def status_of(manifest: Manifest, type_: str) -> str:
-    """Return `True`, `False` or `Unknown`; empty if the object has no such condition."""
+    """Return a condition's status, `True`, `False` or `Unknown`; empty if the object has no condition of that type."""
     flux_condition = condition(manifest, type_)
     return "" if flux_condition is None else str(flux_condition["status"])
 
@@ -78,7 +78,7 @@ def _same_state(left: FluxCondition, right: FluxCondition) -> bool:
 def with_condition(
     conditions: Sequence[FluxCondition], new: FluxCondition, *, generation: int, now: datetime
 ) -> list[FluxCondition]:
-    """Return `conditions` with `new` in place of the condition of its type, sorted as Flux sorts them.
+    """Return `conditions` with the condition of the same type replaced by `new`, in Flux's order.
 
     `generation` becomes the `observedGeneration` of the new condition.
     """
@@ -102,7 +102,7 @@ def with_condition(
 
 
 def without_condition(conditions: Sequence[FluxCondition], type_: str) -> list[FluxCondition]:
-    """Return `conditions` without the one of that type."""
+    """Return `conditions` without the condition of the type `type_`."""
     return [item for item in conditions if item["type"] != type_]
 
 
@@ -142,11 +142,11 @@ def _priority(item: FluxCondition, negative: frozenset[str]) -> int:
 def summarize(
     conditions: Sequence[FluxCondition], scope: Sequence[str], negative: frozenset[str]
 ) -> tuple[str, str, str] | None:
-    """Return status, reason and message of source-controller's condition Ready, which it derives from others.
+    """Return the status, reason and message that source-controller's condition Ready derives from other conditions.
 
-    Return None without conditions. Conditions of the types `negative` are bad if they are True, others if they are
-    False. The worst group of conditions decides the status; the first of `scope` in that group decides reason and
-    message.
+    Return None if no condition has a type in `scope`. A condition of a type in `negative` is bad if it is True, any
+    other condition if it is False. The worst group of conditions decides the status; the first type of `scope` in that
+    group decides the reason and message.
     """
     considered = [item for item in conditions if item["type"] in scope]
     if not considered:

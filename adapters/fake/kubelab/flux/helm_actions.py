@@ -254,7 +254,7 @@ def uninstall(draft: Draft, spec: HelmSpec) -> PassStep[str]:
 def uninstall_remediation(request: HelmRequest) -> PassStep[str]:
     """Uninstall a failed release, so that the next attempt installs it again. Ready still reports the failure.
 
-    Return the error if there is one other than a timeout, and otherwise an empty text.
+    Return Helm's error; empty for a success or a timeout.
     """
     draft = request.draft
     answer = yield from _remove(draft, request.spec, (yield from request.load()), "uninstall-remediation")
@@ -294,9 +294,9 @@ def _remove(draft: Draft, spec: HelmSpec, releases: tuple[StoredRelease, ...], a
 
 
 def _mismatch(answer: ActionAnswer, newest: StoredRelease, current: Snapshot) -> ActionAnswer:
-    """Return `answer` with the error that the uninstalled release is not the current one of the history.
+    """Return `answer` with the error that the uninstalled release is not the current release in the history.
 
-    Another HelmRelease has made the uninstalled one meanwhile.
+    This happens if another HelmRelease has created the uninstalled release meanwhile.
     """
     taken = f"{newest.namespace}/{newest.name}.v{newest.version}"
     text = f"release mismatch: uninstalled release {taken} != current release {full_name(current)}"

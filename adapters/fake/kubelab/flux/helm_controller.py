@@ -114,7 +114,7 @@ def _prepare(draft: Draft, spec: HelmSpec, dependency_requeue: float) -> "PassSt
 
 
 def _recover(draft: Draft) -> None:
-    """Set Ready to Unknown if it reports a missing prerequisite, since all are present now."""
+    """Set Ready to Unknown if it reports a missing source, artifact, dependency or value: all are present now."""
     reason = (condition(draft.object, READY) or {}).get("reason")
     if reason in ("DependencyNotReady", "ArtifactFailed", "SourceNotReady", "ValuesError"):
         draft.mark(READY, "Unknown", "Progressing", _RECOVERING)
@@ -167,7 +167,7 @@ def _has_new_request(draft: Draft, chart: Chart, values: HelmValues) -> bool:
 
 
 def _token(draft: Draft, annotation: str, handled: str) -> bool:
-    """Report whether a request by `annotation` is due: its token must be that of `requestedAt`, and new.
+    """Report whether a manual request is due: `annotation` must have a new token, equal to that of `requestedAt`.
 
     The token is recorded in the status field `handled`.
     """
@@ -222,7 +222,7 @@ def _drop_chart_object(draft: Draft) -> PassStep[None]:
 
 
 def _delete(draft: Draft, spec: HelmSpec) -> PassStep[ControllerResult]:
-    """Uninstall and remove the finalizer.
+    """Uninstall the release, then remove the HelmRelease's finalizer.
 
     The finalizer of a suspended HelmRelease is removed without the uninstall, so its workload stays
     (`reconcileDelete`).

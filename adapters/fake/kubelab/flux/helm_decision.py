@@ -128,7 +128,10 @@ def _deployed_state(request: HelmRequest) -> PassStep[HelmObservation]:
 
 
 def choose(request: HelmRequest, observed: HelmObservation, *, forced: bool) -> _Choice:
-    """Return the next action. Conditions and history are changed only as Flux changes them while it decides."""
+    """Return the next action for the observed state of a release.
+
+    Conditions and history are changed only as Flux changes them while it decides.
+    """
     match observed.state:
         case HelmReleaseState.IN_SYNC:
             return _in_sync(request, forced)
@@ -193,7 +196,7 @@ def _forget_remediation(request: HelmRequest) -> None:
 
 
 def _confirm_release(request: HelmRequest) -> None:
-    """Set Released=True if it reports that the last action failed, since the release is in sync nevertheless."""
+    """Set Released=True if it still reports that the last action failed, because the release is in sync now."""
     draft = request.draft
     reason = (condition(draft.object, RELEASED) or {}).get("reason")
     for action in ("install", "upgrade"):

@@ -38,7 +38,7 @@ _TIMEOUT_OF: Final = {
 
 
 def release(request: HelmRequest, *, forced: bool, ready_stuck_unknown: bool) -> PassStep[ControllerResult]:
-    """Bring the Helm release closer to the requested state, as far as one pass may."""
+    """Run Helm actions until the release is as requested, an action fails, or the pass has to end."""
     performed: set[str] = set()
     while True:
         observed = yield from determine(request)
@@ -141,7 +141,7 @@ def _go_on(request: HelmRequest) -> ControllerResult:
 
 
 def _pause(request: HelmRequest) -> ControllerResult:
-    """Return the result of a pass that ends because a type of action would follow for the second time."""
+    """Return the result of a pass that ends because it would run the same type of action twice."""
     later = _retry_later(request)
     if later is not None:
         return later
@@ -170,7 +170,7 @@ def _after_remediation(request: HelmRequest) -> ControllerResult:
 
 
 def _lose_released(request: HelmRequest) -> None:
-    """Imitate helm-controller#1409: the success is in the history and nowhere else."""
+    """Imitate helm-controller#1409: replace Released=True by Ready=Unknown; only the history shows the success."""
     draft = request.draft
     if (condition(draft.object, RELEASED) or {}).get("status") == "True":
         draft.unmark(RELEASED)

@@ -226,11 +226,11 @@ class HelmRequest:
 
 
 def summarize_release(draft: Draft, spec: HelmSpec) -> None:
-    """Set Ready from the decisive one of Remediated, TestSuccess and Released.
+    """Derive the condition Ready from Remediated, TestSuccess and Released.
 
-    The latest `observedGeneration` decides, and for equal ones the order above. Remediated makes Ready False even if
-    the remediation succeeded (`internal/reconcile/release.go`, summarize). Without any of the three, the first
-    condition is copied, even Ready itself. A lost Released therefore leaves Ready=Unknown for good
+    The condition with the latest `observedGeneration` decides, and for equal ones the order above. Remediated makes
+    Ready False even if the remediation succeeded (`internal/reconcile/release.go`, summarize). Without any of the
+    three, the first condition is copied, even Ready itself. A lost Released therefore leaves Ready=Unknown for good
     (helm-controller#1409).
     """
     scope = [REMEDIATED, TEST_SUCCESS, RELEASED]

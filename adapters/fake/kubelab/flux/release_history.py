@@ -69,7 +69,7 @@ def previous(history: Sequence[Snapshot], *, ignore_tests: bool) -> Snapshot | N
 
 
 def truncate(history: Sequence[Snapshot], *, ignore_tests: bool) -> list[Snapshot]:
-    """Return the history up to the previous success. Without one, return the newest five entries."""
+    """Return the history up to and including the previous success; without such a release, its newest five entries."""
     target = previous(history, ignore_tests=ignore_tests)
     if target is not None:
         return list(history[: history.index(target) + 1])
@@ -79,8 +79,8 @@ def truncate(history: Sequence[Snapshot], *, ignore_tests: bool) -> list[Snapsho
 def record(history: Sequence[Snapshot], *releases: StoredRelease, action: str, oci_digest: str) -> list[Snapshot]:
     """Return the history after an install or upgrade.
 
-    It begins with the new release, and one superseded release is updated. The updated entry keeps its digests but loses
-    its `action`, as in Flux.
+    The entry of the new release comes first, and the entry of one superseded release is updated. The updated entry
+    keeps its digests but loses its `action`, as in Flux.
     """
     newest, *older = sorted(releases, key=lambda item: item.version, reverse=True)
     entries = [snapshot(newest, action, oci_digest), *history]
@@ -90,7 +90,7 @@ def record(history: Sequence[Snapshot], *releases: StoredRelease, action: str, o
 
 
 def observe(history: Sequence[Snapshot], release: StoredRelease, action: str) -> list[Snapshot]:
-    """Return the history after a rollback changed `release`. Its entry is updated in place, or added at the front.
+    """Return the history after a rollback changed `release`, whose entry is updated in place or added at the front.
 
     A release that a rollback creates has no OCI digest in the history, as in Flux.
     """
@@ -100,7 +100,7 @@ def observe(history: Sequence[Snapshot], release: StoredRelease, action: str) ->
 
 
 def update(history: Sequence[Snapshot], release: StoredRelease, action: str) -> list[Snapshot]:
-    """Return the history after an uninstall changed `release`. Its entry is updated if there is one."""
+    """Return the history after an uninstall changed `release`, whose entry is updated if it exists."""
     return [_updated(entry, release, action) for entry in history]
 
 

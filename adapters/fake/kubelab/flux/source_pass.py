@@ -49,7 +49,7 @@ class SourceFetched:
 
 @attrs.frozen
 class SourceUnavailable:
-    """The result of a fetch that has to wait. It is retried with backoff, but is no error."""
+    """The result of a fetch that has to wait. The fetch is retried with backoff, but does not count as an error."""
 
 
 @attrs.frozen

@@ -246,7 +246,7 @@ def _document(release: StoredRelease) -> dict[str, Any]:
 
 
 def _observation(release: StoredRelease, oci_digest: str) -> dict[str, Any]:
-    """Return the document of which Flux takes the checksum: the release without its chart's content and test hooks."""
+    """Return the document whose checksum Flux keeps: the release without its chart's content and test hooks."""
     return {
         "name": release.name,
         "version": release.version,

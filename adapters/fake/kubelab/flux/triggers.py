@@ -126,7 +126,7 @@ def _chart_source(chart: Manifest) -> ObjectRef | None:
 
 
 def _has(release: Manifest, kind: Kind, revision: str) -> bool:
-    """Report whether the HelmRelease has that revision, or is being changed to it."""
+    """Report whether the HelmRelease last attempted `revision` of its source, and is ready or reconciling."""
     status = release.get("status") or {}
     # An OCI source is compared by its digest: the attempted version contains only a part of it.
     attempted = (
