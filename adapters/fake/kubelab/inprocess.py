@@ -40,7 +40,7 @@ OnOpen = Callable[[KubeRequest, WatchStream], None]
 
 
 def _ignore(request: KubeRequest, stream: WatchStream) -> None:
-    """Do nothing: the default of `on_open`."""
+    """Do nothing: the default of `on_open`, which is called when a watch is opened."""
 
 
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -158,7 +158,7 @@ class ApiServer:
         options: WriteOptions = PLAIN_WRITE,
         caller: Caller = ADMIN,
     ) -> Reply:
-        """Send a JSON, merge or strategic merge patch."""
+        """Change an object by a JSON, merge or strategic merge patch."""
         return self.perform(WriteCall(RequestVerb.PATCH, target, patch, options, caller, patch_type))
 
     def apply(self, target: RequestTarget, body: Any, options: WriteOptions, caller: Caller = ADMIN) -> Reply:

@@ -55,7 +55,7 @@ class StoredRelease:
     hooks: tuple[ChartHook, ...] = ()
 
     def digest(self, oci_digest: str = "") -> str:
-        """Return the checksum that Flux keeps in the history of this revision and the digest of its OCI artifact."""
+        """Return the SHA-256 checksum that Flux's history has for this revision with the digest of its OCI artifact."""
         return "sha256:" + hashlib.sha256(_go_json(_observation(self, oci_digest)) + b"\n").hexdigest()
 
     def with_status(

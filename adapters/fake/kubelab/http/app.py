@@ -47,7 +47,10 @@ _NAMESPACE_SUBRESOURCES: Final = frozenset({"status", "finalize"})
 
 @attrs.frozen
 class ResourcePath:
-    """The parts of a path. An empty `plural` means the discovery document of the group and version."""
+    """The parts of a URL path under `/api` or `/apis`.
+
+    An empty `plural` means the discovery document of the group and version.
+    """
 
     group: str
     version: str

@@ -37,7 +37,7 @@ def wants_watch(request: Request, target: RequestTarget) -> bool:
 
 
 def watch_timeout(seconds: float | None) -> float:
-    """Return the seconds after which a watch ends: those in its query, or else a random number (W-19)."""
+    """Return the seconds after which a watch ends: `seconds` if given, or else a random number (W-19)."""
     return random.uniform(*_WATCH_SECONDS) if seconds is None else seconds
 
 
@@ -158,7 +158,7 @@ class _Call:
         return list_answer(listed, self._wanted, self._include, self._server.now())
 
     def _deletion(self) -> Any:
-        """Return the DeleteOptions, which typed clients send as protobuf."""
+        """Return the DeleteOptions in the body, which typed clients send as protobuf; empty without a body."""
         if self._media == PROTOBUF and self._raw:
             return decode_object(self._raw)
         return read_yaml(self._raw).value if self._raw.strip() else {}
@@ -169,7 +169,7 @@ class _Call:
         )
 
     def _manifest(self, validation: FieldValidation) -> tuple[Any, tuple[str, ...]]:
-        """Return the object of a POST or PUT, and the warnings about it."""
+        """Return the decoded object of a POST or PUT, and the warnings about its duplicate keys."""
         if self._media not in ("", *_OBJECT_TYPES):
             raise unsupported_media_type(_OBJECT_TYPES)
         if self._media == PROTOBUF and not self._target.resource.custom:
@@ -183,7 +183,7 @@ class _Call:
     def _checked(self, body: DecodedBody, validation: FieldValidation) -> tuple[Any, tuple[str, ...]]:
         """Return the body's value, and warnings about its duplicate keys (S-14).
 
-        Raises ApiFailure for these if strict.
+        Raises ApiFailure for duplicate keys if `validation` is Strict.
         """
         texts = tuple(f'duplicate field "{path}"' for path in body.duplicates)
         if texts and validation is FieldValidation.STRICT:

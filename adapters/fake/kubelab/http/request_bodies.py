@@ -76,7 +76,7 @@ class _Repeated:
         self._keys: dict[int, list[str]] = {}
 
     def of_pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        """Return the object of these pairs, and remember which keys are repeated."""
+        """Return the JSON object with these members, and remember which keys are repeated."""
         members = dict(pairs)
         if len(members) != len(pairs):
             seen: set[str] = set()

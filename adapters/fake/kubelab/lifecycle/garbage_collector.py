@@ -163,7 +163,10 @@ class Collector:
                 pass
 
     def _in_circle(self, record: Record) -> bool:
-        """Report whether a dependent of this object is being deleted in the foreground: both could wait for ever."""
+        """Report whether a dependent of this object is being deleted in the foreground.
+
+        Such an object and its dependent could wait for each other for ever.
+        """
         dependents = (self._store.get(*node) for node in self._dependents.get(record.uid, ()))
         return any(
             dependent is not None and dependent.deleting and FOREGROUND in dependent.finalizers

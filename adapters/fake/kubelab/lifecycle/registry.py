@@ -218,9 +218,9 @@ class CustomDefinitions:
 
 
 def _compiled(crd: Mapping[str, Any], conversions: Conversions) -> tuple[tuple[ServedResource, ...], str]:
-    """Return the resources that a CRD serves; none, and the reason, if a schema turns out to be unusable.
+    """Return the resources that a CRD serves, and an empty text; no resources, and the reason, if a schema is unusable.
 
-    A schema that passed validation can still be any JSON that a client sends: none may crash the server.
+    A schema that passed validation can still be any JSON that a client sends, and must not crash the server.
     """
     try:
         return resources_of_crd(crd, conversions), ""

@@ -89,7 +89,10 @@ class ConversionNeeded(Exception):
 
 
 def all_needed(needs: Sequence[ConversionNeeded]) -> ConversionNeeded:
-    """Return one exception for all of `needs` with the webhook and version of the first: one review can fetch them."""
+    """Return one ConversionNeeded that one review can fetch.
+
+    It joins those of `needs` that have the webhook and the version of the first.
+    """
     first = needs[0]
     of_first = [
         conversion_needed

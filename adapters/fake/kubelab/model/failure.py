@@ -240,13 +240,19 @@ def _conflict(failure: ApiFailure, said: str) -> OperatorError:
 
 
 def _field_conflict(cause: FailureCause) -> FieldConflict:
-    """Parse the manager out of the message: `conflict with "helm" with subresource "status" using v1` (S-79)."""
+    """Return the FieldConflict of a cause, whose message names the manager.
+
+    The message has the form `conflict with "helm" with subresource "status" using v1` (S-79).
+    """
     quoted = cause.message.removeprefix('conflict with "')
     return FieldConflict(quoted.partition('"')[0], cause.field, cause.message)
 
 
 def _invalid(failure: ApiFailure, said: str, asked: str, kind: Kind) -> Invalid:
-    """Build the error of a refusal. The server quotes refused values, so for a Secret only field names are kept."""
+    """Return the Invalid error of a refused write.
+
+    The server quotes refused values, so for a Secret the error has only field names.
+    """
     if kind != SECRET:
         return Invalid(said, tuple(StatusCause(cause.field, cause.message, cause.reason) for cause in failure.causes))
     fields = ", ".join(cause.field for cause in failure.causes) or "not said which field"

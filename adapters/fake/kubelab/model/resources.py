@@ -1,4 +1,4 @@
-"""A served resource: one version of one kind, with what discovery, storage and tables need to know of it."""
+"""A served resource: one version of one kind, with the data that discovery, storage and tables need."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final

@@ -71,14 +71,14 @@ class DueTimes:
         self._is_known = True
 
     def add(self, ref: ObjectRef, when: datetime, *, interval: bool = False) -> None:
-        """Make the object due at `when`, or earlier if it is due earlier already. A held object stays held."""
+        """Make the object due at `when`, or earlier if it is due earlier already, but not before the end of a hold."""
         when = max(when, self._not_before.get(ref, when))
         self._due[ref] = min(when, self._due.get(ref, when))
         self._is_known = False
         (self._intervals.add if interval else self._intervals.discard)(ref)
 
     def hold(self, ref: ObjectRef, until: datetime) -> None:
-        """Make the object due no earlier than `until`."""
+        """Hold the object: it does not become due before `until`."""
         self._not_before[ref] = until
 
     def take(self, ref: ObjectRef) -> bool:

@@ -19,7 +19,7 @@ class ReflectorTarget(Protocol):
     """A receiver of the objects of one kind and of their changes."""
 
     def replace(self, items: Sequence[Manifest]) -> None:
-        """Replace all objects by these."""
+        """Replace all known objects of the kind by `items`."""
         ...
 
     def handle(self, event: WatchEvent) -> None:

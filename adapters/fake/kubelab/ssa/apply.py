@@ -96,7 +96,7 @@ def fit(definition: KindProperties, config: Mapping[str, Any]) -> None:
 
 
 def _named(definition: KindProperties, manifest: Mapping[str, Any]) -> str:
-    """Return an object's name as these failures print it: `namespace/name; group/version, Kind=Kind`."""
+    """Return an object's name as kube-apiserver's messages print it: `namespace/name; group/version, Kind=Kind`."""
     metadata = manifest.get("metadata")
     meta = metadata if isinstance(metadata, Mapping) else {}
     version = definition.api_version if "/" in definition.api_version else f"/{definition.api_version}"
@@ -165,7 +165,10 @@ def _drop(rules: Rules, merged: Any, last: ManagedFieldsEntry, entries: Iterable
 
 
 def _without_unowned(schema: Schema, whole: Any, pruned: Any, everybody: FieldSet) -> Any:
-    """Return `whole` without fields that `pruned` lacks and that are not in `everybody`, the fields of all managers."""
+    """Return `whole` without fields that `pruned` lacks and no manager owns.
+
+    `everybody` has the fields of all managers.
+    """
     kept = union(_named_set(schema, pruned), with_named_fields(schema, everybody))
     return remove(schema, whole, difference(_named_set(schema, whole), kept))
 
@@ -221,7 +224,10 @@ def _updated(
 
 
 def _adopt(definition: KindProperties, rules: Rules, live: Mapping[str, Any], subresource: str, now: str) -> Managers:
-    """Return everything that the endpoint can change as owned by `before-first-apply`, for the first apply (S-54)."""
+    """Return managers in which `before-first-apply` owns every field that the endpoint can change (S-54).
+
+    They are needed for the first apply to an object without managedFields.
+    """
     key = key_of(BEFORE_FIRST_APPLY, ManagedFieldsOperation.UPDATE, subresource, rules.api_version)
     return _updated(rules, _bare(definition.empty()), _bare(live), {}, key, now)
 

@@ -30,7 +30,7 @@ class Comparison:
 
     @property
     def changed(self) -> FieldSet:
-        """Modified and added paths together: what a writer takes, and what can conflict."""
+        """The modified and added paths: a writer takes their ownership, and an apply can conflict about them."""
         return union(self.modified, self.added)
 
     def without(self, ignored: FieldSet) -> "Comparison":
@@ -73,14 +73,14 @@ class _Comparing:
             self._mark_whole(old, new)
 
     def _other_shape(self, schema: Schema, old: Any, new: Any, form: str) -> None:
-        """Compare a value that changed its shape, say from scalar to map, in both shapes."""
+        """Compare a value whose shape has changed, for example from scalar to map, in the old and in the new shape."""
         leaf = self._dispatch(schema, old, new, shape(schema, old))
         leaf = self._dispatch(schema, old, new, form) or leaf
         if leaf:
             self._leaf(old, new)
 
     def _dispatch(self, schema: Schema, old: Any, new: Any, form: str) -> bool:
-        """Compare what is below the value; return True if the value is a leaf."""
+        """Compare the members of a value that has the shape `form`; return True if the value is a leaf."""
         if form == "scalar":
             return True
         if form == "list":
@@ -129,7 +129,7 @@ class _Comparing:
                 self._duplicates(element, inner, left, right)
 
     def _duplicates(self, element: str, inner: Schema, left: list[Any], right: list[Any]) -> None:
-        """Compare items that occur more than once as one whole (S-61)."""
+        """Compare the items of a list that have the same path element: more than one count as one whole (S-61)."""
         here = [*self._path, element]
         if len(left) > 1 and len(right) > 1:
             if not equal(left, right):

@@ -24,7 +24,7 @@ _FITTING: Final[Mapping[type, frozenset[JsonType]]] = {
 
 
 def misfits(schema: Schema, value: Any, path: str = "") -> list[str]:
-    """Return everything in `value` that does not fit, each as `path: problem`."""
+    """Return a message `path: problem` for each part of `value` that does not fit the schema."""
     if value is None:
         return []
     match shape(schema, value):

@@ -1,7 +1,7 @@
 """The migration from client-side to server-side apply: the manager `kubectl` and its last-applied annotation.
 
-Client-side `kubectl apply` keeps what it last wrote in an annotation. A server-side apply by the manager `kubectl` may
-take over these fields without conflict, and updates the annotation.
+Client-side `kubectl apply` keeps the configuration that it applied last in an annotation. A server-side apply by the
+manager `kubectl` may take over these fields without conflict, and updates the annotation.
 """
 
 from collections.abc import Mapping

@@ -94,7 +94,7 @@ def field_set(schema: Schema, value: Any) -> FieldSet:
 
 
 def _fields(schema: Schema, value: Any) -> tuple[dict[str, Any], bool]:
-    """Return the paths below a value, and whether the value's own path is a field, too."""
+    """Return the paths below a value, and whether the value itself is a leaf that an applier owns."""
     match shape(schema, value):
         case "scalar":
             return {}, True

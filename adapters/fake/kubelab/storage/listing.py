@@ -75,7 +75,7 @@ class Selection:
     def of(self, records: Iterable[Record]) -> list[Record]:
         """Return the selected records.
 
-        Raises one ConversionNeeded for all whose fields are not known in this version.
+        Raises one ConversionNeeded for all records whose fields are not known in this version.
         """
         if not self.fields:
             return [record for record in records if self.matches(record)]
@@ -83,7 +83,10 @@ class Selection:
 
 
 def plan_list(options: ListOptions, current: int, floor: int) -> ReadPlan:
-    """Return what to read at store version `current`, whose history reaches back to `floor`. Raises ApiFailure."""
+    """Return the plan of a list at store version `current`. Raises ApiFailure.
+
+    `floor` is the oldest version in the history.
+    """
     _check_match(options)
     if options.continue_token:
         return _plan_page(options, floor)

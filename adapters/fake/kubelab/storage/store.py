@@ -113,7 +113,7 @@ class Store:
         return (table.objects[key] for key in keys)
 
     def past(self, where: GroupResource, version: int, namespace: str | None, after: ObjectKey | None) -> list[Record]:
-        """Return what `scan` would have yielded at `version`, which must not be below `floor`."""
+        """Return the records that `scan` would have yielded at `version`, which must not be below `floor`."""
         table = self._tables.get(where)
         if table is None:
             return []

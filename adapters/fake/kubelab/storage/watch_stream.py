@@ -29,11 +29,11 @@ class WatchStream:
         bookmarks: bool,
         later: bool = False,
     ) -> None:
-        """Show the changes after resourceVersion `after` of objects that `matches` selects.
+        """Create a watch that shows the changes after resourceVersion `after` of objects that `matches` selects.
 
         `render` turns a stored object into bytes of the requested version; `type_meta` is the apiVersion and kind of
-        bookmarks. `later`: objects may have to be converted, so they are matched and rendered when the lines are taken,
-        and not within the write that changed them.
+        bookmarks. With `later`, objects are matched and rendered when the lines are taken and not within the write that
+        changed them, because they may have to be converted.
         """
         self.failure: ApiFailure | None = None
         self.ended = False

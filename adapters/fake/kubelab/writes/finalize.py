@@ -109,7 +109,7 @@ def _with_default_status(definition: ServedKind, stored: Manifest) -> Manifest:
 
 
 def _check_version(definition: ServedKind, live: Manifest, manifest: Manifest, write: WriteRequest) -> None:
-    """Check the optimistic lock: raise 409 for a stale resourceVersion, 422 if a required one is absent (S-74)."""
+    """Raise 409 for a stale resourceVersion, and 422 if a required one is absent: the optimistic lock (S-74)."""
     asked, current = manifest["metadata"].get("resourceVersion"), live["metadata"].get("resourceVersion")
     if not asked and definition.behaviour.unconditional_update:
         return
@@ -185,7 +185,7 @@ def _causes(definition: ServedKind, live: Manifest, manifest: Manifest, write: W
 
 
 def _kube_finalizers(definition: ServedKind, meta: Mapping[str, Any]) -> list[StatusCause]:
-    """Check the finalizers of a built-in kind, unless its group permits any name."""
+    """Return the problems of a built-in kind's finalizers; none if its group permits any name."""
     strict = definition.built_in and definition.kind.group not in _FREE_FINALIZERS
     return check_kube_finalizers(meta.get("finalizers") or ()) if strict else []
 
@@ -196,7 +196,7 @@ def _warned(definition: ServedKind, new: Mapping[str, Any], old: Mapping[str, An
 
 
 def _with_old_times(live: Manifest, manifest: Manifest) -> Manifest:
-    """Return `manifest` with the times of the old managedFields if these differ in nothing else: a no-op stays one.
+    """Return `manifest` with the times of the old managedFields if nothing else differs, so that a no-op stays a no-op.
 
     kube-apiserver does so in `pkg/endpoints/handlers/fieldmanager/equality.go` (S-65).
     """
@@ -214,9 +214,9 @@ def _timeless(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _refused(definition: ServedKind, name: str, causes: list[StatusCause], write: WriteRequest) -> ApiFailure | None:
-    """Return the refusal of an object with these problems; None if there are none.
+    """Return the 422 failure of an object with these problems; None if there are none.
 
-    It is raised unless the write defers validation.
+    The failure is raised instead of returned unless the write defers validation.
     """
     if not causes:
         return None

@@ -57,7 +57,7 @@ def _holds(value: Any) -> bool:
 
 
 def check_metadata(metadata: Mapping[str, Any], rule: NameRule, *, namespaced: bool) -> list[StatusCause]:
-    """Check the name, labels, annotations, owner references and finalizers of a new object."""
+    """Return the problems of a new object's name, labels, annotations, owner references and finalizers."""
     causes: list[StatusCause] = []
     if metadata.get("generateName"):
         prefix = metadata["generateName"]
@@ -76,7 +76,7 @@ def check_metadata(metadata: Mapping[str, Any], rule: NameRule, *, namespaced: b
 
 
 def check_common(metadata: Mapping[str, Any], settled: Mapping[str, Any] = {}) -> list[StatusCause]:
-    """Check the labels, annotations, owner references and finalizers in any write.
+    """Return the problems of the labels, annotations, owner references and finalizers in any write.
 
     Values that are shared with `settled`, the metadata of a validated object, are not checked again.
     """
@@ -89,7 +89,7 @@ def check_common(metadata: Mapping[str, Any], settled: Mapping[str, Any] = {}) -
 
 
 def name_problems(name: str, rule: NameRule) -> list[str]:
-    """Return what is wrong with an object's name."""
+    """Return the problems of an object's name, each as the text of an error message."""
     match rule:
         case NameRule.SUBDOMAIN:
             return _name(name, _SUBDOMAIN, 253, _SUBDOMAIN_TEXT)
@@ -109,7 +109,7 @@ def _name(name: str, pattern: re.Pattern[str], limit: int, text: str) -> list[st
 
 
 def qualified_problems(key: str) -> list[str]:
-    """Return what is wrong with a label key, annotation key or finalizer."""
+    """Return the problems of a label key, annotation key or finalizer, each as the text of an error message."""
     prefix, slash, name = key.rpartition("/")
     problems: list[str] = []
     if "/" in prefix:
@@ -128,7 +128,7 @@ def qualified_problems(key: str) -> list[str]:
 
 
 def label_value_problems(value: str) -> list[str]:
-    """Return what is wrong with a label's value."""
+    """Return the problems of a label's value, each as the text of an error message."""
     problems = ["must be no more than 63 bytes"] if len(value.encode()) > 63 else []
     return problems if not value or _QUALIFIED.fullmatch(value) else [*problems, _VALUE_TEXT]
 
@@ -152,7 +152,7 @@ def _check_annotations(annotations: Mapping[str, str]) -> Iterable[StatusCause]:
 
 
 def _check_owners(owners: Iterable[Mapping[str, Any]]) -> Iterable[StatusCause]:
-    """Check that owner references are complete, and that at most one of them is the controller (W-34)."""
+    """Return the problems of owner references: incomplete ones, and more than one controller (W-34)."""
     controller = ""
     for index, owner in enumerate(owners):
         where = f"metadata.ownerReferences[{index}]"
@@ -193,7 +193,7 @@ _COMMON: Final[tuple[tuple[str, Callable[[Any], Iterable[StatusCause]]], ...]] =
 
 
 def check_kube_finalizers(finalizers: Iterable[str]) -> list[StatusCause]:
-    """Check finalizers by the rule of most built-in kinds: a domain and a path, or one of Kubernetes' own."""
+    """Return the problems of finalizers that have neither a domain and a path nor one of Kubernetes' own names."""
     detail = "name is neither a standard finalizer name nor is it fully qualified"
     return [
         invalid_value(f"metadata.finalizers[{index}]", name, detail)
@@ -203,7 +203,10 @@ def check_kube_finalizers(finalizers: Iterable[str]) -> list[StatusCause]:
 
 
 def check_metadata_update(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[StatusCause]:
-    """Check immutable fields, and that an object in deletion gets no new finalizers (S-09, S-75, S-76)."""
+    """Return the problems of an update: changed immutable fields, or new finalizers on an object in deletion.
+
+    The rules are S-09, S-75 and S-76.
+    """
     causes = [
         invalid_value(f"metadata.{key}", new.get(key), "field is immutable")
         for key in ("name", "namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds")
@@ -232,7 +235,7 @@ def finalizer_warnings(new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[
 
 
 def unique_owners(metadata: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """Return metadata with every owner reference once, and the warning if one was repeated."""
+    """Return metadata with every owner reference once, and the warning if a reference was repeated."""
     owners = metadata.get("ownerReferences")
     if not isinstance(owners, list) or len(owners) < 2:
         return metadata, ()

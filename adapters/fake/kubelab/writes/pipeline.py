@@ -124,7 +124,10 @@ def apply(definition: ServedKind, live: Manifest | None, body: Any, write: Write
 
 
 def _same_content(merged: Manifest, live: Manifest) -> bool:
-    """Report whether an apply changed only managedFields: then an object stored in another version gets no defaults."""
+    """Report whether an apply changed only managedFields.
+
+    In this case an object that is stored in another version gets no defaults.
+    """
     rest = [(merged.get(key), live.get(key)) for key in {*merged, *live} - {"metadata"}]
     return all(one is other for one, other in rest) and not [
         key
@@ -214,7 +217,10 @@ def _replaced(
 
 
 def _read(definition: ServedKind, manifest: Manifest, write: WriteRequest) -> Manifest | None:
-    """Return a body that was read if its parts are as they are stored: not if a built-in kind's rules changed them."""
+    """Return the body `manifest` if its parts are stored as they were read, otherwise None.
+
+    They are not for built-in kinds, whose own rules may change them, and for a Scale.
+    """
     return None if definition.built_in or write.subresource == "scale" else manifest
 
 

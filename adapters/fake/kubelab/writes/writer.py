@@ -143,7 +143,10 @@ class ObjectWriter:
         return Prepared(call, None, outcome, write)
 
     def _created(self, call: WriteCall, write: WriteRequest) -> WriteOutcome:
-        """Return the outcome of a POST. Of the CRDs that a process creates on many servers, it is remembered."""
+        """Return the outcome of a POST.
+
+        It is cached for a CRD, since a process creates the same CRDs on many servers.
+        """
         resource = call.target.resource
         if resource.storage != registry.DEFINITIONS or call.defers or call.target.subresource:
             return pipeline.create(resource.definition, call.body, write)
@@ -256,6 +259,6 @@ def _name_in(body: Any) -> str:
 
 
 def _unheld(manifest: Mapping[str, Any]) -> bool:
-    """Report whether a terminating object has no finalizers left; those in a namespace's spec count, too."""
+    """Report whether a terminating object has no finalizers left, neither in its metadata nor in a namespace's spec."""
     spec = manifest.get("spec") if manifest["kind"] == "Namespace" else None
     return not manifest["metadata"].get("finalizers") and not (spec and spec.get("finalizers"))

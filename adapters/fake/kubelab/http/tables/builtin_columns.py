@@ -19,7 +19,7 @@ Cells = Callable[[Manifest, datetime], list[Any]]
 class TableOf:
     """The columns of a kind's table and the function that computes their cells.
 
-    With `named` the column of the name precedes them.
+    With `named`, the column of the object's name comes first.
     """
 
     columns: tuple[PrinterColumn, ...]
