@@ -19,7 +19,11 @@ __all__ = ["ConversionResult", "ConvertedBox", "convert", "definition_files"]
 def convert(
     document: Any, crds: Mapping[str, Mapping[str, Any]] | None = None, known: Schemas | None = None
 ) -> ConversionResult:
-    """Convert a document. `crds` are the definitions that it names, by the name of their file; `known` others."""
+    """Convert a Katalog or a ResourceGraphDefinition to boxes.
+
+    `crds` are the CRDs that a Katalog names, by file name. `known` are the schemas of kinds that a
+    ResourceGraphDefinition uses.
+    """
     if not isinstance(document, Mapping):
         return ConversionResult((), (Problem("", "must be an object"),))
     if document.get("kind") == "ResourceGraphDefinition":
@@ -31,7 +35,7 @@ def convert(
 
 
 def _looked_over(conversion: ConversionResult) -> ConversionResult:
-    """Add problems in the form of a box, which come from what could not be converted, unless others are reported."""
+    """Return the conversion with the problems that its boxes have as boxes, unless it has other problems already."""
     told = list(conversion.problems)
     for made in conversion.boxes if not told else ():
         try:
@@ -42,7 +46,7 @@ def _looked_over(conversion: ConversionResult) -> ConversionResult:
 
 
 def definition_files(document: Any) -> tuple[str, ...]:
-    """Return the files with definitions that a Katalog names."""
+    """Return the names of the CRD files (`crdFile`) in a Katalog."""
     found: dict[str, None] = {}
     pending = [document]
     for _ in range(10_000):

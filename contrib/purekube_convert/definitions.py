@@ -8,7 +8,7 @@ from purekube.cel.types import DYN, CelType
 
 
 def type_of_definition(crd: Mapping[str, Any] | None) -> CelType:
-    """Return the type of a definition's stored objects; dynamic if it is unusable, which `box check` reports."""
+    """Return the CEL type of a CRD's stored objects; dynamic if the CRD is unusable, which `box check` reports."""
     try:
         return CrdVersions.of(crd).stored.type
     except CrdProblem:

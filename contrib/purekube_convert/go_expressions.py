@@ -1,7 +1,8 @@
-"""The translation of a Go template's tree to an expression with the same meaning.
+"""The translation of a parsed Go template to a CEL expression with the same meaning.
 
-An absent value was empty text there; here it is an optional without a value. A whole value that is absent therefore
-leaves its field out, and inside a text or as an argument it becomes what Go printed: empty text, 0 or false.
+In a Go template an absent value is empty text; in a box the absent value is an optional without a value. A field whose
+whole value is absent is therefore left out. Inside a text or as an argument, an absent value becomes what Go prints:
+empty text, 0 or false.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +21,10 @@ _MOST_PARTS: Final = 64
 
 @attrs.frozen
 class Value:
-    """The text of an expression with its type. `maybe`: it gives an optional. `atom`: it needs no parentheses."""
+    """The text of a CEL expression with its type.
+
+    With `maybe` the expression gives an optional; with `atom` it needs no parentheses as an operand.
+    """
 
     text: str
     type: CelType = DYN
@@ -29,12 +33,12 @@ class Value:
 
     @property
     def bare(self) -> str:
-        """The expression's text, safe as an operand."""
+        """The expression's text, in parentheses if an operand needs them."""
         return self.text if self.atom else f"({self.text})"
 
     @property
     def sure(self) -> "Value":
-        """The value itself, or the empty value of its type."""
+        """The value itself or, for an optional, its value with the empty value of the type as default."""
         if not self.maybe:
             return self
         return Value(f"{self.bare}.orValue({_ZERO.get(self.type.name, _ZERO['string'])})", self.type)
@@ -42,7 +46,7 @@ class Value:
 
 @attrs.frozen
 class TemplateScope:
-    """The roots of a template's paths: the parent, its children by the keys of Orkestra, items of a loop."""
+    """The roots of the paths in a template: the parent, its children by Orkestra's keys, and the items of a loop."""
 
     parent: CelType = DYN
     children: Mapping[str, Value] = attrs.field(factory=dict)
@@ -52,7 +56,10 @@ class TemplateScope:
 
 
 def expression_of_path(steps: Sequence[str], scope: TemplateScope) -> Value:
-    """Return the value at a path such as `spec.image`. Raises TemplateError for a path that a box does not have."""
+    """Return the CEL expression for a path such as `spec.image`.
+
+    Raises TemplateError for a path that has no counterpart in a box.
+    """
     if not steps:
         raise TemplateError("the whole object has no counterpart: name a field of it")
     root, *rest = steps
@@ -77,7 +84,10 @@ def _child(steps: Sequence[str], scope: TemplateScope) -> Value:
 
 
 def _walk(value: Value, steps: Sequence[str], *, waits: bool = False) -> Value:
-    """Return the value below `value`. With `waits`, readers wait for absent fields, so that no default is needed."""
+    """Return the expression for the field at the path `steps` below `value`.
+
+    With `waits`, readers wait for absent fields, so that no default is needed.
+    """
     at = value
     for step in steps:
         fields = at.type.fields
@@ -91,7 +101,7 @@ def _walk(value: Value, steps: Sequence[str], *, waits: bool = False) -> Value:
 
 
 def expression_of(node: Node, scope: TemplateScope) -> Value:
-    """Return a pipeline as an expression. Raises TemplateError."""
+    """Return the CEL expression for a node of a Go template. Raises TemplateError if it has no counterpart."""
     match node:
         case GoConstant(value):
             return constant(value)
@@ -110,7 +120,10 @@ def expression_of(node: Node, scope: TemplateScope) -> Value:
 
 
 def _named_child(arguments: Sequence[Node], scope: TemplateScope) -> Value | None:
-    """Return the child of `index .children.deployments "name"`: ids are registered as `deployments.name`."""
+    """Return the child that `index .children.deployments "name"` selects; None for other arguments of `index`.
+
+    The child's id is registered as `deployments.name`. Raises TemplateError for an unknown name.
+    """
     match arguments:
         case (Path(("children", kind), None), GoConstant(str(name))):
             key = f"{kind.lower()}.{name}"
@@ -121,7 +134,7 @@ def _named_child(arguments: Sequence[Node], scope: TemplateScope) -> Value | Non
 
 
 def constant(value: Any) -> Value:
-    """Return a constant as CEL writes it."""
+    """Return a Python value as a CEL constant."""
     match value:
         case None:
             return Value("null", DYN)
@@ -136,13 +149,13 @@ def constant(value: Any) -> Value:
 
 
 def quoted(text: str) -> str:
-    """Return a text constant, in single quotes if possible, since the line around it is often in double quotes."""
+    """Return a CEL text constant, in single quotes if possible, since a line of YAML is often in double quotes."""
     inner = msgspec.json.encode(text).decode()[1:-1]
     return f'"{inner}"' if "'" in inner else "'" + inner.replace('\\"', '"') + "'"
 
 
 def as_text(value: Value) -> Value:
-    """Return the text that Go printed for the value."""
+    """Return the expression for the text that Go prints for `value`."""
     if value.type.name == "string":
         return value.sure
     if value.maybe:
@@ -151,7 +164,7 @@ def as_text(value: Value) -> Value:
 
 
 def truthiness(value: Value) -> Value:
-    """Return the condition for what counts as true in Go: not empty, not 0, not false."""
+    """Return a condition that is true if `value` counts as true in Go: if it is not empty, not 0 and not false."""
     known = value.sure
     match value.type.name:
         case "bool":
@@ -168,7 +181,7 @@ def truthiness(value: Value) -> Value:
 
 
 def converted(value: Value, desired: str) -> Value:
-    """Return `value` converted to its field's type: `int`, `bool`, `string`, or any type if `wanted` is empty."""
+    """Return `value` converted to the type `desired`: `int`, `bool`, `string`, or any type if that is empty."""
     if desired == "string":
         return value if value.maybe and value.type.name == "string" else as_text(value) if not value.maybe else value
     if not desired or value.type.name == desired:
@@ -187,7 +200,7 @@ def is_template(text: str) -> bool:
 
 
 def converted_text(text: str, scope: TemplateScope, desired: str = "string") -> Any:
-    """Convert a value of a Katalog: to a constant, one whole expression, or a text with expressions in it.
+    """Convert a value of a Katalog to a constant, one CEL expression, or a text with expressions in it.
 
     Raises TemplateError.
     """
@@ -205,7 +218,7 @@ def converted_text(text: str, scope: TemplateScope, desired: str = "string") -> 
 
 
 def expression_of_text(text: str, scope: TemplateScope) -> Value:
-    """Return a whole text as one expression. Raises TemplateError."""
+    """Return a text with templates in it as one CEL expression. Raises TemplateError."""
     if not is_template(text):
         return constant(text)
     parts = parse_template(text)
@@ -281,7 +294,10 @@ def _operator(sign: str, result: CelType | None = None) -> _Maker:
 
 
 def _alike(left: Value, right: Value) -> tuple[Value, Value]:
-    """Return two values to compare, with a text constant converted to the type of the other, a number or a bool."""
+    """Return the two operands of a comparison.
+
+    A text constant is converted to the type of the other operand if that is a number or a bool.
+    """
     for one, other, turned in ((left, right, False), (right, left, True)):
         written = other.text.strip("'\"")
         if other.type.name == "string" and other.text[:1] in "'\"" and one.type.name in ("int", "bool"):
@@ -306,9 +322,9 @@ def _negated(value: Value) -> Value:
 
 
 def _or_default(value: Value, other: Value) -> Value:
-    """Convert `default x y`: `y` if `x` is empty, which includes 0 and false.
+    """Return the expression for `default x y` of a Go template: `y` if `x` is empty, 0 or false.
 
-    If a constant comes first, as in other dialects, it is the default.
+    If a constant comes first, as in other dialects, the constant is the default.
     """
     if value.text[:1] in ("'", '"') and other.text[:1] not in ("'", '"'):
         value, other = other, value
@@ -334,7 +350,7 @@ def _equal_ternary(value: Value, target: Value, positive: Value, negative: Value
 
 
 def _format(name: str, arguments: list[Value]) -> Value:
-    """Convert `printf`. Go's `%v` prints anything; so does `%s` of CEL."""
+    """Return the CEL expression for Go's `printf`. CEL's `%s` prints any value, as Go's `%v` does."""
     if not arguments or arguments[0].type.name != "string" or arguments[0].maybe:
         raise TemplateError(f"{name} takes a constant text first")
     form = arguments[0].text.replace("%v", "%s").replace("%q", "%s")

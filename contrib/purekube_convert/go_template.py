@@ -30,7 +30,7 @@ _CONSTANTS: Final = {"true": True, "false": False, "nil": None}
 
 
 class TemplateError(ValueError):
-    """A template that cannot be read, or that uses a feature that expressions do not have."""
+    """The error of a template that cannot be parsed, or that uses a feature without counterpart in CEL."""
 
 
 @attrs.frozen
@@ -50,7 +50,7 @@ class Path:
 
 @attrs.frozen
 class GoCall:
-    """A function with its arguments; a value piped into it is the last one."""
+    """A function call with its arguments; a value that is piped into the call is the last argument."""
 
     name: str
     arguments: tuple["Node", ...]
@@ -72,7 +72,7 @@ Part: TypeAlias = str | GoConstant | Path | GoCall | If
 
 
 def parse_template(text: str) -> tuple[Part, ...]:
-    """Return the parts of a text: literal ones are plain texts, never empty. Raises TemplateError."""
+    """Return the parts of a text; its literal parts are plain texts, never empty. Raises TemplateError."""
     if len(text) > _LONGEST:
         raise TemplateError(f"a template has at most {_LONGEST} characters, this one has {len(text)}")
     pieces = _Pieces(tuple(_pieces(text)))
@@ -88,7 +88,7 @@ class _Action:
 
 
 def _pieces(text: str) -> Iterator[str | _Action]:
-    """Yield texts and actions in turn; `{{-` and `-}}` remove the adjacent blanks."""
+    """Yield the literal texts and the `{{ … }}` actions in order; `{{-` and `-}}` remove the adjacent blanks."""
     at = 0
     trimmed = False
     while at < len(text):
@@ -141,7 +141,7 @@ class _Pieces:
         return self._all[self._at - 1]
 
     def keyword(self) -> str:
-        """Return `else` or `end` if that is the next piece, otherwise ""."""
+        """Return `else` or `end` if the next piece is this keyword, otherwise ""."""
         piece = self.peek()
         word = piece.text.split(maxsplit=1)[0] if isinstance(piece, _Action) and piece.text else ""
         return word if word in ("else", "end") else ""

@@ -61,7 +61,7 @@ _LONGEST_NAME: Final = 512
 
 @attrs.frozen
 class _Setting:
-    """A setting of an operator, and its path."""
+    """The value of one setting of an operator, and its path in the Katalog."""
 
     value: Any
     path: str
@@ -69,7 +69,7 @@ class _Setting:
 
 @attrs.frozen
 class _Declared:
-    """One entry of a block: its place, its form, and the name that the box gives it."""
+    """One resource that a Katalog declares: its block (such as `onCreate`), its form, and its id in the box."""
 
     block: str
     form: KatalogList
@@ -81,12 +81,12 @@ class _Declared:
 
     @property
     def reconciled(self) -> bool:
-        """Report whether it is kept up to date, not only created."""
+        """True if the box keeps the resource up to date, and does not only create it."""
         return not self.form.once and (self.block == "onReconcile" or self.raw.get("reconcile") is True)
 
 
 def convert_katalog(document: Mapping[str, Any], crds: Mapping[str, Mapping[str, Any]]) -> ConversionResult:
-    """Convert a Katalog. `crds` are the definitions that it names, by the name of their file."""
+    """Convert a Katalog to boxes. `crds` are the CRDs that the Katalog names, by file name."""
     problems = Problems()
     boxes = [_Katalog(name, place, said, crds, problems).box() for name, place, said in _entries(document, problems)]
     if not boxes:
@@ -95,7 +95,7 @@ def convert_katalog(document: Mapping[str, Any], crds: Mapping[str, Mapping[str,
 
 
 def _entries(document: Mapping[str, Any], problems: Problems) -> Iterator[tuple[str, str, dict[str, _Setting]]]:
-    """Yield every operator of the file: its name, its path, and all its settings in one mapping."""
+    """Yield the name, the path and all settings of each operator in a Katalog."""
     if isinstance(document.get("operatorBox"), Mapping):
         yield "", "operatorBox", _flat(document, "", problems)
         return
@@ -115,7 +115,10 @@ def _entries(document: Mapping[str, Any], problems: Problems) -> Iterator[tuple[
 
 
 def _flat(raw: Mapping[str, Any], path: str, problems: Problems) -> dict[str, _Setting]:
-    """Return the settings of one operator from either layout: next to `operatorBox`, in it, and in its sections."""
+    """Return the settings of one operator by their keys, from both layouts.
+
+    Settings may be next to `operatorBox`, in it, and in sections such as `reconcile`.
+    """
     out: dict[str, _Setting] = {}
     pending = [(raw, path)]
     while pending:
@@ -157,7 +160,7 @@ class _Katalog:
         self._parent = type_of_definition(self._crd)
 
     def _take(self, key: str) -> _Setting:
-        """Return the setting under a key, and remove it from those left."""
+        """Return the setting under a key, and remove it from the settings that are not read yet."""
         return self._said.pop(key, _Setting(None, ""))
 
     def box(self) -> ConvertedBox:
@@ -377,7 +380,10 @@ class _Katalog:
 
 
 def _generated(entry: _Declared) -> dict[str, Any]:
-    """Return the random values of a Secret: drawn when it is written, never again."""
+    """Return the Secret values that the box generates once.
+
+    The result maps `data.<key>` to `{length: …}`, the length of the random text.
+    """
     data = entry.raw.get("data")
     if entry.form.kind != "Secret" or not isinstance(data, Mapping):
         return {}
@@ -386,14 +392,14 @@ def _generated(entry: _Declared) -> dict[str, Any]:
 
 
 def _without_drawn(raw: Mapping[str, Any], generated: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an entry without the values that are drawn."""
+    """Return a resource's entry without the `data` keys that the box generates."""
     if not generated:
         return raw
     return {**raw, "data": {key: value for key, value in raw["data"].items() if f"data.{key}" not in generated}}
 
 
 def _nested(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields by path as nested objects. Later entries win, as in Orkestra."""
+    """Return fields by their paths as nested objects. A later field replaces an earlier one, as in Orkestra."""
     out: dict[str, Any] = {}
     for path, value in fields.items():
         *before, last = path.split(".")[:_DEEPEST]
@@ -406,7 +412,7 @@ def _nested(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _field_type(parent: CelType, path: str, given: str) -> str:
-    """Return the type of a field of the status: that of the definition, or what the Katalog says."""
+    """Return the type of the status field at `path`: the one in the CRD, or else `given`, the one in the Katalog."""
     at = parent
     for step in ("status", *path.split(".")):
         field = at.fields.get(step) if at.fields is not None else None
@@ -423,7 +429,7 @@ def _name_of(crd: Mapping[str, Any] | None) -> str:
 
 
 def _installed(types: Any) -> Any:
-    """Return the reference to a definition that the cluster has."""
+    """Return the box's reference to a CRD in the cluster, `{name: <plural>.<group>}`; None if `types` has no group."""
     if not isinstance(types, Mapping) or not types.get("group"):
         return None
     plural = types.get("plural") or f"{str(types.get('kind', '')).lower()}s"
@@ -446,7 +452,10 @@ def _custom(entry: KatalogEntry, _name: str, _around: EntryContext) -> dict[str,
 
 
 def _named(declared: list[_Declared], used: dict[str, str]) -> list[_Declared]:
-    """Return the entries with their ids. An object that both blocks name is one entry, kept up to date."""
+    """Return the entries with unique ids, which are also added to `used`.
+
+    An object that both `onCreate` and `onReconcile` name becomes one entry, that of `onReconcile`.
+    """
     kept: dict[tuple[str, str], _Declared] = {}
     for entry in declared:
         kept[(entry.form.kind, _raw_name(entry.raw) or entry.path)] = entry
@@ -468,7 +477,7 @@ def _raw_name(raw: Mapping[str, Any]) -> str:
 
 
 def _id(entry: _Declared, *, alone: bool) -> str:
-    """Return a short name: the kind, or the end of the object's name if several objects have the kind."""
+    """Return a short id for a resource: its kind, or its object's name if several objects have the kind."""
     kind = entry.form.kind[:1].lower() + entry.form.kind[1:]
     words = re.findall(r"[A-Za-z0-9]+", re.sub(r"\{\{.*?\}\}", " ", _raw_name(entry.raw)))
     told = "".join(word.lower() if at == 0 else word.capitalize() for at, word in enumerate(words))
@@ -477,7 +486,7 @@ def _id(entry: _Declared, *, alone: bool) -> str:
 
 
 def _children(declared: list[_Declared]) -> tuple[dict[str, Value], dict[str, str]]:
-    """Return the keys of `.children` that mean one object, and those that do not, with the reason."""
+    """Return the keys of `.children` that mean one object, and the ambiguous keys with the reason."""
     known: dict[str, Value] = {}
     unclear: dict[str, str] = {}
     for entry in declared:
@@ -517,7 +526,10 @@ def _only_service(declared: list[_Declared], scope: TemplateScope) -> tuple[str,
 
 
 def _loop_over(over: Value, name: str, path: str, problems: Problems) -> tuple[dict[str, str], dict[str, Value]] | None:
-    """Return `forEach` of a box: a list, and the key that identifies its items."""
+    """Return the `forEach` of a box (a list, and the key of its items), and the variables of the loop.
+
+    Return None if the items cannot be identified; this is added to `problems`.
+    """
     variable = name if _IDENTIFIER.fullmatch(name) and name not in _TAKEN else "item"
     if over.type.name == "map" or over.type.fields is not None:
         keys = f"{over.sure.bare}.map(k, k).sort()"

@@ -64,9 +64,10 @@ _VARIABLES: Final = ("self", "children")
 
 @attrs.frozen
 class KatalogCondition:
-    """One gate of a box: a mapping or the text `${…}` of an expression.
+    """One gate of a box, as a mapping or as the text `${…}` of an expression.
 
-    `expression` is its meaning as an expression in either case; `parent_only` says that it reads the parent alone.
+    `expression` is the gate's meaning as a CEL expression in both cases. `parent_only` says that the gate reads only
+    the parent.
     """
 
     gate: Mapping[str, Any] | str
@@ -83,11 +84,14 @@ class KatalogConditions:
 
     @property
     def parent_only(self) -> bool:
-        """Report whether the conditions read the parent alone."""
+        """True if the conditions read only the parent."""
         return all(condition.parent_only for condition in (*self.when, *self.any))
 
     def joined(self, *others: "KatalogConditions") -> "KatalogConditions":
-        """Combine conditions. Several `or` lists cannot be kept separate as mappings: they become expressions."""
+        """Return these conditions combined with `others`.
+
+        A box has a single list `any`, so every further `or` list becomes an expression in `when`.
+        """
         when = [condition for part in (self, *others) for condition in part.when]
         lists = [part.any for part in (self, *others) if part.any]
         if len(lists) > 1:
@@ -95,7 +99,7 @@ class KatalogConditions:
         return KatalogConditions(tuple(when), lists[0] if lists else ())
 
     def expression(self) -> str:
-        """Return all conditions as one expression."""
+        """Return all conditions as one CEL expression."""
         texts = [condition.expression for condition in self.when]
         either = [condition.expression for condition in self.any]
         if len(texts) + len(either) == 1:
@@ -160,7 +164,7 @@ def _turned(text: str, negated: bool) -> str:
 
 
 def _operator_and_value(raw: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return operator and value of a condition."""
+    """Return the operator and the value of a condition."""
     if "operator" in raw:
         name = str(raw["operator"])
         if name not in _WORDS:
@@ -208,7 +212,7 @@ def _pattern(operator: str, value: Any) -> str:
 
 
 def _value(value: Any, operator: str, place: Value, scope: TemplateScope) -> Any:
-    """Return the other side of a comparison, in the type of the field."""
+    """Return the value that a field is compared with, converted to the field's type."""
     if isinstance(value, str) and is_template(value):
         return f"${{{expression_of_text(value, scope).sure.text}}}"
     if operator in ("in", "notIn"):
@@ -228,7 +232,7 @@ def _number(value: Any) -> Any:
 
 
 def typed(value: Any, place: Value) -> Any:
-    """Return a constant in the type of the field that it is compared with."""
+    """Return the constant `value`, converted to the type of the field `place` that it is compared with."""
     text = "true" if value is True else "false" if value is False else "" if value is None else str(value)
     match place.type.name:
         case "int" if text.lstrip("-").isdecimal():
@@ -245,7 +249,7 @@ def typed(value: Any, place: Value) -> Any:
 
 
 def _of_expression(place: Value, operator: str, value: Any, scope: TemplateScope) -> str:
-    """Return a condition on a computed value, without `${` and `}`."""
+    """Return a CEL condition on the computed value `place`, without `${` and `}`."""
     known = place.sure
     if operator == "exists":
         return _exists(place)
@@ -281,7 +285,7 @@ def _of_expression(place: Value, operator: str, value: Any, scope: TemplateScope
 
 
 def _exists(place: Value) -> str:
-    """Return the condition that a computed value is present and not empty."""
+    """Return the CEL condition that a computed value is present and not empty."""
     if place.type.name == "string":
         return f"{place.sure.bare} != ''"
     if place.maybe:

@@ -1,4 +1,4 @@
-"""The short forms of a Katalog, each with the manifest that it abbreviates.
+"""The short forms of resources in a Katalog, each with a function that builds its manifest.
 
 An entry is read through `KatalogEntry`, which records the keys that were read: all others are reported at the end, so
 that no part of a Katalog is dropped silently.
@@ -19,7 +19,7 @@ _DEEPEST: Final = 32
 
 @attrs.define
 class KatalogEntry:
-    """One entry of a Katalog, with its path."""
+    """One resource of a Katalog or a part of it, with its path in the Katalog."""
 
     raw: Mapping[str, Any]
     path: str
@@ -33,20 +33,20 @@ class KatalogEntry:
         return self.raw.get(key)
 
     def value(self, key: str, desired: str = "string", default: Any = None) -> Any:
-        """Return the single value under a key, converted; `default` if it is absent or empty text."""
+        """Return the single value under a key, with templates converted; `default` if it is absent or empty text."""
         found = self._shaped(key, str | int | float, "one value")
         return default if found is None or found == "" else self.convert(found, join(self.path, key), desired)
 
     def mapping(self, key: str) -> dict[str, Any]:
-        """Return the texts under a key, by their names."""
+        """Return the mapping of names to texts under a key; empty if the key is absent."""
         return dict(self.convert(self._shaped(key, Mapping, "an object") or {}, join(self.path, key), "string"))
 
     def texts(self, key: str) -> list[Any]:
-        """Return the list of texts under a key."""
+        """Return the list of texts under a key; empty if the key is absent."""
         return list(self.convert(self._shaped(key, list, "a list") or [], join(self.path, key), "string"))
 
     def part(self, key: str, shape: type[Any]) -> Any:
-        """Return the value under a key in Kubernetes' own form: a list or a mapping."""
+        """Return the value under a key whose form is that of Kubernetes, a list or a mapping; None if it is absent."""
         what = "a list" if shape is list else "an object"
         found = self._shaped(key, shape, what)
         return None if found is None else self.convert(found, join(self.path, key))
@@ -82,12 +82,12 @@ class KatalogEntry:
             return None
 
     def inner(self, key: str) -> "KatalogEntry | None":
-        """Return the mapping under a key."""
+        """Return the mapping under a key as an entry; None if the key is absent."""
         found = self._shaped(key, Mapping, "an object")
         return None if found is None else KatalogEntry(found, join(self.path, key), self.scope, self.problems)
 
     def entries(self, key: str) -> Iterator["KatalogEntry"]:
-        """Yield the mappings in the list under a key."""
+        """Yield each mapping in the list under a key as an entry."""
         for position, item in enumerate(self._shaped(key, list, "a list") or ()):
             path = index(join(self.path, key), position)
             if isinstance(item, Mapping):
@@ -96,20 +96,20 @@ class KatalogEntry:
                 self.problems.add(path, "must be an object")
 
     def report_unread(self, reasons: Mapping[str, str]) -> None:
-        """Report every key that was not read, and so not converted."""
+        """Report a problem for each key that was not read, and was therefore not converted."""
         for key in self.raw:
             if key not in self.asked:
                 self.problems.add(join(self.path, str(key)), reasons.get(str(key), "has no counterpart in a box"))
 
 
 def filled(**fields: Any) -> dict[str, Any]:
-    """Return the fields that have a value."""
+    """Return the fields that are not None and no empty mapping or list."""
     return {name: value for name, value in fields.items() if value is not None and value != {} and value != []}
 
 
 @attrs.frozen
 class EntryContext:
-    """The context of an entry: the workload that a Service exposes, the Service that an Ingress exposes."""
+    """The resources around an entry: the workload that a Service exposes, the Service that an Ingress exposes."""
 
     pods: Mapping[str, Any] | None = None
     """Labels that select the pods of all workloads; None if there is no workload."""
@@ -124,7 +124,7 @@ Builder = Callable[[KatalogEntry, str, EntryContext], dict[str, Any]]
 
 
 def _pod(entry: KatalogEntry, name: str, labels: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """Return a pod template: one container, with the fields of the short form."""
+    """Return a pod template with one container, made from the fields of an entry in the short form."""
     own = entry.mapping("labels")
     container = filled(
         name=name,
@@ -182,7 +182,7 @@ def _env_from(entry: KatalogEntry) -> list[dict[str, Any]]:
 
 
 def _plain(entry: KatalogEntry, key: str) -> Any:
-    """Return a part that has Kubernetes' own form, unless it names one of Orkestra's profiles."""
+    """Return the mapping under a key, which has Kubernetes' own form; None if it names a profile of Orkestra."""
     found = entry.part(key, Mapping)
     if found is not None and "profile" in found:
         entry.problems.add(join(join(entry.path, key), "profile"), "is a preset of Orkestra: write its fields")
@@ -337,7 +337,7 @@ def _no_spec(_entry: KatalogEntry, _name: str, _around: EntryContext) -> dict[st
 
 @attrs.frozen
 class KatalogList:
-    """One of the lists of a Katalog: the kind and the manifest of its entries."""
+    """The form of the resources in one list of a Katalog: their kind, and the function that builds their manifests."""
 
     api_version: str
     kind: str

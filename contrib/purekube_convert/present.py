@@ -1,4 +1,7 @@
-"""Expressions of kro that read possibly absent fields: kro's reader waits, which a box writes as `.?field.value()`."""
+"""The rewriting of kro's expressions that read fields which may be absent.
+
+An expression of kro waits until such a field is present. A box waits if the expression says `.?field.value()`.
+"""
 
 import re
 from collections.abc import Mapping
@@ -14,15 +17,15 @@ _STEP: Final = re.compile(r"\.\s*([A-Za-z_]\w*)")
 
 @attrs.frozen
 class PresenceChecks:
-    """Makes the waiting explicit.
+    """A rewriter of kro's expressions for a box, in which an expression must say that it waits for a field.
 
-    `types` are those of the variables; only `self` has a schema that guarantees fields.
+    `types` are the types of the variables; only `self` has a schema that guarantees fields.
     """
 
     types: Mapping[str, CelType]
 
     def text(self, text: str, bound: Mapping[str, CelType]) -> str:
-        """Return the expression with `.?field.value()` for each field of the parent that it reads and may be absent."""
+        """Return the expression with `.?field.value()` for each field of the parent that may be absent."""
         try:
             checked = compile_expression(text, Environment({**self.types, **bound}, FUNCTIONS)).checked
         except CelSyntaxError:

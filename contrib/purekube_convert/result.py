@@ -1,4 +1,4 @@
-"""The result of a conversion: boxes, notes about their lines, and everything that had no counterpart."""
+"""The result of a conversion: boxes, notes about their lines, and everything that has no counterpart in a box."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
@@ -16,7 +16,7 @@ BoxPath: TypeAlias = tuple[str | int, ...]
 
 @attrs.frozen
 class ConvertedBox:
-    """One box. `crd` is a definition to be written to a file next to it, whose name the box has.
+    """One box. `crd` is a CRD to be written to a file next to the box.
 
     `notes` are remarks for the reader, each about the part of the box at its path.
     """
@@ -29,7 +29,7 @@ class ConvertedBox:
 
 @attrs.frozen
 class ConversionResult:
-    """The boxes of a file, and what could not be converted, by its path in that file."""
+    """The boxes of a converted file, and the problems: what could not be converted, with its path in the file."""
 
     boxes: tuple[ConvertedBox, ...]
     problems: tuple[Problem, ...]
@@ -42,16 +42,16 @@ class Problems:
     _found: dict[Problem, None] = attrs.field(factory=dict)
 
     def add(self, path: str, message: str) -> None:
-        """Add one thing that has no counterpart."""
+        """Add the problem that the part of the file at `path` could not be converted."""
         if len(self._found) < MOST:
             self._found[Problem(path, message)] = None
 
     def all(self) -> tuple[Problem, ...]:
-        """Return each problem once, in the order in which the file was read."""
+        """Return each problem once, in the order in which the problems were added."""
         return tuple(self._found)
 
 
 def shown(names: Iterable[str]) -> str:
-    """Return a list in words: `a, b and c`."""
+    """Return names as a text: `a, b and c`."""
     listed = list(names)
     return " and ".join([", ".join(listed[:-1]), listed[-1]]) if len(listed) > 1 else "".join(listed)

@@ -93,7 +93,7 @@ def convert_definition(document: Mapping[str, Any], known: Schemas) -> Conversio
 
 
 def _label(name: str) -> str:
-    """Return a valid name of a box: kro's may have dots."""
+    """Return a valid name of a box for the name of a ResourceGraphDefinition, which may contain dots."""
     return _NO_LABEL.sub("-", name.lower())[:_LABEL].strip("-") or "box"
 
 
@@ -124,7 +124,7 @@ class _Definition:
         """The iterators of the present resource by the fields of the combination that a box goes over."""
 
     def box(self) -> ConvertedBox:
-        """Return the box and its definition."""
+        """Return the box and the CRD of its kind."""
         resources: list[dict[str, Any]] = []
         externals: list[dict[str, Any]] = []
         for entry in self._entries:
@@ -191,7 +191,7 @@ class _Definition:
         }
 
     def _with_status(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the definition with the status, whose types are those of the expressions."""
+        """Return the CRD with a schema for `status`; the types of its fields are those of their expressions."""
         openapi = self._crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         environment = Environment({"self": self._parent, **self._types()}, FUNCTIONS)
         own = {name: _inferred(value, environment) for name, value in fields.items()}
@@ -204,12 +204,15 @@ class _Definition:
         return {name: list_of(found) if name in loops else found for name, found in types.items()}
 
     def _typed(self) -> Iterator[tuple["_Entry", KnownKind | None]]:
-        """Yield every entry with its kind; None if the kind is unknown."""
+        """Yield every entry of `resources` with its kind; None if the kind is unknown."""
         for entry in self._entries:
             yield entry, self._known.find(*_type_meta(entry))
 
     def _declared(self) -> list[dict[str, Any]]:
-        """Return the unknown kinds. kro finds them in a cluster; plurals are what kubectl would guess."""
+        """Return declarations of the unknown kinds, whose plurals are guessed as kubectl guesses them.
+
+        kro finds these kinds in a cluster.
+        """
         unknown = dict.fromkeys(_type_meta(entry) for entry, known in self._kinds.items() if known is None)
         said = [(version, kind) for version, kind in unknown if version and kind and "${" not in version + kind]
         if said:
@@ -279,7 +282,10 @@ class _Definition:
         )
 
     def _is_elsewhere(self, entry: "_Entry") -> bool:
-        """Report whether its objects cannot have an owner reference: they may be outside the parent's namespace."""
+        """Report whether the entry's objects cannot have an owner reference.
+
+        They cannot if they may be outside the parent's namespace.
+        """
         known = self._kinds[entry]
         meta = get_path(entry.raw, "template", "metadata")
         namespace = str(get_path(meta, "namespace") or "")
@@ -315,7 +321,10 @@ class _Definition:
         return {variable: over, "key": self._key(entry, variable, over, path)}
 
     def _key(self, entry: "_Entry", variable: str, over: str, path: str) -> str:
-        """Return the key of an item: kro uses its position in the list, a box a value of the item."""
+        """Return the expression for the key of a loop's item.
+
+        kro identifies an item by its position in the list, a box by a value of the item.
+        """
         item = DYN
         try:
             environment = Environment({"self": self._parent, **self._types()}, FUNCTIONS)
@@ -382,10 +391,10 @@ class _Definition:
         *,
         whole: bool = True,
     ) -> str:
-        """Return a text with its expressions rewritten; unchanged if one of them cannot be.
+        """Return a text with its expressions rewritten; unchanged if one of them cannot be rewritten.
 
-        kro waits for a field that is absent; so does a box if the expression says `.?field.value()`. A `whole` value
-        that is one such field is an optional instead, whose field is then left out.
+        kro waits for a field that is absent; a box does so if the expression says `.?field.value()`. If a `whole` value
+        is a single such field, it becomes an optional, and the template field with this value is left out.
         """
         if len(text) > _LONGEST:
             self._problems.add(path, f"has {len(text)} characters; a text has at most {_LONGEST}")
@@ -410,7 +419,10 @@ class _Definition:
             return text
 
     def _whole(self, text: str) -> str:
-        """Return a path of the parent as an optional where it may be absent, so that its field is then left out."""
+        """Return a path of the parent as an optional if it may be absent.
+
+        The template field with this value is then left out.
+        """
         steps = text.split(".")
         if steps[0] != "self" or not all(step.isidentifier() for step in steps):
             return text
@@ -447,14 +459,17 @@ class _Entry:
 
 
 def _type_meta(entry: _Entry) -> tuple[str, str]:
-    """Return the apiVersion and kind of an entry, "" for a missing one."""
+    """Return the apiVersion and kind of an entry; an empty text for a missing one."""
     place = entry.raw.get("template") or entry.raw.get("externalRef")
     said = place if isinstance(place, Mapping) else {}
     return str(said.get("apiVersion") or ""), str(said.get("kind") or "")
 
 
 def _combinations(names: Sequence[str], lists: Sequence[str]) -> str:
-    """Return an expression for every combination of items, as objects with these names; the first changes last."""
+    """Return a CEL expression for a list of all combinations of the items of `lists`.
+
+    Each combination is an object with the keys `names`. The first item changes last.
+    """
     sizes = [f"size({text})" for text in lists]
     fields = []
     for at, (name, text) in enumerate(zip(names, lists, strict=True)):
@@ -464,7 +479,7 @@ def _combinations(names: Sequence[str], lists: Sequence[str]) -> str:
 
 
 def _as_expression(text: str) -> str:
-    """Return a text with expressions as one expression. Raises CelSyntaxError."""
+    """Return a text that contains expressions as one expression. Raises CelSyntaxError."""
     parts = [part.text if part.is_expression else json.dumps(part.text) for part in text_parts(text)]
     if len(parts) > 1:
         parts = [part if part.startswith('"') or _PATH.fullmatch(part) else f"({part})" for part in parts]
@@ -475,7 +490,7 @@ def _is_readable(text: str) -> bool:
     try:
         return bool(text_parts(text))
     except CelSyntaxError:
-        return False  # it is told already
+        return False  # this problem is reported already
 
 
 def _free(name: str, taken: Set[str]) -> str:
@@ -485,7 +500,7 @@ def _free(name: str, taken: Set[str]) -> str:
 
 
 def _without_nulls(raw: Any, schema: Schema | None) -> Any:
-    """Return a template without null fields of a built-in kind, which an API server takes for absent."""
+    """Return a template of a built-in kind without null fields, which an API server treats as absent."""
     if schema is not None and isinstance(raw, Mapping):
         kept = {key: value for key, value in raw.items() if value is not None or key not in schema.properties}
         return {key: _without_nulls(value, schema.child(str(key))) for key, value in kept.items()}
@@ -507,7 +522,7 @@ def _resources(listed: Sequence[Any], problems: Problems) -> Iterator[_Entry]:
 
 
 def _pluralized(name: str) -> str:
-    """Return the plural of a definition's kind, as kro forms it."""
+    """Return the plural of a kind as kro forms it."""
     if name.endswith(("s", "x", "z", "ch", "sh")):
         return f"{name}es"
     if name.endswith("y") and name[-2:-1] not in "aeiou":
@@ -517,7 +532,7 @@ def _pluralized(name: str) -> str:
 
 @attrs.frozen
 class Rewritten:
-    """An expression in a box's form; the variables that it reads; what could not be rewritten."""
+    """An expression in the form that a box needs, its variables, and the problems of rewriting it."""
 
     text: str
     names: frozenset[str]
@@ -525,9 +540,9 @@ class Rewritten:
 
 
 def rewrite(text: str, renamed: Mapping[str, str], bound: frozenset[str] = frozenset()) -> Rewritten:
-    """Rename variables of an expression, and kro's functions to those of a box. Raises CelSyntaxError.
+    """Return an expression with its variables renamed, and kro's functions replaced by those of a box.
 
-    A variable that a macro binds is not renamed, whatever its name.
+    A variable that a macro binds is not renamed, whatever its name. Raises CelSyntaxError.
     """
     tree = parse(text)
     edits: dict[int, tuple[str, str]] = {}
@@ -551,7 +566,10 @@ def rewrite(text: str, renamed: Mapping[str, str], bound: frozenset[str] = froze
 
 
 def _walk(node: Expression, bound: frozenset[str]) -> Iterator[tuple[Expression, frozenset[str]]]:
-    """Yield every node with the names that are bound there; namespaces of functions are no variables."""
+    """Yield every node of an expression with the variables that are bound at the node.
+
+    The namespace of a function, such as `lists` in `lists.range`, is not a variable.
+    """
     yield node, bound
     match node:
         case Macro(_, target, variables, body, transform):
@@ -577,7 +595,7 @@ def _is_namespace(node: Call) -> bool:
 
 
 def _unknown_function(node: Call) -> str:
-    """Return the name of a function that a box does not have, otherwise ""."""
+    """Return the name of the called function if a box does not have it, otherwise ""."""
     count = len(node.arguments)
     if node.target is None:
         return "" if named(FUNCTIONS, node.name, False, count) else node.name
@@ -590,13 +608,13 @@ def _unknown_function(node: Call) -> str:
 
 
 def _written(text: str, node: Call, full: str) -> int | None:
-    """Return where the full name of a function begins, if it is written without blanks."""
+    """Return the index in `text` at which the function's full name begins; None if it is written with blanks."""
     begin = node.at - len(full) + len(node.name)
     return begin if begin >= 0 and text.startswith(full, begin) else None
 
 
 def _inferred(value: Any, environment: Environment) -> dict[str, Any]:
-    """Return the schema of a field of the status, from the types of its expressions."""
+    """Return the schema of a status field, derived from the types of its expressions."""
     if isinstance(value, Mapping):
         return {"type": "object", "properties": {key: _inferred(item, environment) for key, item in value.items()}}
     if isinstance(value, list):

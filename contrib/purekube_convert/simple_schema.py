@@ -1,4 +1,4 @@
-"""The short schemas of kro: `replicas: integer | default=3 minimum=1` as OpenAPI."""
+"""The conversion of kro's short schemas, such as `replicas: integer | default=3 minimum=1`, to OpenAPI."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -26,12 +26,12 @@ _LONGEST: Final = 8_192
 
 
 class SimpleSchemaError(ValueError):
-    """A field that cannot be read."""
+    """The error of a field whose short schema cannot be read."""
 
 
 @attrs.define
 class SimpleSchemas:
-    """A reader of short schemas; `types` are those that the definition names itself."""
+    """A converter of kro's short schemas; `types` are the types that the ResourceGraphDefinition declares."""
 
     types: Mapping[str, Any]
     problems: Problems
@@ -58,7 +58,7 @@ class SimpleSchemas:
         return {**out, "default": {}} if any("default" in field for field in properties.values()) else out
 
     def _field(self, raw: Any, path: str, depth: int) -> tuple[dict[str, Any], bool] | None:
-        """Return the schema of a field, and whether it is required."""
+        """Return the schema of a field, and whether the field is required; None if the field cannot be read."""
         self._fields += 1
         try:
             if self._fields > _MOST_FIELDS:
@@ -85,7 +85,10 @@ class SimpleSchemas:
             return None
 
     def _alias(self, name: str, declared: str, path: str, depth: int) -> tuple[dict[str, Any], bool]:
-        """Return the schema of a type that is another one with markers, which the field has too."""
+        """Return the schema of a field whose type `name` is an alias, and whether the field is required.
+
+        The alias `declared` is another type with markers, which the field gets too.
+        """
         if depth > _DEEPEST:
             raise SimpleSchemaError(f"is nested more than {_DEEPEST} levels deep; does a type contain itself?")
         found = self._field(declared, path, depth + 1)
@@ -176,7 +179,7 @@ def _unquoted(value: str) -> str:
 
 
 def _value(text: str, schema: Mapping[str, Any]) -> Any:
-    """Return a constant of a marker in the type of its field."""
+    """Return the constant of a marker, such as `default=3`, in the type of its field."""
     try:
         match schema.get("type"):
             case "integer":
