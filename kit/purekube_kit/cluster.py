@@ -364,7 +364,7 @@ class ClusterUnderTest(ABC):
         return [event_seen(item) for item in self._do(lambda api: api.list(EVENT, namespace=where)).items]
 
     def diagnostics(self, ref: ObjectRef, what: str) -> Diagnostics:
-        """Return what a failed test shows about an object; `what` describes the failure."""
+        """Return the information about an object that a failed test shows; `what` describes the failure."""
         try:
             events = self.events
         except OperatorError:
@@ -372,7 +372,10 @@ class ClusterUnderTest(ABC):
         return Diagnostics(what, self._live(ref), self._not_ready(ref), events, self.writes, self.timeline, self.log)
 
     def _not_ready(self, ref: ObjectRef) -> Sequence[str]:
-        """Return the workloads in the object's namespace that are not ready, with the reason: the usual cause."""
+        """Return a line for each workload in the object's namespace that is not ready, with the reason.
+
+        Such a workload is the usual cause of a failed test.
+        """
         found = []
         for name in ("deployments", "statefulsets", "daemonsets", "jobs"):
             for live in self.list(name, namespace=ref.namespace or ""):

@@ -114,7 +114,10 @@ class FakeCluster(ClusterUnderTest):
             self._world.create(self._world.converted(definition), CUSTOM_RESOURCE_DEFINITION)
 
     def serve(self, *definitions: Definition) -> None:
-        """Serve kinds: install their CustomResourceDefinitions if they are missing. `reviewed` kinds are reviewed."""
+        """Serve kinds: install their CustomResourceDefinitions if they are missing.
+
+        Kinds with their own validation or mutation (`reviewed`) are reviewed without a webhook.
+        """
         super().serve(*definitions)
         plugins = self._world.server.plugins
         for one in definitions:

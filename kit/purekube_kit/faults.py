@@ -115,7 +115,7 @@ class FaultBoard(WatchFaults):
         self._healed = asyncio.Event()
 
     def fault_of(self, request: KubeRequest) -> Fault | None:
-        """Return the fault for a request: the first in effect that affects it, else one of `background`, or None."""
+        """Return the fault for a request: the first active fault that affects it, else one of `background`, or None."""
         for fault in self.active:
             if fault.error is None or fault.left == 0 or not fault.about.concerns(request):
                 continue

@@ -11,7 +11,7 @@ from purekube.reconcilers import Resource
 
 
 class KindNames:
-    """The kinds of a cluster by name: built-in ones, those of simulated controllers, and those that a test adds."""
+    """The kinds of a cluster by name: built-in kinds, those of simulated controllers, and kinds that a test adds."""
 
     def __init__(self) -> None:
         self._kinds: dict[Kind, None] = {}

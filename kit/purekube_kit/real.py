@@ -233,7 +233,10 @@ class RealCluster(ClusterUnderTest):
         self._remove(ObjectRef(NAMESPACE, None, self.namespace))
 
     def _is_in_use(self, definition: str) -> bool:
-        """Report whether others have objects of a CRD that the test installed: those would be deleted with the CRD."""
+        """Report whether other users have objects of a CRD that the test installed.
+
+        Deleting the CRD would delete these objects.
+        """
         kinds = [kind for kind in self._names if kind.crd_name == definition]
         return any(self._any_of(kind) for kind in kinds[:1])
 
