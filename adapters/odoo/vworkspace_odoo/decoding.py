@@ -155,7 +155,10 @@ def _spans(body: bytes) -> Iterator[_Span]:
 
 
 def _field(body: bytes, name: re.Match[bytes]) -> dict[str, Any]:
-    """Return the field whose name is matched by `name`, as a dict with one entry; empty if the match is a value."""
+    """Return the JSON field whose name is at the match `name`, as a dict with one entry.
+
+    The dict is empty if the match is a value and not the name of a field.
+    """
     field = _FIELD.match(body, name.end())
     try:
         return {} if field is None else {json.loads(name[0]): json.loads(field[1])}

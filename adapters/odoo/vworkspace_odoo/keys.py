@@ -85,9 +85,9 @@ def _keys(text: str, name: str) -> Iterator[ECKey | OKPKey]:
 
 
 def _sources(text: str) -> Iterator[Any]:
-    """Yield every key in `text` as it is, PEM bytes or a JWK, before it is imported.
+    """Yield every key in `text`, as PEM bytes or as a JWK, without importing it.
 
-    Yield none if `text` is neither.
+    Yield no key if `text` has another format.
     """
     if not text.lstrip().startswith("{"):
         yield from (match[0].encode() for match in _PEM.finditer(text))

@@ -146,7 +146,7 @@ def _first(
 def _parts(text: str, limits: Sequence[int], what: str) -> list[str]:
     """Return the parts of a JWS or JWE in compact form, one for each of `limits`.
 
-    Raises Invalid, which calls it `what`.
+    Raises Invalid, whose message calls the text `what`.
     """
     if len(text) > sum(limits) + len(limits):
         raise Invalid(f"{what} is too long")
@@ -157,9 +157,9 @@ def _parts(text: str, limits: Sequence[int], what: str) -> list[str]:
 
 
 def _header(part: str, admitted: frozenset[str], what: str) -> Mapping[str, Any]:
-    """Return the decoded protected header.
+    """Return the decoded protected header of a JWS or JWE.
 
-    Raises Invalid, which calls the JWS or JWE `what`, for members not `admitted`.
+    Raises Invalid for members that are not `admitted`; its message calls the JWS or JWE `what`.
     """
     try:
         raw = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
