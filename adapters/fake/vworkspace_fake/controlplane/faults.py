@@ -48,17 +48,17 @@ class ScriptedFault:
     content_type: str | None = None
 
     def before(self) -> None:
-        """Raise the fault if it occurs before the effect."""
+        """Raise the fault's error if the fault is to occur before the request has its effect."""
         if self.when is When.BEFORE:
             self._strike()
 
     def after(self) -> None:
-        """Raise the fault if it occurs after the effect."""
+        """Raise the fault's error if the fault is to occur after the request had its effect."""
         if self.when is When.AFTER:
             self._strike()
 
     def wrap(self, effect: Callable[[], T]) -> T:
-        """Run `effect` under this fault."""
+        """Return the result of `effect`, or raise the fault's error before or after calling it."""
         self.before()
         result = effect()
         self.after()

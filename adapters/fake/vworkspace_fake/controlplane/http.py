@@ -72,7 +72,7 @@ def control_plane_app(
 
 
 class _AgentFace:
-    """The endpoints of the agent API. Each responds through `_answer`, where faults and refusals become responses."""
+    """The endpoints of the agent API. Their method `_answer` turns faults and refusals into responses."""
 
     def __init__(self, server: ControlPlaneServer, polls: LongPolls) -> None:
         self._server = server

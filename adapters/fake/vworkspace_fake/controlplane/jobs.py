@@ -11,7 +11,7 @@ from vworkspace_fake.controlplane.refusals import ApiRefusal
 
 @attrs.define
 class JobEntry:
-    """One job and everything reported about it. `raw` is what is sent, even if malformed."""
+    """One job and everything reported about it. `raw` is the job as it is sent, even if malformed."""
 
     id: str
     cluster_id: str

@@ -10,7 +10,7 @@ from vworkspace_fake.controlplane.refusals import ApiRefusal
 
 @attrs.frozen
 class RateLimit:
-    """A limit of `requests` per `seconds`, enforced by a token bucket of that size that fills evenly."""
+    """A limit of `requests` per `seconds`, enforced by a token bucket that holds `requests` tokens and fills evenly."""
 
     requests: int
     seconds: float

@@ -28,9 +28,9 @@ def system_now() -> datetime:
 
 @attrs.define
 class ControlPlaneServer:
-    """The control plane. `now` is its clock, which its `Date` headers show; `mint` makes token texts.
+    """A vWorkspace control plane. `now` is its clock, which its `Date` headers show; `mint` makes token texts.
 
-    `seal` turns a job for a cluster into what is sent: signed and encrypted (`sealing`).
+    `seal` signs and encrypts a job before it is sent to a cluster (`sealing`).
     """
 
     now: Callable[[], datetime] = system_now
@@ -65,7 +65,7 @@ class ControlPlaneServer:
         return f"request-{self._requests}"
 
     def incoming(self, call: AgentCall) -> ScriptedFault:
-        """Record a request, and return the fault that was injected for it, if any."""
+        """Record a request to the endpoint `call`, and return the fault to apply; `NO_FAULT` if there is none."""
         self.requests.append((self.now(), call))
         return self.faults.take(call)
 
