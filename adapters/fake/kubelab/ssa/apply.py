@@ -130,7 +130,7 @@ def _merged(
 
 
 def _claim(last: ManagedFieldsEntry | None, owned: FieldSet, api_version: str) -> ManagedFieldsEntry:
-    """Return the applier's entry: its last entry if the fields are the same, else one that keeps its time."""
+    """Return the applier's entry: `last` if the entry stays the same, else one for `owned` with the time of `last`."""
     if last is None:
         return ManagedFieldsEntry(owned, api_version)
     fields = without_metadata(owned)
