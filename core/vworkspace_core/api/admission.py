@@ -153,7 +153,7 @@ def stored_problems(
 
 
 def same_spec(manifest: Manifest, old: Manifest) -> bool:
-    """Report whether an update leaves the spec unchanged."""
+    """Report whether the specs of two versions of an object are equal as JSON."""
     return same_json(get_path(manifest, "spec"), get_path(old, "spec"))
 
 
@@ -182,7 +182,8 @@ def _judge_value(
 
 
 def _judge_parts(cls: type[Any], manifest: Manifest, settings: AdmissionSettings) -> Iterator[Problem]:
-    """Yield the problems of those parts of the spec that can be read, although the object as a whole cannot."""
+    """Yield the problems of the readable parts of the spec of an object that as a whole cannot be converted into `cls`.
+    """
     spec, spec_class = manifest.get("spec"), attrs.fields_dict(cls)["spec"].type
     if isinstance(spec, Mapping) and spec_class is not None:
         yield from check_parts(spec_class, spec, "spec")
@@ -192,7 +193,8 @@ def _judge_parts(cls: type[Any], manifest: Manifest, settings: AdmissionSettings
 
 
 def _readable(cls: type[Any], old: Manifest | None) -> Any:
-    """Return `old` as a `cls`; None also if it is malformed, so that an update can correct a malformed object."""
+    """Return `old` as a `cls`; None if `old` is absent or malformed, so that an update can correct a malformed object.
+    """
     if old is None:
         return None
     try:
@@ -210,7 +212,7 @@ def check_application_instance(
 ) -> tuple[Problem, ...]:
     """Return every rule of RES-1 and RES-7 that `instance` breaks, sorted by path.
 
-    With `old` the rules on changes are checked too.
+    With `old`, the instance before an update, the rules on immutable fields are checked too.
     """
     return _unique(tuple(_application_instance(instance, old, settings)))
 
@@ -239,8 +241,9 @@ def check_operation(
 ) -> tuple[Problem, ...]:
     """Return every rule of RES-2 that `operation` breaks, sorted by path.
 
-    With `old` the rules on changes are checked too. The values patch of a helm Operation must not contain secrets
-    (RES-7). The schema of the parameters belongs to the operation's template and is checked elsewhere (OPS-2).
+    With `old`, the Operation before an update, the rules on immutable fields are checked too. The values patch of a
+    helm Operation must not contain secrets (RES-7). The parameters' schema, which the template defines, is checked
+    elsewhere (OPS-2).
     """
     return _unique(tuple(_operation(operation, old, settings)))
 
@@ -289,7 +292,7 @@ def _inline_secrets(values: Any, path: str) -> tuple[Problem, ...]:
 def check_managed_namespace(meta: ObjectMeta, namespace: Manifest | None, cluster_id: str) -> tuple[Problem, ...]:
     """Return the reasons why the operator of `cluster_id` must not act on an object in `namespace` (RES-5, PULL-10).
 
-    `meta` is the object's metadata, `namespace` the manifest of its Namespace; None if that does not exist.
+    `meta` is the object's metadata, `namespace` the manifest of its Namespace; None if the Namespace does not exist.
     """
     return first_of(_managed_namespace(meta, namespace, cluster_id))
 

@@ -25,9 +25,10 @@ from vworkspace_core.api.vocabulary import TABLE
 
 @attrs.frozen
 class Advice:
-    """The remedy for one condition reason, as a sentence. `verb` is the subcommand of ours that applies it, else empty.
+    """The remedy for one condition reason, as a sentence.
 
-    `is_automatic` says that the obstacle goes away without a person.
+    `verb` is the subcommand of `vworkspace-operator` that applies the remedy, empty if none does. `is_automatic` says
+    that the obstacle goes away without a person.
     """
 
     text: str
@@ -54,9 +55,10 @@ _CONFLICT: Final = "The command in the message hands the fields back, or whoever
 
 
 def given_up(source: str = "", version: str = "the version that is deployed") -> Advice:
-    """Return the advice for a release that Flux has given up. The first try of a change needs no retry.
+    """Return the advice for a release on which Flux has stopped retrying.
 
-    `source` names where the object comes from, `version` a chart version to return to; both may be empty.
+    `source` names the place where the object is maintained, such as a Git repository; `version` is a chart version to
+    return to. Both may be empty.
     """
     where = "where the object comes from" + (f" ({source})" if source else "")
     former = f", or return to {version}" if version else ""
@@ -190,5 +192,5 @@ def obstacles(kind: str) -> frozenset[StrEnum]:
 
 
 def advice_for(kind: str, reason: str) -> Advice | None:
-    """Return the advice for a condition reason; None if there is none."""
+    """Return the advice for a condition reason of `kind`; None if the reason needs no advice."""
     return ADVICE.get(kind, {}).get(reason)

@@ -123,7 +123,7 @@ def read_cluster(manifest: Manifest) -> Cluster:
 
 
 def class_of(manifest: Any) -> type[Any] | None:
-    """Return the class of the kind that `manifest` names; None if it is not a kind of ours."""
+    """Return the attrs class of the kind that `manifest` names; None if the kind is not one of the operator's own."""
     if not isinstance(manifest, Mapping):
         return None
     api_version, kind = manifest.get("apiVersion"), manifest.get("kind")

@@ -37,10 +37,10 @@ class InstallTool(StrEnum):
 
 @attrs.frozen
 class Installation:
-    """One installation of the operator. `keeper` is the tool that manages it, empty for none.
+    """One installation of the operator. `keeper` is the tool that manages its objects, NOBODY if no tool does.
 
-    `name` and `place` are name and namespace of the tool's own object. Without an `agent` the operator's roles have
-    fewer rights.
+    `name` and `place` are name and namespace of the tool's own object. Without the job agent (`agent` is False) the
+    operator's roles have fewer rights.
     """
 
     namespace: str = "vworkspace-system"
@@ -60,9 +60,9 @@ PRINTED: Final = Installation()
 
 
 def installation_of(account: Manifest | None, namespace: str, *, agent: bool) -> Installation:
-    """Return the installation that the labels of `account`, the operator's own service account, describe.
+    """Return the installation that the labels of the operator's own service account describe.
 
-    Without `account`, which could not be read, no managing tool is assumed.
+    `account` is the manifest of that service account; with None, no managing tool is assumed.
     """
     keeper, name, place = managing_tool(account)
     if keeper is InstallTool.NOBODY and (application := _mark(account, "labels", _INSTANCE)):
@@ -73,7 +73,7 @@ def installation_of(account: Manifest | None, namespace: str, *, agent: bool) ->
 def managing_tool(manifest: Manifest | None) -> tuple[InstallTool, str, str]:
     """Return the outermost tool that manages an object, with name and namespace of the tool's own object, else empty.
 
-    For an object that Helm installed on behalf of Flux this is Flux, since such objects are changed in Git.
+    Flux counts as the tool for an object that Helm installed on behalf of Flux, since such objects are changed in Git.
     """
     for keeper, group in ((InstallTool.FLUX_HELM_RELEASE, "helm"), (InstallTool.FLUX_KUSTOMIZATION, "kustomize")):
         if name := _mark(manifest, "labels", f"{group}.toolkit.fluxcd.io/name"):

@@ -59,7 +59,7 @@ RETRY_RULE: Final = f"at most {LONGEST_LABEL} letters, digits, -, _, ., : and +,
 
 
 def cluster_name(cluster_id: str) -> str:
-    """Return the name of the Cluster object that the operator creates for its own cluster."""
+    """Return the name of the Cluster object that the operator creates to describe its own cluster."""
     return bounded_name(cluster_id.lower().replace("_", "-").replace(".", "-"))
 
 
@@ -71,7 +71,7 @@ def downstream_labels(instance: ApplicationInstance, cluster_id: str) -> dict[st
 def operation_labels(
     operation: ObjectMeta, target_name: str, cluster_id: str, *, target_uid: str = ""
 ) -> dict[str, str]:
-    """Return the labels of all objects created for an Operation: those of its target, and its own."""
+    """Return the labels of all objects created for an Operation: the labels of its target, and its own name and uid."""
     return {
         **_target_labels(target_name, target_uid, cluster_id),
         OPERATION: bounded_name(operation.name),
@@ -89,9 +89,9 @@ def _target_labels(name: str, uid: str, cluster_id: str) -> dict[str, str]:
 
 
 def marks_of(instance: ObjectMeta) -> tuple[Mapping[str, str | None], ...]:
-    """Return the two sets of labels by which an object without a controller reference is recognised as an instance's.
+    """Return two sets of labels, either of which marks an object without a controller reference as the instance's.
 
-    The first has the instance's uid, the second its name and cluster.
+    The first set has the instance's uid, the second its name and cluster.
     """
     named = {APPLICATION_INSTANCE: bounded_name(instance.name), CLUSTER_ID: instance.labels.get(CLUSTER_ID)}
     return (
@@ -106,12 +106,15 @@ def is_managed(meta: ObjectMeta) -> bool:
 
 
 def cluster_id_of(meta: ObjectMeta) -> str | None:
-    """Return the cluster id in the object's label; None if it has none."""
+    """Return the cluster id in the object's label; None if the label is absent or empty."""
     return meta.labels.get(CLUSTER_ID) or None
 
 
 def capabilities(meta: ObjectMeta) -> Mapping[str, str]:
-    """Return the engine of each capability from the annotations, without unknown capabilities and empty values."""
+    """Return, from annotations, which engine provides each capability of an application, such as `backup`.
+
+    Unknown capabilities and empty values are left out.
+    """
     named = ((capability, meta.annotations.get(CAPABILITY_PREFIX + capability, "")) for capability in CAPABILITIES)
     return MappingProxyType({capability: engine.strip() for capability, engine in named if engine.strip()})
 
@@ -124,7 +127,7 @@ def namespace_is_managed(namespace: Manifest | None) -> bool:
 def namespace_is_terminating(namespace: Manifest | None) -> bool:
     """Report whether `namespace` is being deleted.
 
-    Nothing can be created there then, and roles in it may vanish at any time.
+    Nothing can be created in such a namespace, and its Roles may vanish at any time.
     """
     return bool(get_path(namespace, "metadata", "deletionTimestamp"))
 
@@ -146,7 +149,7 @@ def type_is_allowed(namespace: Manifest | None, operation_type: str) -> bool:
 def velero_peers(namespace: Manifest | None) -> frozenset[str]:
     """Return the namespaces whose applications may include `namespace` in their backups and restores.
 
-    They must be listed in its annotation: the label of a managed namespace does not permit any.
+    An annotation of `namespace` must list them; the label of a managed namespace permits none.
     """
     return names_in(namespace, VELERO_PEERS)
 
@@ -176,11 +179,10 @@ def is_retry_token(token: str) -> bool:
 
 
 def request_mark(annotations: Mapping[str, Any]) -> str | None:
-    """Return a text that identifies the last request on the object: its job's key and the retry token.
+    """Return a hash that identifies the last request on the object: the key of its job, and the retry token.
 
-    `status.observedRequest` repeats it, so that a verdict from before a request is not mistaken for its answer
-    (PULL-3). The generation cannot serve for this, as such requests need not change it. Return None without any
-    request.
+    `status.observedRequest` repeats the hash, so that a status from before the request is not mistaken for its result
+    (PULL-3). The generation cannot serve for this, since a request need not change it. Return None without any request.
     """
     asked = [str(annotations.get(name) or "") for name in (IDEMPOTENCY_KEY, RETRY)]
     return _digest("\n".join(asked), _MARK_DIGITS) if any(asked) else None

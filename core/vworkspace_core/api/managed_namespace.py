@@ -22,7 +22,7 @@ from vworkspace_core.api.remedies import cluster_command, open_namespace_remedy
 
 
 def wrong_cluster(kind: Kind, meta: ObjectMeta, cluster_id: str) -> str:
-    """Return why an object belongs to another cluster, with the command that assigns it to this one.
+    """Return a message that the object belongs to another cluster, with the command that assigns it to this cluster.
 
     Return an empty text if it belongs to this cluster.
     """
@@ -39,9 +39,9 @@ def wrong_cluster(kind: Kind, meta: ObjectMeta, cluster_id: str) -> str:
 
 
 def is_labelled_for(manifest: Manifest, cluster_id: str) -> bool:
-    """Report whether the object's labels assign it to this operator; a missing cluster label counts as this cluster's.
+    """Report whether the object's labels assign it to the operator of `cluster_id`.
 
-    Malformed metadata is tolerated.
+    A missing cluster label counts as this cluster's. Malformed metadata is tolerated.
     """
     labels = get_path(manifest, "metadata", "labels")
     if get_path(labels, MANAGED_BY) != MANAGED_BY_VALUE:
@@ -74,14 +74,14 @@ class _OfCluster(Protocol):
 
 
 def meant_for_another_cluster(meta: ObjectMeta, settings: _OfCluster) -> bool:
-    """Report whether the label names a cluster other than this one."""
+    """Report whether the object's label names a cluster other than this operator's."""
     return cluster_id_of(meta) not in (None, bounded_name(settings.cluster_id))
 
 
 def claimed_by_another_operator(source: Claimable, settings: _OfCluster) -> bool:
-    """Report whether another cluster's operator may own the object, so that we must not write its status (RES-5).
+    """Report whether another cluster's operator may own the object, so that this one must not write its status (RES-5).
 
-    It may if the status has conditions, unless one of them is a Blocked=WrongCluster that this operator wrote.
+    That is so if the status has conditions, except if one is Blocked=WrongCluster written by this operator.
     """
     if not meant_for_another_cluster(source.metadata, settings):
         return False
@@ -92,7 +92,7 @@ def claimed_by_another_operator(source: Claimable, settings: _OfCluster) -> bool
 
 
 def closed_namespace(name: str, namespace: Manifest | None, installation: Installation = PRINTED) -> str:
-    """Return why no object may be created in the namespace; empty if objects may be created."""
+    """Return a message why no object may be created in the namespace; empty if objects may be created."""
     if namespace_is_terminating(namespace):
         return f"namespace {name} is being terminated: nothing new can be created in it"
     if namespace_is_managed(namespace):

@@ -56,11 +56,10 @@ T = TypeVar("T")
 
 @attrs.frozen
 class Unreadable(Generic[S]):
-    """A malformed object: its readable part, and its problems.
+    """A malformed object: its readable part (`stub`) and a message with its problems.
 
-    `stub` has the metadata and the readable parts of spec and status. `has_spec` says that enough of the spec is known
-    to decide about objects that already run. `has_status` says that the status is known; otherwise it must not be
-    overwritten.
+    `has_spec` says that enough of the spec is known to decide about objects that already run. `has_status` says that
+    the status is known; an unknown status must not be overwritten.
     """
 
     stub: S
@@ -88,7 +87,7 @@ def problem_text(error: ValidationProblems) -> str:
 
 
 def readable(source: S | Unreadable[S]) -> S:
-    """Return the object, or the stub of an unreadable one."""
+    """Return the object itself, or the readable stub of an unreadable object."""
     if not isinstance(source, Unreadable):
         return source
     stub: S = source.stub

@@ -25,9 +25,9 @@ from vworkspace_core.api.vocabulary import owned_types
 
 
 def _of_instance(before: Mapping[str, Condition], blocked: ReconcileError) -> Iterator[DesiredCondition]:
-    """Yield an instance's conditions after an error stopped its pass; `before` has its present conditions by type.
+    """Yield an instance's conditions after an error stopped its reconcile pass.
 
-    A present Ready is kept, since a deployed release keeps running.
+    `before` has its present conditions by type. A present Ready is kept, since a deployed release keeps running.
     """
     kind, reason = InstanceConditionType, InstanceReason
     text = blocked.message_over()
@@ -44,9 +44,9 @@ def _of_instance(before: Mapping[str, Condition], blocked: ReconcileError) -> It
 
 
 def _of_operation(before: Mapping[str, Condition], blocked: ReconcileError) -> Iterator[DesiredCondition]:
-    """Yield an Operation's conditions after an error stopped its pass.
+    """Yield an Operation's conditions after an error stopped its reconcile pass.
 
-    A present Running is kept, since what the engine runs keeps running.
+    `before` has its present conditions by type. A present Running is kept, since the engine continues its work.
     """
     kind = OperationConditionType
     if kind.RUNNING not in before:
@@ -69,7 +69,9 @@ def _operation_fields(conditions: Sequence[DesiredCondition], _: datetime) -> di
 
 
 def words_in_cluster(words: ReconcileErrorWords, cluster_id: str) -> ReconcileErrorWords:
-    """Return `words` restricted to objects of this cluster, as only their statuses may be written (RES-5)."""
+    """Return `words` restricted to objects labelled for this cluster, since this operator writes no other statuses
+    (RES-5).
+    """
     return attrs.evolve(words, is_ours=partial(is_labelled_for, cluster_id=cluster_id))
 
 

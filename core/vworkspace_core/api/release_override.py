@@ -90,13 +90,13 @@ def spec_hash(spec: ApplicationInstanceSpec) -> str:
 
 
 def _former_hash(spec: ApplicationInstanceSpec) -> str:
-    """Return the one hash over chart and values together that earlier versions of the operator recorded."""
+    """Return the single hash over chart and values that earlier versions of the operator recorded."""
     chart, values = (None if part is None else unstructure(part) for part in (spec.chart, spec.values))
     return content_hash({"chart": chart, "values": values})
 
 
 def _holds(recorded_hash: str, spec: ApplicationInstanceSpec) -> tuple[bool, bool]:
-    """Report whether the spec's chart, and whether its values, are those of a recorded `spec_hash`."""
+    """Report whether the spec's chart, and whether its values, have the hashes in `recorded_hash` (see `spec_hash`)."""
     chart, between, values = recorded_hash.partition(_BETWEEN)
     if not between:
         same = recorded_hash == _former_hash(spec)
@@ -118,9 +118,9 @@ def is_overtaken(spec: ApplicationInstanceSpec, recorded_hash: str, version: Any
 def effective_override(
     source: ApplicationInstance, asked: ReleaseOverride | None, withdrawn: frozenset[str] = frozenset()
 ) -> ReleaseOverride | None:
-    """Return the override in force: the recorded one with the requested one (`asked`) merged over it.
+    """Return the override in force: the override in the status with the requested one (`asked`) merged over it.
 
-    `withdrawn` has the uids of Operations whose effect is left out. Return None if no override is in force.
+    `withdrawn` has the uids of Operations whose changes are left out. Return None if no override is in force.
     """
     standing = _remaining_override(_standing(source.status.release_override, withdrawn), source.spec)
     if asked is None or asked.uid in withdrawn or (standing is not None and asked.uid == standing.uid):
@@ -156,7 +156,10 @@ def _remaining_override(override: ReleaseOverride | None, spec: ApplicationInsta
 
 
 def _on_top(asked: ReleaseOverride, standing: ReleaseOverride, spec: ApplicationInstanceSpec) -> ReleaseOverride:
-    """Return both overrides combined; where they conflict, `asked` counts. `standing` is recorded as replaced."""
+    """Return both overrides combined.
+
+    Where they conflict, `asked` takes precedence. `standing` is recorded in the result as replaced.
+    """
     patch = _sum(standing.values_patch, asked.values_patch, spec)
     before = ReplacedOverride(
         standing.operation, standing.uid, standing.spec_hash, standing.version, standing.values_patch
@@ -194,10 +197,10 @@ def is_retry_request(override: ReleaseOverride, version: str) -> bool:
 def permitted_override(
     source: ApplicationInstance, override: ReleaseOverride | None, policy: Policy
 ) -> tuple[ReleaseOverride | None, str]:
-    """Return the part of the override that the cluster's policy permits, and the reason why the rest is refused.
+    """Return the part of the override that the cluster's policy permits, and a message why the rest is refused.
 
-    A refused part leaves in force what it would have replaced. A running version is not reverted if it becomes
-    forbidden later, because an older version may be unable to read the data of a newer one.
+    A refused part leaves in force what it would have replaced. A running version that becomes forbidden is not
+    reverted, because an older version may be unable to read the data of a newer one.
     """
     chart, applied = source.spec.chart, source.status.last_applied_chart
     if chart is None or override is None or override.version is None:

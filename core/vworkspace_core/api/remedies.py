@@ -46,7 +46,9 @@ def manage_namespace_command(namespace: str) -> str:
 
 
 def open_namespace_remedy(namespace: str, installation: Installation) -> str:
-    """Return how to label a namespace as managed and to create the roles and accounts that are needed in it (RES-5)."""
+    """Return how to label a namespace as managed and to create the roles and accounts that the operator needs there
+    (RES-5).
+    """
     label, needed = manage_namespace_command(namespace), tenant_remedy(namespace, RELEASE_ACCOUNT, installation)
     return f"{label} && {needed}" if installation.keeper is InstallTool.NOBODY else f"{label}. Then, {needed}"
 
@@ -62,7 +64,7 @@ def capability_command(target: str, namespace: str, capability: str, engine: str
 
 
 def resume_command(ref: ObjectRef) -> str:
-    """Return the command that resumes a Flux object that was suspended by hand.
+    """Return the command that resumes a Flux object that a person suspended.
 
     It removes `spec.suspend`, so that no field manager owns the field afterwards.
     """
@@ -80,7 +82,7 @@ def merge_command(ref: ObjectRef, patch: Mapping[str, object]) -> str:
 def not_installed(definitions: Iterable[str], project: str = FLUX) -> str:
     """Return a message that names the missing CRDs (`definitions`) and the project that provides them (REC-12).
 
-    With an empty `project` it does not say what to install. Work continues once the CRDs exist.
+    With an empty `project` the message does not say what to install.
     """
     fix = f". To fix, as an administrator of the cluster: install {project}" if project else ""
     return f"not installed in this cluster: {', '.join(definitions)}{fix}"
@@ -181,7 +183,9 @@ def remedy(right: Right, installation: Installation = PRINTED) -> str:
 
 
 def _roles(right: Right, installation: Installation, user: str = "") -> str:
-    """Return the command that prints only the roles with `right`, for `user`, else for the operator's account."""
+    """Return the command that prints only the roles with `right`, bound to `user`, or to the operator's account if
+    empty.
+    """
     words = ["vworkspace-operator manifests --rbac-only"]
     match _scope(right, installation.namespace):
         case _Scope.TENANT:
@@ -202,7 +206,7 @@ def _roles(right: Right, installation: Installation, user: str = "") -> str:
 
 
 def _value(right: Right, installation: Installation) -> str:
-    """Return the change of the Helm chart's values after which its roles include `right`."""
+    """Return the change of the Helm chart's values that adds `right` to the chart's roles."""
     match scope := _scope(right, installation.namespace):
         case _Scope.TENANT:
             return f"add {{namespace: {right.namespace}}} to tenants"
@@ -246,7 +250,7 @@ def tenant_remedy(namespace: str, account: str, installation: Installation = PRI
 
 
 def _of_tenant(namespace: str, printed: str, installation: Installation) -> str:
-    """Return how to create, in a managed namespace, the objects that the command `printed` prints."""
+    """Return how to create, in a managed namespace, the objects that the command line `printed` prints."""
     match installation.keeper:
         case InstallTool.NOBODY:
             return f"{printed} {APPLY}"

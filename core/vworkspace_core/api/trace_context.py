@@ -20,13 +20,14 @@ class TraceContext:
 
     @classmethod
     def parsed(cls, text: object) -> "TraceContext | None":
-        """Return the context that a `traceparent` names; None if the text is not one."""
+        """Return the context in the text of a `traceparent` header; None if the text is not a valid one."""
         match = _TRACEPARENT.fullmatch(text) if isinstance(text, str) else None
         return None if match is None else cls(match[1], match[2], bool(int(match[3], 16) & 1))
 
     @classmethod
     def of(cls, *identity: str | int) -> "TraceContext":
-        """Return the context of the root span of the trace identified by `identity`; equal ones give equal ids."""
+        """Return the context of the root span of the trace that `identity` names; the same identity gives the same ids.
+        """
         first, second = content_hash(["trace", *identity]), content_hash(["more", *identity])
         return cls(first + second, content_hash(["span", *identity]))
 
@@ -39,6 +40,9 @@ class TraceContext:
 
 
 def job_context(cluster: str, key: str, traceparent: object = "") -> tuple[TraceContext, str]:
-    """Return the context of a job's span, and the id of its parent span: that of a valid `traceparent`, else empty."""
+    """Return the trace context of a job's span, and the id of its parent span.
+
+    A valid `traceparent` names the parent; otherwise the span is a root, and the id is empty.
+    """
     above = TraceContext.parsed(traceparent)
     return (TraceContext.of(cluster, key), "") if above is None else (above.child(cluster, key), above.span)

@@ -27,7 +27,7 @@ class VocabularyEntry:
     """One row of the vocabulary: the reasons that a condition of `type` may have for `status`.
 
     `foreign` names a component whose own reasons are passed on unchanged as well, such as an engine's
-    `WorkflowInProgress`. It is empty if the list is complete.
+    `WorkflowInProgress`. It is empty if `reasons` is complete.
     """
 
     type: StrEnum
@@ -264,7 +264,7 @@ def entries(kind: str, condition_type: str) -> tuple[VocabularyEntry, ...]:
 
 
 def owned_types(kind: str) -> tuple[str, ...]:
-    """Return the condition types that the operator owns on `kind`. It never changes other types (RES-4)."""
+    """Return the condition types that the operator owns on `kind`. The operator never changes other types (RES-4)."""
     return tuple(dict.fromkeys(str(entry.type) for entry in TABLE.get(kind, ())))
 
 

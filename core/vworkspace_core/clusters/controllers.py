@@ -30,7 +30,10 @@ IN_A_ROW: Final = 6
 
 @attrs.frozen
 class InformerReport:
-    """The state of one kind's informer. `trouble` is the last failure, empty if there is none."""
+    """The state of one kind's informer. `trouble` is the last failure's message, empty if there is none.
+
+    `served` says that the API server serves the kind. `failures` counts consecutive failures.
+    """
 
     served: bool = True
     failures: int = 0
@@ -67,7 +70,7 @@ _NAMES: Final = {kind: controller.name for controller in _CONTROLLERS for kind i
 
 
 def installed_engines(watched: Mapping[Kind, InformerReport]) -> tuple[str, ...]:
-    """Return the names of the engines whose kinds are served here, in alphabetical order."""
+    """Return the names of the engines whose kinds the API server serves, in alphabetical order."""
     return tuple(
         name
         for name, engine in sorted(ENGINES.items())
@@ -80,7 +83,7 @@ def controllers_condition(
 ) -> DesiredCondition:
     """Return the condition ControllersHealthy.
 
-    Missing controllers take precedence over degraded ones. The message names all of them.
+    Its reason names missing controllers before degraded ones. Its message names all of either.
     """
     missing, degraded = list(_missing(watched, installation)), list(_degraded(watched, installation))
     message = ". ".join((*missing, *degraded))

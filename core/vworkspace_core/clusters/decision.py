@@ -28,9 +28,10 @@ from vworkspace_core.control_plane.connection import Connectivity
 
 
 def strictest_policy(base: Policy, clusters: Iterable[bytes], cluster_id: str) -> Policy:
-    """Return `base` restricted further by every Cluster object with this id. `clusters` are their JSON, in any order.
+    """Return `base` restricted further by the policy of every Cluster object with this id.
 
-    A deleted Cluster no longer counts, since only an administrator of the cluster may delete it.
+    `clusters` are the objects' JSON, in any order. A deleted Cluster no longer counts, since only an administrator of
+    the cluster may delete it.
     """
     return _together(
         base, frozenset(policy for cluster in clusters if (policy := _policy_of(cluster, cluster_id)) is not None)
@@ -48,7 +49,10 @@ def _together(base: Policy, policies: frozenset[Policy]) -> Policy:
 
 @lru_cache(maxsize=64)
 def _policy_of(cluster: bytes, cluster_id: str) -> Policy | None:
-    """Return one Cluster's policy, None for another id; cached, since every decision reads it and it seldom changes."""
+    """Return the policy in a Cluster object's JSON; None if its cluster id is another.
+
+    The result is cached, since every decision reads it and it seldom changes.
+    """
     spec = get_path(msgspec.json.decode(cluster), "spec")
     if get_path(spec, "clusterId") != cluster_id:
         return None
@@ -122,7 +126,7 @@ def _as_set(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _conditions(source: Cluster, inventory: ClusterInventory) -> Iterator[DesiredCondition | Condition]:
-    """Yield the conditions, in the order of their types. One about which nothing is known now stays as it was."""
+    """Yield the conditions, in the order of their types. A condition whose status is unknown now stays as it was."""
     previous = _retained(source.status, inventory)
     known: dict[str, DesiredCondition | Condition] = {condition.type: condition for condition in previous}
     known |= {desired_condition.type: desired_condition for desired_condition in wanted_conditions(inventory, previous)}
@@ -158,7 +162,9 @@ def _own(status: ClusterStatus) -> tuple[Condition, ...]:
 
 
 def _retained(status: ClusterStatus, inventory: ClusterInventory) -> tuple[Condition, ...]:
-    """Return the present conditions of the operator; without an agent, not those that only an agent updates."""
+    """Return the operator's present conditions; without a job agent, the conditions that only an agent updates are left
+    out.
+    """
     return tuple(condition for condition in _own(status) if inventory.agent or condition.type not in OF_THE_AGENT)
 
 
@@ -190,7 +196,7 @@ def _next_reconcile(inventory: ClusterInventory, seconds: float) -> float:
 
 
 def _is_news(change: Transition) -> bool:
-    """Report whether a transition deserves an Event. A condition that first appears in its good state does not."""
+    """Report whether a transition of a condition deserves an Event. A first appearance in the good state does not."""
     if change.condition.reason == ClusterReason.NO_AGENT:
         return change.condition.type == ClusterConditionType.CONNECTED  # once is enough
     return change.previous is not None or not _is_good(change.condition) or change.condition.type == "Connected"

@@ -82,9 +82,10 @@ def _few(names: Sequence[str]) -> str:
 def weak_settings_of_cluster(
     settings: Iterable[str], unguarded: Iterable[str], policy: Policy, *, unsigned: bool
 ) -> WeakSettings:
-    """Return the weak settings of this cluster: those in sentences, and those of its namespaces and policy.
+    """Return the weak settings of this cluster.
 
-    `unguarded` are the managed namespaces without Pod Security. `unsigned` says that unsigned jobs are accepted.
+    `settings` are sentences about settings, `unguarded` the managed namespaces without Pod Security. `unsigned` says
+    that unsigned jobs are accepted. `policy` shows whether charts may come from any source.
     """
     return WeakSettings(tuple(settings), tuple(sorted(unguarded)), unsigned, not policy.chart_source_lists)
 
@@ -95,7 +96,10 @@ DAMPING_SECONDS: Final = 10.0
 
 @attrs.frozen
 class PendingDeliveries:
-    """The number of messages that wait for the control plane, and of events dropped since the buffer was last empty."""
+    """The numbers of results, statuses and events that wait for the control plane.
+
+    `dropped` is the number of events lost since the buffer was last empty.
+    """
 
     results: int = 0
     statuses: int = 0
@@ -113,7 +117,7 @@ class PendingDeliveries:
 class AgentReport:
     """The state of the job agent's connection. `overflow` is the condition BufferOverflow of its outbox.
 
-    `apart` describes by how much the control plane's clock and ours differ if that is too much; it is empty otherwise.
+    `apart` says by how much the clocks of control plane and operator differ, if too much; it is empty otherwise.
     """
 
     connection: ConnectionState

@@ -29,11 +29,11 @@ class RetryPace:
     failures: int = 0
 
     def succeeded(self) -> "RetryPace":
-        """Return the pace after a success."""
+        """Return the retry state after a success."""
         return self if self.failures == 0 else RetryPace()
 
     def failed(self, error: OperatorError, jitter: float) -> tuple["RetryPace", float]:
-        """Return the pace after a failure, and the seconds until the next try. `jitter` is uniform in [0, 1)."""
+        """Return the retry state after a failure, and the seconds until the next try. `jitter` is uniform in [0, 1)."""
         failures = self.failures + 1
         return RetryPace(failures), _delay(failures, error, jitter)
 

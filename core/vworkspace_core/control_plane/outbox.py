@@ -38,13 +38,14 @@ BATCH: Final = 100
 
 @attrs.frozen
 class Outbox:
-    """A buffer of events for the control plane, oldest first. `dropped` counts those lost since it was last empty.
+    """A buffer of events for the control plane, oldest first.
 
-    A snapshot of present conditions replaces dropped events. `ahead` is its next part, which is sent before the events
-    and does not count against `capacity`. `goes_on` says that further parts follow; they are not held here, since a
-    whole snapshot would be as large as all owned objects. `made_up` is how many of the dropped events a snapshot
-    replaces. `suspect` is how many of the next events were last refused together, so that at least one of them is
-    malformed.
+    `dropped` counts events lost since the buffer was last empty.
+
+    A snapshot of the present conditions replaces dropped events. `ahead` is the snapshot's next part, which is sent
+    before the events and does not count against `capacity`. `goes_on` says that further parts follow. `made_up` is how
+    many of the dropped events a snapshot replaces. `suspect` is how many of the next events were last refused together,
+    so that at least one of them is malformed.
     """
 
     events: tuple[Event, ...] = ()
@@ -60,13 +61,13 @@ class Outbox:
 
     @property
     def owes_snapshot(self) -> bool:
-        """True if events were dropped that no snapshot has replaced yet."""
+        """True if events were dropped and no snapshot has replaced them yet."""
         return self.dropped > self.made_up
 
     def put(self, events: Sequence[Event]) -> "Outbox":
-        """Return the outbox with `events` added. The oldest are dropped if there is no room.
+        """Return the outbox with `events` added. The oldest events are dropped if there is no room.
 
-        A heartbeat replaces the one before it.
+        A heartbeat replaces the former heartbeat.
         """
         fresh = [event for event in events if event.get("kind") == "ClusterHeartbeat"]
         older_events = [old for old in self.events if not fresh or old.get("kind") != "ClusterHeartbeat"]
@@ -75,9 +76,9 @@ class Outbox:
         return attrs.evolve(self, events=queued[over:], dropped=self.dropped + over)
 
     def with_snapshot(self, events: Iterable[Event], *, goes_on: bool = False) -> "Outbox":
-        """Return the outbox with a snapshot of the present conditions, which is sent first.
+        """Return the outbox with a snapshot of the present conditions, which is sent before other events.
 
-        It replaces all events dropped so far. `goes_on` says that `events` are only the first part of the snapshot.
+        The snapshot replaces all events dropped so far. `goes_on` says that `events` are only its first part.
         """
         return attrs.evolve(self, ahead=tuple(events), made_up=self.dropped, suspect=0, goes_on=goes_on)._drained()
 
@@ -86,9 +87,9 @@ class Outbox:
         return attrs.evolve(self, ahead=(*self.ahead, *events), goes_on=goes_on)._drained()
 
     def batch(self) -> tuple[Event, ...]:
-        """Return the next events to send; they are not sent if there are none.
+        """Return the next events to send, at most one batch; empty if none wait.
 
-        After a refusal these are half of the refused batch, to find the malformed event.
+        After a refused batch these are half of it, to find the malformed event.
         """
         return (self.ahead or self.events)[: (self.suspect + 1) // 2 or BATCH]
 
@@ -117,7 +118,9 @@ class Outbox:
         )
 
     def _drained(self) -> "Outbox":
-        """Return the outbox with `dropped` reset, if no event waits and a snapshot has replaced all dropped ones."""
+        """Return the outbox with `dropped` reset to 0, if no event waits and a snapshot has replaced all dropped
+        events.
+        """
         return self if self or self.goes_on or self.owes_snapshot else attrs.evolve(self, dropped=0, made_up=0)
 
     def _without(self, batch: Sequence[Event]) -> "Outbox":

@@ -19,7 +19,7 @@ from purekube.apimachinery.errors import (
 
 
 def error_of(status: int, message: str, retry_after: float | None = None) -> OperatorError:
-    """Return the error for an HTTP answer whose `status` is not a success."""
+    """Return the exception for an HTTP answer of the control plane whose `status` is not a success."""
     match status:
         case 400 | 413 | 415 | 422:
             return Invalid(message)
@@ -49,7 +49,10 @@ def parse_http_date(text: str | None) -> datetime | None:
 
 
 def seconds_of(retry_after: str | None, now: datetime) -> float | None:
-    """Return the seconds from `now` in a `Retry-After` header, in either of its forms; None if missing or malformed."""
+    """Return the seconds from `now` that a `Retry-After` header demands; None if it is missing or malformed.
+
+    The header is a number of seconds or an HTTP date.
+    """
     if not retry_after:
         return None
     text = retry_after.strip()
@@ -61,7 +64,7 @@ def seconds_of(retry_after: str | None, now: datetime) -> float | None:
 
 @attrs.frozen
 class OversizedJob:
-    """A job that is too large to decode, reduced to the reason and the fields needed to answer it."""
+    """A job that is too large to decode, reduced to a reason and the fields needed to answer the control plane."""
 
     fields: Mapping[str, Any] = attrs.field(repr=False)
     reason: str
@@ -69,11 +72,10 @@ class OversizedJob:
 
 @attrs.frozen
 class Fetched:
-    """The result of a long poll. Jobs are raw JSON values, which the core validates; it answers invalid ones.
+    """The result of a long poll: jobs as raw JSON values, not yet validated.
 
-    A job too large to decode is an `OversizedJob`, which the core answers as invalid too.
-
-    `server_time` is the control plane's `Date` header (PULL-12), None if it sent none.
+    A job too large to decode is an `OversizedJob`. `server_time` is the time in the control plane's `Date` header
+    (PULL-12), None if there was none.
     """
 
     jobs: Sequence[Any] = attrs.field(repr=False)
@@ -92,7 +94,10 @@ class ControlPlane(Protocol):
         ...
 
     async def ack(self, job_id: str) -> None:
-        """Confirm that the job was received, before it is applied. Raises NotFound if unknown, JobClosed if closed."""
+        """Confirm that the job was received, before it is applied.
+
+        Raises NotFound if the control plane does not know the job, JobClosed if the job is closed.
+        """
         ...
 
     async def status(self, job_id: str, body: Mapping[str, Any]) -> None:
@@ -100,17 +105,21 @@ class ControlPlane(Protocol):
         ...
 
     async def result(self, job_id: str, body: Mapping[str, Any]) -> None:
-        """Post the final result. A 409 (accepted before) is success here, not an error (PULL-4)."""
+        """Post the final result. The answer 409, a result was accepted before, counts as success (PULL-4)."""
         ...
 
     async def events(self, batch: Sequence[Mapping[str, Any]]) -> None:
-        """Post a batch of events that belong to no open job. Raises Invalid for a batch refused as malformed."""
+        """Post a batch of events that belong to no open job. Raises Invalid if the batch is refused as malformed."""
         ...
 
     async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Exchange the one-time token in `body` for a long-lived credential, and return the answer that holds it."""
+        """Exchange the one-time token in `body` for a long-lived credential, and return the answer with the credential.
+        """
         ...
 
     async def rotate(self) -> Mapping[str, Any]:
-        """Request a new credential, and return the answer that holds it. The old one stays valid for a grace period."""
+        """Request a new credential, and return the answer with it.
+
+        The old credential stays valid for a grace period.
+        """
         ...

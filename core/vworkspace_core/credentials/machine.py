@@ -43,7 +43,10 @@ from vworkspace_core.credentials.state import (
 
 
 def start(stored: StoredCredential, now: datetime, *, jitter: float = 0.0) -> CredentialStep:
-    """Return the state at the start of a process, from the Secret's content. An unfinished rotation continues."""
+    """Return the state at the start of a process, from the Secret's content, with the first effects.
+
+    An unfinished rotation continues.
+    """
     state = CredentialState(stored, stored.token, jitter=jitter)
     if stored.requested and stored.token:
         return ask(attrs.evolve(state, requests=(stored.requested,)))
@@ -51,14 +54,14 @@ def start(stored: StoredCredential, now: datetime, *, jitter: float = 0.0) -> Cr
 
 
 def step(state: CredentialState, event: r.CredentialEvent, now: datetime) -> CredentialStep:
-    """Return the state after `event`, and the effects to perform, in order."""
+    """Return the credential machine's state after `event`, and the effects to perform, in order."""
     changed, effects = _react(state, event, now)
     onwards, more = _onwards(changed, now)
     return onwards, (*effects, *more)
 
 
 def next_deadline(state: CredentialState) -> datetime | None:
-    """Return the time at which the machine needs a Tick; None while no step waits for a time."""
+    """Return the time at which the machine needs a Tick event; None while no step waits for a time."""
     if state.stage is not RotationStage.IDLE:
         return state.retry.at
     if not state.stored.token:
@@ -93,7 +96,7 @@ def _react(state: CredentialState, event: r.CredentialEvent, now: datetime) -> C
 
 
 def _onwards(state: CredentialState, now: datetime) -> CredentialStep:
-    """Return the next step of a machine that has no effect under way, with the reports that are due."""
+    """Return the next step of a machine that has no effect under way, with reports of the requests that are done."""
     if state.stage in AT_REST and (state.locked_out or not state.stored.token) and state.bootstrap.token:
         return register(state)
     if state.stage is not RotationStage.IDLE or not state.stored.token:
@@ -112,7 +115,8 @@ def _onwards(state: CredentialState, now: datetime) -> CredentialStep:
 
 
 def _requests_served_by_rotation(state: CredentialState, now: datetime) -> tuple[str, ...]:
-    """Return every request that a rotation would serve now."""
+    """Return every rotation request that is due at `now`, such as an expiring token or a request in the Cluster object.
+    """
     due = renewal_of(state.stored, state.jitter)
     expiry = () if due is None or now < due else (f"expiry/{format_time(state.stored.expires_at or now)}",)
     return (*state.requests, *_unserved((*state.cluster_requests, *expiry), state))
@@ -137,7 +141,7 @@ def _redo(state: CredentialState) -> CredentialStep:
 
 
 def answered(state: CredentialState, answer: r.CredentialAnswer, now: datetime) -> CredentialStep:
-    """Return the step after an answer to the pending effect."""
+    """Return the state and effects after an answer to the pending effect."""
     match answer:
         case r.SecretWritten():
             return _wrote(state)
@@ -156,9 +160,9 @@ def answered(state: CredentialState, answer: r.CredentialAnswer, now: datetime) 
 
 
 def on_secret_read(state: CredentialState, stored: StoredCredential) -> CredentialStep:
-    """Return the step after the Secret was read with the content `stored`.
+    """Return the state and effects after the Secret was read with the content `stored`.
 
-    A token that we did not write was put there by a person and ends what was under way.
+    A token that the operator did not write was put there by a person, and ends the rotation under way.
     """
     writing = state.writing
     if state.stage is RotationStage.STORING and writing is not None and stored.token == writing.token:
@@ -176,7 +180,7 @@ def on_secret_read(state: CredentialState, stored: StoredCredential) -> Credenti
 
 
 def registrable(state: CredentialState, event: r.BootstrapToken) -> CredentialStep:
-    """Return the step for a new registration token, or for its removal."""
+    """Return the state and effects after a new registration token was found, or the former one was removed."""
     news = event != state.bootstrap
     changed = attrs.evolve(state, bootstrap=event)
     if not news or state.stage is not RotationStage.REGISTERING:
@@ -186,7 +190,7 @@ def registrable(state: CredentialState, event: r.BootstrapToken) -> CredentialSt
 
 
 def on_token_accepted(state: CredentialState, token: str, now: datetime) -> CredentialStep:
-    """Return the step after the control plane accepted a request with `token`."""
+    """Return the state and effects after the control plane accepted a request with `token`."""
     if token != state.in_use:
         return state, ()  # a request that was under way when the token was changed
     state = attrs.evolve(state, locked_out=False)
@@ -204,9 +208,9 @@ def on_token_accepted(state: CredentialState, token: str, now: datetime) -> Cred
 
 
 def rejected(state: CredentialState) -> CredentialStep:
-    """Return the step that switches to the Secret's other token, if any, after the one in use was rejected.
+    """Return the step that switches to the Secret's other token, if there is one, after the token in use was rejected.
 
-    `locked_out` is set once no token is left to try: the operator registers again if it has a one-time token.
+    `locked_out` is set once no other token is left; the operator then registers again if it has a one-time token.
     """
     other = unused_token(state)
     locked_out = state.locked_out or not other or other == state.stored.token
@@ -278,20 +282,20 @@ def _refused(state: CredentialState, message: str, now: datetime) -> CredentialS
 def intend(state: CredentialState, requests: tuple[str, ...]) -> CredentialStep:
     """Return the step that records in the Secret that a rotation for `requests` begins.
 
-    This also proves that the Secret can be written.
+    The write also proves that the Secret is writable.
     """
     writing = attrs.evolve(state.stored, requested=requests[0])
     return write(attrs.evolve(state, stage=RotationStage.RECORDING_INTENT, requests=requests, writing=writing))
 
 
 def forget(state: CredentialState) -> CredentialStep:
-    """Return the step that writes the Secret without the old token and the record of a begun rotation."""
+    """Return the step that removes the old token and the record of the rotation from the Secret."""
     writing = attrs.evolve(state.stored, previous="", requested="")
     return write(attrs.evolve(state, stage=RotationStage.REMOVING_OLD, writing=writing, retry=Retry()))
 
 
 def write(state: CredentialState) -> CredentialStep:
-    """Return the step that writes the next content of the Secret."""
+    """Return the step that writes `state.writing` into the Secret."""
     assert state.writing is not None
     number, begun = _next_effect(state)
     return begun, (r.WriteSecret(number, state.stored.token, state.writing),)

@@ -16,7 +16,7 @@ from vworkspace_core.credentials.secret import StoredCredential
 
 @attrs.frozen
 class SecretRead:
-    """The Secret was read; `stored` is its present content."""
+    """The report that the Secret was read; `stored` is its present content."""
 
     stored: StoredCredential
 
@@ -30,7 +30,7 @@ class RotationRequested:
 
 @attrs.frozen
 class ClusterRequests:
-    """The rotations that the Cluster object requests now, as `cluster/<uid>/<generation>`."""
+    """The rotations that the Cluster object requests now, each as `cluster/<uid>/<generation>`."""
 
     requests: tuple[str, ...]
 
@@ -45,12 +45,12 @@ class BootstrapToken:
 
 @attrs.frozen
 class SecretWritten:
-    """The Secret was written."""
+    """The report that the Secret was written."""
 
 
 @attrs.frozen
 class WriteFailed:
-    """A write of the Secret failed or was not answered. `refused` says that a retry will not help."""
+    """The report that a write of the Secret failed or got no answer. `refused` says that a retry will not help."""
 
     message: str
     refused: bool = False
@@ -58,14 +58,14 @@ class WriteFailed:
 
 @attrs.frozen
 class SecretChanged:
-    """The Secret holds another token than expected, so nothing was written."""
+    """The report that the Secret held another token than expected, so that nothing was written."""
 
     stored: StoredCredential
 
 
 @attrs.frozen
 class Issued:
-    """The control plane issued a new credential."""
+    """The credential that the control plane issued: its token, and when it expires."""
 
     token: str = attrs.field(repr=False)
     expires_at: datetime | None = None
@@ -73,9 +73,10 @@ class Issued:
 
 @attrs.frozen
 class RequestUnanswered:
-    """A request for a credential had no result. `wait` is the delay in seconds that the server demanded.
+    """The report that a request for a credential got no usable answer.
 
-    `rejected` says that the server refused our token.
+    `wait` is the delay in seconds that the server demanded. `rejected` says that the server refused the operator's
+    token.
     """
 
     message: str
@@ -85,21 +86,21 @@ class RequestUnanswered:
 
 @attrs.frozen
 class RequestRefused:
-    """The control plane refused to issue a credential."""
+    """The report that the control plane refused to issue a credential."""
 
     message: str
 
 
 @attrs.frozen
 class TokenAccepted:
-    """The control plane accepted a request with this token."""
+    """The report that the control plane accepted a request with this token."""
 
     token: str = attrs.field(repr=False)
 
 
 @attrs.frozen
 class TokenRejected:
-    """The control plane answered a request with this token by 401 or 403."""
+    """The report that the control plane answered a request with this token by 401 or 403."""
 
     token: str = attrs.field(repr=False)
 
@@ -132,9 +133,9 @@ CredentialEvent: TypeAlias = (
 
 @attrs.frozen
 class WriteSecret:
-    """A request to write `stored` into the Secret, if its token still is `expected`.
+    """A request to write `stored` into the Secret, if the Secret's token still is `expected`.
 
-    With an empty `expected` the Secret may also be absent. Answered by SecretWritten, WriteFailed or SecretChanged.
+    With an empty `expected` the Secret may be absent. The answer is SecretWritten, WriteFailed or SecretChanged.
     """
 
     number: int
@@ -146,7 +147,7 @@ class WriteSecret:
 class RequestRotation:
     """A request to the control plane for a new credential, made with the present one.
 
-    Answered by Issued, RequestUnanswered or RequestRefused.
+    The answer is Issued, RequestUnanswered or RequestRefused.
     """
 
     number: int
@@ -156,7 +157,7 @@ class RequestRotation:
 class RequestRegistration:
     """A request to the control plane for a credential, made with a one-time token.
 
-    Answered by Issued, RequestUnanswered or RequestRefused.
+    The answer is Issued, RequestUnanswered or RequestRefused.
     """
 
     number: int
@@ -169,7 +170,7 @@ TokenRequest: TypeAlias = RequestRotation | RequestRegistration
 
 @attrs.frozen
 class UseToken:
-    """A request to use this token for all calls to the control plane from now on."""
+    """An order to use this token for all calls to the control plane from now on."""
 
     token: str = attrs.field(repr=False)
 

@@ -21,10 +21,10 @@ _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,8192}")
 
 @attrs.frozen
 class CredentialPerformer:
-    """An interpreter that performs the machine's effects and stores credentials in the Secret of `namespace`.
+    """An interpreter that performs the credential machine's effects: writes of the Secret, and calls of the control
+    plane.
 
-    `url`, `cluster_id` and `ca` are written into a Secret that has no credential yet. With `names` they are also
-    written into a Secret that has one.
+    `url`, `cluster_id` and `ca` are written into a Secret that has no credential yet; with `names`, into any.
     """
 
     kube: KubeApi
@@ -37,7 +37,7 @@ class CredentialPerformer:
     names: bool = False
 
     async def perform(self, effect: r.WriteSecret | r.TokenRequest) -> r.EffectAnswered:
-        """Perform `effect` and return its answer. An OperatorError is returned in the answer, not raised."""
+        """Perform `effect` and return its answer. An OperatorError becomes a part of the answer and is not raised."""
         match effect:
             case r.WriteSecret():
                 return r.EffectAnswered(effect.number, await self._write(effect))
@@ -82,7 +82,9 @@ class CredentialPerformer:
         return r.SecretWritten()
 
     def _changed(self, effect: r.WriteSecret, secret: Manifest) -> Manifest:
-        """Return `secret` with the new content and its resourceVersion, so that the update fails if it is outdated."""
+        """Return `secret` with the new content and its present resourceVersion, so that the API server refuses a stale
+        update.
+        """
         changed = with_stored(secret, effect.stored)
         if self.names or not effect.expected:
             first = new_secret(self.namespace, self.url, self.cluster_id, effect.stored, self.ca)
@@ -91,7 +93,7 @@ class CredentialPerformer:
 
 
 def registration_body(token: str, cluster_id: str = "", display_name: str = "") -> dict[str, str]:
-    """Return the JSON body of `POST register`."""
+    """Return the JSON body of the request `POST register` to the control plane."""
     optional = {"clusterId": cluster_id, "displayName": display_name}
     return {"registrationToken": token, **{name: text for name, text in optional.items() if text}}
 

@@ -26,7 +26,10 @@ _MOST_SERVED: Final = 64
 
 
 class CredentialKey(StrEnum):
-    """The keys of the Secret. The last three are ours; they let a rotation survive a crash."""
+    """The keys of the credentials Secret.
+
+    The last three are the operator's own; with them a rotation survives a crash.
+    """
 
     URL = "control-plane-base-url"
     CLUSTER_ID = "cluster-id"
@@ -44,10 +47,10 @@ class CredentialKey(StrEnum):
 
 @attrs.frozen
 class StoredCredential:
-    """The part of the Secret that rotations read and write.
+    """The tokens and rotation records that the credentials Secret holds.
 
-    `requested` names the request whose rotation is under way. `served` maps each sort of request to the hashes of those
-    that the last rotation served.
+    `requested` names the request whose rotation is under way. `served` maps each sort of request to the hashes of the
+    requests that the last rotation served.
     """
 
     token: str = attrs.field(default="", repr=False)
@@ -58,7 +61,7 @@ class StoredCredential:
     served: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
 
     def has_served(self, request: str) -> bool:
-        """Report whether a rotation has served `request`, a text such as `job/<key>`."""
+        """Report whether the last rotation served `request`, a text such as `job/<key>`."""
         sort, _, what = request.partition("/")
         return content_hash(what) in self.served.get(sort, ())
 
@@ -73,10 +76,10 @@ class StoredCredential:
 
 @attrs.frozen
 class Credentials:
-    """The operator's identity and shared keys at the control plane. A `repr` shows nothing secret.
+    """The operator's identity and shared keys at the control plane. A `repr` shows no secret.
 
-    `token` is the one in use. `stored` is the Secret's record of tokens. Certificates and keys are PEM (the last two
-    may also be JWK), and empty if there are none.
+    `token` is the token in use, `stored` the Secret's record of tokens. Certificates and keys are PEM texts
+    (`signing_key` and `decryption_key` may be JWK), empty if absent.
     """
 
     url: str = attrs.field(default="", repr=lambda url: repr(redact(url)))
@@ -124,7 +127,7 @@ def credentials_of(secret: Manifest) -> Credentials:
 def stored_credential(secret: Manifest) -> StoredCredential:
     """Return the tokens, their times and the rotation requests that `secret` records.
 
-    Never raises: what is absent or malformed is empty, and a time is None.
+    Absent or malformed texts are empty, and times None. Never raises.
     """
     annotations = metadata(secret).get("annotations") or {}
     return StoredCredential(
@@ -138,7 +141,7 @@ def stored_credential(secret: Manifest) -> StoredCredential:
 
 
 def with_stored(secret: Manifest, stored: StoredCredential) -> dict[str, Any]:
-    """Return `secret` with `stored` written into it. Everything else in it stays."""
+    """Return `secret` with the credential `stored` written into it; all other content is kept."""
     meta = dict(metadata(secret))
     annotations = _without_none({**(meta.get("annotations") or {}), **_annotations(stored)})
     meta.pop("annotations", None)
@@ -213,8 +216,8 @@ def _text(secret: Manifest, key: CredentialKey) -> str:
 def token_since(secret: Manifest) -> datetime | None:
     """Return the latest time at which the present token may have been written; None if unknown.
 
-    It is when the manager of the key `token` last wrote, or else when the Secret was created. The API server keeps one
-    time for all fields of a manager, so the token is older if its manager has since changed only other keys.
+    That is the last write of the field manager that owns the key `token`, or else the Secret's creation. The API server
+    keeps one time for all fields of a manager, so the token may be older than the result.
     """
     entries = get_path(secret, "metadata", "managedFields")
     owned = [entry for entry in entries if _holds_token(entry)] if isinstance(entries, list) else []

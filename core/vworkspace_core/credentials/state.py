@@ -20,9 +20,9 @@ SLOW: Final = timedelta(minutes=5)
 
 
 class RotationStage(StrEnum):
-    """The stage of a rotation, named after the answer that it waits for.
+    """The stage of a rotation, named after the answer that the machine waits for.
 
-    The values appear in the log and do not change.
+    The values appear in the log and must not change.
     """
 
     IDLE = "idle"
@@ -39,11 +39,11 @@ AT_REST: Final = frozenset({RotationStage.IDLE, RotationStage.VERIFYING})
 
 @attrs.frozen
 class CredentialState:
-    """The state of the credential. `stored` is the Secret's present content, `writing` its next content.
+    """The state of the credential machine. `stored` is the Secret's present content, `writing` its next content.
 
     `requests` wait for a rotation. `cluster_requests` count as long as the Cluster object has them. `locked_out` says
-    that the control plane accepts no token of ours. `effect_number` is the number of the last effect, whose answer is
-    expected. `not_before` is when a failed rotation is retried. `jitter` in [0, 1) spreads renewals.
+    that the control plane accepts no token of the operator. `effect_number` is the number of the last effect, whose
+    answer is expected. `not_before` is when a failed rotation is retried. `jitter` in [0, 1) spreads renewals.
     """
 
     stored: StoredCredential = attrs.field(factory=StoredCredential)
@@ -66,7 +66,7 @@ CredentialStep: TypeAlias = tuple[CredentialState, tuple[r.CredentialEffect, ...
 def renewal_of(stored: StoredCredential, jitter: float = 0.0) -> datetime | None:
     """Return when to renew a credential; None for never.
 
-    This is a quarter to a third of its lifetime before it expires.
+    The time is a quarter to a third of the credential's lifetime before it expires.
     """
     if stored.expires_at is None or not stored.token:
         return None
@@ -98,8 +98,9 @@ def retry(
     wait: float | None = None,
     level: LogLevel = LogLevel.WARNING,
 ) -> CredentialStep:
-    """Return the step that retries after `wait` seconds, or with backoff. Only the first of several retries
-    is logged.
+    """Return the step that retries after `wait` seconds, or with backoff if `wait` is None.
+
+    Only the first of several retries is logged.
     """
     seconds = _BACKOFF.delay(state.retry.failures + 1, 1.0) if wait is None else max(1.0, wait)
     note = (LogNote(level, f"{message}; tried again"),) if state.retry.failures == 0 else ()
@@ -107,6 +108,9 @@ def retry(
 
 
 def with_requests_failed(state: CredentialState, message: str, now: datetime) -> CredentialStep:
-    """Return the step that fails pending requests. One of the Cluster object, or a renewal, is retried later."""
+    """Return the step that reports pending requests as failed.
+
+    A request of the Cluster object, or a renewal, is retried later.
+    """
     failed = (r.RequestsFailed(state.requests, message),) if state.requests else ()
     return attrs.evolve(state, requests=(), not_before=shifted(now, SLOW)), failed

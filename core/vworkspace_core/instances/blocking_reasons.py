@@ -48,9 +48,9 @@ from vworkspace_core.instances.ownership import is_ours, name_taken
 
 @attrs.frozen
 class BlockingReason:
-    """A reason of the condition Blocked; while it holds, nothing is applied. `requeue` says when to try again.
+    """A reason of the condition Blocked; while it holds, nothing is applied.
 
-    `stalled` says that only a change of the spec can help.
+    `requeue` says when to try again. `stalled` says that only a change of the spec can help.
     """
 
     reason: str
@@ -61,7 +61,7 @@ class BlockingReason:
 
 @attrs.frozen
 class TransientFailure:
-    """A failure that may pass. `reason` is a reason of the condition Reconciling.
+    """A write failure that may pass. `reason` is a reason of the condition Reconciling.
 
     `message` names the failure and says that the write is retried.
     """
@@ -76,7 +76,7 @@ def intent_blocking_reason(
 ) -> BlockingReason | None:
     """Return the first obstacle that can be found without looking up objects by name; None if there is none.
 
-    The checks are cluster, namespace, content, policy, service account, mode and missing kinds, in this order.
+    The checks are cluster, namespace, content, policy, service account, mode and missing CRDs, in this order.
     """
     return (
         _wrong_cluster(source, settings)
@@ -136,7 +136,9 @@ def _account(source: ApplicationInstance, settings: Settings) -> BlockingReason 
 
 
 def _demoted(source: ApplicationInstance, observed: InstanceObserved) -> BlockingReason | None:
-    """Return the obstacle for a placeholder that was managed before and owns, or may own, a release (RES-1, REC-14)."""
+    """Return the obstacle of a placeholder that was managed before and may still own a release; None if none (RES-1,
+    REC-14).
+    """
     if source.spec.mode is not Mode.PLACEHOLDER:
         return None
     uid = source.metadata.uid
@@ -155,7 +157,7 @@ def without_chart() -> BlockingReason:
 
 
 def needed_kinds(source: ApplicationInstance) -> tuple[Kind, ...]:
-    """Return the downstream kinds that must be installed for this instance."""
+    """Return the kinds that must be installed for this instance: HelmRelease and the kind of its chart source."""
     if source.spec.mode is Mode.PLACEHOLDER or source.spec.chart is None:
         return ()
     return (source_kind(source.spec.chart), HELM_RELEASE)
@@ -171,9 +173,9 @@ def _missing(source: ApplicationInstance, observed: InstanceObserved) -> Blockin
 def name_blocking_reason(
     source: ApplicationInstance, desired: DesiredObjects, observed: InstanceObserved
 ) -> BlockingReason | None:
-    """Return the obstacle if an object of another owner already has a desired name; None otherwise.
+    """Return the obstacle that an object of another owner already has a desired name; None if none has.
 
-    An apply would silently take that object over (REC-4). The HelmRelease is checked first, because two instances with
+    An apply would silently take over that object (REC-4). The HelmRelease is checked first, because two instances with
     the same release collide on it.
     """
     for apply in reversed(desired.applies):
@@ -189,7 +191,7 @@ def meaning(
 ) -> BlockingReason | TransientFailure:
     """Return the obstacle that a refused write means; a `TransientFailure` if the write is to be retried.
 
-    `released_before` says that a release was deployed before.
+    `released_before` says that a release of the instance was deployed before.
     """
     what, error = f"{failure.verb} {failure.ref}", failure.error
     message = safe(error.message if error.message.startswith(what) else f"{what}: {error.message}")
@@ -230,10 +232,10 @@ def _retried(failure: Failure, message: str, requeue: Requeue, released_before: 
 
 
 def _leftover(failure: Failure) -> str:
-    """Return the message about a `chart` that is left next to a `chartRef`, or the reverse; empty if there is none.
+    """Return a message if a HelmRelease has both `chart` and `chartRef`; empty otherwise.
 
-    A HelmRelease may have only one of the two. A field in the other one that another manager holds stays when we stop
-    applying it, and makes the object invalid: in effect a conflict.
+    Only one of the two may be set. If another field manager owns the old one, it stays when the operator stops applying
+    it, and the object becomes invalid: in effect a field conflict.
     """
     have, want = get_path(failure.live, "spec"), get_path(failure.wanted, "spec")
     if failure.ref.kind != HELM_RELEASE or not isinstance(have, Mapping) or not isinstance(want, Mapping):

@@ -48,7 +48,7 @@ def from_release(
 
 
 def _row(release: ClassifiedRelease, previous: Previous) -> Iterator[DesiredCondition]:
-    """Yield the conditions that REC-5 gives for the state of the release."""
+    """Yield the conditions that the table in REC-5 gives for the state of the release."""
     message = safe(release.message)
     match release.state:
         case ReleaseState.PENDING:
@@ -123,7 +123,7 @@ def _stable(message: str) -> DesiredCondition:
 
 
 def _ready_while_suspended(release: ClassifiedRelease, previous: Previous) -> DesiredCondition:
-    """Return Ready as it was, or Ready=False for an instance that was suspended before its first release."""
+    """Return Ready unchanged, or Ready=False for an instance that was suspended before its first release."""
     before = previous.get(Type.READY)
     if before is not None and (release.released_before or before.reason not in _NOT_YET):
         return _keep(before)
@@ -133,7 +133,7 @@ def _ready_while_suspended(release: ClassifiedRelease, previous: Previous) -> De
 def blocked(reason: str, message: str, previous: Previous, *, stalled: bool = False) -> tuple[DesiredCondition, ...]:
     """Return the conditions of a blocked instance (RES-4).
 
-    Ready is kept, except before the first release, when it names the obstacle.
+    Ready is kept. Before the first release Ready is False, and its message names the obstacle.
     """
     before = previous.get(Type.READY)
     text = safe(message, _LONGEST_REFUSAL)
@@ -175,9 +175,10 @@ def placeholder(previous: Previous) -> tuple[DesiredCondition, ...]:
 
 
 def uninstalling(reason: str, message: str, previous: Previous, *, refused: str = "") -> tuple[DesiredCondition, ...]:
-    """Return the conditions during deletion (REC-10). Deleting names what is awaited, and Ready is False.
+    """Return the conditions during deletion (REC-10): Ready=False, and Deleting with the awaited objects in its
+    message.
 
-    With `refused`, Blocked names a missing right. Other conditions are kept.
+    With `refused`, a message about a missing right, Blocked is True. Other conditions are kept.
     """
     unchanged = {kind: _keep(condition) for kind, condition in previous.items() if kind in _ORDER}
     deleting = DesiredCondition(Type.DELETING, _TRUE, reason, safe(message))
@@ -197,7 +198,7 @@ def uninstalling(reason: str, message: str, previous: Previous, *, refused: str 
 def _complete(
     changes: Mapping[str, DesiredCondition], previous: Previous, *, keep_suspended: bool = False
 ) -> tuple[DesiredCondition, ...]:
-    """Return `changes` with the present Degraded added, and with `keep_suspended` the present Suspended.
+    """Return `changes` with the present Degraded added, and with `keep_suspended` the present Suspended too.
 
     A present Stalled is left out, and so removed, unless `changes` has it.
     """
@@ -213,7 +214,7 @@ def _ordered(desired: Mapping[str, DesiredCondition]) -> tuple[DesiredCondition,
 
 
 def _lifted(previous: Previous, kind: str, reason: str) -> dict[str, DesiredCondition]:
-    """Return the condition of type `kind` as False with `reason`, by type; empty if it was never present."""
+    """Return the condition of type `kind` as False with `reason`, keyed by its type; empty if it was never present."""
     before = previous.get(kind)
     if before is None:
         return {}

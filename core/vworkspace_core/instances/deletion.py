@@ -43,9 +43,9 @@ _LONGEST_FAILURE = 512
 
 
 def decide_deletion(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
-    """Return the next step of deleting the instance's objects.
+    """Return the next step of deleting the instance's downstream objects.
 
-    `source` must have a deletion timestamp and our finalizer.
+    `source` must have a deletion timestamp and the operator's finalizer.
     """
     if is_abandoned(source.metadata):
         return _orphan(source, observed, context)
@@ -64,7 +64,7 @@ def decide_deletion(source: ApplicationInstance, observed: InstanceObserved, con
 
 
 def _orphan(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
-    """Return the decision that removes our owner references and, once there are none, the finalizer.
+    """Return the decision that removes owner references from the downstream objects, and after that the finalizer.
 
     Without this order the garbage collector would delete the HelmRelease, and Flux would uninstall the release.
     """
@@ -90,8 +90,8 @@ def _orphan(source: ApplicationInstance, observed: InstanceObserved, context: Co
 def _await_confirmation(source: ApplicationInstance, context: Context) -> Decision:
     """Return the decision that waits for an annotation while the CRD of ApplicationInstance is being deleted.
 
-    Deleting the CRD deletes every instance. That is not taken for the wish to uninstall all applications: each instance
-    needs its own annotation.
+    Deleting the CRD deletes every instance, which may not be meant: each instance needs its own annotation before its
+    application is uninstalled.
     """
     annotate = _annotating(source)
     message = (
@@ -108,9 +108,9 @@ def _with_its_namespace(
     observed: InstanceObserved,
     context: Context,
 ) -> Decision:
-    """Return the decision in a namespace that is being deleted: it waits a limited time for Flux to uninstall.
+    """Return the decision in a namespace that is being deleted: wait a limited time for Flux to uninstall the release.
 
-    The deletion of the namespace removes the rest. `left` are the objects that the instance controls.
+    The namespace's deletion removes all other objects. `left` are the objects that the instance controls.
     """
     releases = tuple((ref, live) for ref, live in left if ref.kind == HELM_RELEASE)
     if not releases:
@@ -137,9 +137,9 @@ def _orphan_at(source: ApplicationInstance, context: Context) -> datetime:
 def _namespace_event(
     source: ApplicationInstance, release: ObjectRef, namespace: Manifest | None, context: Context
 ) -> KubernetesEvent:
-    """Return the Event about a HelmRelease that was not uninstalled in time.
+    """Return the Event about a HelmRelease that Flux did not uninstall in time.
 
-    It regards the Namespace, since no Event can be created inside a namespace that is being deleted.
+    The Event regards the Namespace, since no Event can be created inside a namespace that is being deleted.
     """
     meta = source.metadata
     waited = context.settings.namespace_end_seconds
@@ -161,7 +161,7 @@ def _take_down(
     observed: InstanceObserved,
     context: Context,
 ) -> Decision:
-    """Return the decision that deletes the HelmRelease and, once it is gone, the objects that it read.
+    """Return the decision that deletes the HelmRelease and, once it is gone, the objects that it reads.
 
     `left` are the objects that the instance still controls.
     """
@@ -194,7 +194,7 @@ def _since(ref: ObjectRef, live: Manifest) -> str:
 
 
 def _failed_uninstall(live: Manifest) -> str:
-    """Return Flux's message about a failing uninstall; empty if there is none."""
+    """Return Flux's message about a failed uninstall of the HelmRelease; empty if there is none."""
     for kind in ("Released", "Ready"):
         condition = condition_of(live, kind)
         if condition.get("status") == "False" and condition.get("reason") == "UninstallFailed":
@@ -203,7 +203,7 @@ def _failed_uninstall(live: Manifest) -> str:
 
 
 def _cure(source: ApplicationInstance, left: tuple[tuple[ObjectRef, Manifest], ...]) -> str:
-    """Return the remedy if Flux fails to uninstall the release; empty otherwise."""
+    """Return the remedy, as part of a message, if Flux fails to uninstall the release; empty otherwise."""
     if not any(_failed_uninstall(live) for _, live in left):
         return ""
     return (
@@ -218,9 +218,10 @@ def _annotating(source: ApplicationInstance) -> str:
 
 
 def _unsuspended(ref: ObjectRef, live: Manifest) -> MergePatch | None:
-    """Return the patch that resumes a suspended HelmRelease, whose uninstall Flux would skip; None for any other.
+    """Return the patch that resumes a suspended HelmRelease, since Flux would skip its uninstall; None if not
+    suspended.
 
-    The field is otherwise written by apply; no apply of this object follows any more.
+    Otherwise `spec.suspend` is set by apply, but during deletion the HelmRelease is no longer applied.
     """
     if get_path(live, "spec", "suspend") is not True:
         return None
@@ -267,7 +268,10 @@ def _abandoned(source: ApplicationInstance, observed: InstanceObserved) -> Kuber
 
 
 def _remaining_release(source: ApplicationInstance, observed: InstanceObserved) -> str:
-    """Return a sentence on what is left of the release; another client may have deleted it before it was orphaned."""
+    """Return a sentence on what is left of the release after it was orphaned.
+
+    Another client may have deleted the HelmRelease before.
+    """
     release = source.spec.release
     ref = None if release is None else ObjectRef(HELM_RELEASE, source.metadata.namespace, release.name)
     live = None if ref is None else observed.objects.get(ref)

@@ -61,9 +61,9 @@ class DesiredObjects:
 
 
 def source_kind(chart: ChartSource) -> Kind:
-    """Return the kind of Flux source for that chart.
+    """Return the kind of the Flux source for `chart`: OCIRepository for an OCI chart, else HelmRepository.
 
-    OCI charts need an OCIRepository, since a HelmRelease cannot fetch them through a HelmRepository's `sourceRef`.
+    A HelmRelease cannot fetch an OCI chart by the `sourceRef` of a HelmRepository.
     """
     return OCI_REPOSITORY if chart.source_type is SourceType.OCI else HELM_REPOSITORY
 
@@ -74,10 +74,10 @@ def desired_objects(
     objects: Mapping[ObjectRef, Manifest],
     settings: Settings,
 ) -> DesiredObjects:
-    """Return the desired objects of an instance that has a chart and a release.
+    """Return the downstream objects of an instance that has a chart and a release.
 
-    Objects under former naming rules stay while their content is as desired. Renaming them would cause a needless
-    request to Flux in every instance of the cluster. They are renamed with the next change of the HelmRelease.
+    Live objects with names of an earlier version of the operator keep them while their content is as desired, since a
+    change of names would make Flux reconcile every instance. They are renamed with the next change of the HelmRelease.
     """
     desired = recall(_desired_objects, instance, override, settings)
     if _source_in_use(objects.get(desired.release_ref)) == desired.release.name:
@@ -90,13 +90,13 @@ def desired_objects(
 
 
 def _source_in_use(helm_release: Manifest | None) -> Any:
-    """Return the name of the source from which a HelmRelease takes its chart; None without one."""
+    """Return the name of the source from which a HelmRelease takes its chart; None if it names no source."""
     of_oci = get_path(helm_release, "spec", "chartRef", "name")
     return of_oci or get_path(helm_release, "spec", "chart", "spec", "sourceRef", "name")
 
 
 def read_refs(instance: ApplicationInstance, objects: Mapping[ObjectRef, Manifest]) -> tuple[ObjectRef, ...]:
-    """Return the references of the objects that the live HelmRelease reads, even if they are no longer desired."""
+    """Return references to the objects that the live HelmRelease reads, even if they are no longer desired."""
     if (release := instance.spec.release) is None:
         return ()
     namespace = instance.metadata.namespace
@@ -115,9 +115,9 @@ def read_refs(instance: ApplicationInstance, objects: Mapping[ObjectRef, Manifes
 
 
 def watched_refs(instance: ApplicationInstance, asked: ReleaseOverride | None = None) -> tuple[ObjectRef, ...]:
-    """Return every object that a decision about `instance` looks up by name, whether or not it exists or is ours.
+    """Return every object that a decision about `instance` looks up by name, whether or not it exists.
 
-    `asked` is an Operation's override that is not yet in the status; a different version has a source of its own.
+    `asked` is an Operation's override that is not yet in the status; its chart version may need a source of its own.
     """
     release, chart = instance.spec.release, instance.spec.chart
     if release is None or chart is None:
@@ -130,7 +130,7 @@ def watched_refs(instance: ApplicationInstance, asked: ReleaseOverride | None = 
 
 
 def _watched(instance: ApplicationInstance, version: str) -> tuple[ObjectRef, ...]:
-    """Return the references to look up for one chart version."""
+    """Return the references to look up for one chart version: HelmRelease, HelmChart, source and ConfigMap."""
     chart, release = _parts(instance)
     helm_release = ObjectRef(HELM_RELEASE, instance.metadata.namespace, release.name)
     charts = [helm_chart_of(helm_release)] if chart.source_type is SourceType.HELM else []
@@ -148,7 +148,7 @@ def _parts(instance: ApplicationInstance) -> tuple[ChartSource, Release]:
 
 
 def _names(instance: ApplicationInstance, version: str) -> Names:
-    """Return the names of the objects that the HelmRelease reads."""
+    """Return the names of the source and the ConfigMap that the HelmRelease reads."""
     chart, release = _parts(instance)
     return names_of(release, _fetched(chart, version), _fragment(instance), instance.metadata.uid)
 
@@ -159,22 +159,23 @@ def _version(chart: ChartSource, override: ReleaseOverride | None) -> str:
 
 
 def _fragment(instance: ApplicationInstance) -> dict[str, Any]:
-    """Return the values that follow from the integrations."""
+    """Return the values that the instance's integrations imply."""
     return integration_values(instance.spec.integrations)
 
 
 def _needs_config_map(instance: ApplicationInstance) -> bool:
     """Report whether the integrations' values need a ConfigMap of their own.
 
-    They do if the explicit values are in a Secret or ConfigMap, which we never read, so that they cannot be merged.
+    They do if the explicit values are in a Secret or ConfigMap: the operator never reads these, so it cannot merge
+    them.
     """
     return _referenced(instance.spec.values) and bool(_fragment(instance))
 
 
 def helm_chart_of(release: ObjectRef) -> ObjectRef:
-    """Return the HelmChart that Flux creates for a HelmRelease with a HelmRepository.
+    """Return the HelmChart that Flux creates for a HelmRelease whose chart is in a HelmRepository.
 
-    Failures of the chart are reported only there.
+    Only the HelmChart reports failures to fetch the chart.
     """
     return ObjectRef(HELM_CHART, release.namespace, f"{release.namespace}-{release.name}")
 
@@ -189,7 +190,7 @@ def _desired_objects(
 
 @attrs.frozen
 class _DesiredObjects:
-    """The objects that one instance requires from Flux, with the override in force."""
+    """The downstream objects of one instance, with the override in force."""
 
     instance: ApplicationInstance
     chart: ChartSource
@@ -235,7 +236,9 @@ class _DesiredObjects:
         )
 
     def wrap(self, kind: Kind, name: str, body: Mapping[str, Any], labels: Mapping[str, str] | None = None) -> Apply:
-        """Return the apply of a downstream object: `body` plus the metadata that all these objects share."""
+        """Return the server-side apply of a downstream object: `body` with the metadata common to all downstream
+        objects.
+        """
         meta = self.instance.metadata
         manifest = kind.manifest(name, meta.namespace)
         manifest["metadata"] |= {
@@ -247,7 +250,9 @@ class _DesiredObjects:
 
 
 def _fetched(chart: ChartSource, version: str) -> dict[str, Any]:
-    """Return the part of a source's spec that decides what is fetched, from where and with which credentials."""
+    """Return the part of a source's spec that decides which artifact is fetched, from where, and with which
+    credentials.
+    """
     spec: dict[str, Any] = {"url": chart.url}
     if chart.source_type is SourceType.OCI:
         spec["url"] = f"{chart.url.rstrip('/')}/{chart.name}"

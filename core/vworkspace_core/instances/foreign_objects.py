@@ -39,7 +39,8 @@ _LARGEST_MESSAGE: Final = 2048
 
 
 def slim_release(manifest: Manifest) -> Manifest:
-    """Return a HelmRelease reduced to identity and owner for the cache, unless it may belong to an instance."""
+    """Return a HelmRelease as it is cached: in full if it may belong to an instance, else only its identity and owner.
+    """
     if not _may_be_ours(manifest):
         return _identifying_fields(manifest)
     # An object without the label is never applied over, so the holders of its fields do not matter.
@@ -48,14 +49,17 @@ def slim_release(manifest: Manifest) -> Manifest:
 
 
 def slim_source(manifest: Manifest) -> Manifest:
-    """Return a Flux source reduced for the cache. One that may belong to an instance loses only its managedFields."""
+    """Return a Flux source as it is cached.
+
+    A source that may belong to an instance loses only its managedFields, any other all but its identity and owner.
+    """
     return without_managed_fields(manifest) if _may_be_ours(manifest) else _identifying_fields(manifest)
 
 
 def slim_config_map(manifest: Manifest) -> Manifest:
-    """Return a ConfigMap reduced for the cache.
+    """Return a ConfigMap as it is cached.
 
-    Its data is kept only if an instance controls it, and large data only as a hash.
+    Its data is kept only if an instance controls the ConfigMap, and large data only as a hash.
     """
     if not _is_controlled_by_instance(manifest):
         return _identifying_fields(manifest)
@@ -68,10 +72,10 @@ def slim_config_map(manifest: Manifest) -> Manifest:
 
 
 def slim_engine_object(manifest: Manifest) -> Manifest:
-    """Return a backup, snapshot or snapshot class reduced for the cache.
+    """Return a backup, snapshot or snapshot class as it is cached.
 
-    One that an Operation's label marks loses only its managedFields. Any other is reduced to its identity, owners and
-    our own labels: an Operation may wait until it exists or changes, and then reads it from the API server.
+    An object with an Operation's label loses only its managedFields. Any other is reduced to its identity, owners and
+    the operator's labels; an Operation that waits for it reads it from the API server.
     """
     made_here = get_path(manifest, "metadata", "labels", OPERATION_UID)
     return (
@@ -80,7 +84,10 @@ def slim_engine_object(manifest: Manifest) -> Manifest:
 
 
 def slim_chart(manifest: Manifest) -> Manifest:
-    """Return a HelmChart reduced for the cache to the requested chart and its status. Flux creates it without owner."""
+    """Return a HelmChart as it is cached: the requested chart and its status.
+
+    Flux creates a HelmChart without owner.
+    """
     asked = {name: get_path(manifest, "spec", name) for name in ("chart", "version", "sourceRef", "suspend")}
     status = manifest.get("status")
     slim = {} if not isinstance(status, Mapping) else dict(status)
@@ -96,7 +103,7 @@ def slim_chart(manifest: Manifest) -> Manifest:
 
 
 def _may_be_ours(manifest: Manifest) -> bool:
-    """Report whether an instance controls the object, or whether it has our label and no controller: an orphan."""
+    """Report whether an instance controls the object, or the object has the operator's label and no controller."""
     if controller_of(manifest) is not None:
         return _is_controlled_by_instance(manifest)
     return bool(get_path(manifest, "metadata", "labels", MANAGED_BY) == MANAGED_BY_VALUE)
@@ -110,7 +117,9 @@ def _is_controlled_by_instance(manifest: Manifest) -> bool:
 
 
 def _identifying_fields(manifest: Manifest) -> dict[str, Any]:
-    """Return only the object's identity, its first owners and our own labels, so that the result is always small."""
+    """Return only the object's identity, its first owners and the operator's own labels, so that the result is always
+    small.
+    """
     meta = metadata(manifest)
     slim = {name: meta[name] for name in _KEPT if name in meta}
     labels, owners = meta.get("labels"), meta.get("ownerReferences")

@@ -22,9 +22,9 @@ REMEMBERED: Final = 128
 
 
 def recall(work: Callable[[ApplicationInstance, *Rest], T], source: ApplicationInstance, *rest: *Rest) -> T:
-    """Return `work(intent, *rest)` for the intent of `source` from a cache, computing it if necessary.
+    """Return `work(intent, *rest)` for the intent of `source`, from a cache if possible.
 
-    The intent is the instance's spec with its names, labels and annotations. The result of a large spec is not cached.
+    The intent is the instance's spec with its names, labels and annotations. Results for large specs are not cached.
     """
     if not is_shared(source.spec):
         return work(intent_of(source.metadata, source.spec), *rest)
@@ -36,7 +36,7 @@ def recall(work: Callable[[ApplicationInstance, *Rest], T], source: ApplicationI
 
 
 def forget() -> None:
-    """Clear the cache, which every performance measurement must do first."""
+    """Clear the caches; a performance measurement must begin with this."""
     for cache in (shared_spec, *_CACHES.values()):
         cache.cache_clear()
 

@@ -31,10 +31,10 @@ class Names:
 
 
 def names_of(release: Release, fetched: Mapping[str, Any], fragment: Mapping[str, Any], uid: str) -> Names:
-    """Return the names of source and ConfigMap. They derive from the content, since changed content needs a new object.
+    """Return the names of source and ConfigMap. Each name contains a hash, since changed content needs a new object.
 
-    `fetched` is the part of the source's spec that decides what is fetched, which excludes the interval. The
-    ConfigMap's name also contains the instance's `uid`, so that it is unique.
+    `fetched` is the part of the source's spec that decides which artifact is fetched. The hash in the ConfigMap's name
+    includes the instance's `uid`, so that the name is unique.
     """
     return Names(
         source=closed_name(release.name, content_hash(fetched)[:_HASH_DIGITS]),
@@ -52,7 +52,7 @@ def former_names(release: Release) -> Names:
 def releases_of(name: str) -> Iterator[str]:
     """Yield the names of the releases for which an object named `name` may have been created.
 
-    These include releases whose own objects would collide with it.
+    These include releases whose own objects would collide with the name.
     """
     yield name
     bare = _CLOSED.sub("", name)
@@ -63,7 +63,8 @@ def releases_of(name: str) -> Iterator[str]:
 
 
 def release_account(release: Release, settings: Settings) -> str:
-    """Return the service account that Flux impersonates: the instance's if it is allowed, or else the setting's.
+    """Return the service account that Flux impersonates: the instance's own if it is allowed, else the operator's
+    default.
 
     Return an empty text if there is none.
     """
@@ -72,9 +73,9 @@ def release_account(release: Release, settings: Settings) -> str:
 
 
 def unimpersonated(release: Release | None, settings: Settings) -> str:
-    """Return why Flux may not install a release with Flux's own rights.
+    """Return a message if Flux would have to install the release with its own rights, which is not allowed.
 
-    Return an empty text if the release has a service account, or if the settings permit this.
+    Return an empty text if the release has a service account, or if the settings permit Flux's own rights.
     """
     if release is None or release_account(release, settings) or settings.allow_unimpersonated_releases:
         return ""
@@ -87,7 +88,7 @@ def unimpersonated(release: Release | None, settings: Settings) -> str:
 
 
 def replaced_account(source: ApplicationInstance, release: Release, settings: Settings) -> tuple[KubernetesEvent, ...]:
-    """Return an Event if another service account than the requested one is used, once per generation."""
+    """Return an Event if another service account is used than the instance requests; at most one per generation."""
     meta, given, used = source.metadata, release.service_account_name, release_account(release, settings)
     if not given or given == used or source.status.observed_generation == meta.generation:
         return ()

@@ -33,7 +33,8 @@ _WHOSE: Final = ("name", "namespace", "labels", "ownerReferences")
 async def release_records(
     api: KubeApi, instance: ApplicationInstance, observed: InstanceObserved
 ) -> Mapping[ObjectRef, Manifest]:
-    """Return the metadata of Helm's records of the release. They are read only before its first HelmRelease is created.
+    """Return the metadata of Helm's Secrets for the release, read only before the operator first creates its
+    HelmRelease.
 
     Raises the errors of `KubeApi.list`.
     """
@@ -66,19 +67,19 @@ def _release(instance: ApplicationInstance) -> str:
 
 
 def _record_parts(record: Manifest) -> dict[str, Any]:
-    """Return only the record's name, namespace, labels and owner references."""
+    """Return only the name, namespace, labels and owner references of Helm's Secret."""
     return {"metadata": {key: metadata(record).get(key) for key in _WHOSE}}
 
 
 def _records(instance: ApplicationInstance, observed: InstanceObserved) -> Iterator[ObjectRef]:
-    """Return the observed records of the release, the newest revision first; no other Secrets are observed."""
+    """Return references to Helm's Secrets of the release among the observed objects, the newest revision first."""
     place = instance.metadata.namespace
     records = (ref for ref in observed.objects if ref.kind == SECRET and ref.namespace == place)
     return iter(sorted(records, key=lambda ref: (len(ref.name), ref.name), reverse=True))
 
 
 def foreign_release(instance: ApplicationInstance, observed: InstanceObserved) -> str:
-    """Return the message that Helm has a release of this name from another owner than this instance; empty if not."""
+    """Return a message if Helm already has a release of this name that another owner installed; empty otherwise."""
     if not _is_first(instance, observed):
         return ""
     foreign = (ref for ref in _records(instance, observed) if not is_ours(observed.objects[ref], instance))

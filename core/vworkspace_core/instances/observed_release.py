@@ -24,7 +24,8 @@ _NONE: Mapping[str, Any] = {}
 
 @attrs.frozen
 class ReleaseRequest:
-    """The request that we last made to Flux: effective chart version, type of source, and the retry token, if any."""
+    """The latest request to Flux: effective chart version, whether the source is OCI, and a retry token (may be empty).
+    """
 
     version: str
     oci: bool
@@ -33,7 +34,7 @@ class ReleaseRequest:
 
 @attrs.frozen
 class ReleaseTimeouts:
-    """The seconds during which certain reports of Flux are not believed yet (see `Settings`)."""
+    """The numbers of seconds during which some reports of Flux are not acted on yet (see `Settings`)."""
 
     source_grace: float
     source_wait: float
@@ -41,7 +42,7 @@ class ReleaseTimeouts:
 
 
 def condition_of(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:
-    """Return the condition of that type; an empty mapping if there is none."""
+    """Return the condition of type `kind` of an object; an empty mapping if there is none."""
     conditions = get_path(manifest, "status", "conditions")
     if isinstance(conditions, list):
         for candidate in conditions:
@@ -52,7 +53,7 @@ def condition_of(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:
 
 @attrs.frozen
 class ObservedRelease:
-    """A HelmRelease with its source and chart, and the request that was made for it.
+    """A HelmRelease with its source, its HelmChart, and the operator's latest request to Flux.
 
     `status`, `conditions` and `generation` are the HelmRelease's.
     """
@@ -68,7 +69,7 @@ class ObservedRelease:
     generation: int
 
     def condition(self, kind: str) -> Mapping[str, Any]:
-        """Return a condition of the HelmRelease; empty if it has none of that type."""
+        """Return the HelmRelease's condition of type `kind`; an empty mapping if there is none."""
         return self.conditions.get(kind, _NONE)
 
     def seconds_since(self, condition: Mapping[str, Any]) -> float:
@@ -77,7 +78,7 @@ class ObservedRelease:
 
 
 def is_ours(observed: ObservedRelease) -> bool:
-    """Report whether the attempt on which Flux reports was made for our latest request."""
+    """Report whether the attempt on which Flux reports was made for the operator's latest request."""
     status = observed.status
     if status.get("lastAttemptedGeneration") != observed.generation:
         return False
@@ -90,19 +91,19 @@ def is_ours(observed: ObservedRelease) -> bool:
 
 
 def _is_fetched(observed: ObservedRelease) -> bool:
-    """Report whether the repository and the HelmChart were fetched as they are now.
+    """Report whether Flux has fetched the repository and the HelmChart in their present generation.
 
-    helm-controller installs the artifact of a HelmChart whose latest fetch failed, except while it is Stalled, and a
-    retry lifts Stalled for a moment. Versions that differ in build metadata alone do not show it.
+    helm-controller installs the artifact of a HelmChart whose latest fetch failed, except while it is Stalled. Versions
+    that differ only in build metadata do not show this.
     """
     return is_observed(observed.source) and (observed.chart is None or is_observed(observed.chart))
 
 
 def is_observed(source: Manifest | None) -> bool:
-    """Report whether source-controller has fetched, or tried to fetch, the source as it is now.
+    """Report whether source-controller has fetched, or tried to fetch, the source's present generation.
 
-    `status.observedGeneration` alone does not prove it. It also moves for a source that is suspended, or whose URL can
-    never work, while the earlier artifact stays. The condition about the artifact keeps the generation that it is from.
+    `status.observedGeneration` alone does not prove a fetch: it also changes for a source that is suspended or whose
+    URL is invalid. The condition ArtifactInStorage keeps the generation of the stored artifact.
     """
     generation = get_path(source, "metadata", "generation")
     if generation is None or get_path(source, "status", "observedGeneration") != generation:
@@ -130,12 +131,11 @@ def _artifact_digest(source: Manifest | None) -> str | None:
 
 
 def failure_is_ours(observed: ObservedRelease, released: Mapping[str, Any]) -> bool:
-    """Report whether Released=False is about this attempt and not about the one before.
+    """Report whether Released=False is about the present attempt and not about the former one.
 
-    Flux records a new attempt before it runs it, and leaves the old Released=False until the action ends, or for good
-    if it never does. The condition's generation proves nothing, because a failure that is written after the spec
-    changed takes the new generation. The failure counts do prove it: they restart at zero in the write that records the
-    attempt. The message names the chart of the attempt that it reports on.
+    Flux records a new attempt before it runs it, and leaves the former Released=False until the action ends. The
+    condition's generation proves nothing; the failure counts do, since they restart at zero when an attempt is
+    recorded. The message names the chart of its attempt.
     """
     if released.get("observedGeneration", observed.generation) != observed.generation:
         return False
@@ -146,7 +146,8 @@ def failure_is_ours(observed: ObservedRelease, released: Mapping[str, Any]) -> b
 
 
 def deployed_as_wanted(observed: ObservedRelease) -> bool:
-    """Report whether the newest release in Helm's history is deployed and results from our latest request."""
+    """Report whether the newest release in Helm's history is deployed and results from the operator's latest request.
+    """
     newest = get_path(observed.status, "history", 0)
     # Build metadata counts too: without it, 1.0.0 would seem deployed while the upgrade from 1.0.0+a still runs.
     if get_path(newest, "status") != "deployed" or get_path(newest, "chartVersion") != observed.status.get(
@@ -161,10 +162,10 @@ def deployed_as_wanted(observed: ObservedRelease) -> bool:
 
 
 def _is_of_artifact(release: Any, digest: str | None) -> bool:
-    """Report whether a history entry was made from the artifact with that digest.
+    """Report whether an entry of the release history was made from the artifact with `digest`.
 
-    A rollback's entry has no `ociDigest`; then the chart version shows it, since Flux replaces its build metadata by
-    the first 12 hex digits of the digest.
+    The entry of a rollback has no `ociDigest`; its chart version then shows the artifact, since Flux replaces the build
+    metadata by the first 12 hex digits of the digest.
     """
     if digest is None:
         return False
@@ -176,9 +177,9 @@ def _is_of_artifact(release: Any, digest: str | None) -> bool:
 
 
 def deployed_chart(release: Manifest | None) -> DeployedChart | None:
-    """Return the chart of the release that Helm calls deployed; None if there is none.
+    """Return the chart of the release that Helm records as deployed; None if there is none.
 
-    Flux replaces a chart's build metadata by the digest of its artifact; this digest is not part of the version.
+    The digest by which Flux replaces a chart's build metadata is cut off from the version.
     """
     status = get_path(release, "status")
     history = get_path(status, "history")
@@ -199,10 +200,10 @@ def was_released(status: Mapping[str, Any]) -> bool:
 
 
 def is_first_pass(status: Mapping[str, Any]) -> bool:
-    """Report whether Flux is still in the pass that installs the release.
+    """Report whether Flux is still in the pass that first installs the release.
 
-    In that pass it records the release first and its generation last. A HelmRelease that is created again over an
-    existing release upgrades in its first pass, and its status says so.
+    In that pass Flux records the release first and its generation last. A HelmRelease that was recreated over an
+    existing release upgrades in its first pass, which its status shows.
     """
     return bool(status.get("observedGeneration", -1) == -1 and status.get("lastAttemptedReleaseAction") != "upgrade")
 

@@ -25,13 +25,13 @@ from vworkspace_core.api.labels import (
 def is_ours(manifest: Manifest, instance: ApplicationInstance) -> bool:
     """Report whether this instance may apply over the object.
 
-    It may if it controls the object, or if the object has no controller and its labels name this instance.
+    It may if it is the object's controller, or if the object has no controller and its labels name this instance.
     """
     return ownership.belongs_to(manifest, instance.metadata.uid, lambda: marks_of(instance.metadata))
 
 
 def adoption(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance) -> MergePatch:
-    """Return the patch by which this instance takes over an object without controller."""
+    """Return the patch by which this instance becomes the controller of an object without one."""
     labels = {INSTANCE_UID: bounded_name(instance.metadata.uid)}
     return ownership.adoption(ref, manifest, owner_reference(instance), labels)
 
@@ -39,9 +39,8 @@ def adoption(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance) 
 def orphaning_patch(ref: ObjectRef, live: Manifest, instance: ObjectMeta) -> MergePatch | None:
     """Return the patch after which an object outlives its instance; None if no change is needed.
 
-    It removes the owner reference. An object that the instance does not own, but may be about to adopt, is changed too,
-    so that a pending apply is refused as Stale and no object gets a deleted owner. A release that is already being
-    deleted is suspended, so that Flux does not uninstall it.
+    The patch removes the owner reference. It also changes an object that the instance is about to adopt, so that a
+    pending apply fails as stale. It suspends a HelmRelease that is being deleted, so that Flux does not uninstall it.
     """
     meta, owners = metadata(live), ownership.owners_without(live, instance.uid)
     is_owned = len(owners) < len(meta.get("ownerReferences") or ())
@@ -63,7 +62,7 @@ def owner_reference(instance: ApplicationInstance) -> dict[str, Any]:
 
 
 def name_taken(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance) -> str:
-    """Return the message about an object of another owner that has a desired name, with possible remedies."""
+    """Return a message that another owner's object has a desired name, with possible remedies."""
     place = kubectl_name(ref)
     controller = ownership.controller_of(manifest)
     if controller is None:
@@ -77,7 +76,8 @@ def name_taken(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance
 
 
 def own_labels(instance: ApplicationInstance) -> str:
-    """Return the labels by which this instance adopts an object without a controller, as kubectl arguments."""
+    """Return the labels by which this instance adopts an object without a controller, as arguments of `kubectl label`.
+    """
     meta = instance.metadata
     desired = {
         MANAGED_BY: MANAGED_BY_VALUE,

@@ -78,7 +78,7 @@ def decide_unreadable(
 ) -> Decision:
     """Return the decision for a malformed instance (REC-13).
 
-    If it is being deleted, its objects are deleted; otherwise its problems are reported.
+    If the instance is being deleted, its objects are deleted; otherwise its problems are written into its status.
     """
     stub = source.stub
     if stub.metadata.deletion_timestamp is not None:
@@ -97,7 +97,7 @@ _KEPT_UNUSED = 4
 
 
 def reconcile(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
-    """Return the decision about `source`, given the observed objects and the time."""
+    """Return the decision about `source`, given the observed objects and the context (settings and time)."""
     meta = source.metadata
     if meta.deletion_timestamp is not None:
         return decide_deletion(source, observed, context) if FINALIZER in meta.finalizers else _GOING
@@ -116,9 +116,10 @@ def reconcile(source: ApplicationInstance, observed: InstanceObserved, context: 
 
 
 def _belongs_to_another_operator(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> bool:
-    """Report whether another cluster's operator may own the object.
+    """Report whether another cluster's operator may own the instance.
 
-    It does not as long as the release carries this cluster's label: each operator labels what it applies.
+    It does not as long as the HelmRelease has this cluster's label, since each operator labels the objects that it
+    applies.
     """
     live = _live_release(source, observed)
     applied_here = live is not None and is_labelled_for(live, context.settings.cluster_id)
@@ -153,7 +154,10 @@ def _blocked(
 
 
 def _present_fields(source: ApplicationInstance, observed: InstanceObserved) -> StatusFields:
-    """Return the present fields with the deployed chart updated, since Flux continues while the instance is blocked."""
+    """Return the instance's present status fields, with the deployed chart updated from the HelmRelease.
+
+    Flux continues to work while the instance is blocked.
+    """
     fields, live = StatusFields.of(source.status), _live_release(source, observed)
     return fields if live is None else attrs.evolve(fields, deployed_chart=deployed_chart(live))
 
@@ -222,9 +226,9 @@ def _release_status(
 def _suspended_by_hand(
     release_status: ClassifiedRelease, desired: DesiredObjects, live_release: Manifest | None
 ) -> ClassifiedRelease:
-    """Return the release's status with the command that resumes it added to the message.
+    """Return the release's state with the command that resumes it added to the message.
 
-    The HelmRelease or its source was suspended by hand; the instance itself is not suspended.
+    A person suspended the HelmRelease or its source; the instance itself is not suspended.
     """
     by_release = get_path(live_release, "spec", "suspend") is True
     command = resume_command(desired.release if by_release else desired.source)
@@ -239,7 +243,9 @@ def _is_pending(apply: Apply, observed: InstanceObserved) -> bool:
 
 
 def _dry_runs(pending: tuple[Apply, ...], live_release: Manifest | None) -> tuple[Apply, ...]:
-    """Return the HelmRelease's apply as a dry run if it may conflict after another object was written (REC-3)."""
+    """Return the HelmRelease's apply as a dry run, if it may conflict after another object was written; else empty
+    (REC-3).
+    """
     if len(pending) < 2:
         return ()
     return tuple(apply for apply in pending if apply.kind == HELM_RELEASE and _is_held(apply, live_release))
@@ -273,7 +279,8 @@ def _after_failure(
 ) -> Decision:
     """Return the decision after a refused write.
 
-    Nothing more is applied in this pass, except objects where only our own former writes conflict (REC-6).
+    Nothing more is applied in this pass, except to objects that conflict only with the operator's own earlier writes
+    (REC-6).
     """
     own = {failure.ref for failure in observed.failures if is_own_history(failure, FIELD_MANAGER)}
     forced = tuple(attrs.evolve(apply, force=True) for apply in desired.applies if apply.ref in own)
@@ -297,9 +304,9 @@ def _after_failure(
 def _adoptions(
     source: ApplicationInstance, desired: DesiredObjects, observed: InstanceObserved
 ) -> tuple[MergePatch, ...]:
-    """Return patches that adopt objects of an earlier instance of this name which are no longer desired.
+    """Return patches that adopt undesired objects which an earlier instance of the same name left.
 
-    Once adopted, they are pruned like our own.
+    Once adopted, they are deleted like the instance's own undesired objects.
     """
     wanted = desired.refs
     if observed.objects.keys() <= wanted:
@@ -317,9 +324,9 @@ def _adoptions(
 def _prunes(
     source: ApplicationInstance, desired: DesiredObjects, observed: InstanceObserved, *, in_use: bool
 ) -> tuple[Delete, ...]:
-    """Return deletes of objects that we control and no longer want, once the new ones are in use (REC-14, PH-3).
+    """Return deletes of objects that the instance controls but no longer desires (REC-14, PH-3).
 
-    Until then a few stay, to return to. Their number is limited, since an instance may change often and never be ready.
+    While the new objects are not in use yet, a few old ones are kept to return to.
     """
     if not (unwanted := _unwanted(source, desired, observed)):
         return ()
@@ -340,7 +347,9 @@ def _unwanted(
 def deletes_afterwards(
     source: ApplicationInstance, observed: InstanceObserved, context: Context, decision: Decision
 ) -> tuple[Delete, ...]:
-    """Return the deletes of former sources, once the objects that `decision` applies are in use (REC-14)."""
+    """Return the deletes of former sources that become possible once the objects that `decision` applies are in use
+    (REC-14).
+    """
     if not decision.applies:
         return ()
     override = effective_override(source, observed.override, observed.withdrawn)

@@ -39,7 +39,7 @@ _NEVER_ATTEMPTED = ("InvalidCELExpression", "AccessDenied")
 
 
 class ReleaseState(Enum):
-    """The state of the requested release, which is a row of the table in REC-5."""
+    """The state of the requested release; each state is one row of the table in REC-5."""
 
     PENDING = "Pending"
     """Row 1: the HelmRelease is absent, being deleted, or not processed by Flux yet."""
@@ -64,7 +64,7 @@ class ReleaseState(Enum):
 
     @property
     def row(self) -> str:
-        """The row of REC-5 and its name, such as `REC-5 row 5 Ready`."""
+        """The number of the table row in REC-5 and the state's name, such as `REC-5 row 5 Ready`."""
         return f"REC-5 row {_ROWS[self]} {self.value}"
 
 
@@ -110,10 +110,10 @@ def classify(
     now: datetime,
     timeouts: ReleaseTimeouts,
 ) -> ClassifiedRelease:
-    """Return the row of REC-5 that matches the HelmRelease.
+    """Return the state of the HelmRelease by the table in REC-5.
 
-    `source` is the OCIRepository or HelmRepository, `chart` the HelmChart that Flux makes for a HelmRepository (only it
-    says why a version is missing).
+    `source` is the OCIRepository or HelmRepository. `chart` is the HelmChart that Flux creates for a HelmRepository;
+    only the HelmChart says why a version is missing.
     """
     if release is None:
         return ClassifiedRelease(ReleaseState.PENDING, "the HelmRelease does not exist yet")
@@ -140,7 +140,7 @@ def classify(
 
 
 def _attempted(observed: ObservedRelease) -> ClassifiedRelease:
-    """Return the matching row, from 3 to 8, for a HelmRelease that Flux has processed."""
+    """Return the state of a HelmRelease that Flux has already processed (rows 3 to 8 of REC-5)."""
     if get_path(observed.source, "spec", "suspend") is True and not is_observed(observed.source):
         message = f"the {get_path(observed.source, 'kind')} is suspended: what it asks for by now is not fetched"
         return ClassifiedRelease(ReleaseState.SUSPENDED, message, released_before=was_released(observed.status))
@@ -174,7 +174,10 @@ def _stalled(observed: ObservedRelease, ours: bool) -> ClassifiedRelease | None:
 
 
 def _why_stalled(released: Mapping[str, Any], stalled: Mapping[str, Any]) -> str:
-    """Return the failure, which is in Released since Ready reports the rollback, and why there was no rollback."""
+    """Return a message with the failure of the release, and why there was no rollback.
+
+    The failure is in the condition Released, since Ready reports the rollback.
+    """
     if stalled.get("reason") in _NEVER_ATTEMPTED:
         return message_of(stalled)  # Released speaks of the release before
     failure = message_of(released)
@@ -199,7 +202,10 @@ def _failed(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRe
 
 
 def _deployed(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease | None:
-    """Return row 5 if it matches, also while Flux re-checks at its interval or the source has a passing failure."""
+    """Return the state Ready if the request is deployed; None otherwise.
+
+    A deployed release stays Ready while Flux checks it again at its interval, or its source has a passing failure.
+    """
     if not deployed_as_wanted(observed):
         return None
     if ready.get("status") != "True":
@@ -212,10 +218,10 @@ def _deployed(observed: ObservedRelease, ready: Mapping[str, Any]) -> Classified
 
 
 def _stuck(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease | None:
-    """Return row 5 for a Ready=Unknown that lasts long after a success: a known defect of helm-controller (#1409).
+    """Return the state Ready for a Ready=Unknown that lasts long after a success; None if it does not match.
 
-    Until then the request counts as under way. A hanging upgrade looks the same except for the generation, which is
-    observed only when a pass has ended.
+    This is a known defect of helm-controller (#1409). A hanging upgrade looks the same, except that its generation is
+    observed only when the pass has ended.
     """
     released = observed.condition("Released")
     if ready.get("status") != "Unknown" or released.get("status", "True") != "True":
@@ -246,7 +252,9 @@ def _ready(observed: ObservedRelease, message: str) -> ClassifiedRelease:
 
 
 def _source_trouble(observed: ObservedRelease) -> tuple[str, float | None]:
-    """Return the source's failure once it has lasted long enough, else the seconds until then."""
+    """Return the source's failure message once it has lasted long enough; otherwise an empty text and the seconds until
+    then.
+    """
     condition = source_failure(observed.source)
     if not condition:
         return "", None
@@ -257,7 +265,10 @@ def _source_trouble(observed: ObservedRelease) -> tuple[str, float | None]:
 
 
 def _unreachable(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease | None:
-    """Return row 6 if it matches. Flux also reports a bare SourceNotReady during the first fetch of a source."""
+    """Return the state ChartUnreachable if the chart cannot be fetched; None otherwise.
+
+    Flux also reports a bare SourceNotReady during the first fetch of a source, which is no failure.
+    """
     failure = source_failure(observed.source) or chart_failure(observed)
     released = was_released(observed.status)
     if failure:

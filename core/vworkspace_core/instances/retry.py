@@ -38,8 +38,8 @@ _UNPREPARED = ("SourceNotReady", "ArtifactFailed", "ValuesError", "DependencyNot
 def token_of(instance: ApplicationInstance, chart: ChartSource, override: ReleaseOverride | None) -> str:
     """Return the token of the requested retry; empty if none is requested.
 
-    The request is an annotation, an Upgrade Operation that changes nothing, or both. The token is derived from it, so
-    that it changes with every new request.
+    A retry is requested by an annotation, by an Upgrade Operation that changes nothing, or by both. The token changes
+    with every new request.
     """
     token = retry_token(instance.metadata) or ""
     if override is not None and is_retry_request(override, chart.version):
