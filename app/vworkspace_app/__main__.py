@@ -25,7 +25,7 @@ def main() -> None:
 
 
 def _escape(error: UnicodeError) -> tuple[str, int]:
-    """Escape characters that the terminal's encoding lacks like JSON does, so that printed JSON stays valid."""
+    """Return the characters that the terminal's encoding lacks as JSON escapes, and the position to continue at."""
     assert isinstance(error, UnicodeEncodeError)
     text = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{text[i : i + 2].hex()}" for i in range(0, len(text), 2)), error.end
@@ -62,7 +62,7 @@ def _print_answer(answer: str) -> int:
 def _missing_package() -> ModuleNotFoundError | None:
     """Return the ImportError for anyio if it is not installed, without importing it; else None.
 
-    All commands need it, except those that this module answers.
+    All commands need anyio, except the simple ones that this module answers itself.
     """
     try:
         there = find_spec("anyio") is not None

@@ -56,7 +56,10 @@ def _given(arguments: Sequence[Argument], words: Sequence[str]) -> dict[int, Any
 
 
 def _placed(arguments: Sequence[Argument], words: Sequence[str]) -> dict[int, Any]:
-    """Assign `words` to the positional arguments, by index in `arguments`. Raises UsageError if words are left over."""
+    """Return the values of the positional arguments, keyed by index in `arguments`.
+
+    Raises UsageError if words are left over.
+    """
     placed: dict[int, Any] = {}
     for number, argument in enumerate(arguments):
         if argument.positional and words:
@@ -109,7 +112,7 @@ def _positional(arguments: Sequence[Argument], given: dict[int, Any]) -> Iterato
 def _options(function: Callable[..., Any], arguments: Sequence[Argument], given: dict[int, Any]) -> dict[str, Any]:
     """Return the values of options by the function's parameter.
 
-    Options that are fields of an attrs class are merged into one value: the parameter's default with those fields
+    Options that are fields of an attrs class are merged into one value: the parameter's default with these fields
     replaced.
     """
     options = {arguments[number].parameter: value for number, value in given.items() if _is_plain(arguments[number])}
@@ -152,7 +155,7 @@ def _place(argument: Argument) -> str:
 
 
 def description(text: str) -> Iterator[str]:
-    """Yield the paragraphs of a docstring, wrapped; indented ones, which are examples, unchanged."""
+    """Yield the paragraphs of a docstring, wrapped. Indented paragraphs, which are examples, are not wrapped."""
     for paragraph in text.replace("`", "").split("\n\n"):
         yield paragraph if paragraph.startswith("    ") else textwrap.fill(paragraph, width(), break_on_hyphens=False)
 

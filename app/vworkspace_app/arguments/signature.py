@@ -21,7 +21,7 @@ _TAKES: Final = {str: "TEXT", int: "NUMBER", float: "NUMBER"}
 
 
 class UsageError(Exception):
-    """An error in how a command was called, such as an unknown option or a missing argument."""
+    """An error in the call of a command, such as an unknown option or a missing argument."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -30,10 +30,10 @@ class UsageError(Exception):
 
 @attrs.frozen
 class Parameter:
-    """An annotation of a parameter: the argument's names, help text, and environment variable to use if it is absent.
+    """An annotation of a parameter: names and help text of the argument, and the environment variable used without it.
 
-    `negative` is the name of the option that unsets a flag: None for the usual `--no-` form, "" for no such option.
-    With `parse` False the parameter is no argument: it keeps its default.
+    `negative` is the name of the option that unsets a flag: None for the usual `--no-` form, empty for no such option.
+    With `parse` False the parameter is no argument, and keeps its default.
     """
 
     name: str | Sequence[str] = ()
@@ -45,9 +45,9 @@ class Parameter:
 
 @attrs.frozen
 class Argument:
-    """An argument of a command, with the parameter of the function that takes its value.
+    """An argument of a command, with the parameter of the command's function that gets its value.
 
-    If that parameter is an attrs class, `field` is the class's field that takes the value; else it is empty.
+    If the parameter is an attrs class, `field` is the field that gets the value; else it is empty.
     """
 
     parameter: str
@@ -85,7 +85,7 @@ class Argument:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The only values that are accepted; empty if any text is."""
+        """The accepted values; empty if any text is accepted."""
         if get_origin(self.kind) is Literal:
             return get_args(self.kind)
         is_enum = isinstance(self.kind, type) and issubclass(self.kind, Enum)
@@ -93,7 +93,7 @@ class Argument:
 
     @property
     def takes(self) -> str:
-        """The placeholder for the value in help, in capitals, or the choices."""
+        """The placeholder for the value in the help text, in capitals, or the choices."""
         return "{" + ",".join(filter(None, self.choices)) + "}" if self.choices else _TAKES.get(self.kind, "PATH")
 
     def value(self, text: str) -> Any:
@@ -152,7 +152,8 @@ def _argument(
 
 
 def _unwrapped(annotation: Any) -> tuple[Any, Parameter]:
-    """Return the type in an annotation, without `| None`, and its `Parameter`, an empty one if it has none."""
+    """Return the type in an annotation, without `| None`, and its `Parameter`; an empty `Parameter` if there is none.
+    """
     words = Parameter()
     if get_origin(annotation) is Annotated:
         annotation, *metadata = get_args(annotation)

@@ -63,9 +63,9 @@ class ClusterSettings:
 
 @attrs.define(eq=False)
 class ClusterReconciler:
-    """The reconciler of Cluster objects, whose statuses it computes from the state of `informers` and of the job agent.
+    """The reconciler of Cluster objects. It computes their status from the state of `informers` and of the job agent.
 
-    `report` returns the job agent's state; None if the operator runs without one.
+    `report` returns the job agent's state; it is None if the operator runs without an agent.
     """
 
     api: KubeApi
@@ -109,7 +109,7 @@ class ClusterReconciler:
             self._written[key.name] = self._now()
 
     async def _offer(self, key: ObjectRef) -> ReconcileResult:
-        """Create this cluster's Cluster object if it is missing, at most once per process."""
+        """Create this cluster's Cluster object if there is none, at most once per process."""
         endpoint = self.credentials.current.url
         served = self._served(CLUSTER)
         known = bool(endpoint) or self.report is None
@@ -146,7 +146,7 @@ class ClusterReconciler:
         )
 
     def _weak_settings(self) -> WeakSettings:
-        """Return the weak points now: of the settings, of the Cluster objects' policy, and of managed namespaces."""
+        """Return the weak settings now: of the operator, of the Cluster objects' policy, and of managed namespaces."""
         settings, clusters = self.settings, self.informers.store(CLUSTER)
         raw = filter(None, (clusters.raw(namespace, name) for namespace, name in clusters.names()))
         policy = strictest_policy(settings.policy, raw, settings.cluster_id)
@@ -166,7 +166,7 @@ class ClusterReconciler:
             yield runner.kind, InformerReport(self._served(runner.kind), failures, trouble)
 
     def _served(self, kind: Kind) -> bool:
-        """Report whether a kind is served, by its CRD; if CRDs cannot be listed, by the state of its own informer."""
+        """Report whether the API server serves a kind, by its CRD, or by its informer if CRDs cannot be listed."""
         definitions, runner = self.informers.find(CUSTOM_RESOURCE_DEFINITION), self.informers.find(kind)
         if definitions is None or not definitions.has_synced:
             return runner is not None and not runner.missing
@@ -181,12 +181,12 @@ class ClusterReconciler:
         return of_cluster(self.informers.store(CLUSTER).objects(), self.settings.cluster_id)
 
     def keys(self) -> Iterable[ObjectRef]:
-        """Return every Cluster object with our cluster id; if there is none, the one to create."""
+        """Return every Cluster object with this cluster's id; if there is none, the object to create."""
         ref = ref_of(cluster_manifest(self.settings.cluster_id, ""), CLUSTER)
         return [ref_of(cluster, CLUSTER) for cluster in self._ours()] or [ref]
 
     def _keys_of(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the Cluster objects if the change may alter their status."""
+        """Yield this cluster's Cluster objects if the change may alter their status."""
         yield from self.keys() if self._concerns(change) else ()
 
     def _concerns(self, change: CacheChange) -> bool:
@@ -213,7 +213,7 @@ def _read(stored: StoredObject) -> Cluster | None:
 
 
 def _guard(namespace: Manifest | None) -> tuple[bool, bool]:
-    """Report whether a namespace is managed, and whether it has a Pod Security label: the status depends on both."""
+    """Report whether a namespace is managed, and whether it has a Pod Security label."""
     return namespace_is_managed(namespace), bool(get_path(namespace, "metadata", "labels", POD_SECURITY))
 
 

@@ -35,7 +35,7 @@ async def _findings(pre: bool, install: InstallOptions, form: Format | None, api
 
 
 def finding_text(finding: Finding, screen: Screen) -> str:
-    """Return the finding, wrapped to the screen, and below it the remedy, unwrapped so that it can be copied."""
+    """Return the finding as text: wrapped to the screen, with the remedy below, unwrapped so that it can be copied."""
     told = finding.point + (f": {finding.told}" if finding.told else "")
     folded = textwrap.wrap(told, max(screen.width - len(_INDENT), 20), break_long_words=False, break_on_hyphens=False)
     shown = screen.coloured(f"{finding.verdict.value:<8}", _COLOURS[finding.verdict])
@@ -44,13 +44,13 @@ def finding_text(finding: Finding, screen: Screen) -> str:
 
 
 def finding_data(finding: Finding) -> dict[str, str]:
-    """Return a finding as data for programs, without empty fields."""
+    """Return a finding as a JSON-like mapping, without empty fields."""
     said = {"point": finding.point, "verdict": finding.verdict.value, "told": finding.told, "remedy": finding.remedy}
     return {name: text for name, text in said.items() if text}
 
 
 def verdict_line(findings: Sequence[Finding]) -> str:
-    """Return the last line: how many points were checked, and how many failed."""
+    """Return the summary line: how many points were checked, and how many failed."""
     failed = sum(finding.verdict is CheckResult.FAILED for finding in findings)
     return f"{len(findings)} points: " + (f"{failed} failed" if failed else "nothing failed")
 

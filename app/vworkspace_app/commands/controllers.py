@@ -28,7 +28,7 @@ from vworkspace_app.webhooks import ServedKinds
 
 
 def run_by_name(settings: RunSettings, names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
-    """Run the named controllers until a signal.
+    """Run the named controllers until the process gets a signal.
 
     Pure reconcilers act on objects in `namespaces`, or in all namespaces if it is empty. Raises CommandError if a
     controller, or the configuration of the cluster, cannot be loaded.
@@ -43,7 +43,7 @@ def run_by_name(settings: RunSettings, names: Sequence[str], namespaces: Sequenc
 
 
 def controllers_table() -> str:
-    """Return a table of the installed controllers: name, import path, package."""
+    """Return a table of the installed controllers: name, import path and package."""
     rows = [
         (one.name, one.value, f"{one.dist.name} {one.dist.version}" if one.dist is not None else "")
         for one in installed()
@@ -55,7 +55,7 @@ def controllers_table() -> str:
 
 
 def render_crds(names: Sequence[str], output: Format, trust: WebhookTrust = NOBODY) -> str:
-    """Return the CRDs of the kinds that the controllers define as Python classes. Raises CommandError."""
+    """Return the CRDs, as text, of the kinds that the controllers define as Python classes. Raises CommandError."""
     loaded = load_controllers(names)
     check_kinds(loaded.resources)
     return dump([_labelled(_definition(one, trust), name) for one, name in loaded.kinds.items()], output)
@@ -82,9 +82,9 @@ def _have_trust(kind: Resource[Any, Any], trust: WebhookTrust) -> None:
 
 
 def render_roles(names: Sequence[str], options: RoleOptions, output: Format, former: Sequence[str] = ()) -> str:
-    """Return the roles that the controllers need. Raises CommandError.
+    """Return the roles that the controllers need, as text. Raises CommandError.
 
-    With `former` kinds: only the roles to prune those, which the controllers no longer own.
+    With kinds in `former`, return only the roles to prune objects of these kinds, which the controllers no longer own.
     """
     loaded, kinds = load_controllers(names), former_kinds(former)
     if kinds:
@@ -96,7 +96,7 @@ def render_roles(names: Sequence[str], options: RoleOptions, output: Format, for
 def render_controller_manifests(
     names: Sequence[str], image: str, options: RoleOptions, output: Format, trust: WebhookTrust = NOBODY
 ) -> str:
-    """Return the manifests that run the controllers together in one process. Raises CommandError."""
+    """Return the manifests that run the controllers together in one process, as text. Raises CommandError."""
     loaded = load_controllers(names)
     hooked = [resource for resource in loaded.resources if resource.needs_webhooks]
     for resource in hooked:

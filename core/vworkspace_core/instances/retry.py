@@ -48,9 +48,10 @@ def token_of(instance: ApplicationInstance, chart: ChartSource, override: Releas
 
 
 def is_handled(status: Mapping[str, Any], token: str) -> bool:
-    """Report whether Flux's status shows an attempt for that token, or for one that includes it.
+    """Report whether Flux's status shows an attempt for `token`, or for a token that includes it; True for an empty
+    token.
 
-    The latter matters if a part of the token has since been withdrawn.
+    A token that includes it counts, because a part of a former token may have been withdrawn.
     """
     handled = status.get("lastHandledResetAt")
     if not token or not isinstance(handled, str):
@@ -65,7 +66,10 @@ def is_handled(status: Mapping[str, Any], token: str) -> bool:
 
 @attrs.frozen
 class ReconcileRequest:
-    """The patch that requests a retry from Flux, if any. `wait` is the seconds to wait before it may be sent."""
+    """The patches that request a retry from Flux, if any.
+
+    `wait` is the number of seconds before a request may be sent.
+    """
 
     patches: tuple[MergePatch, ...] = ()
     wait: float | None = None
@@ -75,9 +79,8 @@ SILENT: Final = ReconcileRequest()
 
 
 def reconcile_request(token: str, release: Manifest | None, now: datetime) -> ReconcileRequest:
-    """Return the patch that makes Flux act on the token.
-
-    There is none if it was sent already, or if Flux has handled the token.
+    """Return the patch that makes Flux retry for the token; no patch if it was sent already, or Flux has handled the
+    token.
     """
     if release is None or metadata(release).get("deletionTimestamp"):
         return SILENT
@@ -97,7 +100,10 @@ def reconcile_request(token: str, release: Manifest | None, now: datetime) -> Re
 
 
 def _wait(sent: Any, now: datetime) -> float:
-    """Return the seconds until the next request; 0 for a malformed time, or a future one after a clock was set back."""
+    """Return the seconds until the next request may be sent.
+
+    0 for a malformed time, or for a future time after a clock was set back.
+    """
     try:
         age = (now - datetime.fromisoformat(sent)).total_seconds()
     except (TypeError, ValueError):
@@ -106,11 +112,11 @@ def _wait(sent: Any, now: datetime) -> float:
 
 
 def retry_annotations(token: str, release: Manifest) -> dict[str, str]:
-    """Return the annotations that the HelmRelease needs for that token.
+    """Return the annotations that the HelmRelease needs for the token.
 
-    While chart or values are missing, Flux is only requested to reconcile, since it would lose a reset of its failure
-    counts. A suspended release gets no annotations, and a token that Flux has handled twice without success is not sent
-    a third time.
+    While chart or values are missing, Flux is only requested to reconcile, since a reset of its failure counts would be
+    lost. A suspended release gets no annotations. A token that Flux has handled twice without success is not sent a
+    third time.
     """
     status: Mapping[str, Any] = get_path(release, "status") or {}
     if is_handled(status, token) or get_path(release, "spec", "suspend") is True:
@@ -126,7 +132,7 @@ def retry_annotations(token: str, release: Manifest) -> dict[str, str]:
 
 
 def _is_unprepared(status: Mapping[str, Any]) -> bool:
-    """Report whether Flux lacks the chart, the values or a dependency for an attempt."""
+    """Report whether Flux reports that the chart, the values or a dependency is missing for an attempt."""
     return any(
         get_path(condition, "type") == "Ready"
         and get_path(condition, "status") == "False"

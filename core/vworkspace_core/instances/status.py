@@ -47,7 +47,7 @@ _WARNING_WHEN_TRUE = frozenset({Type.DEGRADED, Type.BLOCKED, Type.STALLED})
 
 @attrs.frozen
 class StatusFields:
-    """The fields of the instance's status, except conditions and times."""
+    """The fields of the instance's status other than conditions and times."""
 
     helm_release_ref: ObjectName | None = None
     last_applied_chart: AppliedChart | None = None
@@ -68,15 +68,15 @@ class StatusFields:
 
 
 def own_conditions(status: ApplicationInstanceStatus) -> tuple[Condition, ...]:
-    """Return the conditions of types that the operator owns; others are left alone (RES-4)."""
+    """Return the conditions of types that the operator owns. The operator does not change other conditions (RES-4)."""
     return tuple(condition for condition in status.conditions if condition.type in _OWN)
 
 
 def endpoints(source: ApplicationInstance, override: ReleaseOverride | None = None) -> tuple[Endpoint, ...]:
     """Return the application's URLs for users: the ingress host, with https if cert-manager is enabled (RES-1).
 
-    They follow from the effective values. Explicit values override the integrations, and an Operation's values override
-    both. Referenced values are never read, so that only the integrations count then.
+    They follow from the effective values: explicit values override the integrations, and an Operation's values override
+    both. Values in a Secret or ConfigMap are never read; then only the integrations count.
     """
     if source.spec.integrations is None or source.spec.integrations.ingress is None:
         return ()
@@ -122,7 +122,10 @@ def with_status(
 
 
 def _reason_of(why: Mapping[str, str]) -> dict[str, str]:
-    """Return the headline's reason, which is compared with the status. Its message changes only with a condition's."""
+    """Return the headline's reason, which is compared with the status.
+
+    The message is not compared, since it changes only together with a condition's message.
+    """
     return {"reason": why["reason"]} if "reason" in why else {}
 
 
@@ -133,7 +136,10 @@ def _is_reported(
     request: str | None,
     why: Mapping[str, str],
 ) -> bool:
-    """Report whether the status has all of this already. This is checked first, as it is true in the steady state."""
+    """Report whether the status has the desired conditions, fields, request and headline already.
+
+    This is checked first, because it is true in the steady state.
+    """
     status, generation = source.status, source.metadata.generation
     if status.observed_generation != generation or status.observed_request != request:
         return False
@@ -148,9 +154,9 @@ def _is_reported(
 
 
 def _stories(changes: tuple[Transition, ...]) -> Iterator[Transition]:
-    """Yield the transitions that get an Event (REC-1).
+    """Yield the transitions for which an Event is created (REC-1).
 
-    One of Reconciling gets none if Ready changes too, or Blocked becomes True.
+    A transition of Reconciling gets none if Ready changes too, or if Blocked becomes True.
     """
     has_better = any(
         change.condition.type == Type.READY
@@ -180,7 +186,7 @@ def _ref(source: ApplicationInstance) -> ObjectRef:
 
 
 def _seconds_until_due(status: ApplicationInstanceStatus, context: Context) -> float:
-    """Return the seconds for which a change of progress messages has to wait."""
+    """Return the seconds until a change of mere progress messages may be written to the status."""
     if status.last_reconcile_time is None:
         return 0.0
     age = (context.now - datetime.fromisoformat(status.last_reconcile_time)).total_seconds()
@@ -229,7 +235,9 @@ def _override(override: ReleaseOverride | ReplacedOverride) -> Mapping[str, Any]
 
 
 def _event(source: ApplicationInstance, change: Transition) -> KubernetesEvent:
-    """Return the Event of a transition (REC-1); that of a confirmed release has the reason `ReleaseReady` (PULL-2)."""
+    """Return the Event of a condition's transition (REC-1); its reason is `ReleaseReady` for a confirmed release
+    (PULL-2).
+    """
     condition = change.condition
     reason = "ReleaseReady" if condition.reason == Reason.HELM_RELEASE_READY else ""
     return event_of(change, _ref(source), source.metadata.uid, warning=_is_bad(condition), reason=reason)

@@ -26,9 +26,10 @@ RECHECK: Final = timedelta(minutes=5)
 
 
 def applied(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
-    """Return the step after the job's write is in the cluster, which waits for its outcome.
+    """Return the job and effects after its write is in the cluster: it now waits for the outcome in the object's
+    status.
 
-    `live` is the object after the write, which may date from before a crash.
+    `live` is the object after the write, which may have been made before a crash.
     """
     # A deletion raises an object's generation; the result of a delete names the generation that it was to delete.
     known = job.applied if isinstance(job.task, DeleteTask) else None
@@ -49,7 +50,9 @@ def applied(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
 
 
 def _fresher(job: JobState, live: Manifest) -> Manifest:
-    """Return the copy that an informer saw during the apply if it is at least as new as `live`, else `live`."""
+    """Return the copy of the object that an informer received during the apply, if it is at least as new as `live`,
+    else `live`.
+    """
     seen = job.latest
     if seen is None or metadata(seen).get("uid") != metadata(live).get("uid"):
         return live
@@ -57,19 +60,19 @@ def _fresher(job: JobState, live: Manifest) -> Manifest:
 
 
 def _is_after(job: JobState, seen: Manifest) -> bool:
-    """Report whether an informer's copy is newer than the job's apply, since an older one has an outdated verdict."""
+    """Report whether an informer's copy is newer than the job's apply; an older copy has an outdated status."""
     return isinstance(job.task, DeleteTask) or get_path(seen, "metadata", "annotations", IDEMPOTENCY_KEY) == job.key
 
 
 def wait_deleted(job: JobState, at: JobStepContext) -> JobStep:
-    """Return the step that waits after an accepted delete. The job succeeds when the object no longer exists."""
+    """Return the job and effects after an accepted delete: it waits until the object no longer exists."""
     waiting = clear(job, stage=JobStage.WAITING, had_effect=True, recheck_at=shifted(at.now, RECHECK))
     # The delete may have finished at once: only a read shows whether a finalizer still holds the object.
     return waiting, (inspect(waiting),)
 
 
 def object_changed(job: JobState, live: Manifest | None, at: JobStepContext) -> JobStep:
-    """Return the step after an informer saw the object change."""
+    """Return the job and effects after an informer received a change of the job's object."""
     if _is_gone(job, live):
         # The event may be of an earlier object with this name: only a read of the server can decide.
         return job, (inspect(job),)
@@ -86,7 +89,7 @@ def _is_gone(job: JobState, live: Manifest | None) -> bool:
 
 
 def on_status_read(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
-    """Return the step after the job read its object.
+    """Return the job and effects after the job read its object.
 
     In a namespace that is not managed the object was not read, and may exist.
     """
@@ -98,7 +101,7 @@ def on_status_read(job: JobState, seen: Inspection, at: JobStepContext) -> JobSt
 
 
 def _is_undone(job: JobState, live: Manifest | None) -> bool:
-    """Report whether the object is as before the job's effect, after a restore of storage from a snapshot (RUN-1)."""
+    """Report whether the job's effect on the object was undone by a restore of the cluster's storage (RUN-1)."""
     if live is None or job.applied is None or _is_gone(job, live):
         return False
     if isinstance(job.task, DeleteTask):
@@ -107,28 +110,29 @@ def _is_undone(job: JobState, live: Manifest | None) -> bool:
 
 
 def _soon(job: JobState, at: JobStepContext) -> JobState:
-    """Return the job with a read of its object due soon, as the controller may be about to revert a manual edit."""
+    """Return the job with a read of its object due soon, since the controller may be about to revert a manual edit."""
     soon = shifted(at.now, _SOON)
     return job if job.recheck_at is not None and job.recheck_at <= soon else attrs.evolve(job, recheck_at=soon)
 
 
 def out_of_time(job: JobState, at: JobStepContext) -> bool:
-    """Report whether the job's time is over. An Operation that has started has its own deadline instead (OPS-12)."""
+    """Report whether the job has expired. An Operation that has started has its own deadline instead (OPS-12)."""
     if job.expires_at is None or at.server_now < shifted(job.expires_at, at.grace):
         return False
     return not runs_on(job)
 
 
 def runs_on(job: JobState) -> bool:
-    """Report whether the job's Operation is running. One that only waits for its schedule is not."""
+    """Report whether the job's Operation is running. A scheduled Operation between two runs is not."""
     live = job.latest or {}
     return live.get("kind") == own_kinds.OPERATION.kind and has_started(live) and not waits_for_schedule(live)
 
 
 def give_up(job: JobState, at: JobStepContext) -> JobStep:
-    """Return the step that ends a job whose time is over.
+    """Return the step that ends an expired job.
 
-    An Operation that may still start is cancelled first. This needs the work slot, which only one job per object has.
+    An Operation that may still start is cancelled first, for which the job needs the object's work slot; only one job
+    per object has the slot at a time.
     """
     if job.latest is not None and waits_for_schedule(job.latest):
         return settle(job, SUCCEEDED, at)  # it runs as requested; its next sync comes later than the job can wait
@@ -142,8 +146,8 @@ def _consider(
 ) -> JobStep:
     """Return the step that follows from the live object of a job that had its effect.
 
-    `has_slot` says that the object was read while the job has the work slot, `looked` that it was read from the API
-    server to decide how the job ends.
+    `has_slot` says that the object was read while the job has the work slot. `looked` says that the object was read
+    from the API server to decide how the job ends.
     """
     if live is None or _is_gone(job, live):
         deleted = JobResult.failed(Reason.DELETED, f"{job.ref} was deleted before the job settled")
@@ -161,9 +165,10 @@ def _consider(
 
 
 def _result(job: JobState, live: Manifest, at: JobStepContext, looked: bool) -> JobResult | None:
-    """Return how the job ends. A recorded reason for its cancellation counts more than the Operation's own status.
+    """Return the job's result; None while its outcome is open.
 
-    `looked`: the object was read from the API server for this purpose; a cache lacks the names of field holders.
+    A recorded reason for its cancellation takes precedence over the Operation's own status. `looked` says that the
+    object was just read from the API server; a cached copy lacks the names of field managers.
     """
     holder, judged = OWN_STATUS.holder(live), job.result_once_cancelled
     if judged is not None and holder is not None and judged.outcome is JobOutcome.CONFLICT:
@@ -182,8 +187,8 @@ def _result(job: JobState, live: Manifest, at: JobStepContext, looked: bool) -> 
 def _end(job: JobState, live: Manifest, result: JobResult, at: JobStepContext, has_slot: bool) -> JobStep:
     """Return the step that ends the job. An Operation of a failed job that may still start is cancelled first (PULL-3).
 
-    Exactly the judged copy is cancelled, while the job has the slot, with the reason on record. After a crash between
-    the two, the Operation either goes on as if nothing had been judged, or is cancelled for a known reason.
+    Exactly the copy `live` is cancelled, while the job has the work slot. The result is recorded before, so that it is
+    known after a crash.
     """
     if result.outcome is JobOutcome.SUCCEEDED or not can_still_start(live):
         return settle(job, result, at)
@@ -194,5 +199,5 @@ def _end(job: JobState, live: Manifest, result: JobResult, at: JobStepContext, h
 
 
 def inspect(job: JobState) -> m.Inspect:
-    """Return the effect that reads everything a plan needs."""
+    """Return the effect that reads the job's object, its namespace and the tombstones, on which a plan is based."""
     return m.Inspect(job.id, job.ref, job.key, object_key(job.ref) if job.ref else "")

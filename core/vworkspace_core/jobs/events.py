@@ -38,14 +38,14 @@ def transitions(old_status: Any, new_status: Any) -> tuple[Mapping[str, Any], ..
 
 
 def reported_conditions(live: Manifest) -> dict[str, tuple[str, ...]]:
-    """Return status, reason and time of each condition of `live`, by type."""
+    """Return status, reason and time of each condition of `live`, keyed by condition type."""
     return {
         str(condition["type"]): (*_condition_is(condition), began_at(condition)) for condition in conditions_of(live)
     }
 
 
 def began_at(condition: Mapping[str, Any]) -> str:
-    """Return when the condition's present status and reason began.
+    """Return the time at which the condition's present status and reason began.
 
     `lastTransitionTime` alone is not enough, since it does not change with the reason (RES-4).
     """
@@ -82,11 +82,10 @@ def _changed_recently(condition: Mapping[str, Any], now: datetime) -> bool:
 
 
 def unreported_since(cluster: Manifest | None, now: datetime) -> datetime:
-    """Return the time since which changes may not have been reported: a little before the last successful call.
+    """Return the time since which changes may not have been reported to the control plane.
 
-    The Cluster object keeps that time across restarts. Without it the answer is a day ago. Events have keys, so that
-    earlier reports do not count twice. For an operator without a job agent the heartbeat proves no call; then the
-    answer is a day before the agent stopped.
+    That is a little before the last successful call, which the Cluster object records, or a day ago if unknown. Without
+    a job agent it is a day before the agent stopped. Reporting twice does no harm, since events have keys.
     """
     field, before = ".status.lastHeartbeat", timedelta(0)
     if text_at(cluster or {}, condition_path(ClusterConditionType.CONNECTED, "reason")) == ClusterReason.NO_AGENT:
@@ -110,8 +109,7 @@ def _transition_event(
 def event_key(live: Manifest, condition: Mapping[str, Any], moment: str = "") -> str:
     """Return `condition/<apiVersion>/<kind>/<namespace>/<name>/<uid>/<type>/<status>/<reason>@<generation>/<moment>`.
 
-    It depends only on the event itself. A replay has the same key; a later change to the same status or reason has
-    another.
+    A replay of the same change has the same key; a later change to the same status or reason has another.
     """
     meta = metadata(live)
     generation = condition.get("observedGeneration", get_path(live, "status", "observedGeneration"))
@@ -122,7 +120,7 @@ def event_key(live: Manifest, condition: Mapping[str, Any], moment: str = "") ->
 
 
 def heartbeat(cluster_id: str, cluster: Manifest | None, now: datetime) -> dict[str, Any]:
-    """Return the heartbeat event, sent every minute: it has the conditions of this cluster's Cluster object."""
+    """Return the heartbeat event with the conditions of this cluster's Cluster object, which is sent every minute."""
     return _of_cluster("ClusterHeartbeat", f"heartbeat/{cluster_id}/{format_time(now)}", cluster_id, cluster, now)
 
 
@@ -132,7 +130,10 @@ def credential_rotated(cluster_id: str, cluster: Manifest | None, request: str, 
 
 
 def _of_cluster(kind: str, key: str, cluster_id: str, cluster: Manifest | None, now: datetime) -> dict[str, Any]:
-    """Return an event about the Cluster object; if there is none, under the name that it would have."""
+    """Return an event about the Cluster object.
+
+    Without a Cluster object (`cluster` is None), the event has the name that the object would have.
+    """
     live = CLUSTER.manifest(cluster_name(cluster_id)) if cluster is None else cluster
     return event_body(kind, key, now, live, conditions_of(live), clusterId=cluster_id)
 
@@ -140,9 +141,9 @@ def _of_cluster(kind: str, key: str, cluster_id: str, cluster: Manifest | None, 
 def event_body(
     kind: str, key: str, now: datetime, live: Manifest, conditions: Iterable[Mapping[str, Any]], **beside: Any
 ) -> dict[str, Any]:
-    """Return an event about `live` for `POST events`.
+    """Return the body of an event about `live` for the request `POST events`.
 
-    Further keyword arguments become fields, which some control planes do not read.
+    Further keyword arguments become fields of the body.
     """
     return {
         "kind": kind,
@@ -155,7 +156,7 @@ def event_body(
 
 
 def resource_ref(live: Manifest) -> dict[str, str]:
-    """Return the reference to an event's object. The namespace of a cluster-scoped object is empty."""
+    """Return the fields that identify the object of an event. The namespace of a cluster-scoped object is empty."""
     meta = metadata(live)
     named = {name: str(meta.get(name) or "") for name in ("namespace", "name", "uid")}
     return {"apiVersion": str(live.get("apiVersion")), "kind": str(live.get("kind")), **named}
@@ -170,9 +171,9 @@ _ENDED: Final = {
 
 
 def phase_in(live: Manifest) -> str:
-    """Return the phase in an Operation's status; empty if there is none or another manager wrote it.
+    """Return the phase in an Operation's status; empty if there is none or another field manager wrote it.
 
-    It is empty for objects of other kinds, too.
+    The phase of an object of another kind is empty.
     """
     is_ours = live.get("kind") == OPERATION.kind and "phase" not in OWN_STATUS.held_fields(live)
     phase = get_path(live, "status", "phase") if is_ours else None
@@ -182,10 +183,10 @@ def phase_in(live: Manifest) -> str:
 def phase_events(
     before: str | None, live: Manifest, now: datetime, since: datetime | None = None
 ) -> tuple[dict[str, Any], ...]:
-    """Return the life-cycle events of an Operation since it was in phase `before`, which is None if it is seen first.
+    """Return the life-cycle events of an Operation (started, ended) since it was in phase `before`.
 
-    For one that is seen first they cover changes since `since`, or recent ones, as the previous process may have ended
-    before it reported them.
+    `before` is None for an Operation that this process sees for the first time. Then changes after `since`, or recent
+    ones, are included, because the former process may not have reported them.
     """
     phase = phase_in(live)
     if phase == before or live.get("kind") != OPERATION.kind:
@@ -199,7 +200,7 @@ def phase_events(
 
 
 def _time_fields(phase: str) -> Iterator[tuple[str, str]]:
-    """Yield the kinds of events that an Operation in `phase` has had, each with the status field of its time."""
+    """Yield the kinds of life-cycle events of an Operation in `phase`, each with the status field that has its time."""
     if phase == Phase.RUNNING or phase in _ENDED:
         yield _STARTED, "startedAt"
     if phase in _ENDED:

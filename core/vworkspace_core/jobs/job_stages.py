@@ -134,7 +134,7 @@ def advance(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobStep
 
 
 def _unrecordable(job: JobState, message: str) -> JobStep:
-    """Return the step that fails a job whose payload does not fit a record, instead of applying it (PULL-4)."""
+    """Return the step that fails a job whose payload is too large to be recorded, without applying it (PULL-4)."""
     if job.result is not None and job.task is None:
         # Not even the bare answer can be recorded: it is given at once, and a crash in between loses only that.
         return clear(job, stage=JobStage.ACKING), (m.SendAck(job.id), LogNote(LogLevel.WARNING, message, job.id))
@@ -152,8 +152,8 @@ def _acked(job: JobState, at: JobStepContext) -> JobStep:
 def _dropped(job: JobState, at: JobStepContext) -> JobStep:
     """Return the step that drops a job which the control plane has closed, without applying it.
 
-    A tombstone stays if an effect began, which may have happened, or if a delete was acked before, which may have been
-    answered. If either is requested again under its key, it must not touch a later object of that name (PULL-4).
+    A tombstone is stored if an effect may have happened, or if the ack of a delete may have arrived. If the job is
+    requested again under its key, it must not touch a later object of the same name (PULL-4).
     """
     note = LogNote(LogLevel.INFO, "the control plane has closed the job: dropped without applying it", job.id)
     answered = isinstance(job.task, DeleteTask) and job.ack_may_have_arrived
@@ -163,10 +163,9 @@ def _dropped(job: JobState, at: JobStepContext) -> JobStep:
 
 
 def due_at(job: JobState, skew: timedelta, grace: timedelta, *, strict: bool = False) -> datetime | None:
-    """Return when a Tick next acts on this job, on the local clock; None for never.
+    """Return when a Tick event next changes this job, by the local clock; None for never.
 
-    After that Tick the returned time lies in the future. With `strict`, the job expires as soon as either the local or
-    the control plane's clock says so (PULL-12).
+    With `strict`, the job expires as soon as either the local clock or the control plane's clock says so (PULL-12).
     """
     times = [job.retry.at]
     if job.stage in (JobStage.WAITING, JobStage.WAITING_DELETED):
@@ -188,7 +187,7 @@ def _recheck_due(job: JobState, at: JobStepContext) -> bool:
 
 
 def _redo(job: JobState, at: JobStepContext) -> JobStep:
-    """Return the step that repeats the one that failed or was not answered."""
+    """Return the step that repeats the last step, which failed or was not answered."""
     match job.stage:
         case JobStage.RECORDING | JobStage.RECORDING_INTENT | JobStage.RECORDING_EFFECT:
             return job, (m.PutRecord(job.id, record_of(job)),)

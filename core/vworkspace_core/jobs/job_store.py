@@ -17,7 +17,8 @@ class JobRecord:
 
 @attrs.frozen
 class Tombstone:
-    """A record that a closed job's idempotencyKey had its effect, so that it is not repeated (PULL-3, PULL-4)."""
+    """The record that a closed job's effect happened, by idempotency key, so that it is not repeated (PULL-3, PULL-4).
+    """
 
     idempotency_key: str
     outcome: str
@@ -27,9 +28,10 @@ class Tombstone:
 
 
 class JobStore(Protocol):
-    """The durable store of open jobs and tombstones. Raises Unavailable; `put` raises Invalid for a record too large.
+    """The durable store of open jobs and tombstones.
 
     A record is written before the job is acked, and deleted after its result was accepted. Tombstones are kept longer.
+    Methods raise Unavailable; `put` raises Invalid for a record that is too large.
     """
 
     async def load(self) -> Sequence[JobRecord]:
@@ -41,18 +43,18 @@ class JobStore(Protocol):
         ...
 
     async def close(self, job_id: str, tombstone: Tombstone | None) -> None:
-        """Remove the record and, if given, store the tombstone. Idempotent."""
+        """Remove the job's record and, if given, store the tombstone. Calling it again has no effect."""
         ...
 
     async def tombstone(self, idempotency_key: str) -> Tombstone | None:
-        """Return the tombstone of an idempotency key; None if it had no effect yet."""
+        """Return the tombstone of an idempotency key; None if no job with this key had its effect yet."""
         ...
 
     async def newest(self, object_key: str) -> Tombstone | None:
-        """Return the tombstone of the highest generation whose key is `<object_key>@<generation>`; None if there is
+        """Return the tombstone with the highest generation whose key is `<object_key>@<generation>`; None if there is
         none.
 
-        `object_key` is `<kind>/<namespace>/<name>`. Without this record, a late apply would re-create what a newer
-        delete removed, since a deleted object no longer carries a generation.
+        `object_key` is `<kind>/<namespace>/<name>`. The tombstone keeps a late apply from re-creating an object that a
+        newer job has deleted.
         """
         ...

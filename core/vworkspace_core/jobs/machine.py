@@ -52,11 +52,11 @@ GRACE = timedelta(minutes=5)
 
 @attrs.frozen
 class AgentState:
-    """The state of the job agent: all open jobs, and how far the two clocks differ (PULL-12).
+    """The state of the job agent: all open jobs, and how far the clocks of control plane and operator differ (PULL-12).
 
-    `skew` is how far the control plane's clock is ahead of ours. `apart` is that difference if it is too large to be
-    used, because one clock is wrong or the header is forged. `dropped` holds hashes of jobs without an id that were
-    already logged.
+    `skew` is how far the control plane's clock is ahead. `apart` is that difference if it is too large to be used,
+    because one clock is wrong or the header is forged. `dropped` holds hashes of jobs without an id that were already
+    logged.
     """
 
     scope: JobScope
@@ -72,21 +72,23 @@ MachineStep: TypeAlias = tuple[AgentState, tuple[m.JobEffect, ...]]
 
 
 def step(state: AgentState, event: m.JobEvent, now: datetime) -> MachineStep:
-    """Return the state after `event`, and the effects to perform, in order. `now` is the local clock."""
+    """Return the job machine's state after `event`, and the effects to perform, in order. `now` is the local clock."""
     changed, effects = _react(state, event, now)
     ready, started = _give_slots(changed)
     return ready, (*effects, *started)
 
 
 def next_deadline(state: AgentState) -> datetime | None:
-    """Return the time at which the machine needs a Tick, on the local clock; None while no job waits for a time."""
+    """Return the time, by the local clock, at which the machine needs a Tick event; None while no job waits for a time.
+    """
     strict = state.scope.security.require_signed
     times = (due_at(job, state.skew, state.grace, strict=strict) for job in state.jobs.values())
     return min((moment for moment in times if moment is not None), default=None)
 
 
 def has_open_job(state: AgentState, ref: ObjectRef) -> bool:
-    """Report whether an open job reports changes of this object, so that no events are sent about it (PULL-6)."""
+    """Report whether an open job reports changes of this object, so that no separate events are sent about it (PULL-6).
+    """
     return any(job.ref == ref and not job.has_ended for job in state.jobs.values())
 
 
@@ -117,7 +119,7 @@ def _react(state: AgentState, event: m.JobEvent, now: datetime) -> MachineStep:
 def _clocks_compared(state: AgentState, ahead: timedelta) -> MachineStep:
     """Return the step that records by how much the control plane's clock is `ahead`.
 
-    A large difference is only logged, not used, since the header that shows it is not signed.
+    A large difference is only logged and not used, since the HTTP header that shows it is not signed.
     """
     if abs(ahead) <= LARGEST_SKEW:
         note = LogNote(LogLevel.INFO, "this machine's clock and the control plane's agree again")
@@ -127,7 +129,7 @@ def _clocks_compared(state: AgentState, ahead: timedelta) -> MachineStep:
 
 
 def clock_skew_message(ahead: timedelta) -> str:
-    """Return a message about the difference of the two clocks, and the remedy."""
+    """Return a message that the clocks of control plane and operator differ too much, with the remedy."""
     where = "ahead of" if ahead > timedelta(0) else "behind"
     return (
         f"the control plane's clock is {abs(ahead) // timedelta(minutes=1)} minutes {where} this machine's, by its Date"
@@ -149,7 +151,10 @@ def _offered(state: AgentState, raw: Any) -> MachineStep:
 
 
 def _unanswerable(state: AgentState, raw: Any, bad_job: BadJob) -> MachineStep:
-    """Return the step that logs a job without a usable id, once: it cannot be answered, so every poll offers it."""
+    """Return the step that logs a job without a usable id.
+
+    The job cannot be answered, so every poll offers it again; it is logged only once.
+    """
     mark = _content_mark(raw) or str(bad_job)
     if mark in state.dropped:
         return state, ()
@@ -194,9 +199,9 @@ def _plan(state: AgentState, job: JobState, seen: Inspection, now: datetime) -> 
 
 
 def _with_open_jobs(state: AgentState, job: JobState, seen: Inspection) -> Inspection:
-    """Return `seen` with the tombstones that the job store did not have yet when it was read.
+    """Return `seen` with tombstones added that the job store did not have yet when it was read.
 
-    They are those of open jobs that had their effect, and of jobs that were closed during the inspection.
+    These belong to open jobs that had their effect, and to jobs that were closed during the inspection.
     """
     known = [*_tombstones(_others(state, job)), *_tombstones_of(job, job.missed_tombstones)]
     twins = (other for other in state.jobs.values() if other.key == job.key and other.id != job.id)
@@ -220,7 +225,10 @@ def _tombstones_of(job: JobState, tombstones: Iterable[Tombstone]) -> Iterator[T
 
 
 def _closed(state: AgentState, job: JobState) -> AgentState:
-    """Return the state without `job`; its tombstone is added to jobs whose inspection may have missed it."""
+    """Return the state without `job`.
+
+    Its tombstone is added to the jobs that are inspecting their object, since their reads may have missed it.
+    """
     left, tombstone = _without(state, job.id), tombstone_of(job)
     if tombstone is None:
         return left
@@ -231,7 +239,10 @@ def _closed(state: AgentState, job: JobState) -> AgentState:
 
 
 def _put_back(state: AgentState, before: JobState, taken: JobStep, now: datetime) -> MachineStep:
-    """Return the state with the job as the step `taken` leaves it; an effect supersedes older jobs on its object."""
+    """Return the state with the job as the step `taken` leaves it.
+
+    If the job just had its effect, older open jobs on the same object are superseded.
+    """
     job, effects = taken
     state = _with(state, job)
     if before.had_effect or not job.had_effect or job.ref is None or _is_replay(job):
@@ -244,12 +255,12 @@ def _put_back(state: AgentState, before: JobState, taken: JobStep, now: datetime
 
 
 def _is_replay(job: JobState) -> bool:
-    """Report whether the effect existed before the job, which then supersedes no open job."""
+    """Report whether the job's effect existed before the job, which then supersedes no other job."""
     return job.result is not None and job.result.outcome is JobOutcome.NOOP
 
 
 def _replaced(job: JobState, by: JobState) -> bool:
-    """Report whether the effect of `by` makes it pointless for `job` to go on."""
+    """Report whether the effect of the job `by` makes it pointless to continue `job`."""
     if job.stage not in (JobStage.READY, JobStage.WAITING_DELETED, JobStage.WAITING) or job.key == by.key:
         return False
     under_way = isinstance(job.task, DeleteTask) and may_have_had_effect(job)
@@ -264,10 +275,10 @@ def _older(job: JobState, than: JobState) -> bool:
 
 
 def _give_slots(state: AgentState) -> MachineStep:
-    """Return the state in which every ready job has the work slot of its object, unless another job has it.
+    """Return the state in which every ready job has the work slot of its object, unless another job has that slot.
 
-    After a crash the jobs that had it go first, in the order of their arrival: whether an effect happened can only be
-    determined before another effect.
+    After a crash, jobs that had a slot before go first, in the order of arrival, because only a read before another
+    effect can show whether theirs happened.
     """
     ready = [job for job in state.jobs.values() if job.stage is JobStage.READY]
     if not ready:
@@ -296,9 +307,10 @@ _Side: TypeAlias = tuple[bool, ObjectRef | None]
 
 
 def _first_arrivals(state: AgentState) -> dict[_Side, int]:
-    """Return the arrival of the first job without effect on each instance, and of the first for an Operation on it.
+    """Return, for each instance, when the first job without effect arrived: for the instance itself, and for Operations
+    on it.
 
-    An Operation must not run before an edit that was requested earlier: the edit would then change what it works on.
+    An Operation must not run before an edit that was requested earlier, since the edit would change its target.
     """
     first_arrivals: dict[_Side, int] = {}
     for job in state.jobs.values():
@@ -341,7 +353,8 @@ def _some(tombstone: Tombstone | None) -> tuple[Tombstone, ...]:
 
 
 def job_lag(state: AgentState, now: datetime) -> float:
-    """Return the age in seconds of the oldest job without a result, by the control plane's clock; 0.0 if none."""
+    """Return the age in seconds of the oldest job without a result, by the control plane's clock; 0.0 if there is none.
+    """
     times = (time_or_none(job.raw.get("createdAt")) for job in state.jobs.values() if not job.has_ended)
     created = [moment for moment in times if moment is not None]
     return max(0.0, (now + state.skew - min(created)).total_seconds()) if created else 0.0

@@ -16,14 +16,14 @@ from vworkspace_core.jobs.plan import Inspection
 
 @attrs.frozen
 class Offered:
-    """The control plane offers a job, for the first time or again."""
+    """The control plane's offer of a job, for the first time or again."""
 
     raw: Any = attrs.field(repr=False)
 
 
 @attrs.frozen
 class Resumed:
-    """A record was found of a job that was open when the last process ended."""
+    """The record of a job that was open when the last process ended."""
 
     record: JobRecord = attrs.field(repr=False)
 
@@ -37,21 +37,21 @@ class ServerTime:
 
 @attrs.frozen
 class SecurityChanged:
-    """New rules apply to jobs offered from now on. Open jobs keep the result of the old rules (PULL-9)."""
+    """The new rules for payloads of jobs offered from now on. Open jobs keep the result of the old rules (PULL-9)."""
 
     security: Security
 
 
 @attrs.frozen
 class Recorded:
-    """The job's record was written."""
+    """The report that the job's record was written."""
 
     job_id: str
 
 
 @attrs.frozen
 class RecordRefused:
-    """The job's record can never be written, because it is too large."""
+    """The report that the job's record is too large ever to be written."""
 
     job_id: str
     message: str
@@ -59,28 +59,28 @@ class RecordRefused:
 
 @attrs.frozen
 class Acked:
-    """The control plane confirmed our ack of the job."""
+    """The report that the control plane confirmed the ack of the job."""
 
     job_id: str
 
 
 @attrs.frozen
 class AckLost:
-    """An ack was sent but not answered, so it may have arrived. It is being sent again."""
+    """The report that an ack was sent but not answered. It may have arrived, and is being sent again."""
 
     job_id: str
 
 
 @attrs.frozen
 class JobGone:
-    """The control plane does not know the job, or no longer does (404 on ack)."""
+    """The report that the control plane does not know the job (404 on ack)."""
 
     job_id: str
 
 
 @attrs.frozen
 class JobAlreadyClosed:
-    """The control plane has closed the job (409 on ack)."""
+    """The report that the control plane has closed the job (409 on ack)."""
 
     job_id: str
 
@@ -95,7 +95,7 @@ class Inspected:
 
 @attrs.frozen
 class Applied:
-    """The apply succeeded; `live` is the object after it."""
+    """The report that the apply succeeded; `live` is the object afterwards."""
 
     job_id: str
     live: Manifest = attrs.field(repr=False)
@@ -103,14 +103,14 @@ class Applied:
 
 @attrs.frozen
 class DeleteSent:
-    """The delete was accepted, or the object was already absent."""
+    """The report that the delete was accepted, or the object was already absent."""
 
     job_id: str
 
 
 @attrs.frozen
 class Conflicted:
-    """Other field managers hold fields that the apply sets. Nothing was changed."""
+    """The report that other field managers own fields that the apply sets. Nothing was changed."""
 
     job_id: str
     conflicts: tuple[FieldConflict, ...]
@@ -118,7 +118,7 @@ class Conflicted:
 
 @attrs.frozen
 class PreconditionFailed:
-    """The object differs from the one that was inspected: its uid or resourceVersion has changed."""
+    """The report that the object has another uid or resourceVersion than the inspected one."""
 
     job_id: str
     message: str
@@ -126,7 +126,7 @@ class PreconditionFailed:
 
 @attrs.frozen
 class EffectRefused:
-    """The API server refused the write that the job asks for, and a retry cannot help."""
+    """The report that the API server refused the job's write, and that a retry cannot help."""
 
     job_id: str
     reason: str
@@ -135,7 +135,7 @@ class EffectRefused:
 
 @attrs.frozen
 class StepFailed:
-    """A step on the cluster or the job store was not answered. It may have happened."""
+    """The report that a call to the API server or the job store got no answer. Its effect may have happened."""
 
     job_id: str
     message: str
@@ -143,28 +143,28 @@ class StepFailed:
 
 @attrs.frozen
 class Rotated:
-    """A new credential is in use."""
+    """The report that a new credential is in use."""
 
     job_id: str
 
 
 @attrs.frozen
 class ResultAccepted:
-    """The control plane has accepted the result, or no longer needs it."""
+    """The report that the control plane has accepted the result, or no longer needs it."""
 
     job_id: str
 
 
 @attrs.frozen
 class RecordClosed:
-    """The job's record was removed, and its tombstone stored."""
+    """The report that the job's record was removed, and its tombstone stored."""
 
     job_id: str
 
 
 @attrs.frozen
 class ObjectChanged:
-    """An informer saw the object change; `live` is None when it is gone."""
+    """The change of an object as an informer received it; `live` is None when the object is gone."""
 
     ref: ObjectRef
     live: Manifest | None = attrs.field(repr=False)
@@ -197,9 +197,9 @@ JobEvent: TypeAlias = Offered | Resumed | ServerTime | SecurityChanged | OpenJob
 
 @attrs.frozen
 class PutRecord:
-    """A write of a job's record, from which it can be resumed after a restart.
+    """A write of a job's record, from which the job can be resumed after a restart.
 
-    Answered by Recorded, RecordRefused or StepFailed.
+    The answer is Recorded, RecordRefused or StepFailed.
     """
 
     job_id: str
@@ -208,14 +208,17 @@ class PutRecord:
 
 @attrs.frozen
 class SendAck:
-    """An ack, which is sent until it is answered by Acked or JobGone. Each try without an answer gives an AckLost."""
+    """An ack to the control plane, repeated until the answer is Acked or JobGone.
+
+    Each unanswered try gives an AckLost.
+    """
 
     job_id: str
 
 
 @attrs.frozen
 class Inspect:
-    """A read of the live object, its namespace and the tombstones. Answered by Inspected or StepFailed.
+    """A read of the live object, its namespace and the tombstones. The answer is Inspected or StepFailed.
 
     `ref` is None for a job that concerns no object. `object_key` is the argument of `JobStore.newest`.
     """
@@ -228,7 +231,7 @@ class Inspect:
 
 @attrs.frozen
 class ApplyForJob:
-    """A server-side apply; answered by Applied, Conflicted, PreconditionFailed, EffectRefused or StepFailed."""
+    """A server-side apply. The answer is Applied, Conflicted, PreconditionFailed, EffectRefused or StepFailed."""
 
     job_id: str
     ref: ObjectRef
@@ -238,10 +241,10 @@ class ApplyForJob:
 
 @attrs.frozen
 class CancelOperation:
-    """A request to cancel exactly this version of an Operation.
+    """A request to cancel exactly this resourceVersion of an Operation.
 
-    Answered by Applied, PreconditionFailed, EffectRefused or StepFailed. An Operation that has started in the meantime
-    has another version and is not cancelled.
+    An Operation that has started in the meantime has another version and is not cancelled. The answer is Applied,
+    PreconditionFailed, EffectRefused or StepFailed.
     """
 
     job_id: str
@@ -254,7 +257,7 @@ class CancelOperation:
 class DeleteForJob:
     """A delete of the object with this uid.
 
-    Answered by DeleteSent (for NotFound too), PreconditionFailed, EffectRefused or StepFailed.
+    The answer is DeleteSent (also if the object is absent), PreconditionFailed, EffectRefused or StepFailed.
     """
 
     job_id: str
@@ -264,7 +267,10 @@ class DeleteForJob:
 
 @attrs.frozen
 class RotateCredential:
-    """A rotation of the credential, done once for each `key`. Answered by Rotated, EffectRefused or StepFailed."""
+    """A rotation of the credential, performed once for each `key`.
+
+    The answer is Rotated, EffectRefused or StepFailed.
+    """
 
     job_id: str
     key: str = ""
@@ -272,7 +278,7 @@ class RotateCredential:
 
 @attrs.frozen
 class PostStatus:
-    """Progress to post, with best effort. A newer status of the same job replaces it."""
+    """A status report to the control plane, sent with best effort. A newer report of the same job replaces it."""
 
     job_id: str
     body: Mapping[str, Any] = attrs.field(repr=False)
@@ -280,7 +286,7 @@ class PostStatus:
 
 @attrs.frozen
 class PostResult:
-    """A result, which is posted until it is answered by ResultAccepted."""
+    """A result for the control plane, which is posted until the answer is ResultAccepted."""
 
     job_id: str
     body: Mapping[str, Any] = attrs.field(repr=False)
@@ -288,7 +294,7 @@ class PostResult:
 
 @attrs.frozen
 class CloseRecord:
-    """The removal of a job's record, with the tombstone to store. Answered by RecordClosed or StepFailed."""
+    """The removal of a job's record, with the tombstone to store. The answer is RecordClosed or StepFailed."""
 
     job_id: str
     tombstone: Tombstone | None

@@ -26,7 +26,7 @@ _OBSTACLES: Final = (
 def conditions_of(live: Manifest) -> Iterator[Mapping[str, Any]]:
     """Yield the well-formed conditions of `live` in order.
 
-    Those of our types that another manager edited are left out.
+    Conditions of the operator's own types that another field manager edited are left out.
     """
     conditions, held = get_path(live, "status", "conditions"), OWN_STATUS.held_conditions(live)
     for condition in conditions if isinstance(conditions, list | tuple) else ():
@@ -48,7 +48,7 @@ def phase_of(live: Manifest) -> str:
 
 
 def summary_of(live: Manifest) -> str:
-    """Return the message that explains `phase_of`, redacted."""
+    """Return the message of the condition that explains `phase_of`, with secrets redacted; empty if there is none."""
     texts = {str(condition["type"]): _text(condition.get("message")) for condition in conditions_of(live)}
     desired = (phase_of(live), "Ready") if live.get("kind") != "Operation" else (phase_of(live), "Blocked", "Accepted")
     return shown(next((texts[name] for name in desired if texts.get(name)), ""))
@@ -60,19 +60,19 @@ def is_recurring(live: Manifest) -> bool:
 
 
 def waits_for_schedule(live: Manifest) -> bool:
-    """Report whether a scheduled Operation runs as requested and only waits for its next scheduled time."""
+    """Report whether a recurring Operation is between two runs: it only waits for its next scheduled time."""
     running = next((condition for condition in conditions_of(live) if condition["type"] == "Running"), {})
     idle = (running.get("status"), running.get("reason")) == ("True", BETWEEN_SYNCS)
     return bool(idle and is_recurring(live))
 
 
 def has_started(live: Manifest) -> bool:
-    """Report whether an Operation has begun its run, whatever its outcome."""
+    """Report whether an Operation has started, whether or not it has ended since."""
     return get_path(live, "status", "startedAt") is not None or str(get_path(live, "status", "phase")) in _BEGUN
 
 
 def can_still_start(live: Manifest) -> bool:
-    """Report whether an Operation has not started yet and is not final."""
+    """Report whether an Operation has not started, and was neither cancelled nor requested to be."""
     if live.get("kind") != OPERATION.kind or get_path(live, "status", "phase") == Phase.CANCELLED.value:
         return False
     return not has_started(live) and not is_called_off(live)
@@ -88,7 +88,7 @@ def ended_at(live: Manifest | None) -> str:
 
 
 def is_called_off(live: Manifest) -> bool:
-    """Report whether cancellation of the Operation was requested. Before its start that is final (OPS-11)."""
+    """Report whether cancellation of the Operation was requested. Before the start such a request is final (OPS-11)."""
     return bool(get_path(live, "metadata", "annotations", CANCEL) == "true")
 
 

@@ -28,7 +28,7 @@ from vworkspace_core.jobs.result import JobResult, Reason
 
 
 class Signatures(StrEnum):
-    """The operator's own setting for signatures of jobs, which adds to what the Cluster object requires."""
+    """The operator's own setting for signatures of jobs, in addition to the requirements of the Cluster object."""
 
     AUTO = "auto"
     REQUIRED = "required"
@@ -42,7 +42,7 @@ LONGEST_SEALED: Final = 4 * 1024 * 1024
 
 
 class PayloadOpener(Protocol):
-    """A verifier of signatures and decrypter of payloads that holds its keys. Calls have no side effects."""
+    """A holder of keys that verifies signatures and decrypts payloads. Calls have no side effects."""
 
     @property
     def can_verify(self) -> bool:
@@ -54,9 +54,9 @@ class PayloadOpener(Protocol):
         ...
 
     def decrypt(self, sealed: str) -> Any:
-        """Return the JSON value in `sealed`, a JWE that is encrypted for us.
+        """Return the JSON value in `sealed`, a JWE encrypted for the operator's key.
 
-        Raises Invalid if it cannot be decrypted or holds no JSON. The message quotes none of the input.
+        Raises Invalid if `sealed` cannot be decrypted or holds no JSON. The message quotes none of the input.
         """
         ...
 
@@ -71,7 +71,7 @@ class Security:
 
 
 def required_by(clusters: Iterable[Manifest], cluster_id: str) -> Security:
-    """Return the requirements of this cluster's Cluster objects. If there are several, the strictest counts."""
+    """Return the requirements of this cluster's Cluster objects. If there are several objects, the strictest counts."""
     ours = [cluster for cluster in clusters if get_path(cluster, "spec", "clusterId") == cluster_id]
 
     def asked(field: str) -> bool:
@@ -82,10 +82,10 @@ def required_by(clusters: Iterable[Manifest], cluster_id: str) -> Security:
 
 
 def in_force(required: Security, opener: PayloadOpener | None, signatures: Signatures = Signatures.AUTO) -> Security:
-    """Return the security that applies with these keys.
+    """Return the payload requirements that apply with the keys of `opener`.
 
-    If there is a key, signatures are required. Optional signatures would protect nothing, as an attacker could remove
-    them.
+    With a key for signatures, signatures are required unless the setting is UNSIGNED: an attacker could remove an
+    optional signature.
     """
     by_key = opener is not None and opener.can_verify and signatures is not Signatures.UNSIGNED
     signed = required.require_signed or signatures is Signatures.REQUIRED or by_key
@@ -93,16 +93,16 @@ def in_force(required: Security, opener: PayloadOpener | None, signatures: Signa
 
 
 def signed_content(raw: Mapping[str, Any], cluster_id: str) -> dict[str, Any]:
-    """Return the part of `raw` that its signature covers. It includes the payload as sent, whether encrypted or not."""
+    """Return the part of `raw` that its signature covers, with the payload as sent, whether encrypted or not."""
     content = {"cluster": cluster_id, **{name: raw.get(name) for name in ("expiresAt", "idempotencyKey", "kind")}}
     sent = "payload" if raw.get("encryptedPayload") is None else "encryptedPayload"
     return {**content, sent: raw.get(sent)}
 
 
 def opened(raw: Mapping[str, Any], security: Security, cluster_id: str) -> Mapping[str, Any] | JobResult:
-    """Return `raw` with its payload decrypted, or a failed result. `raw` itself is returned if it was not encrypted.
+    """Return `raw` with its signature verified and its payload decrypted, or a failed result.
 
-    `raw` must have no `flaws`.
+    `raw` itself is returned if it was not encrypted. `raw` must have no `flaws`.
     """
     try:
         _check_signature(raw, security, cluster_id)

@@ -37,7 +37,7 @@ Raises the ports' errors.
 
 
 class JobPerformer:
-    """An interpreter that performs one effect at a time. `rotate` is None if no credential can be stored durably."""
+    """An interpreter of the job machine's effects. `rotate` is None if no credential can be stored durably."""
 
     def __init__(self, kube: KubeApi, store: JobStore, rotate: RotateCredential | None = None) -> None:
         self._kube = kube
@@ -45,8 +45,9 @@ class JobPerformer:
         self._rotate = rotate
 
     async def perform(self, effect: ClusterEffect) -> m.JobEvent:
-        """Perform `effect` and return the event of its outcome. An OperatorError becomes an event, other
-        exceptions are raised.
+        """Perform `effect` and return the event of its outcome.
+
+        An OperatorError becomes an event; other exceptions are raised.
         """
         try:
             return await self._perform(effect)
@@ -107,7 +108,7 @@ class JobPerformer:
 
 
 def _refusal(effect: ClusterEffect, error: OperatorError) -> m.JobEvent:
-    """Return the event for an error with which the server or the store answered the effect."""
+    """Return the event for an error by which the API server or the job store refused the effect."""
     job_id = effect.job_id
     match effect, error:
         case m.PutRecord(), Invalid():

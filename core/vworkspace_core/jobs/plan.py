@@ -45,10 +45,11 @@ from vworkspace_core.jobs.scope import ApplyTask, DeleteTask, JobScope, RotateTa
 
 @attrs.frozen
 class EffectIntent:
-    """The effect that a job is about to have, recorded first. `uid` is the live object's, or empty if there is none.
+    """The effect that a job is about to have, as recorded before it happens.
 
-    `happened` is recorded afterwards, and says that the effect certainly happened on the object with that uid.
-    `generation` is reported in the result, even by a later process that finds the object terminating or gone.
+    `uid` is the live object's, empty if there is none. `happened` is recorded afterwards: the effect certainly happened
+    on the object with that uid. `generation` is reported in the result, even if a later process finds the object
+    terminating or gone.
     """
 
     uid: str = ""
@@ -60,8 +61,8 @@ class EffectIntent:
 class Inspection:
     """The findings of an Inspect effect: the live object, its namespace, and tombstones from the job store.
 
-    In a namespace that is not managed the object was not read. `tombstone` is that of the job's own key. `newest` is
-    that of the highest generation for the same object.
+    In a namespace that is not managed the object was not read. `tombstone` has the job's own idempotency key. `newest`
+    has the highest generation for the same object.
     """
 
     live: Manifest | None = attrs.field(default=None, repr=False)
@@ -72,7 +73,10 @@ class Inspection:
 
 @attrs.frozen
 class SlotHolder:
-    """The facts that a plan needs about the job that has its object's work slot. Only one job at a time has it."""
+    """The facts that a plan needs about the job that has its object's work slot.
+
+    Only one job at a time has the slot.
+    """
 
     task: Task
     key: str
@@ -83,7 +87,10 @@ class SlotHolder:
 
 @attrs.frozen
 class PlanApply:
-    """A plan to apply exactly `manifest` to the object with this uid; an empty uid means that there is no object."""
+    """A plan to apply exactly `manifest` to the object with this uid.
+
+    An empty uid means that there is no object yet.
+    """
 
     manifest: Manifest = attrs.field(repr=False)
     uid: str
@@ -104,21 +111,21 @@ class PlanRotate:
 
 @attrs.frozen
 class WaitDeleted:
-    """A plan to wait until the object with this uid, which is being deleted, is gone, and then to apply."""
+    """A plan to wait until the terminating object with this uid is gone, and to apply afterwards."""
 
     uid: str
 
 
 @attrs.frozen
 class AlreadyApplied:
-    """The plan if the write has already happened. `live` contains it."""
+    """The finding that the write has already happened; `live` is the object with it."""
 
     live: Manifest = attrs.field(repr=False)
 
 
 @attrs.frozen
 class FinishJob:
-    """A plan to end the job. `had_effect` says that its effect happened, or may have, and must not be repeated."""
+    """A plan to end the job. `had_effect` says that the job's effect may have happened, and must not be repeated."""
 
     result: JobResult
     had_effect: bool = False
@@ -126,8 +133,8 @@ class FinishJob:
 
 @attrs.frozen
 class WaitForManagedNamespace:
-    """A plan to wait until the namespace is managed. The Operation may exist there unread and may still
-    start (PULL-3).
+    """A plan to wait until the namespace is managed: an Operation may exist in it, unread, and may still start
+    (PULL-3).
     """
 
 
@@ -203,7 +210,10 @@ def _is_replay(holder: SlotHolder, seen: Inspection) -> bool:
 
 
 def _replayed(holder: SlotHolder, seen: Inspection) -> JobResult:
-    """Return the noop result of a job whose key had its effect before; its message says if that was another object."""
+    """Return the noop result of a job whose idempotency key had its effect before.
+
+    The message says so if that effect was on another object.
+    """
     ref, uid = holder.task.ref, seen.tombstone.object_uid if seen.tombstone is not None else ""
     if seen.tombstone is not None and seen.tombstone.outcome == JobOutcome.NOOP and (ended := ended_at(seen.live)):
         return _already_ended(holder.task, ended)
@@ -219,15 +229,18 @@ def _already_ended(task: Task, ended: str) -> JobResult:
 
 
 def _shows_key(live: Manifest | None, key: str, manifest: Manifest) -> bool:
-    """Report whether `live` shows the effect of the job with this key, by annotation and spec.
+    """Report whether `live` has the job's key in its annotation and the spec of `manifest`.
 
-    The annotation alone proves nothing, since others may write it.
+    The annotation alone proves nothing, since other clients may write it.
     """
     return key_of(live) == key and not needs_apply({"spec": manifest.get("spec")}, live)
 
 
 def _highest_generation(holder: SlotHolder, seen: Inspection) -> int:
-    """Return the newest known generation. The job store's counts before the object's, which others can edit."""
+    """Return the newest known generation of the control plane for the object; 0 if none.
+
+    The job store's record takes precedence over the object's annotation, which others can edit.
+    """
     return seen.newest.generation if seen.newest is not None else applied_generation(seen.live) or 0
 
 
@@ -241,10 +254,10 @@ def _plan_apply(holder: SlotHolder, task: ApplyTask, live: Manifest | None) -> P
 
 
 def stamped(manifest: Manifest, key: str, generation: int | None, live: Manifest | None) -> dict[str, Any]:
-    """Return `manifest` with its job's annotations, our finalizer, and the live uid and resourceVersion (REC-6, RUN-4).
+    """Return `manifest` with its job's annotations, the operator's finalizer, and the live uid and resourceVersion.
 
-    If the job's key has no generation, the object's recorded generation is kept. Without it the object would lose its
-    protection against older jobs.
+    If the job's key has no generation, the generation recorded on the object is kept; without it the object would lose
+    its protection against older jobs (REC-6, RUN-4).
     """
     stamped_generation = generation if generation is not None else applied_generation(live)
     marks = {labels.IDEMPOTENCY_KEY: key} | (
@@ -258,10 +271,10 @@ def stamped(manifest: Manifest, key: str, generation: int | None, live: Manifest
 
 
 def _is_finalized(manifest: Manifest, live: Manifest | None) -> bool:
-    """Report whether the apply includes our finalizer: if there may be a release, or the finalizer is there already.
+    """Report whether the apply includes the operator's finalizer: if there may be a release, or the object has it
+    already.
 
-    An apply removes what the previous apply set and the new one omits (S-37). If the apply sets the finalizer, the
-    reconciler need not add it.
+    An apply removes what the previous apply set and the new one omits (S-37).
     """
     if manifest.get("kind") != APPLICATION_INSTANCE.kind:
         return False
@@ -270,13 +283,15 @@ def _is_finalized(manifest: Manifest, live: Manifest | None) -> bool:
 
 
 def applied_generation(live: Manifest | None) -> int | None:
-    """Return the control plane's generation that we recorded on `live`; None if it is missing or malformed."""
+    """Return the control plane's generation that the operator recorded on `live`; None if it is missing or malformed.
+    """
     text = written_annotation(live, labels.LAST_APPLIED_GENERATION, labels.FIELD_MANAGER)
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
 def key_of(live: Manifest | None) -> str | None:
-    """Return the idempotency key of the job that last wrote `live`; None if we did not write it."""
+    """Return the idempotency key of the job that last wrote `live`; None if the operator did not write the annotation.
+    """
     return written_annotation(live, labels.IDEMPOTENCY_KEY, labels.FIELD_MANAGER)
 
 

@@ -102,9 +102,10 @@ _LEFT_BEHIND: Final[Mapping[str, str]] = {
 
 
 def result_of(live: Manifest, generation: int, before: Any = None) -> JobResult | None:
-    """Return the result of the job that applied `generation` of `live`; None while it is open.
+    """Return the result of the job that applied `generation` of `live`; None while the outcome is open.
 
-    `before` is the status that the job found, None if there was none. A status that another manager edited is ignored.
+    `before` is the status before the job's apply, None if there was none. A status that another field manager edited is
+    ignored.
     """
     if OWN_STATUS.holder(live) is not None:
         return None
@@ -119,7 +120,8 @@ def result_of(live: Manifest, generation: int, before: Any = None) -> JobResult 
 
 
 def _current(result: JobResult | None, live: Manifest, before: Any) -> JobResult | None:
-    """Return `result`, or None if it may be older than the last request, which need not change the generation."""
+    """Return `result`, or None if the status may be older than the last request, which need not change the generation.
+    """
     if result is None:
         return None
     annotations = get_path(live, "metadata", "annotations")
@@ -187,7 +189,8 @@ def _judge_operation(live: Manifest, generation: int) -> JobResult | None:
 
 
 class _Current:
-    """The conditions of one object; each counts only if it is of the wanted generation or a later one."""
+    """The conditions of one object; a condition counts only if it was observed at the wanted generation or a later one.
+    """
 
     def __init__(self, live: Manifest, generation: int) -> None:
         overall = _number(get_path(live, "status", "observedGeneration"))

@@ -38,9 +38,9 @@ def _no_link(ref: ObjectRef) -> str:
 
 @attrs.frozen
 class JobScope:
-    """The cluster for which jobs are accepted, the rules that judge them, and the keys for their payloads.
+    """The cluster for which jobs are accepted, the rules for admission, and the keys for payloads.
 
-    `link` gives the URL of an object's page, which the result of its job contains.
+    `link` returns the URL of an object's page, which the job's result contains.
     """
 
     cluster_id: str
@@ -56,9 +56,9 @@ class JobScope:
 
 @attrs.frozen
 class ApplyTask:
-    """A manifest to apply at `ref`, complete and labelled, but without a uid and our annotations.
+    """A manifest to apply at `ref`, labelled, but without a uid and the operator's annotations.
 
-    `path` is its place in the job.
+    `path` is the manifest's place in the job, such as `payload`.
     """
 
     ref: ObjectRef
@@ -67,7 +67,7 @@ class ApplyTask:
 
     @property
     def namespace_path(self) -> str:
-        """The path in the job that names the namespace."""
+        """The path of the namespace's field in the job."""
         return f"{self.path}.metadata.namespace"
 
     @property
@@ -87,7 +87,7 @@ class DeleteTask:
 
     @property
     def namespace_path(self) -> str:
-        """The path in the job that names the namespace."""
+        """The path of the namespace's field in the job."""
         return "payload.namespace"
 
 
@@ -147,7 +147,7 @@ def _trace_annotation(job: Job, scope: JobScope) -> dict[str, str]:
 
 
 def _implied(request: ApplyRequest) -> Mapping[str, Any]:
-    """Return the manifest, with the apiVersion and kind that the job's intent implies if it leaves them out."""
+    """Return the requested manifest; apiVersion and kind follow from the job's intent if the manifest omits them."""
     kind = next((kind for kind in _KINDS if kind.kind == request.expected), None)
     if kind is None:
         return request.manifest
@@ -155,7 +155,9 @@ def _implied(request: ApplyRequest) -> Mapping[str, Any]:
 
 
 def _manifest_to_send(manifest: Manifest, scope: JobScope, trace: Mapping[str, str]) -> dict[str, Any]:
-    """Return the manifest to send: type and spec unchanged, metadata by whitelist, our labels added (REC-6)."""
+    """Return the manifest to apply: type and spec unchanged, only permitted metadata, the operator's labels added
+    (REC-6).
+    """
     meta: dict[str, Any] = {name: value for name, value in metadata(manifest).items() if name in _KEPT}
     meta["labels"] = {
         **(meta.get("labels") or {}),
@@ -171,7 +173,9 @@ def _manifest_to_send(manifest: Manifest, scope: JobScope, trace: Mapping[str, s
 
 
 def _target_label(manifest: Manifest) -> dict[str, str]:
-    """Return the label that names an Operation's application, so that all of its Operations are found (RES-5)."""
+    """Return the label that names an Operation's application, by which all its Operations are found; else empty
+    (RES-5).
+    """
     name = get_path(manifest, "spec", "targetRef", "name")
     if manifest.get("kind") != own_kinds.OPERATION.kind or not isinstance(name, str) or not name:
         return {}

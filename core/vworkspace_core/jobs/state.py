@@ -25,9 +25,9 @@ from vworkspace_core.jobs.wire import BadJob, Job, job_id_of, parse_job, read_jo
 
 
 class JobStage(StrEnum):
-    """The stage of a job, named after the answer that it waits for.
+    """The stage of a job, named after the answer that the job waits for.
 
-    The values appear in log messages and do not change.
+    The values appear in log messages and must not change.
     """
 
     RECORDING = "recording"  # the job store: the record is written before the ack
@@ -51,7 +51,7 @@ ENDED = frozenset({JobStage.ANSWERING, JobStage.CLOSING})
 
 @attrs.frozen
 class AppliedRef:
-    """The object on which the job had its effect. `generation` is its `metadata.generation` afterwards."""
+    """The object on which the job had its effect. `generation` is its `metadata.generation` after the effect."""
 
     ref: ObjectRef
     uid: str
@@ -60,11 +60,12 @@ class AppliedRef:
 
 @attrs.frozen
 class JobState:
-    """The state of a job from its offer until its record is closed. `retry` says when a failed step is tried again.
+    """The state of a job from its offer until its record is closed.
 
-    `refusals` counts how often a right was missing. `missed_tombstones` were created during an inspection, which may
-    not have seen them. `status_before` is the status that the job found when it wrote. `result_once_cancelled` is how
-    the job ends once its Operation, which has not started, is cancelled.
+    `retry` says when a failed step is tried again. `refusals` counts how often a right was missing. `missed_tombstones`
+    were stored during an inspection that may not have seen them. `status_before` is the object's status before the
+    job's write. `result_once_cancelled` is the result that the job has once its Operation, not started yet, is
+    cancelled.
     """
 
     id: str
@@ -98,7 +99,7 @@ class JobState:
 
     @property
     def generation(self) -> int | None:
-        """The control plane's generation in the idempotency key, if the key names the job's own object."""
+        """The control plane's generation in the idempotency key; None if the key does not name the job's object."""
         return None if self.ref is None else generation_in(self.key, self.ref)
 
     @property
@@ -113,7 +114,7 @@ class JobState:
 
 
 def accept(raw: Any, arrival: int, scope: JobScope) -> JobState | BadJob:
-    """Return the state of a job that was just offered. A job without an id is a BadJob, as it cannot be answered."""
+    """Return the state of a job that was just offered; a BadJob if the job has no id and so cannot be answered."""
     return _accept(raw, arrival, scope, opened)
 
 
@@ -146,7 +147,9 @@ def _bad(job: Job | BadJob, job_id: str, arrival: int) -> JobState | BadJob:
 
 
 def _known_good(raw: Mapping[str, Any], security: Security, _: str) -> Mapping[str, Any] | JobResult:
-    """Return a job from our own record decrypted, without verifying it again: it was verified when it came."""
+    """Return a job from the operator's own record with its payload decrypted; its signature was verified when it was
+    offered.
+    """
     return decrypted(raw, attrs.evolve(security, require_encrypted_secrets=False))
 
 
@@ -155,7 +158,8 @@ def _refused(job_id: str, arrival: int, key: str, result: JobResult) -> JobState
 
 
 def bare_job(job_id: str, key: str) -> dict[str, Any]:
-    """Return a job reduced to id and key. It serves only to answer a job whose payload may be too large to record."""
+    """Return a job reduced to id and idempotency key, for an answer to a job whose payload may be too large to record.
+    """
     return {"id": job_id, "idempotencyKey": key}
 
 
@@ -179,8 +183,8 @@ def _as_record(result: JobResult) -> dict[str, str]:
 def restore(record: JobRecord, arrival: int, scope: JobScope) -> JobState:
     """Return the state of a recorded job after a restart.
 
-    The ack is repeated, and all later progress is determined from the cluster. A job that had begun is not judged again
-    by rules that may have changed.
+    The ack is repeated, and later progress is determined from the cluster. A job that had begun its effect is not
+    judged again by admission rules, which may have changed.
     """
     intent = _stored_intent(record)
     rules = scope if intent is None else attrs.evolve(scope, admission=lambda _: ())
@@ -201,10 +205,7 @@ def restore(record: JobRecord, arrival: int, scope: JobScope) -> JobState:
 
 
 def _planned_ref(job: JobState, intent: EffectIntent | None) -> AppliedRef | None:
-    """Return the object that a restored job reports until it is read again, from its recorded intent.
-
-    None if no generation was recorded.
-    """
+    """Return the object that a restored job reports until it is read again; None if no generation was recorded."""
     if job.ref is None or intent is None or not intent.generation:
         return None
     return AppliedRef(job.ref, intent.uid, intent.generation)
@@ -230,14 +231,14 @@ def _stored_result(record: JobRecord, name: str) -> JobResult | None:
 
 
 def may_have_had_effect(job: JobState) -> bool:
-    """Report whether the job had its effect, or began it in this process or an earlier one."""
+    """Report whether the job had its effect, or began its effect in this process or an earlier one."""
     return job.had_effect or job.intent is not None
 
 
 def tombstone_of(job: JobState, closed_at: str = "") -> Tombstone | None:
     """Return the tombstone to store for the job; None for a job without effect, which may be requested again.
 
-    A delete that found no object gets one too: if it were repeated, it could delete a later object of that name
+    A delete that found no object gets a tombstone too: repeated, it could delete a later object of the same name
     (PULL-4).
     """
     outcome = job.result.outcome.value if job.result else ""

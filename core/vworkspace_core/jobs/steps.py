@@ -21,7 +21,7 @@ _TOLD = ("type", "status", "reason", "message", "lastTransitionTime", "observedG
 
 
 def progress(live: Manifest, now: datetime) -> dict[str, Any]:
-    """Return the body of `POST jobs/<id>/status` about the object's present state."""
+    """Return the body of `POST jobs/<id>/status` with the object's present phase and conditions."""
     return {
         "phase": phase_of(live),
         "conditions": [condition_body(condition) for condition in conditions_of(live)],
@@ -31,15 +31,16 @@ def progress(live: Manifest, now: datetime) -> dict[str, Any]:
 
 
 def waiting_body(message: str, now: datetime) -> dict[str, Any]:
-    """Return the body of the status report for a job that cannot be applied yet: phase Pending, `message` says why.
+    """Return the body of the status report for a job that cannot be applied yet: phase Pending, and `message` as the
+    reason.
 
-    `now` becomes the report's timestamp, so it is a time by the control plane's clock.
+    `now` becomes the report's timestamp, so it must be a time by the control plane's clock.
     """
     return {"phase": "Pending", "conditions": [], "message": shown(message), "timestamp": format_time(now)}
 
 
 def condition_body(condition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one condition as it is posted: the standard fields, the message redacted."""
+    """Return one condition as it is posted: the standard fields, with secrets in the message redacted."""
     body = {name: condition[name] for name in _TOLD if name in condition}
     if isinstance(body.get("message"), str):
         body["message"] = safe(body["message"], LONGEST_SHOWN)
@@ -73,10 +74,10 @@ _BACKOFF: Final = Backoff(0.25, LONGEST_RETRY)
 
 @attrs.frozen
 class JobStepContext:
-    """The input of a step in addition to the job: its scope, and the time on both clocks (PULL-12).
+    """The input of a step in addition to the job: scope, and the time by both clocks (PULL-12).
 
-    Where signatures are required, `expiry_now` is the later of the two clocks, because the header that shows the
-    control plane's clock is not signed.
+    Where signatures are required, `expiry_now` is the later of the two times, because the header that shows the control
+    plane's time is not signed.
     """
 
     scope: JobScope
@@ -86,7 +87,7 @@ class JobStepContext:
 
     @property
     def expiry_now(self) -> datetime:
-        """The time against which `expiresAt` of a job without effect is checked."""
+        """The time to compare with the `expiresAt` of a job that had no effect yet."""
         return max(self.now, self.server_now) if self.scope.security.require_signed else self.server_now
 
 
@@ -94,12 +95,12 @@ JobStep: TypeAlias = tuple[JobState, tuple[m.JobEffect, ...]]
 
 
 def clear(job: JobState, **changes: Any) -> JobState:
-    """Return the job after a successful step, without a pending retry."""
+    """Return the job after a successful step, with `changes` made and no retry pending."""
     return attrs.evolve(job, retry=Retry(), **changes)
 
 
 def retry(job: JobState, message: str, at: JobStepContext) -> JobStep:
-    """Return the step that repeats an unanswered step later. Only the first of several retries is logged."""
+    """Return the job with its unanswered step due again later. Only the first of several retries is logged."""
     failures = job.retry.failures + 1
     again = job.retry.failed(_BACKOFF.delay(failures, _jitter(job.id, failures)), at.now)
     note = (LogNote(LogLevel.WARNING, f"{job.stage.value}: {message}; tried again", job.id),) if failures == 1 else ()
@@ -107,18 +108,19 @@ def retry(job: JobState, message: str, at: JobStepContext) -> JobStep:
 
 
 def _jitter(job_id: str, failures: int) -> float:
-    """Return a jitter from a hash of its arguments, so that jobs spread out and equal histories give equal times."""
+    """Return a number in [0, 1] derived from a hash of the arguments, so that retries spread out but are reproducible.
+    """
     return hashlib.sha256(f"{job_id}/{failures}".encode()).digest()[0] / 255
 
 
 def post(job: JobState, body: Mapping[str, Any]) -> JobStep:
-    """Return the step that posts `body` as the job's status, unless it equals the last one."""
+    """Return the step that posts `body` as the job's status; no effect if it equals the last posted body."""
     content = {name: value for name, value in body.items() if name != "timestamp"}
     return (job, ()) if content == job.posted else (attrs.evolve(job, posted=content), (m.PostStatus(job.id, body),))
 
 
 def ref(job: JobState, uid: str, generation: int) -> AppliedRef | None:
-    """Return the reference to the object of an effect; None for a job that concerns no object."""
+    """Return the reference to the object of the job's effect; None for a job that concerns no object."""
     return None if job.ref is None else AppliedRef(job.ref, uid, generation)
 
 
@@ -142,9 +144,9 @@ def _page(job: JobState, scope: JobScope) -> str:
 
 
 def supersede(job: JobState, by: JobState, at: JobStepContext) -> JobStep:
-    """Return the step that ends the job because another job's effect replaced the state for which it waits.
+    """Return the step that ends the job because a newer job's effect replaced the state for which it waits.
 
-    Its key is remembered if its own effect may have happened (PULL-4).
+    The job's tombstone is stored if its own effect may have happened (PULL-4).
     """
     job = attrs.evolve(job, had_effect=may_have_had_effect(job))
     newer = f"generation {by.generation}" if by.generation is not None else "a later request"
@@ -158,7 +160,8 @@ def close(job: JobState, at: JobStepContext) -> m.CloseRecord:
 
 
 def timeout(job: JobState) -> JobResult:
-    """Return the result of a job that did not settle in time. It has the reason that the object reports."""
+    """Return the failed result of a job whose object did not settle in time, with the reason that the object reports.
+    """
     until = format_time(job.expires_at) if job.expires_at else "its time"
     seen = job.latest or {}
     what = "had not started and was cancelled" if can_still_start(seen) else "had not settled"

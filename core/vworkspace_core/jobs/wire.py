@@ -70,7 +70,7 @@ JobRequest: TypeAlias = ApplyRequest | DeleteRequest | RotateRequest
 
 @attrs.frozen
 class Job:
-    """A job that could be parsed. Times are aware UTC. It has not been checked against any rule yet (see `scope`)."""
+    """A job that could be parsed. Times are in UTC. It has not been checked against any rule yet (see `scope`)."""
 
     id: str
     request: JobRequest
@@ -83,7 +83,10 @@ class Job:
 
 @attrs.frozen
 class BadJob:
-    """A job that could not be parsed. `id` is empty if there is none by which it could be answered."""
+    """A job that could not be parsed, with its problems.
+
+    `id` is empty if the job has none and so cannot be answered.
+    """
 
     id: str
     problems: tuple[Problem, ...]
@@ -94,7 +97,7 @@ class BadJob:
 
 
 def job_id_of(raw: Any) -> str:
-    """Return the id by which `raw` can be answered; empty if there is none.
+    """Return the id of the job `raw`, by which it can be answered; empty if there is none.
 
     An integer is accepted, because databases number their rows.
     """

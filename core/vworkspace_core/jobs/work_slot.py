@@ -44,7 +44,7 @@ def take_slot(job: JobState) -> JobStep:
 
 
 def inspected(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
-    """Return the first step of the plan that follows from the inspection `seen`."""
+    """Return the job and effects after its object was inspected: the first step of the resulting plan."""
     if job.task is None:
         raise AssertionError("a refused job gets no slot")
     expired = job.expires_at is not None and at.expiry_now >= job.expires_at
@@ -77,7 +77,7 @@ def _follow(job: JobState, chosen: Plan, seen: Inspection, at: JobStepContext) -
 def _with_live(job: JobState, seen: Inspection) -> JobState:
     """Return a job that ends as a noop, with the reference to the live object that its result names.
 
-    If that object has the job's key, but the job store has no tombstone of it, the job leaves one.
+    If the object has the job's key but the job store has no tombstone for it, the job leaves a tombstone.
     """
     if seen.live is None:
         return job
@@ -89,7 +89,7 @@ def _with_live(job: JobState, seen: Inspection) -> JobState:
 
 
 def _record_intent(job: JobState, uid: str, generation: int = 0) -> JobStep:
-    """Return the step that records the intent, or that performs the effect if the intent is on record already."""
+    """Return the step that records the intent, or performs the effect if the same intent is recorded already."""
     intent = EffectIntent(uid, generation=generation)
     if job.intent == intent:
         return act(attrs.evolve(job, stage=JobStage.ACTING))
@@ -98,7 +98,7 @@ def _record_intent(job: JobState, uid: str, generation: int = 0) -> JobStep:
 
 
 def act(job: JobState, *, force: bool = False) -> JobStep:
-    """Return the step that performs the effect whose intent was recorded."""
+    """Return the step that performs the effect whose intent was recorded; `force` takes fields from other managers."""
     if job.result_once_cancelled is not None and job.ref is not None:
         about = metadata(job.latest or {})
         uid, version = (str(about.get(name) or "") for name in ("uid", "resourceVersion"))
@@ -114,8 +114,8 @@ def act(job: JobState, *, force: bool = False) -> JobStep:
 def record_effect(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
     """Return the step that records a successful apply before anything else is done with the object.
 
-    Without this record, a process that starts after a crash could not distinguish a lost write from one whose object
-    was deleted or changed later. It would repeat the effect (PULL-4).
+    Without the record, a process that starts after a crash could not tell a lost write from an object that was deleted
+    or changed later, and would repeat the effect (PULL-4).
     """
     if job.result_once_cancelled is not None:
         return applied(attrs.evolve(job, latest=None), live, at)
@@ -134,15 +134,18 @@ def _wait_deleted(job: JobState, uid: str, at: JobStepContext) -> JobStep:
 
 
 def _is_ours(conflict: FieldConflict) -> bool:
-    """Report whether we may take over the field: an older write of our own holds it, or it is our own bookkeeping."""
+    """Report whether a conflicting field may be taken over: an older write by the operator owns it, or it is its
+    bookkeeping.
+    """
     marks = {f".metadata.annotations.{name}" for name in JOB_ANNOTATIONS}
     return conflict.manager == labels.FIELD_MANAGER or conflict.field in marks
 
 
 def conflicted(job: JobState, conflicts: tuple[FieldConflict, ...], at: JobStepContext) -> JobStep:
-    """Return the step after an apply met fields that other managers hold (REC-8).
+    """Return the step after an apply conflicted with fields of other managers (REC-8).
 
-    The job ends, and its result names the managers and fields. Only a conflict with our own older entry is forced.
+    The job ends, and its result names managers and fields. A conflict with only the operator's own older writes is
+    forced.
     """
     others = [conflict for conflict in conflicts if not _is_ours(conflict)]
     if conflicts and not others:

@@ -43,8 +43,7 @@ def builtin_templates() -> Templates:
 def needs_of_engine(template: OperationTemplate) -> Mapping[str, Any]:
     """Return a schema of the parameters that the engine of `template` needs, whatever the template itself requires.
 
-    It is the schema of the engine's built-in template, but unknown keys are allowed. It is empty for an engine that was
-    added in code; templates for such an engine must require the parameters that it reads.
+    It is the schema of the engine's built-in template with unknown keys allowed, or empty for an engine added in code.
     """
     restores = template.type is not OperationType.BACKUP
     own = [item for item in builtin_templates().items if item.engine == template.engine]

@@ -39,7 +39,7 @@ _VERSION: Final = 1
 
 
 class Flaw(Enum):
-    """The reason why an approval claim is invalid. Nothing else about the claim is reported."""
+    """The reason why an approval claim is invalid. No content of the claim is ever reported."""
 
     ABSENT = "waiting for approval"
     NO_SECRET = "no approval secret is configured to check the claim with"
@@ -55,20 +55,20 @@ class Flaw(Enum):
 
 
 def are_lowered(required: frozenset[str]) -> bool:
-    """Report whether a setting requires less of approval claims than is safe.
+    """Report whether the required bindings of approval claims are fewer than the safe default.
 
-    A claim that is not bound to `ns` (namespace) and `params` (parameters) can be reused for another Operation.
+    A claim that is not bound to namespace (`ns`) and parameters (`params`) can be reused for another Operation.
     """
     return not required >= DEFAULT_BINDINGS
 
 
 @attrs.frozen
 class Claims:
-    """The data by which approval claims are checked. `secret` is never shown.
+    """The data with which approval claims are checked. `secret` is never shown.
 
-    `skew` is how far the control plane's clock is ahead of ours, taken from an unsigned header: a claim expires as soon
-    as either clock has passed its expiry (PULL-12). `used_approvals` is None if uses are not recorded, as in `plan`.
-    `trouble` says why a used approval could not be recorded.
+    `skew` is how far the control plane's clock is ahead, taken from an unsigned header: a claim expires as soon as
+    either clock has passed its expiry (PULL-12). `used_approvals` is None if uses are not recorded. `trouble` says why
+    a used approval could not be recorded.
     """
 
     secret: bytes | None = attrs.field(default=None, repr=False)
@@ -79,12 +79,12 @@ class Claims:
     trouble: str = ""
 
     def flaw_of(self, claim: str | None, operation: Operation, now: datetime) -> Flaw | None:
-        """Return why `claim` does not approve `operation` at `now`; None if it does."""
+        """Return why `claim` does not approve `operation` at `now`; None if the claim approves it."""
         judged = self._judged(claim, operation, now)
         return judged if isinstance(judged, Flaw) else None
 
     def to_redeem(self, operation: Operation, now: datetime) -> Redemption | None:
-        """Return the use of the Operation's approval that must be recorded when the run starts.
+        """Return the record that the Operation's approval is used, to be stored when the run starts.
 
         Return None without a valid claim.
         """
@@ -93,7 +93,7 @@ class Claims:
         return None if isinstance(judged, Flaw) else judged
 
     def is_recorded(self, redemption: Redemption) -> bool:
-        """Report whether the ledger has the approval as used by this Operation, so that the run may start."""
+        """Report whether the approval is recorded as used by this Operation, so that the run may start."""
         return self.used_approvals is None or self.used_approvals.holder_of(redemption.rid) == redemption.uid
 
     def _judged(self, claim: str | None, operation: Operation, now: datetime) -> Flaw | Redemption:
@@ -138,7 +138,7 @@ class Claims:
 
 
 def _authentic(claim: str, secret: bytes) -> Mapping[str, Any] | Flaw:
-    """Return the payload of a claim, or its flaw. The payload is parsed only after its signature was verified."""
+    """Return the payload of a claim, or its flaw. The signature is verified before the payload is parsed."""
     parts = claim.split(".")
     if len(parts) != 3 or parts[0] != _PREFIX or not claim.isascii():
         return Flaw.MALFORMED
@@ -155,14 +155,14 @@ def _authentic(claim: str, secret: bytes) -> Mapping[str, Any] | Flaw:
 
 
 def _id(value: Any) -> str:
-    """Return `rid` as a text, "" if it is neither a number nor a text."""
+    """Return the claim's `rid` as a text; empty if it is neither a number nor a text."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return value if isinstance(value, str) else ""
 
 
 def _moment(value: Any) -> datetime | None:
-    """Return the time in `exp`: seconds since the epoch, or RFC 3339. None if it is neither."""
+    """Return the time in the claim's `exp`, given in seconds since the epoch or as RFC 3339; None if it is neither."""
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return datetime.fromtimestamp(value, UTC)
@@ -178,6 +178,6 @@ def parameters_digest(parameters: Mapping[str, Any] | None) -> str:
 
 
 def approval_claim(payload: Mapping[str, Any], secret: bytes) -> str:
-    """Return a claim with this payload, signed with `secret`, in the format that the control plane issues."""
+    """Return an approval claim with this payload, signed with `secret`, in the format of the control plane."""
     middle = base64.urlsafe_b64encode(canonical_json({"v": _VERSION, **payload})).rstrip(b"=").decode()
     return f"{_PREFIX}.{middle}.{hmac.new(secret, middle.encode(), hashlib.sha256).hexdigest()}"

@@ -37,7 +37,7 @@ def order_of(operation: Operation) -> tuple[str, str]:
 
 
 def is_running(operation: Operation) -> bool:
-    """Report whether an Operation is active now. A scheduled one is not active between two runs."""
+    """Report whether an Operation is active now. A scheduled Operation is not active between two runs."""
     if operation.status.phase is not Phase.RUNNING:
         return False
     running = _condition(operation, Type.RUNNING)
@@ -45,18 +45,15 @@ def is_running(operation: Operation) -> bool:
 
 
 def conflict_order_of(operation: Operation) -> tuple[bool, bool]:
-    """Return whether an Operation is running, and whether only conflicting ones keep it from starting.
-
-    Together with `order_of`, this is all that other Operations need to know of it.
-    """
+    """Return whether an Operation is running, and whether only conflicting Operations keep it from starting."""
     return is_running(operation), _contends(operation)
 
 
 def first_ahead(operation: Operation, siblings: Iterable[Operation]) -> Operation | None:
     """Return the Operation for which `operation` has to wait; None if there is none.
 
-    `siblings` are the other Operations on the same target for which this operator is responsible. A running one goes
-    before waiting ones, and an earlier one before later ones.
+    `siblings` are the other Operations on the same target. A running Operation goes before waiting ones, and an older
+    one before younger ones.
     """
     mine = operation.metadata.uid
     others = [
@@ -70,7 +67,10 @@ def first_ahead(operation: Operation, siblings: Iterable[Operation]) -> Operatio
 
 
 def _contends(operation: Operation) -> bool:
-    """Report whether an Operation would start if no other conflicted, by its status. One without a status might."""
+    """Report whether, by its status, an Operation would start if no other Operation conflicted with it.
+
+    An Operation without a status counts as one that would.
+    """
     meta, phase = operation.metadata, operation.status.phase
     if phase in TERMINAL_PHASES or phase is Phase.RUNNING:
         return False

@@ -31,10 +31,9 @@ from vworkspace_core.operations.templates import OperationTemplate, Templates
 class OperationObserved(Snapshot):
     """The snapshot for a decision about an Operation.
 
-    `objects` holds the target, the engine object, and the objects that the engine's `looks_up` names. `siblings` are
-    the other Operations on the same target. `missing_places` are namespaces that were looked up and do not exist,
-    except the Operation's own. `claims` is the data by which claims are checked throughout a pass, including the
-    approval that the pass recorded as used; it is None until then.
+    `objects` has the target, the engine object, and the objects that the engine's `looks_up` names. `siblings` are the
+    other Operations on the same target. `missing_places` are namespaces that do not exist. `claims` is the data by
+    which approval claims are checked throughout a reconcile pass; None until the pass has recorded a used approval.
     """
 
     siblings: tuple[Operation, ...] = ()
@@ -44,7 +43,9 @@ class OperationObserved(Snapshot):
 
 @attrs.frozen
 class OperationContext:
-    """The input of a decision that is not observed: settings, time, data for checking claims, templates and engines."""
+    """The input of a decision that is not observed in the cluster: settings, time, approval data, templates and
+    engines.
+    """
 
     settings: OperationSettings
     now: datetime
@@ -58,7 +59,10 @@ class OperationContext:
         return self.engines.get(operation.spec.engine)
 
     def for_engine(self, observed: OperationObserved, template: OperationTemplate) -> EngineContext:
-        """Return the input of an engine. If the engine's namespace does not exist, its kinds count as missing."""
+        """Return the input of the engine.
+
+        If the engine's own namespace does not exist, the kinds that it creates count as not installed.
+        """
         missing, engine = observed.missing_kinds, self.engines.get(template.engine)
         if engine is not None and engine.namespace and engine.namespace(self.settings) in observed.missing_places:
             missing |= frozenset(engine.made_kinds)
@@ -68,7 +72,7 @@ class OperationContext:
 def lookups(operation: Operation, context: OperationContext, target: Manifest | None) -> Iterator[ObjectRef]:
     """Yield the objects that a decision about `operation` reads in addition to namespace, target and siblings.
 
-    Once the run has ended or its engine object is known, only that object is read.
+    Once the run has ended or its engine object is known, only the engine object is read.
     """
     engine, known = context.engine_of(operation), operation.status.engine_ref
     if known is not None and (recorded := _recorded_kind(known, context)):
@@ -87,19 +91,18 @@ def lookups(operation: Operation, context: OperationContext, target: Manifest | 
 
 
 def _recorded_kind(known: EngineRef, context: OperationContext) -> Kind | None:
-    """Return the kind of the engine object in the status, whichever engine creates it; None if no engine does.
+    """Return the kind of the engine object in the status; None if no engine creates that kind.
 
-    All engines are searched, as the Operation's own may be unknown to this version of the operator.
+    All engines are searched, because this version of the operator may not know the Operation's own engine.
     """
     kinds = engine_kinds(context.engines)
     return next((kind for kind in kinds if (kind.api_version, kind.kind) == (known.api_version, known.kind)), None)
 
 
 def operations_on(target: ObjectRef, manifests: Iterable[Manifest], cluster_id: str) -> Iterator[Operation]:
-    """Yield the Operations on `target` for which this operator is responsible. Malformed ones are left out.
+    """Yield the well-formed Operations on `target` for which this operator is responsible.
 
-    `target` belongs to this operator, so a run that has begun on it began here, even if the Operation's cluster label
-    has changed since.
+    A run that has begun counts even if the Operation's cluster label has changed since.
     """
     for manifest in manifests:
         try:
@@ -123,9 +126,8 @@ async def observe_operation_live(
 ) -> OperationObserved:
     """Read everything that a decision about `operation` needs from the API server, without a cache.
 
-    Raises the errors of `KubeApi.get` and `KubeApi.list`. Kinds in `not_served` and missing namespaces are not read: an
-    API server checks rights first, and administrators should not need to grant a right for something that is not
-    installed.
+    Kinds in `not_served` and missing namespaces are not read, since the API server would demand rights on them first.
+    Raises the errors of `KubeApi.get` and `KubeApi.list`.
     """
     meta = operation.metadata
     reading = LiveReads(api, missing=set(not_served))

@@ -38,7 +38,7 @@ class Listing:
 
 
 class Progress(Enum):
-    """The progress of an engine's run. An unknown phase counts as running, never as failure."""
+    """The progress of an engine's run. An unknown phase counts as running, never as failed."""
 
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
@@ -54,10 +54,10 @@ OBJECT_UID: Final = "(uid of the engine object)"
 
 @attrs.frozen
 class Row:
-    """One row of an engine's table: the meaning of one phase of the engine object. The documentation has these rows.
+    """One row of an engine's table: the meaning of one phase of the engine object.
 
-    `sample` is the status of an object in that phase, as a merge patch of the created object. The last field holds
-    other objects that must exist in that phase. Documentation and tests pass all of them to `observe`.
+    `sample` is the status of an object in that phase, as a merge patch of the created object; `beside` holds other
+    objects that must exist in that phase. Documentation and tests pass both to `observe`.
     """
 
     phase: str
@@ -71,21 +71,22 @@ class Row:
 def phase_row(
     phase: str, progress: Progress, reason: str, meaning: str = "", status: Mapping[str, Any] | None = None
 ) -> Row:
-    """Return the row for a phase of a kind that reports it in `status.phase`. `status` are other fields of
-    the sample.
+    """Return the row for a phase of a kind that reports it in `status.phase`.
+
+    `status` has other fields of the sample status.
     """
     shown = {**({"phase": phase} if phase else {}), **(status or {})}
     return Row(phase, progress, reason, meaning, {"status": shown} if shown else {})
 
 
 def row_of(rows: tuple[Row, ...], phase: Any, *, unknown: str) -> Row:
-    """Return the row of a phase. If the phase is unknown or not a text, return the row of the phase `unknown`."""
+    """Return the row of `phase`; the row of the phase `unknown` if `phase` has no row or is not a text."""
     by_phase = {row.phase: row for row in rows}
     return by_phase.get(phase, by_phase[unknown]) if isinstance(phase, str) else by_phase[unknown]
 
 
 def readiness_by_phase(rows: tuple[Row, ...]) -> ReadinessRule:
-    """Return the readiness rule of a kind with these `phase_row`s. An unknown phase counts as progress."""
+    """Return the readiness rule of a kind that has these rows. An unknown phase counts as in progress."""
     by_phase = {row.phase: row for row in rows}
 
     def rule(manifest: Manifest) -> Readiness:
@@ -108,9 +109,9 @@ def readiness_by_phase(rows: tuple[Row, ...]) -> ReadinessRule:
 class EngineStatus:
     """The state of a run, as an engine reads it from its engine object.
 
-    `degraded` describes a partial success. `blocked` is why a running engine waits for a person (AwaitingResume).
-    `last_run` is the result of a recurring Operation's last run. `requeue_after` is in seconds, for a state that no
-    watch would report. `outputs` are names and numbers for people.
+    `degraded` describes a partial success. `blocked` is the reason why a running engine waits for a person. `last_run`
+    is the result of a recurring Operation's last run. `requeue_after` is in seconds, for a state that no watch would
+    report. `outputs` are names and numbers for people.
     """
 
     phase: Progress
@@ -126,7 +127,10 @@ class EngineStatus:
 
 @attrs.frozen
 class EngineObject:
-    """An object of an engine, with its kind: a Backup, a Workflow, a Job. Creating it once starts the run."""
+    """An object that an engine creates, such as a Backup, Workflow or Job, with its kind.
+
+    Its creation starts the run.
+    """
 
     kind: Kind
     manifest: Manifest
@@ -147,7 +151,7 @@ class EngineRefusal:
 
 
 def no_yaml(_text: str) -> Any:
-    """Raise ValueError, as the default for a context without a YAML parser."""
+    """Raise ValueError; this is the default parser of a context without a YAML parser."""
     raise ValueError("no YAML parser is configured")
 
 
@@ -155,7 +159,7 @@ def no_yaml(_text: str) -> Any:
 class EngineContext:
     """The input of an engine in addition to the Operation and its target.
 
-    `parse_yaml` turns text into JSON-like data and raises ValueError. It is passed in because the core has no YAML
+    `parse_yaml` turns text into JSON-like data or raises ValueError; it is passed in because the core has no YAML
     parser.
     """
 
@@ -167,7 +171,7 @@ class EngineContext:
     _found: dict[str, Any] = attrs.field(factory=dict, init=False, eq=False, repr=False)
 
     def once(self, name: str, find: Callable[[], Any]) -> Any:
-        """Return the result of `find`, which may be costly and is called at most once per decision and `name`."""
+        """Return the result of `find`, cached by `name`, so that a costly `find` is called only once per decision."""
         if name not in self._found:
             self._found[name] = find()
         return self._found[name]
@@ -177,25 +181,25 @@ OperationTarget: TypeAlias = ApplicationInstance
 
 
 def always(*kinds: Kind) -> Callable[[Operation], tuple[Kind, ...]]:
-    """Return a function for `Engine.kinds` of an engine that creates the same kinds for every Operation type."""
+    """Return a function for the field `kinds` of an Engine that creates the same kinds for every Operation type."""
     return lambda _operation: kinds
 
 
 def is_backup(operation: Operation) -> bool:
-    """Report whether an Operation is a Backup, for engines that do Backups and Restores."""
+    """Report whether an Operation is of type Backup, for engines that do Backups and Restores."""
     return operation.spec.type is OperationType.BACKUP
 
 
 def by_type(*, backup: Kind, restore: Kind) -> Callable[[Operation], tuple[Kind, ...]]:
-    """Return a function for `Engine.kinds` of an engine with one kind for Backups and one for Restores."""
+    """Return a function for the field `kinds` of an Engine with one kind for Backups and one for Restores."""
     return lambda operation: (backup if is_backup(operation) else restore,)
 
 
 @attrs.frozen
 class EngineController:
-    """The controller in the cluster that does an engine's work.
+    """The controller in the cluster that does an engine's work, such as Velero.
 
-    The engine is usable while the CRDs of all `definitions` are served. The command `check` also requires those of
+    The engine is usable while the CRDs of all `definitions` are served. The command `check` also requires the kinds in
     `read_later`, which the engine reads occasionally and no informer watches. `install` names the project, and where to
     get it.
     """
@@ -208,9 +212,9 @@ class EngineController:
 
 @attrs.frozen
 class EngineTemplate:
-    """A template that comes with an engine: its type, the schema of its parameters, and its preconditions.
+    """A template that comes with an engine: Operation type, schema of the parameters, and preconditions.
 
-    `example` are valid parameters, and `refused` are changes that make them invalid. Documentation and tests use both.
+    `example` has valid parameters, and `refused` has changes that make them invalid. Documentation and tests use both.
     """
 
     type: OperationType
@@ -329,7 +333,7 @@ class Engine:
         return tuple(dict.fromkeys(kind for spec in specs for kind in self.kinds(Operation(ObjectMeta(""), spec))))
 
     def place(self, operation: Operation, settings: OperationSettings) -> str:
-        """Return the namespace of the engine object for an Operation (OPS-6, OPS-7)."""
+        """Return the namespace in which the engine object of an Operation is created (OPS-6, OPS-7)."""
         return operation.metadata.namespace if self.namespace is None else self.namespace(settings)
 
     @property

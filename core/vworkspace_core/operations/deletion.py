@@ -26,9 +26,9 @@ from vworkspace_core.operations.status import condition_of, unblocked_status, wi
 
 
 def tidy(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
-    """Return the decision that removes our finalizer from the engine object of an ended Operation.
+    """Return the decision that removes the operator's finalizer from the engine object of an ended Operation.
 
-    The object is also deleted if we stopped the run.
+    The object is also deleted if the operator stopped the run.
     """
     patches = lifecycle.unlock(operation, observed)
     deletes = lifecycle.stop(operation, observed, unlocking=bool(patches)) if _was_stopped(operation) else ()
@@ -48,7 +48,7 @@ def tidy(operation: Operation, observed: OperationObserved, context: OperationCo
 
 
 def _was_stopped(operation: Operation) -> bool:
-    """Report whether we ended the run: by cancellation or by the deadline."""
+    """Report whether the operator ended the run, by cancellation or because of its deadline."""
     if operation.status.phase is Phase.CANCELLED:
         return True
     failed = condition_of(operation, Type.FAILED)
@@ -56,7 +56,7 @@ def _was_stopped(operation: Operation) -> bool:
 
 
 def decide_deletion(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
-    """Return the next step for an Operation that is being deleted and has our finalizer."""
+    """Return the next step for an Operation that is being deleted and has the operator's finalizer."""
     gone = Decision(finalizer=Finalizer.REMOVE, only_if_current=True, row="OPS-11 nothing to stop")
     engine_object = own_object(operation, observed.objects)
     if is_abandoned(operation.metadata):
@@ -96,7 +96,9 @@ def _orphan(
     context: OperationContext,
     gone: Decision,
 ) -> Decision:
-    """Return the decision that removes the engine object's owner reference, so that garbage collection spares it."""
+    """Return the decision that removes the engine object's owner reference, so that garbage collection spares the
+    object.
+    """
     if (
         engine_object is None
         or not _is_held(operation, engine_object[1])
@@ -118,7 +120,7 @@ def _orphan(
 
 
 def _is_held(operation: Operation, live: Manifest) -> bool:
-    """Report whether the engine object still has an owner reference to the Operation, or our finalizer."""
+    """Report whether the engine object has an owner reference to the Operation, or the operator's finalizer."""
     owners = metadata(live).get("ownerReferences") or ()
     return is_locked(live) or any(owner["uid"] == operation.metadata.uid for owner in owners)
 
@@ -126,9 +128,9 @@ def _is_held(operation: Operation, live: Manifest) -> bool:
 def _locked_for_good(
     operation: Operation, engine_object: tuple[ObjectRef, Manifest], observed: OperationObserved
 ) -> str:
-    """Return a note with the command that removes our finalizer from the engine object; empty if we can do it.
+    """Return a note with the command that removes the operator's finalizer from the engine object.
 
-    We cannot if its namespace was being deleted, and our rights were gone, before the object's uid was recorded.
+    Return an empty text unless the operator itself can no longer remove it, because the namespace is being deleted.
     """
     ref, live = engine_object
     if not _namespace_is_terminating(operation, ref, observed) or not is_locked(live):
@@ -138,15 +140,15 @@ def _locked_for_good(
 
 
 def _namespace_is_terminating(operation: Operation, made: ObjectRef, observed: OperationObserved) -> bool:
-    """Report whether the Operation's namespace, with the engine object `made` in it, is being deleted.
+    """Report whether the Operation's namespace is being deleted, with the engine object `made` in it.
 
-    If so, the operator need not delete the object.
+    If so, the operator need not delete that object.
     """
     return namespace_is_terminating(observed.namespace) and made.namespace == operation.metadata.namespace
 
 
 def _has_finished(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
-    """Report whether the engine object should stay: its run ended without being stopped, or reports an end already."""
+    """Report whether the engine object should be kept: its run ended, or reports an end, without being stopped."""
     if operation.status.phase in TERMINAL_PHASES:
         return not _was_stopped(operation)
     engine = context.engine_of(operation)
@@ -156,7 +158,10 @@ def _has_finished(operation: Operation, observed: OperationObserved, context: Op
 def _finish_without_object(
     operation: Operation, observed: OperationObserved, context: OperationContext, gone: Decision
 ) -> Decision:
-    """Return `gone`, as there is no engine object, or a wait while an unsuccessful run still affects the target."""
+    """Return `gone` if nothing is left to stop, or a wait while an unsuccessful run still affects its target.
+
+    It is called when there is no engine object.
+    """
     engine = context.engine_of(operation)
     succeeded = operation.status.phase is Phase.SUCCEEDED
     if engine is None or succeeded or not engine.blocks_end(operation, observed.objects):
@@ -167,7 +172,9 @@ def _finish_without_object(
 def _waiting(
     decision: Decision, operation: Operation, what: str, observed: OperationObserved, context: OperationContext
 ) -> Decision:
-    """Return `decision` with a status that names `what` the deletion waits for, if the Operation is still running."""
+    """Return `decision` with a status that says what the deletion waits for (`what`), if the Operation is still
+    running.
+    """
     if operation.status.phase is not Phase.RUNNING:
         return decision
     engine = context.engine_of(operation)

@@ -52,7 +52,10 @@ class _Run:
 
     @property
     def engine_object(self) -> tuple[ObjectRef, Manifest] | None:
-        """The engine object, if it exists and is ours: before its uid is known, only the one that we created."""
+        """The engine object, if it exists and belongs to this Operation; else None.
+
+        Before its uid is recorded, it must also be the object that the operator itself created.
+        """
         engine_object, known = own_object(self.operation, self.observed.objects), self.operation.status.engine_ref
         if engine_object is None or (known is not None and known.uid):
             return engine_object
@@ -60,7 +63,7 @@ class _Run:
 
     @property
     def engine_ref(self) -> EngineRef | None:
-        """The engine object as the status names it, with its uid once it has been seen."""
+        """The reference to the engine object in the status, with the uid once the object was seen."""
         known, engine_object = self.operation.status.engine_ref, self.engine_object
         if known is None or engine_object is None:
             return known
@@ -79,7 +82,9 @@ class _Run:
         return f". {self.engine.after_stop}" if self.engine.after_stop else ""
 
     def decide(self) -> Decision:
-        """Return the decision for the state of the engine object: never made (helm), ours, gone, or not created yet."""
+        """Return the decision for the state of the engine object: none needed (helm), present, gone, or not created
+        yet.
+        """
         known = self.operation.status.engine_ref
         if known is None or not self.engine.made_kinds:
             return self._judged()
@@ -122,7 +127,9 @@ class _Run:
         return attrs.evolve(status, message=f"{status.message}. {help_}") if help_ else status
 
     def _with_last_trouble(self, status: EngineStatus) -> EngineStatus:
-        """Return a failed run's `status` with its last obstacle in the message if the run could not overcome it."""
+        """Return the `status` of a failed run with its last obstacle in the message, if that obstacle cannot pass by
+        itself.
+        """
         before = self._last_seen()
         if before.reason not in self.engine.terminal_reasons:
             return status
@@ -138,7 +145,9 @@ class _Run:
         return self._told(decision, lifecycle.ended_status(self.operation, Phase.FAILED, Reason.TIMEOUT, ended, now))
 
     def _cancelled(self, status: EngineStatus) -> Decision:
-        """Return the decision that deletes the engine object, and sets the phase only once it is gone (OPS-11)."""
+        """Return the decision that deletes the engine object; the phase becomes Cancelled once the object is gone
+        (OPS-11).
+        """
         engine_object, failures = self.engine_object, self.observed.failures
         if engine_object is None and not self.engine.blocks_end(self.operation, self.observed.objects):
             ended = attrs.evolve(status, message="cancelled on request" + self.after_stop)
@@ -155,7 +164,9 @@ class _Run:
         return self._told(decision, lifecycle.refused_status(standing, failures, self.context.settings))
 
     def _gone(self, known: EngineRef) -> Decision:
-        """Return the decision about an engine object that is gone: past the deadline, deleted by us, or by others."""
+        """Return the decision after the engine object has disappeared: because of the deadline, a cancellation, or
+        others.
+        """
         status = self._last_seen()
         if self.is_over:
             return self._timed_out(status)
@@ -164,7 +175,11 @@ class _Run:
         return self._ended_unseen(known, status)
 
     def _ended_unseen(self, known: EngineRef, status: EngineStatus) -> Decision:
-        """Return the decision that ends the run as Events or other objects show, or with an unknown result (OPS-8)."""
+        """Return the decision that ends a run whose engine object disappeared, with the result that Events show, else
+        unknown.
+
+        See OPS-8.
+        """
         final_status = self.engine.final_status(self.operation, self.observed.objects)
         if final_status is not None:
             phase = Phase.SUCCEEDED if final_status.phase is Progress.SUCCEEDED else Phase.FAILED
@@ -177,7 +192,8 @@ class _Run:
         return self._ended(Phase.FAILED, Reason.EXTERNAL_DELETION, attrs.evolve(status, message=message))
 
     def _last_seen(self) -> EngineStatus:
-        """Return the state of the run as the status last recorded it, for a pass without an engine object."""
+        """Return the state of the run as the Operation's status last recorded it, for a pass without an engine object.
+        """
         running = condition_of(self.operation, Type.RUNNING)
         outputs = self.operation.status.outputs or {}
         if running is None:
@@ -185,7 +201,7 @@ class _Run:
         return EngineStatus(Progress.RUNNING, running.reason, running.message, outputs)
 
     def _created(self) -> Decision:
-        """Return the decision that creates the engine object as recorded, or ends a run that need not begin."""
+        """Return the decision that creates the recorded engine object, or ends a run that need not begin."""
         status = self._last_seen()  # the message of a refused create, if there was one
         status = attrs.evolve(status, message=f"nothing was created; {status.message}".removesuffix("; "))
         if self.is_over:
@@ -209,7 +225,7 @@ class _Run:
         return Decision(creates=(create,), only_if_current=True, row="OPS-1 create once")
 
     def _wanted(self) -> EngineObject | str:
-        """Return the object to create now, or why it cannot be created any more."""
+        """Return the engine object to create now, or a message why it can no longer be created."""
         operation, context = self.operation, self.context
         target = target_of(operation, self.observed.objects)
         template = context.templates.find(operation.spec.type, operation.spec.engine)

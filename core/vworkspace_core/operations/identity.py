@@ -78,7 +78,7 @@ def engine_manifest(
 
 
 def is_ours(manifest: Manifest, operation: Operation) -> bool:
-    """Report whether this Operation created the object, by its labels, and by its uid once that is recorded."""
+    """Report whether this Operation created the object, by its labels, and by its uid once the status has the uid."""
     labels = metadata(manifest).get("labels")
     if not isinstance(labels, Mapping):
         return False
@@ -89,11 +89,10 @@ def is_ours(manifest: Manifest, operation: Operation) -> bool:
 
 
 def was_created_by_operation(manifest: Manifest, operation: Operation) -> bool:
-    """Report whether an object whose uid is not recorded yet is the one that the operator created for the Operation.
+    """Report whether an object whose uid is not recorded yet was created by the operator for the Operation.
 
-    Labels alone could be forged by any account that may create that kind. The operator's own create is recognized by
-    its field manager, by the finalizer that stays until the uid is recorded, and by a creation time after the
-    Operation's.
+    Labels alone could be forged. The operator's own create shows in the field manager, in the finalizer that stays
+    until the uid is recorded, and in a creation time after the Operation's.
     """
     meta = metadata(manifest)
     managed = meta.get("managedFields")
@@ -111,7 +110,8 @@ def was_created_by_operation(manifest: Manifest, operation: Operation) -> bool:
 
 
 def own_object(operation: Operation, objects: Objects) -> tuple[ObjectRef, Manifest] | None:
-    """Return the engine object to which the status refers; None unless it exists and was created for this Operation."""
+    """Return the engine object to which the status refers, if it exists and was created for this Operation; else None.
+    """
     known = operation.status.engine_ref
     if known is None:
         return None
@@ -123,7 +123,7 @@ def own_object(operation: Operation, objects: Objects) -> tuple[ObjectRef, Manif
 
 
 def parameters_of(operation: Operation) -> Mapping[str, Any]:
-    """Return the Operation's parameters; {} if there are none."""
+    """Return the Operation's parameters; an empty mapping if there are none."""
     return operation.spec.parameters or {}
 
 
@@ -133,7 +133,7 @@ def target_ref(operation: Operation) -> ObjectRef:
 
 
 def target_of(operation: Operation, objects: Objects) -> ApplicationInstance | None:
-    """Return the target; None if it does not exist or cannot be read."""
+    """Return the Operation's target; None if it does not exist or is malformed."""
     manifest = objects.get(target_ref(operation))
     try:
         return read_application_instance(manifest) if manifest is not None else None
@@ -142,9 +142,9 @@ def target_of(operation: Operation, objects: Objects) -> ApplicationInstance | N
 
 
 def is_ready(target: ApplicationInstance) -> bool:
-    """Report whether a target is Ready at its generation, or was when it was suspended.
+    """Report whether a target is Ready at its present generation, or was Ready when it was suspended.
 
-    A suspended target keeps the Ready of an old generation. Maintenance works on a target in exactly that state.
+    A suspended target keeps the Ready condition of an older generation; maintenance Operations need such targets.
     """
     ready = _conditions(target).get(Type.READY)
     if ready is None or ready.status is not ConditionStatus.TRUE:
@@ -153,7 +153,7 @@ def is_ready(target: ApplicationInstance) -> bool:
 
 
 def is_suspended(target: ApplicationInstance) -> bool:
-    """Report whether the operator has reported, for the present generation, that the release is suspended."""
+    """Report whether the target's status says, for its present generation, that the release is suspended."""
     condition = _conditions(target).get(Type.SUSPENDED)
     if condition is None or condition.status is not ConditionStatus.TRUE:
         return False
@@ -161,7 +161,7 @@ def is_suspended(target: ApplicationInstance) -> bool:
 
 
 def why_not_ready(target: ApplicationInstance) -> str:
-    """Return why the target is not Ready, from its own conditions."""
+    """Return a message why the target is not Ready, from its own conditions."""
     conditions = _conditions(target)
     blocked, ready = conditions.get(Type.BLOCKED), conditions.get(Type.READY)
     name = f"the target {target.metadata.name}"

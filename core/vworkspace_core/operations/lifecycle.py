@@ -32,7 +32,7 @@ _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 
 
 def deadline_of(operation: Operation, engine: Engine, context: OperationContext) -> datetime | None:
-    """Return when the run is ended regardless of the engine; None if only cancellation ends it (OPS-10, OPS-12)."""
+    """Return when the run is ended regardless of the engine; None if only a cancellation ends it (OPS-10, OPS-12)."""
     if operation.status.started_at is None:
         return None
     seconds = operation.spec.timeout_seconds
@@ -51,7 +51,7 @@ def is_over(operation: Operation, engine: Engine, context: OperationContext) -> 
 
 
 def engine_ref_of(engine_object: EngineObject) -> EngineRef:
-    """Return the reference to the engine object for the status. It has no uid yet, because it announces the create."""
+    """Return the reference to the engine object for the status, without a uid, since the object is not created yet."""
     ref = engine_object.ref
     return EngineRef(ref.kind.api_version, ref.kind.kind, ref.namespace or "", ref.name, "")
 
@@ -59,7 +59,7 @@ def engine_ref_of(engine_object: EngineObject) -> EngineRef:
 def started_status(
     operation: Operation, engine_ref: EngineRef | None, outputs: Mapping[str, Any], now: datetime
 ) -> WantedStatus:
-    """Return the status at the start, when all preconditions hold. It announces the create of the engine object."""
+    """Return the status at the start of a run. It announces the engine object that is created next."""
     message = f"creating {engine_ref.kind} {engine_ref.name}" if engine_ref is not None else "asked for"
     return WantedStatus(
         Phase.RUNNING,
@@ -72,7 +72,7 @@ def started_status(
 
 
 def progress_status(operation: Operation, status: EngineStatus, message: str = "") -> WantedStatus:
-    """Return the status of a run that continues as its engine reports. `message` replaces the engine's message."""
+    """Return the status of a run that continues, from the engine's report. `message` replaces the engine's message."""
     wanted_status = _updated_status(operation, status)
     text = message or status.message
     blocked = DesiredCondition(Type.BLOCKED, _TRUE, status.blocked, text) if status.blocked is not None else None
@@ -84,7 +84,7 @@ def progress_status(operation: Operation, status: EngineStatus, message: str = "
 
 
 def blocked_status(operation: Operation, reason: Reason, message: str) -> WantedStatus:
-    """Return the status of a started run that cannot continue because of the given obstacle."""
+    """Return the status of a started run that cannot continue because of the obstacle in `reason` and `message`."""
     status = EngineStatus(Progress.RUNNING, Reason.ENGINE_STARTED, message, operation.status.outputs or {})
     return attrs.evolve(
         progress_status(operation, status), blocked=DesiredCondition(Type.BLOCKED, _TRUE, reason, message)
@@ -94,7 +94,7 @@ def blocked_status(operation: Operation, reason: Reason, message: str) -> Wanted
 def refused_status(
     wanted_status: WantedStatus, failures: tuple[Failure, ...], settings: OperationSettings
 ) -> WantedStatus:
-    """Return the status, with Blocked if one of the writes was refused for a missing right."""
+    """Return the status, with the condition Blocked if a write was refused for a missing right."""
     message = missing_right_of(failures, settings.installation)
     return (
         attrs.evolve(wanted_status, blocked=DesiredCondition(Type.BLOCKED, _TRUE, Reason.FORBIDDEN, message))
@@ -104,7 +104,7 @@ def refused_status(
 
 
 def pace_after(failures: tuple[Failure, ...]) -> Requeue:
-    """Return how to requeue after these refused writes; `Requeue.NO` if there are none."""
+    """Return how to requeue after refused writes; `Requeue.NO` if `failures` is empty."""
     if first_refusal(failure.error for failure in failures) is not None:
         return Requeue.REFUSED
     return Requeue.BACKOFF if failures else Requeue.NO
@@ -130,7 +130,7 @@ def ended_status(operation: Operation, phase: Phase, reason: str, status: Engine
 
 
 def _updated_status(operation: Operation, status: EngineStatus) -> WantedStatus:
-    """Return the present status, updated with the engine's values."""
+    """Return the Operation's present status, updated with the engine's outputs and logs."""
     before = operation.status
     return WantedStatus(
         Phase.RUNNING,
@@ -143,9 +143,10 @@ def _updated_status(operation: Operation, status: EngineStatus) -> WantedStatus:
 
 
 def unlock(operation: Operation, observed: OperationObserved) -> tuple[MergePatch, ...]:
-    """Return the patch that removes our finalizer from the engine object once the status has recorded its uid.
+    """Return the patch that removes the operator's finalizer from the engine object, once the status has recorded its
+    uid.
 
-    From then on the object may be deleted.
+    Then the object may be deleted. Return an empty tuple if there is nothing to remove.
     """
     engine_object = own_object(operation, observed.objects)
     recorded = operation.status.engine_ref is not None and operation.status.engine_ref.uid
@@ -160,8 +161,8 @@ def unlock(operation: Operation, observed: OperationObserved) -> tuple[MergePatc
 def stop(operation: Operation, observed: OperationObserved, *, unlocking: bool = False) -> tuple[Delete, ...]:
     """Return the delete of the engine object, unless it was already requested or was refused in this pass.
 
-    Only the version that was read is deleted, so that a run that finishes in the meantime is judged first. `unlocking`
-    says that a patch of ours comes before, which changes the version.
+    Only the resourceVersion that was read is deleted, so that a run that ends in the meantime is judged first.
+    `unlocking` says that a patch precedes the delete and changes the version.
     """
     engine_object = own_object(operation, observed.objects)
     if engine_object is None:

@@ -20,9 +20,9 @@ from vworkspace_core.operations.identity import parameters_of
 def release_request(
     target: ApplicationInstance, operations: Iterable[Operation]
 ) -> tuple[ReleaseOverride | None, frozenset[str]]:
-    """Return the values of `InstanceObserved.override` and `.withdrawn` for the target's reconcile.
+    """Return the values of `InstanceObserved.override` and `.withdrawn` for the reconcile of `target`.
 
-    `operations` are all those on this target for which the operator is responsible, whatever their engine.
+    `operations` are all Operations on the target for which the operator is responsible, with any engine.
     """
     of_helm = [
         operation
@@ -53,7 +53,7 @@ def _is_overtaken(operation: Operation, target: ApplicationInstance) -> bool:
 
 
 def _override(operation: Operation) -> ReleaseOverride:
-    """Return the override that this Operation requests. The target adds values that it keeps from earlier ones."""
+    """Return the override that this Operation requests, without changes that earlier Operations made to the target."""
     parameters = parameters_of(operation)
     return ReleaseOverride(
         operation=operation.metadata.name,

@@ -85,12 +85,14 @@ def list_schema(items: ParameterSchema, most: int = 64) -> ParameterSchema:
 
 
 def mapped(keys: ParameterSchema, values: ParameterSchema, most: int = 64) -> ParameterSchema:
-    """Return the schema of a map with at most `most` entries, whose keys and values have these schemas."""
+    """Return the schema of a map with at most `most` entries, whose keys and values have the schemas `keys` and
+    `values`.
+    """
     return {"type": "object", "propertyNames": keys, "additionalProperties": values, "maxProperties": most}
 
 
 def record(required: tuple[str, ...] = (), /, **properties: ParameterSchema) -> ParameterSchema:
-    """Return the schema of an object with these properties and no others, of which the `required` must be present."""
+    """Return the schema of an object with only these properties. The properties named in `required` must be present."""
     return {"type": "object", "additionalProperties": False, "required": list(required), "properties": properties}
 
 

@@ -26,16 +26,16 @@ def template_problems(manifest: Manifest, templates: Templates) -> tuple[Problem
 
 
 def parameter_problems(operation: Operation, template: OperationTemplate) -> tuple[Problem, ...]:
-    """Return the problems of the parameters under the template's schema, and under the engine's own needs.
+    """Return the problems of the parameters under the template's schema, or else under the engine's own needs.
 
-    Absent parameters count as {}. A template that requires less than its engine needs is accepted when the operator
-    starts, so each Operation is checked against both.
+    Absent parameters count as {}. A template may require less than its engine needs, so each Operation is checked
+    against both.
     """
     given = {} if operation.spec.parameters is None else operation.spec.parameters
     return template.problems_of(given) or violations_of(needs_of_engine(template), given, PARAMETERS)
 
 
 def unknown_template(operation: Operation) -> Problem:
-    """Return the problem that there is no template for this combination of type and engine."""
+    """Return the problem that no template exists for the Operation's combination of type and engine."""
     kind, engine = operation.spec.type, operation.spec.engine
     return Problem("spec.engine", f"there is no template for type {kind} and engine {engine}")

@@ -44,7 +44,7 @@ _MOST_TIMES: Final = 10
 def job_problems(spec: Any, settings: OperationSettings) -> tuple[Problem, ...]:
     """Return the problems for which a Job with this spec may not start, at most `MOST_PROBLEMS`.
 
-    Its pods, their account and images, and their number are checked.
+    The rules are about its pods, their service account and images, and their number.
     """
     return tuple(islice(_job_problems(spec, settings, "spec"), MOST_PROBLEMS))
 
@@ -68,7 +68,10 @@ def _is_number(value: Any, most: int) -> bool:
 
 
 def account_problem(account: Any, settings: OperationSettings, path: str) -> Iterator[Problem]:
-    """Yield a problem if pods may not run under that service account. No account means the runner's."""
+    """Yield a problem if pods may not run under the service account `account`.
+
+    No account means the runner's account, which is always allowed.
+    """
     if account in (None, "", RUNNER):
         return
     if not isinstance(account, str):
@@ -82,7 +85,7 @@ def account_problem(account: Any, settings: OperationSettings, path: str) -> Ite
 
 
 def image_problem(image: Any, settings: OperationSettings, path: str) -> Iterator[Problem]:
-    """Yield a problem if pods may not run that image."""
+    """Yield a problem if pods may not run the image."""
     if not isinstance(image, str) or not image:
         yield Problem(path, "must name an image")
     elif settings.allowed_images and not is_allowed_image(image, settings.allowed_images):
@@ -92,7 +95,7 @@ def image_problem(image: Any, settings: OperationSettings, path: str) -> Iterato
 def restricted_problems(pod: Any, path: str, annotations: Any = None) -> Iterator[Problem]:
     """Yield a problem for each part of a pod's spec that violates the restricted Pod Security profile.
 
-    Parts that choose the pod's node are problems, too.
+    A part that chooses the pod's node is a problem too.
     """
     if not isinstance(pod, Mapping):
         yield Problem(path, "must be an object")
@@ -147,7 +150,7 @@ def _pod_context_problems(context: Any, path: str) -> Iterator[Problem]:
 
 
 def _shared_problems(context: Mapping[str, Any], path: str) -> Iterator[Problem]:
-    """Yield the problems that the securityContext of a pod and of a container can both have."""
+    """Yield the problems that are possible in a pod's securityContext and in a container's."""
     if context.get("runAsUser") == 0:
         yield Problem(join(path, "runAsUser"), "must not be 0, which is root")
     seccomp = get_path(context, "seccompProfile", "type")
@@ -188,7 +191,7 @@ def _container_problems(container: Any, pod_context: Any, path: str) -> Iterator
 
 
 def _effective(context: Mapping[str, Any], pod_context: Any, field: str) -> Any:
-    """Return the value of `field` in a container's securityContext, or else in its pod's."""
+    """Return the value of `field` in a container's securityContext, or in its pod's if the container has none."""
     value = context.get(field)
     return get_path(pod_context, field) if value is None else value
 

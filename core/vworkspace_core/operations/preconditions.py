@@ -50,7 +50,9 @@ class UnmetPrecondition:
 
 @attrs.frozen
 class Start:
-    """The result if all preconditions hold: the engine, the objects to create, the target, and the approval to use."""
+    """The result if all preconditions of an Operation hold: the engine, the objects to create, the target, the used
+    approval.
+    """
 
     engine: Engine
     target: ApplicationInstance
@@ -60,7 +62,7 @@ class Start:
 
 @attrs.frozen
 class _Case:
-    """One Operation whose target, template and engine are known."""
+    """An Operation with its target, template and engine, as the input of the checks of preconditions."""
 
     operation: Operation
     observed: OperationObserved
@@ -74,7 +76,7 @@ class _Case:
 def start_or_unmet(
     operation: Operation, observed: OperationObserved, context: OperationContext
 ) -> Start | UnmetPrecondition:
-    """Return the first precondition of OPS-3 that does not hold, or if all hold, the Start."""
+    """Return the first precondition of OPS-3 that does not hold; if all hold, a Start."""
     known = _identified(operation, observed, context)
     if isinstance(known, UnmetPrecondition):
         return known
@@ -91,7 +93,7 @@ def start_or_unmet(
 def _identified(
     operation: Operation, observed: OperationObserved, context: OperationContext
 ) -> _Case | UnmetPrecondition:
-    """Return the case with target, template and engine, the input of all later checks, or what is unmet before them.
+    """Return the Operation with target, template and engine for later checks, or the precondition that is not met.
 
     The checks are target, namespace, cluster, type and template, in this order.
     """
@@ -127,7 +129,9 @@ def _templated(
 
 
 def _capability(case: _Case) -> UnmetPrecondition | None:
-    """Return what is unmet unless the target names the engine (RES-5), which is never inferred from workloads."""
+    """Return the unmet precondition if the target does not name the engine for the required capability; else None
+    (RES-5).
+    """
     given = capabilities(case.target.metadata).get(case.template.capability)
     if given == case.engine.name:
         return None
@@ -219,7 +223,7 @@ _CHECKS: Final[tuple[Callable[[_Case], UnmetPrecondition | None], ...]] = (
 
 
 def _taken(case: _Case, ref: ObjectRef) -> UnmetPrecondition | None:
-    """Return what is unmet if the engine object's name is taken, as this Operation has created none yet (OPS-1)."""
+    """Return the unmet precondition if another object already has the engine object's name; else None (OPS-1)."""
     if ref not in case.observed.objects:
         return None
     return UnmetPrecondition(Reason.NAME_TAKEN, name_taken(ref))

@@ -41,11 +41,10 @@ _GOING = Decision(row="being deleted, without our finalizer")
 
 
 def needs_live_view(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
-    """Report whether this decision must be made on live objects, because caches may be outdated.
+    """Report whether this decision must be based on objects read from the API server, because caches may be outdated.
 
-    This applies to everything that cannot be undone (start, create, stop, declare an object gone). It also applies to
-    objects that an engine finds by a selector or reads in addition, which no cache holds. An Operation for which this
-    operator is not responsible needs no live view.
+    This applies to everything that cannot be undone, such as start, create and stop. It also applies to objects that no
+    cache holds, because an engine finds them by a selector. Other operators' Operations need no live read.
     """
     meta = operation.metadata
     if meta.deletion_timestamp is not None:
@@ -80,8 +79,8 @@ def approval_to_redeem(
 ) -> Redemption | None:
     """Return the approval that must be recorded as used before the Operation starts; None if there is none.
 
-    It is returned only if everything else is ready, so that an Operation that cannot start does not use up its
-    approval.
+    None is also returned while another precondition is unmet, so that an Operation that cannot start does not use up
+    its approval.
     """
     meta = operation.metadata
     if meta.deletion_timestamp is not None or cancellation_requested(meta) or not is_managed(meta):
@@ -99,7 +98,7 @@ def approval_to_redeem(
 
 
 def reconcile_operation(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
-    """Return the decision about `operation`, given the observed objects and the time."""
+    """Return the decision about `operation`, given the observed objects and the context (settings and time)."""
     meta = operation.metadata
     if meta.deletion_timestamp is not None:
         return decide_deletion(operation, observed, context) if FINALIZER in meta.finalizers else _GOING
@@ -115,8 +114,8 @@ def reconcile_operation(operation: Operation, observed: OperationObserved, conte
 def _belongs_to_another_operator(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
     """Report whether another cluster's operator may own the Operation.
 
-    It does not if the run began here: the run ends where it began. The cluster label of the engine object decides;
-    without an engine object, that of the target.
+    It does not if the run began here. The cluster label of the engine object shows this; without an engine object, the
+    label of the target.
     """
     if not claimed_by_another_operator(operation, context.settings):
         return False
@@ -128,7 +127,7 @@ def _belongs_to_another_operator(operation: Operation, observed: OperationObserv
 
 
 def _decide_start(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
-    """Return the decision about an Operation that has not started: cancelled, blocked, or started by its intent."""
+    """Return the decision about an Operation that has not started: cancelled, blocked, or started."""
     if cancellation_requested(operation.metadata):
         status = EngineStatus(Progress.RUNNING, "", "cancelled before it started")
         wanted_status = lifecycle.ended_status(operation, Phase.CANCELLED, Reason.USER_CANCELLED, status, context.now)
@@ -151,7 +150,10 @@ def _decide_start(operation: Operation, observed: OperationObserved, context: Op
 
 
 def _unrecorded(trouble: str) -> UnmetPrecondition:
-    """Return the obstacle that the approval is not yet recorded as used. `trouble` says why; it is empty at first."""
+    """Return the unmet precondition that the approval is not yet recorded as used.
+
+    `trouble` says why recording failed; it is empty before the first try.
+    """
     message = (
         f"could not be written down as used: {trouble}; tried again" if trouble else "is being written down as used"
     )

@@ -110,7 +110,7 @@ def _form(error: ValidationError) -> str:
 
 
 def _described(error: ValidationError) -> str:
-    """Return the end of a message: an example and the description that the template's author gave the parameter."""
+    """Return the end of a message: an example value and the description from the parameter's schema."""
     schema = error.schema if isinstance(error.schema, Mapping) else {}
     examples, text = schema.get("examples"), schema.get("description")
     such = f", such as {quoted(str(examples[0]))}" if isinstance(examples, list) and examples else ""
@@ -133,7 +133,9 @@ _MOST_MEMBERS: Final = 1024
 
 
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    """Apply `pattern` as ECMAScript does: `$` is only the end of the text, and digits are only those of ASCII."""
+    """Yield an error unless the text matches `pattern` as in ECMAScript: `$` is only the end of the text, digits are
+    ASCII.
+    """
     if not isinstance(instance, str):
         return
     if pattern.endswith("$") and not pattern.endswith("\\$"):
@@ -143,9 +145,9 @@ def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterat
 
 
 def _sized(keyword: str, bound: str) -> Callable[..., Iterator[ValidationError]]:
-    """Return the check of `keyword` limited to values within the schema's `bound`, such as `maxItems`.
+    """Return a validator of `keyword` that first checks the number of members against the schema's `bound`.
 
-    A larger value is reported only as too large.
+    `bound` is a keyword such as `maxItems`. A value with more members is reported only as too large.
     """
     judge: Any = Draft202012Validator.VALIDATORS[keyword]
 
@@ -160,7 +162,7 @@ def _sized(keyword: str, bound: str) -> Callable[..., Iterator[ValidationError]]
 
 
 def _unknown_keys(validator: Any, rule: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    """Apply `additionalProperties`: one error for all unknown keys, however many they are."""
+    """Validate `additionalProperties`, with a single error for all unknown keys."""
     if rule is not False or "patternProperties" in schema:
         yield from _sized("additionalProperties", "maxProperties")(validator, rule, instance, schema)
     elif isinstance(instance, dict) and not instance.keys() <= schema.get("properties", {}).keys():
@@ -182,7 +184,7 @@ _Validator: Final = extend(  # type: ignore[no-untyped-call]
 
 
 def schema_problems(schema: Any, path: str) -> tuple[Problem, ...]:
-    """Return why `schema` is not a self-contained JSON Schema of draft 2020-12; empty if it is one."""
+    """Return the problems why `schema` is not a self-contained JSON Schema of draft 2020-12; empty if it is one."""
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
@@ -191,7 +193,7 @@ def schema_problems(schema: Any, path: str) -> tuple[Problem, ...]:
 
 
 def _reference_problems(schema: Any, part: Any, path: str) -> Iterator[Problem]:
-    """Yield a problem for each reference that does not resolve in the schema, so that it is refused at the start."""
+    """Yield a problem for each reference in the schema that does not resolve within the schema."""
     if isinstance(part, list):
         for position, item in enumerate(part):
             yield from _reference_problems(schema, item, index(path, position))
@@ -217,7 +219,7 @@ def _leads_somewhere(schema: Any, reference: str) -> bool:
 
 
 def violations_of(schema: Mapping[str, Any], value: Any, path: str) -> tuple[Problem, ...]:
-    """Return the rules of `schema` that `value` breaks, by path, at most `MOST_PROBLEMS`.
+    """Return the problems of `value` under `schema`, sorted by path, at most `MOST_PROBLEMS`.
 
     References in `schema` may only point into the schema itself.
     """

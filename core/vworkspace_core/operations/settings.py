@@ -29,7 +29,7 @@ def is_allowed_image(image: str, allowed: Iterable[str]) -> bool:
 
 
 def unlisted_image(image: str, allowed: Iterable[str]) -> str:
-    """Return the message for an image that is not allowed."""
+    """Return the message that an image is not allowed, with the allowed ones."""
     listed = list(islice(allowed, _SHOWN + 1))
     names = ", ".join(listed[:_SHOWN]) + (", …" if len(listed) > _SHOWN else "")
     return f"must be an image that --allowed-images allows ({names}), not {quoted(image)}"
@@ -44,7 +44,7 @@ def _covers(entry: str, image: str) -> bool:
 
 
 def _in_full(name: str) -> str:
-    """Return the name with the registry that container runtimes add by default."""
+    """Return the image's name with the registry that container runtimes add by default."""
     first, slash, _ = name.partition("/")
     if slash:
         return name if "." in first or ":" in first or first == "localhost" else f"{_HUB}/{name}"
@@ -52,7 +52,10 @@ def _in_full(name: str) -> str:
 
 
 def _is_host(entry: str) -> bool:
-    """Report whether an entry without a slash is a host: image names have no dot there, registries nearly always."""
+    """Report whether an entry without a slash is a registry's host and not an image.
+
+    Names of images have no dot there; names of registries nearly always do.
+    """
     name = entry.partition(":")[0]
     return "/" not in entry and ("." in name or name == "localhost")
 
@@ -65,9 +68,9 @@ RUNNER = "vworkspace-operation-runner"
 class OperationSettings:
     """The settings of Operations that a cluster may configure.
 
-    `allowed_service_accounts` are those that a Job may name in addition to the runner. `allowed_images` are registries,
-    folders and images (see `is_allowed_image`); an empty list allows every image. `timeout_seconds` replaces default
-    deadlines by engine name.
+    `allowed_service_accounts` are the accounts that a Job may name in addition to the runner's. `allowed_images` are
+    registries, folders and images (see `is_allowed_image`); an empty list allows every image. `timeout_seconds`
+    replaces default deadlines by engine name.
     """
 
     cluster_id: str

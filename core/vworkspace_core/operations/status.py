@@ -37,7 +37,7 @@ def small_outputs(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _small(value: Any) -> Any:
-    """Return the value with long texts cut, and a map without its nested maps and lists."""
+    """Return the value with long texts cut, and a mapping without nested mappings and lists."""
     if isinstance(value, Mapping):
         return {name: _small(part) for name, part in _few(value) if not isinstance(part, Mapping | list)}
     return value[:LONGEST_OUTPUT] if isinstance(value, str) else value
@@ -51,7 +51,7 @@ def _few(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 class WantedStatus:
     """The desired status of an Operation. A condition that is None is left out, or set to False if it existed.
 
-    `accepted` None keeps the present condition Accepted. Times are those of the status itself.
+    None for `accepted` keeps the present condition Accepted. Times are RFC 3339 texts, as in the status.
     """
 
     phase: Phase
@@ -68,12 +68,12 @@ class WantedStatus:
 
 
 def condition_of(operation: Operation, kind: str) -> Condition | None:
-    """Return the Operation's present condition of that type; None if there is none."""
+    """Return the Operation's present condition of type `kind`; None if there is none."""
     return next((condition for condition in operation.status.conditions if condition.type == kind), None)
 
 
 def unblocked_status(operation: Operation) -> WantedStatus:
-    """Return the present status without Blocked; everything else stays."""
+    """Return the Operation's present status without the condition Blocked."""
     status = operation.status
     ended = (_as_it_is(operation, kind) for kind in (Type.SUCCEEDED, Type.FAILED, Type.CANCELLED))
     return WantedStatus(
@@ -140,7 +140,7 @@ def _live(operation: Operation) -> LiveStatus:
 def _fields(
     operation: Operation, wanted_status: WantedStatus, conditions: tuple[DesiredCondition, ...]
 ) -> dict[str, Any]:
-    """Return all status fields except conditions, as `_live` reads them."""
+    """Return all fields of the desired status except conditions; absent fields are left out."""
     return _without_none(
         phase=wanted_status.phase.value,
         **headline(OPERATION, conditions),

@@ -118,7 +118,7 @@ class Templates:
         return next((template for template in self.items if template.type == kind and template.engine == engine), None)
 
     def with_template(self, template: OperationTemplate) -> "Templates":
-        """Return a copy with the template added, which replaces an older one of the same name.
+        """Return a copy with the template added; it replaces a template of the same name.
 
         Raises ValidationProblems if another template has the same type and engine.
         """
@@ -134,8 +134,9 @@ class Templates:
         return Templates(tuple(template if item.name == template.name else item for item in self.items))
 
     def adding(self, data: Iterable[Any]) -> "Templates":
-        """Return a copy with the templates in `data` added. Raises ValidationProblems with paths such as
-        `templates[0]…`.
+        """Return a copy with the templates in `data` added.
+
+        Raises ValidationProblems with paths such as `templates[0].name`.
         """
         templates = self
         for number, each in enumerate(data):

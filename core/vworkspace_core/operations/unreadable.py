@@ -45,7 +45,7 @@ _UNKNOWN = OperationSpec(_NO_TARGET, OperationType.RUNBOOK, EngineName.WORKFLOW)
 
 
 def _spec(manifest: Manifest) -> OperationSpec | None:
-    """Return type, engine and target name, None if even type or engine cannot be read."""
+    """Return type, engine and target name of the Operation's spec; None if type or engine is malformed."""
     kind: Any = get_path(manifest, "spec", "type")
     engine: Any = get_path(manifest, "spec", "engine")
     name = get_path(manifest, "spec", "targetRef", "name")
@@ -61,7 +61,7 @@ def decide_unreadable_operation(
 ) -> Decision:
     """Return the decision for a malformed Operation (REC-13).
 
-    If it is being deleted, its objects are removed; otherwise its problems are reported.
+    If the Operation is being deleted, its objects are removed; otherwise its problems are written into its status.
     """
     stub = source.stub
     if stub.metadata.deletion_timestamp is not None:
@@ -75,7 +75,9 @@ def decide_unreadable_operation(
 
 
 def _report(stub: Operation, problems: str) -> WantedStatus:
-    """Return the present status, plus the condition that the Operation cannot be read."""
+    """Return the present status with Accepted=False, whose message has the problems for which the Operation is
+    unreadable.
+    """
     before, running = stub.status, condition_of(stub, Type.RUNNING)
     desired = DesiredCondition(Type.RUNNING, ConditionStatus.FALSE, Reason.ENGINE_NOT_STARTED)
     if running is not None:

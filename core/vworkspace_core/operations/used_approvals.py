@@ -31,7 +31,7 @@ _TRIES: Final = 4
 
 
 class UsedApprovalsFull(Permanent):
-    """The error that the ledger is full until other approvals expire."""
+    """An error that the record of used approvals is full until some of them expire."""
 
 
 @attrs.frozen
@@ -45,7 +45,10 @@ class Redemption:
 
 @attrs.frozen
 class UsedApprovals:
-    """The ledger of used approvals. It maps a hash of the approval's id to the Operation's uid and the expiry."""
+    """The record of used approvals.
+
+    It maps a hash of each approval's id to the Operation's uid and the expiry in seconds.
+    """
 
     entries: Mapping[str, tuple[str, int]] = attrs.field(factory=dict)
 
@@ -55,16 +58,16 @@ class UsedApprovals:
         return entry[0] if entry is not None else None
 
     def covers(self, redemption: Redemption) -> bool:
-        """Report whether the approval is recorded as used, for as long as this redemption is valid."""
+        """Report whether the approval is recorded as used at least until the expiry in `redemption`."""
         entry = self.entries.get(_hashed(redemption.rid))
         return entry is not None and entry[1] >= int(redemption.expires.timestamp())
 
     def with_used(self, redemption: Redemption, now: datetime) -> "UsedApprovals":
-        """Return the ledger with the approval added, without those that expired more than a day before `now`.
+        """Return the record with the approval added, without approvals that expired more than a day before `now`.
 
-        An approval that is used again keeps its holder, until the latest expiry that it was shown with.
+        An approval that was used before keeps its first Operation, and gets the later of both expiries.
 
-        Raises UsedApprovalsFull if that would be more than `MOST_SPENT`.
+        Raises UsedApprovalsFull if there would be more than `MOST_SPENT` approvals.
         """
         entries = {
             rid: entry for rid, entry in self.entries.items() if entry[1] + _KEPT.total_seconds() >= now.timestamp()
@@ -85,7 +88,10 @@ def _hashed(rid: str) -> str:
 
 
 def _read(secret: Manifest) -> UsedApprovals:
-    """Read the ledger from the Secret. Raises Permanent: unreadable entries must not count as unspent."""
+    """Return the record of used approvals in the Secret.
+
+    Raises Permanent if it is unreadable, since unreadable approvals must not count as unused.
+    """
     try:
         data = msgspec.json.decode(_decoded(get_path(secret, "data", _KEY)), type=dict[str, tuple[str, int]])
     except (ValueError, RecursionError):
@@ -102,23 +108,26 @@ def _decoded(value: Any) -> bytes:
 
 @attrs.define
 class UsedApprovalStore:
-    """The store of the ledger in the cluster. Each write has a precondition on the version that was read.
+    """The store of the used approvals in a Secret. Each write has the read resourceVersion as its precondition.
 
-    This prevents two shards from using one approval (RUN-13).
+    So two shards cannot use the same approval (RUN-13).
     """
 
     _api: KubeApi
     _namespace: str
 
     async def read(self) -> UsedApprovals:
-        """Return the present ledger; empty if none is stored. Raises the other errors of `KubeApi.get`."""
+        """Return the present record of used approvals; empty if none is stored.
+
+        Raises the errors of `KubeApi.get` except NotFound.
+        """
         return _read(await self._live() or {"data": {_KEY: "e30="}})
 
     async def redeem(self, redemption: Redemption, now: datetime) -> UsedApprovals:
-        """Record the approval as used and return the ledger, once it is stored.
+        """Record the approval as used, and return the record once it is stored.
 
-        If an Operation used the approval before, that entry stays. Raises UsedApprovalsFull, and Unavailable if
-        concurrent writes never stop.
+        If another Operation used the approval before, its entry is kept. Raises UsedApprovalsFull if the record is
+        full, and Unavailable if other writers keep changing it.
         """
         for _ in range(_TRIES):
             live = await self._live()

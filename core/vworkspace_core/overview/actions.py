@@ -22,9 +22,9 @@ _ENDED = (OverviewState.SUCCEEDED, OverviewState.FAILED, OverviewState.CANCELLED
 class PlannedAction:
     """A write to one object, and a message for people.
 
-    `patch` is a merge patch. `applies` are sent one after the other under `CLI_MANAGER`, and each holds all fields of
-    that manager. A patch in their place would leave the manager as owner of a field that the API server only defaulted,
-    which others would conflict with.
+    `patch` is a merge patch. `applies` are server-side applies, sent in order with the field manager `CLI_MANAGER`;
+    each has all fields of that manager. A merge patch instead would make the manager own fields that the API server
+    only defaulted.
     """
 
     message: str
@@ -41,7 +41,10 @@ class Refusal:
 
 
 def retry(kind: Kind, manifest: Manifest, now: datetime) -> PlannedAction | Refusal:
-    """Return the write that requests Flux to retry a release that it has given up (REC-14). Its token is the time."""
+    """Return the write that requests Flux to retry a release that it no longer retries (REC-14), or a refusal.
+
+    The token of the request is the time.
+    """
     if kind != APPLICATION_INSTANCE:
         return Refusal(f"{_name(kind, manifest)} runs once, if it is an Operation: make a new one to run it again")
     summary = summary_of(kind, manifest)
@@ -55,7 +58,7 @@ def retry(kind: Kind, manifest: Manifest, now: datetime) -> PlannedAction | Refu
 
 
 def suspend(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
-    """Return the write that suspends the release (RES-4)."""
+    """Return the write that suspends an instance's release (RES-4), or a refusal."""
     if kind != APPLICATION_INSTANCE:
         return Refusal("only an ApplicationInstance can be suspended; an Operation can be cancelled")
     if get_path(manifest, "spec", "suspend") is True:
@@ -67,9 +70,9 @@ def suspend(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
 
 
 def resume(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
-    """Return the writes that resume the release.
+    """Return the writes that resume an instance's release, or a refusal.
 
-    The field is applied and then given up, so that no manager holds it afterwards.
+    The field `spec.suspend` is applied and then given up, so that no manager owns it afterwards.
     """
     if kind != APPLICATION_INSTANCE:
         return Refusal("only an ApplicationInstance can be resumed")
@@ -83,7 +86,7 @@ def resume(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
 
 
 def cancel(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
-    """Return the write that stops an Operation (OPS-11)."""
+    """Return the write that requests the cancellation of an Operation (OPS-11), or a refusal."""
     if kind != OPERATION:
         return Refusal("only an Operation can be cancelled; an ApplicationInstance can be suspended")
     state = summary_of(kind, manifest).state
@@ -106,7 +109,10 @@ class Approver:
 
 
 def approval_payload(manifest: Manifest, approver: Approver, digest: str, now: datetime) -> dict[str, Any]:
-    """Return the payload of a claim (OPS-4). It is bound to the object, namespace, cluster and parameters."""
+    """Return the payload of an approval claim (OPS-4).
+
+    The claim is bound to the Operation, its namespace, cluster and parameters; `digest` is the hash of the parameters.
+    """
     meta = manifest["metadata"]
     bound = {"uid": meta["uid"], "cluster": get_path(meta, "labels", CLUSTER_ID)}
     return {
@@ -122,7 +128,10 @@ def approval_payload(manifest: Manifest, approver: Approver, digest: str, now: d
 
 
 def approve(kind: Kind, manifest: Manifest, claim: str, valid: timedelta) -> PlannedAction | Refusal:
-    """Return the write that puts a claim into an Operation. While it is there, parameters cannot be changed."""
+    """Return the write that puts an approval claim into an Operation, or a refusal.
+
+    While the claim is in the Operation, its parameters cannot be changed.
+    """
     if kind != OPERATION:
         return Refusal("only an Operation can be approved")
     if (state := summary_of(kind, manifest).state) in _ENDED:

@@ -50,9 +50,9 @@ _PLAIN: Final = frozenset({NodeState.READY, NodeState.PROGRESSING, NodeState.FAI
 
 
 def tree_of_box(box: "Box", manifest: Manifest, observed: Snapshot, now: datetime) -> Branch:
-    """Return the tree of an object with every node of its box, even those without an object.
+    """Return the tree of an object of a box's kind, with every node of the box, even nodes without an object.
 
-    During deletion it has the objects that are left.
+    While the object is being deleted, the tree has the objects that are left.
     """
     from purekube.boxes.decide import composite_of, explanation_of  # only for a box: it is half of the start
 
@@ -67,7 +67,7 @@ def tree_of_box(box: "Box", manifest: Manifest, observed: Snapshot, now: datetim
 
 
 def tree_of_marked(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, Manifest]) -> Branch:
-    """Return the tree of an object of a box or pure reconciler: all objects labelled with its uid, named by node."""
+    """Return the tree of a parent: all objects whose labels have its uid, named by node of the box or reconciler."""
     uid = bounded_name(str(metadata(manifest).get("uid") or ""))
     children = [
         Branch(summary_of_child(ref.kind, live), node=_named(_label(live, marks.node), _label(live, marks.item)))
@@ -79,7 +79,8 @@ def tree_of_marked(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, M
 
 
 def _with_conflict(box: "Box", parent: Parent, one: Observation, applies: Mapping[ObjectRef, Manifest]) -> Observation:
-    """Return `one` as a conflict if other managers hold fields of its object that are to be applied, else unchanged."""
+    """Return the observation of a node as a conflict if other field managers own fields to be applied; else unchanged.
+    """
     apply = None if one.ref is None else applies.get(one.ref)
     if apply is None or one.live is None or not is_held_by_others(apply, one.live, box.field_manager):
         return one

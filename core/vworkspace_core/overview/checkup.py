@@ -57,8 +57,9 @@ class CheckResult(StrEnum):
 
 @attrs.frozen
 class Finding:
-    """The result of one check about one subject. `remedy` is a command or a sentence, empty if nothing needs to be
-    done.
+    """The result of one check about one subject. `told` is the message.
+
+    `remedy` is a command or a sentence, empty if nothing needs to be done.
     """
 
     point: str
@@ -76,7 +77,7 @@ _NEEDED: Final = (
 
 
 def api_server(version: str) -> Finding:
-    """Check that the API server is recent enough for everything that is installed."""
+    """Check that the API server's version has all features that the installed objects need."""
     match = _VERSION.match(version)
     if match is None:
         return Finding("API server", CheckResult.UNKNOWN, f"it calls its version {version[:40]!r}")
@@ -91,7 +92,7 @@ Definitions = Mapping[str, Manifest | None]
 
 
 def own_definitions(definitions: Definitions, installation: Installation = PRINTED) -> Iterator[Finding]:
-    """Check that our CRDs are installed in the version of this operator."""
+    """Check that the operator's own CRDs are installed in the version of this operator."""
     for crd_manifest in crd_manifests():
         name, kind = str(crd_manifest["metadata"]["name"]), str(crd_manifest["spec"]["names"]["kind"])
         live = definitions.get(name)
@@ -110,7 +111,10 @@ def _schema(definition: Manifest) -> bytes:
 
 
 def controllers(definitions: Definitions) -> Iterator[Finding]:
-    """Check that Flux is installed, and each engine. An engine is needed only by Operations that name it."""
+    """Check that Flux is installed, and each engine's controller.
+
+    A missing engine is only reported as optional, since only Operations that name it need it.
+    """
     missing = [kind.crd_name for kind in FLUX_KINDS if not is_served(definitions, kind)]
     told = f"not installed in this cluster: {', '.join(missing)}"
     yield Finding("Flux", CheckResult.FAILED, told, f"install {FLUX}") if missing else _ok("Flux")
@@ -123,7 +127,7 @@ def controllers(definitions: Definitions) -> Iterator[Finding]:
 
 
 def gitops(definitions: Definitions) -> Finding:
-    """Check that Flux can apply files from Git, as docs/gitops.md does."""
+    """Check that Flux's kustomize-controller is installed, which applies files from Git (docs/gitops.md)."""
     point = "kustomize-controller"
     told = f"not installed, and only files that Flux applies from Git ask for it: {KUSTOMIZATION.crd_name}"
     return (
@@ -134,21 +138,24 @@ def gitops(definitions: Definitions) -> Finding:
 
 
 def is_served(definitions: Definitions, kind: Kind) -> bool:
-    """Report whether the CRD exists and serves the version that the operator uses."""
+    """Report whether the CRD of `kind` exists and serves the version that the operator uses."""
     versions = get_path(definitions.get(kind.crd_name), "spec", "versions") or ()
     return any(get_path(each, "name") == kind.version and get_path(each, "served") is True for each in versions)
 
 
 def velero_is_absent(point: str, namespace: str) -> Finding:
-    """Return the finding that Velero and its namespace are missing. It must be installed before rights are granted."""
+    """Return the finding that Velero and its namespace are missing.
+
+    Velero must be installed before rights in its namespace can be granted.
+    """
     told, _, help_ = velero_is_elsewhere(namespace).partition(". To fix: ")
     return Finding(point, CheckResult.FAILED, told, help_)
 
 
 def rights(point: str, asked: int, missing: Sequence[Right] | None, installation: Installation = PRINTED) -> Finding:
-    """Check that the operator's account has all rights. `missing` is None if they could not be checked.
+    """Check that the operator's account has all rights.
 
-    `asked` is the number of rights that were checked.
+    `asked` is the number of rights that were checked. `missing` is None if the rights could not be checked.
     """
     if missing is None:
         told = "you may not ask for the rights of others (create subjectaccessreviews)"
@@ -161,9 +168,9 @@ def rights(point: str, asked: int, missing: Sequence[Right] | None, installation
 
 
 def accounts(namespace: str, missing: Sequence[str], installation: Installation = PRINTED) -> Finding:
-    """Check that a managed namespace has the service accounts as which releases and Operations run.
+    """Check that a managed namespace has the service accounts of releases and Operations.
 
-    If several are missing, the namespace was never prepared, and the remedy brings everything that it needs.
+    If several are missing, the remedy creates everything that the namespace needs.
     """
     point = f"accounts in {namespace}"
     if not missing:
@@ -175,7 +182,7 @@ def accounts(namespace: str, missing: Sequence[str], installation: Installation 
 
 
 def managed_namespaces(namespaces: Sequence[str]) -> Finding:
-    """Check that at least one namespace is managed, as the operator acts in no other."""
+    """Check that at least one namespace is managed, since the operator acts in no other namespace."""
     if namespaces:
         return Finding("namespaces", CheckResult.OK, f"{len(namespaces)} open to the operator")
     told = "none is open to the operator, so it acts in none"
@@ -191,8 +198,8 @@ def operator(
 ) -> Finding:
     """Check that an operator runs for every shard, by its Leases; without Leases, by its Deployment.
 
-    An operator that takes no Lease is found by its heartbeat, wherever it runs. If none runs, there may be no pod with
-    a log, so the remedy shows its Events and those of its Deployment.
+    An operator without a Lease is found by its heartbeat in the Cluster object. If none runs, the remedy is a command
+    that shows the Events of its Deployment and pods.
     """
     if not shards and deployment is None and has_heartbeat:
         return Finding("operator", CheckResult.OK, "a replica is at work, without a Lease")
@@ -214,9 +221,10 @@ def operator(
 
 
 def runs_an_agent(deployment: Manifest | None, cluster: Manifest | None, *, is_alive: bool) -> bool:
-    """Report whether the operator runs with an agent: neither its Deployment's arguments nor its conditions deny it.
+    """Report whether the operator runs with a job agent, by its Deployment's arguments and the Cluster object's
+    conditions.
 
-    The Cluster object of an operator that no longer runs counts only where no Deployment is in the cluster.
+    If the operator is not alive, the conditions count only without a Deployment.
     """
     containers = get_path(deployment, "spec", "template", "spec", "containers") or ()
     if any("--no-agent" in (get_path(container, "args") or ()) for container in containers):
@@ -235,7 +243,7 @@ _ABOUT_THE_CONNECTION: Final = (
 
 
 def connection(cluster: Manifest | None) -> Iterator[Finding]:
-    """Check the control plane connection, the token and the clocks, by the operator's own conditions."""
+    """Check the connection to the control plane, the token and the clocks, by the conditions of the Cluster object."""
     if cluster is None:
         told = "no Cluster object is there: the operator makes one when it first runs"
         yield Finding("control plane", CheckResult.UNKNOWN, told)
@@ -263,7 +271,7 @@ def _of_condition(point: str, condition: Manifest, verdict: CheckResult) -> Find
 
 
 def credential(secret: Manifest | None) -> Finding:
-    """Check that the Secret with the control plane's credential has all keys. No value of it is shown."""
+    """Check that the Secret with the control plane's credential has all keys. Its values are not shown."""
     if secret is None:
         told = f"no Secret {CREDENTIALS_SECRET}: without one only `run --no-agent` does anything"
         return Finding("credentials", CheckResult.FAILED, told, _REGISTER)

@@ -30,7 +30,10 @@ _TARGETS: Final = ((), ("operation",), ("applicationInstance",))
 
 @attrs.frozen
 class JobLine:
-    """One row of the list of the control plane's jobs. `state` is a word for the job's progress."""
+    """One row of the list of the control plane's jobs. `state` is a word for the job's progress.
+
+    `about` is the object that the job concerns, `offers` is how often the control plane offered the job.
+    """
 
     id: str
     cluster: str
@@ -81,7 +84,7 @@ def job_entries(line: JobLine) -> Iterable[TimelineEntry]:
 
 
 def event_entry(event: Any) -> TimelineEntry | None:
-    """Return the entry for an event that an agent sent; None for one without a time."""
+    """Return the timeline entry for an event that an agent sent; None if the event has no time."""
     at = time_or_none(get_path(event, "timestamp"))
     if at is None:
         return None
@@ -110,7 +113,7 @@ def _state(entry: Mapping[str, Any], result: Any) -> tuple[str, Severity]:
 
 
 def _payload_target(payload: Any) -> str:
-    """Return kind, namespace and name of the object in a payload, as text; empty if there is none."""
+    """Return kind, namespace and name of the object in a job's payload, as text; empty if the payload names none."""
     if isinstance(payload, str):
         return "encrypted"
     for path in _TARGETS:

@@ -45,7 +45,7 @@ _WORDS: Final[Mapping[str, str]] = {
 
 @attrs.frozen
 class Bar:
-    """A time during which an object was in one state. `word` names the state, `reason` explains it."""
+    """A period during which an object was in one state. `word` names the state, `reason` explains it."""
 
     begin: datetime
     end: datetime
@@ -80,13 +80,13 @@ class Lane:
 
     @property
     def moved(self) -> datetime | None:
-        """The time of the last change."""
+        """The time at which the present state of the object or job began; None if nothing is known."""
         return self.bars[-1].begin if self.bars else None
 
 
 @attrs.frozen
 class LaneQuery:
-    """The request of a viewer: a range, or "" for one that suits the lanes; and whether only problems are shown."""
+    """The choice of a viewer: the time range, empty for a suitable one, and whether only problems are shown."""
 
     range: str = ""
     problems: bool = False
@@ -94,7 +94,7 @@ class LaneQuery:
 
 @attrs.frozen
 class LaneView:
-    """The lanes to show between two times. `left_out` counts those that are not shown."""
+    """The lanes to show between the times `begin` and `end`. `left_out` is the number of lanes not shown."""
 
     query: LaneQuery
     range: str
@@ -112,7 +112,7 @@ def _is_bad(bar: Bar) -> bool:
 
 
 def lane_of(summary: Summary, manifest: Manifest, now: datetime, release: Manifest | None = None) -> Lane:
-    """Return the lane of an object. `release` is the HelmRelease of an instance, if it has one."""
+    """Return the lane of an object. `release` is the HelmRelease of an instance, None if it has none."""
     ref, severity = summary.ref, severity_of(summary.state)
     if ref.kind == OPERATION:
         bars = _run_bars(summary, manifest, now)
@@ -126,7 +126,7 @@ def lane_of(summary: Summary, manifest: Manifest, now: datetime, release: Manife
 def job_lane(
     id_: str, began: datetime | None, ended: datetime | None, outcome: str, severity: Severity, now: datetime
 ) -> Lane:
-    """Return the lane of a job of the control plane, from its arrival to its result."""
+    """Return the lane of a job of the control plane, from the arrival of the job to its result."""
     end = ended or now
     bar = Bar(min(began or end, end), end, safe(outcome), severity)
     return Lane("Job", safe(id_), severity, (bar,), marks=() if ended is None else (Mark(end, "result", bar.word),))
@@ -170,8 +170,8 @@ def _points(summary: Summary, manifest: Manifest, release: Manifest | None) -> I
 def _beginning(manifest: Manifest, created: datetime, first: datetime, *, is_ready: bool) -> Iterator[_Point]:
     """Yield the states of an object between its creation and `first`, when its first known state began.
 
-    It waited until its obstacle was gone. After that it was being installed if this took less than an hour; a longer
-    time is unknown.
+    The object is waiting until the time at which Blocked became False, and progressing after that if this took less
+    than an hour; a longer time is unknown.
     """
     blocked = condition_of(manifest, "Blocked")
     freed = time_at(dict(blocked), "lastTransitionTime") if blocked.get("status") == "False" else None
@@ -185,7 +185,7 @@ def _beginning(manifest: Manifest, created: datetime, first: datetime, *, is_rea
 
 
 def _of_history(release: Manifest | None) -> list[_Point]:
-    """Return a point for each revision of a release, oldest first."""
+    """Return a point for each revision in the history of a HelmRelease, oldest first."""
     history = get_path(release, "status", "history")
     revisions = history[:_MOST_REVISIONS] if isinstance(history, list) else []
     timed = [(at, revision) for revision in revisions if (at := time_at(revision, "lastDeployed")) is not None]
@@ -198,7 +198,7 @@ def _of_history(release: Manifest | None) -> list[_Point]:
 
 
 def _is_back(versions: Sequence[str]) -> bool:
-    """Report whether the last of `versions` is a rollback: it ran before, with another version in between."""
+    """Report whether the last of `versions` is a rollback: the version ran before, with another version in between."""
     return versions[-1] in versions[:-1] and versions[-2] != versions[-1]
 
 
@@ -217,7 +217,7 @@ def _of_revision(at: datetime, status: Any, version: str, *, is_back: bool) -> _
 
 
 def _run_bars(summary: Summary, manifest: Manifest, now: datetime) -> tuple[Bar, ...]:
-    """Return the bars of an Operation, which end with its result."""
+    """Return the bars of an Operation's lane; the last one ends with its result."""
     created, started, finished = (
         time_at(manifest, *path)
         for path in (("metadata", "creationTimestamp"), ("status", "startedAt"), ("status", "finishedAt"))
@@ -233,7 +233,7 @@ def _run_bars(summary: Summary, manifest: Manifest, now: datetime) -> tuple[Bar,
 
 
 def _joined(points: Iterable[_Point], now: datetime) -> tuple[Bar, ...]:
-    """Return a bar from each point to the next one, the last one to now."""
+    """Return a bar from each point to the next one; the last bar ends now."""
     ordered = list(points)
     ends = [*(after.at for _, after in pairwise(ordered)), now][: len(ordered)]
     bars = (
@@ -244,7 +244,10 @@ def _joined(points: Iterable[_Point], now: datetime) -> tuple[Bar, ...]:
 
 
 def lane_view(lanes: Iterable[Lane], query: LaneQuery, now: datetime, *, keep_order: bool = False) -> LaneView:
-    """Return the lanes to show: those in trouble first, then the last changed, unless `keep_order` is set."""
+    """Return the lanes to show: objects with problems first, then by last change.
+
+    `keep_order` keeps the given order.
+    """
     lanes = list(lanes)
     length = query.range if query.range in RANGES else _suitable(lanes, now)
     begin = now - RANGES[length]
@@ -257,7 +260,10 @@ def lane_view(lanes: Iterable[Lane], query: LaneQuery, now: datetime, *, keep_or
 
 
 def _suitable(lanes: Iterable[Lane], now: datetime) -> str:
-    """Return the shortest range that shows the last change of half of the lanes in trouble, or else of all lanes."""
+    """Return the shortest range that shows the last change of half of the lanes with problems.
+
+    Without problems, all lanes count.
+    """
     lanes = list(lanes)
     ages = sorted(_age(lane, now) for lane in [lane for lane in lanes if lane.severity in _TROUBLE] or lanes)
     median = ages[(len(ages) - 1) // 2] if ages else timedelta(0)

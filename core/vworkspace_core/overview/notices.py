@@ -47,8 +47,10 @@ class NoticeType(StrEnum):
 
 @attrs.frozen
 class Notice:
-    """One transition of an object to announce. Every process gives it the same `id`, so that receivers can drop
-    repeats.
+    """A transition of an object to announce to a receiver.
+
+    Every process gives it the same `id`, so that receivers can drop repeats. `lost` is the number of notices that could
+    not be delivered before.
     """
 
     id: str
@@ -62,7 +64,7 @@ class Notice:
 
 @attrs.frozen
 class Need:
-    """An object that needs a person's attention. It is announced once, when `due_at` has come."""
+    """An object that needs a person's attention. It is announced once, at the time `due_at`."""
 
     summary: Summary
     since: datetime
@@ -84,20 +86,20 @@ class Attention:
 
 @attrs.frozen
 class Send:
-    """The next step if a notice can be sent: deliver it now."""
+    """The next step if a notice can be sent: deliver `notice` now."""
 
     notice: Notice
 
 
 @attrs.frozen
 class WaitUntil:
-    """The next step if none can be sent: wait until the given time; None means until the next change."""
+    """The next step if no notice can be sent now: wait until the given time, or for the next change if it is None."""
 
     until: datetime | None
 
 
 def observed(state: Attention, uid: str, summary: Summary | None, now: datetime) -> Attention:
-    """Return the state after an object was observed. A `summary` of None means that it is gone."""
+    """Return the state after an object was observed. A `summary` of None means that the object no longer exists."""
     patience = None if summary is None else _PATIENCE.get(summary.state)
     need = state.needs.get(uid)
     if summary is None or patience is None:
@@ -111,7 +113,7 @@ def observed(state: Attention, uid: str, summary: Summary | None, now: datetime)
 
 
 def due(state: Attention, now: datetime) -> Attention:
-    """Return the state with a notice for each need that has lasted long enough."""
+    """Return the state with a notice for each object that has needed attention for long enough."""
     for uid, need in sorted(state.needs.items(), key=lambda item: (item[1].due_at, item[0])):
         if not need.announced and need.due_at <= now:
             notice = Notice(_id(uid, need.since), NoticeType.NEEDED, now, need.summary, need.since)
@@ -130,19 +132,23 @@ def next_step(state: Attention, now: datetime) -> Send | WaitUntil:
 
 
 def delivered(state: Attention, notice: Notice) -> Attention:
-    """Return the state after the receiver accepted a notice, and with it the number of losses that it reported."""
+    """Return the state after the receiver accepted a notice.
+
+    The losses that the notice reported no longer count.
+    """
     waiting = tuple(each for each in state.waiting if each.id != notice.id)
     return attrs.evolve(state, waiting=waiting, lost=state.lost - notice.lost, attempts=0, retry_at=None)
 
 
 def refused(state: Attention, notice: Notice) -> Attention:
-    """Return the state without a notice that the receiver will never accept, so that it does not block others."""
+    """Return the state without a notice that the receiver will never accept, so that the notice does not block others.
+    """
     after = delivered(state, notice)
     return attrs.evolve(after, lost=state.lost + 1)
 
 
 def failed(state: Attention, now: datetime, jitter: float, retry_after: float | None = None) -> Attention:
-    """Return the state after a failed try. The next comes after `retry_after` seconds, or else with backoff."""
+    """Return the state after a failed delivery. The next try is after `retry_after` seconds, or else with backoff."""
     attempts = state.attempts + 1
     seconds = min(_BACKOFF.cap, retry_after) if retry_after else _BACKOFF.delay(attempts, jitter)
     return attrs.evolve(state, attempts=attempts, retry_at=now + timedelta(seconds=seconds))
@@ -182,7 +188,10 @@ def _subject(ref: ObjectRef) -> str:
 
 
 def _resolved(state: Attention, uid: str, need: Need, summary: Summary | None, now: datetime) -> Attention:
-    """Return the state without a need that has ended, with a notice of this if the need was announced."""
+    """Return the state after an object no longer needs attention.
+
+    A notice of this is added if the need was announced.
+    """
     needs = {key: each for key, each in state.needs.items() if key != uid}
     state = attrs.evolve(state, needs=MappingProxyType(needs))
     if not need.announced:

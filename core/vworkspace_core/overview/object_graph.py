@@ -32,7 +32,10 @@ _MOST_PODS: Final = 4
 
 @attrs.frozen
 class ObjectGraphNode:
-    """One node of the drawing. `waits_for` has the nodes and `when_conditions` the gates that may block it."""
+    """One node of the drawing: an object with its state.
+
+    `waits_for` has the nodes, and `when_conditions` the conditions, that may block it.
+    """
 
     id: str
     kind: str
@@ -52,7 +55,10 @@ class ObjectGraphNode:
 
 @attrs.frozen
 class ObjectGraphEdge:
-    """An edge of the drawing: `target` depends on `source`. `is_open` says that the source does not block it."""
+    """An edge of the drawing: the node `target` depends on `source`.
+
+    `is_open` says that the source does not block it.
+    """
 
     source: str
     target: str
@@ -84,7 +90,7 @@ class ObjectGraph:
 def graph_of_tree(branch: Branch, origin: ObjectOrigin) -> ObjectGraph:
     """Return the drawing of a tree of objects.
 
-    Its columns are the requester, the object, its sources and release, then the rest by owner.
+    Its columns are the requester, the object, its sources and release, then other objects by owner.
     """
     asked = _of_origin(origin)
     root = _of_summary(branch.summary)
@@ -139,7 +145,7 @@ def _id(ref: ObjectRef) -> str:
 def graph_of_parent(composite: Composite, manifest: Manifest, observed: Snapshot, now: datetime) -> ObjectGraph:
     """Return the drawing of a parent and every node of its graph, with the states that its controller decides.
 
-    For a parent that is being deleted, or whose graph is unknown, the existing objects are drawn.
+    For a parent that is being deleted, or whose graph is unknown, the existing child objects are drawn.
     """
     explanation = composite.explain(composite.read(manifest), observed, now) if composite.explain is not None else None
     if explanation is None or metadata(manifest).get("deletionTimestamp"):
@@ -161,7 +167,7 @@ def graph_of_parent(composite: Composite, manifest: Manifest, observed: Snapshot
 
 
 def _marked(composite: Composite, manifest: Manifest, observed: Snapshot) -> Branch:
-    """Return the tree of a parent: below it are all objects labelled with its uid."""
+    """Return the tree of a parent with all objects whose labels have its uid as children."""
     uid = bounded_name(str(metadata(manifest).get("uid") or ""))
     label = composite.marks.owner_uid
     children = [
@@ -173,7 +179,7 @@ def _marked(composite: Composite, manifest: Manifest, observed: Snapshot) -> Bra
 
 
 def _sources(graph: Graph, name: str, ends: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
-    """Return the name of each node on which `name` depends, with the id of its first drawn item."""
+    """Return the name of each node on which the node `name` depends, with the id of that node's first drawn item."""
     targets = dict.fromkeys(edge.to for edge in graph.edges.get(name, ()))
     return [(to, ends[to][0]) for to in targets if ends.get(to)]
 
@@ -197,7 +203,10 @@ def _of_observation(observation: Observation, explanation: Explanation) -> Objec
 
 
 def _folded(nodes: Sequence[ObjectGraphNode], name: str, most: int) -> list[ObjectGraphNode]:
-    """Return the `most` most urgent nodes, and one node in place of the others; bad nodes are always returned."""
+    """Return the `most` most urgent nodes, and one node in place of the others.
+
+    Nodes with a bad severity are always returned.
+    """
     ordered = sorted(nodes, key=lambda node: urgency(node.severity))
     number = max(most, sum(node.severity is Severity.BAD for node in nodes))
     others = ordered[number:]
@@ -215,7 +224,10 @@ def _folded(nodes: Sequence[ObjectGraphNode], name: str, most: int) -> list[Obje
 
 
 def _laid_out(nodes: Sequence[ObjectGraphNode], edges: Iterable[ObjectGraphEdge]) -> ObjectGraph:
-    """Return the drawing with each node one column after its last source, at the mean row of its sources or below."""
+    """Return the drawing with a column and a row for each node.
+
+    A node is one column after its last source, at the mean row of its sources or the next free row below.
+    """
     drawn = {node.id: node for node in _most_urgent(nodes)}
     kept = [edge for edge in edges if edge.source in drawn and edge.target in drawn]
     columns = _columns(drawn, kept)
@@ -230,7 +242,9 @@ def _laid_out(nodes: Sequence[ObjectGraphNode], edges: Iterable[ObjectGraphEdge]
 
 
 def _most_urgent(nodes: Sequence[ObjectGraphNode]) -> Sequence[ObjectGraphNode]:
-    """Return the nodes to draw, in their order: the first two, to which all others belong, and the most urgent."""
+    """Return the nodes to draw, in their order: the first two, which are the requester and the object, and the most
+    urgent.
+    """
     by_urgency = sorted(range(len(nodes)), key=lambda at: (at > 1, urgency(nodes[at].severity)))
     return [nodes[at] for at in sorted(by_urgency[:MOST_NODES])]
 
@@ -259,7 +273,7 @@ def _by_column(nodes: Iterable[str], columns: Mapping[str, int]) -> Mapping[int,
 
 
 def _pull(name: str, edges: Sequence[ObjectGraphEdge], rows: Mapping[str, int]) -> float:
-    """Return the mean row of the node's sources."""
+    """Return the mean row of the sources of the node `name`; 0.0 if it has none."""
     above: list[int] = [rows[edge.source] for edge in edges if edge.target == name and edge.source in rows]
     return sum(above) / len(above) if above else 0.0
 

@@ -29,7 +29,10 @@ _MOST_CHOICES: Final = 200
 
 @attrs.frozen
 class ListRow:
-    """One row of the object list. `about` is a short description; `moved` is when a condition last changed."""
+    """One row of the object list.
+
+    `about` is a short description; `moved` is when a condition last changed its status.
+    """
 
     ref: ObjectRef
     state: OverviewState
@@ -50,21 +53,21 @@ class ListRow:
 
     @property
     def severity(self) -> Severity:
-        """The severity with which its state is shown."""
+        """The severity with which the object's state is shown."""
         return severity_of(self.state)
 
     @property
     def needs_person(self) -> bool:
-        """True if a person has to help."""
+        """True if the object needs a person's help."""
         return needs_person(self.severity, is_helpable=self.is_helpable)
 
 
 @attrs.frozen
 class ListQuery:
-    """The filters of a request. An empty filter matches every row.
+    """The filters of a request for the object list. An empty filter matches every row.
 
-    `text` is searched for in names, reasons and messages. `needs` selects what needs a person; `dense` is no filter,
-    but shows one short line for each object.
+    `text` is searched for in names, reasons and messages. `needs` selects objects that need a person. `dense` is no
+    filter, but shows one short line for each object.
     """
 
     kind: str = ""
@@ -83,7 +86,10 @@ class ListQuery:
 
 @attrs.frozen
 class Headline:
-    """A sentence about all objects, and those that need a person: the most urgent ones, and how many there are."""
+    """A sentence about all objects, with the most urgent objects that need a person.
+
+    `left_out` is the number of further objects that need a person.
+    """
 
     text: str
     severity: Severity
@@ -93,7 +99,7 @@ class Headline:
 
 @attrs.frozen
 class Choice:
-    """A value that a filter offers, and the number of rows that match it."""
+    """A value that a filter offers, and the number of rows that match this value."""
 
     value: str
     count: int
@@ -104,7 +110,7 @@ class Choice:
 class ListView:
     """One page of rows. `found` counts the rows on all pages, `total` all rows without any filter.
 
-    The count of a choice is how many rows match it together with the other filters.
+    The count of a choice is the number of rows that match it together with the other filters.
     """
 
     query: ListQuery
@@ -152,7 +158,7 @@ def redacted_summary(summary: Summary) -> Summary:
 
 
 def row_of(kind: Kind, manifest: Manifest) -> ListRow:
-    """Return the row of an object of our own kinds, or of a box's kind."""
+    """Return the row of an object of one of the operator's kinds, or of a box's kind."""
     summary = summary_of(kind, manifest)
     lead, remedy = next(iter(summary.steps), ("", ""))
     return ListRow(
@@ -188,7 +194,7 @@ def _texts(manifest: Manifest, *paths: tuple[str, ...]) -> list[str]:
 
 
 def list_view(rows: Iterable[ListRow], query: ListQuery) -> ListView:
-    """Return the requested page, or the last one if there are fewer; the most urgent rows come first."""
+    """Return the requested page of the list, or the last page if there are fewer; the most urgent rows come first."""
     rows, size = tuple(rows), DENSE_PAGE_SIZE if query.dense else PAGE_SIZE
     filters = _filters(query)
     found = [row for row in rows if all(passes(row) for passes in filters.values())]
@@ -216,7 +222,7 @@ _Filters = dict[str, Callable[[ListRow], bool]]
 
 
 def _filters(query: ListQuery) -> _Filters:
-    """Return the active filters by name; filters that let everything through are left out."""
+    """Return the active filters by name; filters that match every row are left out."""
     text = query.text.casefold()
     every: _Filters = {
         "kind": lambda row: row.ref.kind.kind == query.kind,

@@ -17,10 +17,10 @@ def object_path(ref: ObjectRef) -> str:
 
 
 def page_link(base: str, ref: ObjectRef) -> str:
-    """Return the URL of an object's page below a base URL; empty without one."""
+    """Return the URL of an object's page below the base URL `base`; empty if `base` is empty."""
     return base.rstrip("/") + object_path(ref) if base else ""
 
 
 def _quoted(part: str) -> str:
-    """Return a part of a path with all bytes that are not unreserved written as `%XX`."""
+    """Return a part of a path, percent-encoded except for unreserved characters."""
     return "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in part.encode())

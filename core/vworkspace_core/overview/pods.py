@@ -19,7 +19,7 @@ _WORKLOADS: Final = {kind.kind: kind for kind in (DEPLOYMENT, STATEFUL_SET, DAEM
 
 @attrs.frozen
 class PodSelection:
-    """A selection of pods: those in `namespace` with this label and value, which belong to `owner`."""
+    """A selection of the pods in `namespace` that have this label and value. They belong to `owner`."""
 
     owner: ObjectRef
     namespace: str
@@ -28,11 +28,11 @@ class PodSelection:
 
     @property
     def selector(self) -> str:
-        """The label selector of a request."""
+        """The label selector for a list request."""
         return f"{self.label}={self.value}"
 
     def holds(self, ref: ObjectRef, manifest: Manifest) -> bool:
-        """Report whether an object is one of these pods."""
+        """Report whether an object is a pod of this selection."""
         labels = metadata(manifest).get("labels") or {}
         return ref.kind == POD and ref.namespace == self.namespace and labels.get(self.label) == self.value
 
@@ -48,7 +48,7 @@ def pod_selections(objects: Mapping[ObjectRef, Manifest]) -> Iterator[PodSelecti
 def selection_of(ref: ObjectRef, live: Manifest) -> PodSelection | None:
     """Return the selection of the pods of a HelmRelease or Job; None for other kinds.
 
-    A release's name and namespace are those in Helm's record of it, or else in the spec.
+    A release's name and namespace are taken from Helm's history in the status, or else from the spec.
     """
     if ref.kind == JOB:
         return PodSelection(ref, ref.namespace or "", _JOB_NAME, ref.name)
@@ -61,14 +61,17 @@ def selection_of(ref: ObjectRef, live: Manifest) -> PodSelection | None:
 
 
 def summary_of_pod(pod: Manifest) -> Summary:
-    """Return the summary of a pod. One that a container or the scheduler holds up counts as degraded."""
+    """Return the summary of a pod. A pod that a container or the scheduler delays counts as degraded."""
     summary = summary_of_child(POD, pod)
     is_held = summary.state is OverviewState.PROGRESSING and summary.reason != "PodNotReady"
     return attrs.evolve(summary, state=OverviewState.DEGRADED) if is_held else summary
 
 
 def workload_of(pod: Manifest) -> tuple[Kind, str] | None:
-    """Return kind and name of the workload that made a pod; for a ReplicaSet, its Deployment."""
+    """Return kind and name of the workload that created a pod; None if unknown.
+
+    For a pod of a ReplicaSet this is the Deployment.
+    """
     owner = controller_of(pod)
     kind, name = str(get_path(owner, "kind") or ""), str(get_path(owner, "name") or "")
     if kind == "ReplicaSet":

@@ -29,7 +29,7 @@ _OURS: Final = (APPLICATION_INSTANCE, OPERATION, CLUSTER)
 
 @attrs.frozen
 class Help:
-    """The remedies for an obstacle: commands that all succeed now and of which one solves it, and advice.
+    """The remedies for an obstacle: commands that would all succeed now and of which one solves it, and advice.
 
     The advice is a sentence that says who else can help.
     """
@@ -41,7 +41,7 @@ class Help:
 
 
 def help_for(kind: Kind, manifest: Manifest, type_: str, reason: str, message: str) -> Help:
-    """Return the remedies for a condition of an object. For a box's kind they are the commands in its message."""
+    """Return the remedies for a condition of an object. For a box's kind they are the commands in the message."""
     if kind not in _OURS:
         return Help(commands := commands_in(message), needs_person=bool(commands))
     advice = advice_for(kind.kind, reason)
@@ -57,7 +57,7 @@ def help_for(kind: Kind, manifest: Manifest, type_: str, reason: str, message: s
 
 
 def _source(manifest: Manifest) -> str:
-    """Return who applies the object, if it is a job of the control plane or a tool; else ""."""
+    """Return who applies the object, if a job of the control plane or a tool does; else an empty text."""
     if get_path(manifest, "metadata", "annotations", IDEMPOTENCY_KEY):
         return "the control plane"
     tool, name, place = managing_tool(manifest)
@@ -65,22 +65,22 @@ def _source(manifest: Manifest) -> str:
 
 
 def _former_version(manifest: Manifest) -> str:
-    """Return the deployed version of the chart if another is wanted; else ""."""
+    """Return the deployed version of the chart if the spec has another one; else an empty text."""
     deployed = str(get_path(manifest, "status", "deployedChart", "version") or "")
     return "" if deployed == get_path(manifest, "spec", "chart", "version") else deployed
 
 
 def _verb(kind: Kind, manifest: Manifest, advice: Advice) -> tuple[str, ...]:
-    """Return the command with the advised verb, unless it would be refused."""
+    """Return the command that the advice names; empty if the command would be refused."""
     if not advice.verb or (advice.verb == "resume" and not may_resume(manifest)):
         return ()
     return (f"vworkspace-operator {advice.verb} {command_line_name(ref_of(manifest, kind))}",)
 
 
 def may_resume(manifest: Manifest) -> bool:
-    """Report whether the instance is suspended and may be resumed.
+    """Report whether the instance is suspended and a person may resume it.
 
-    It may not if the control plane suspended it, as that would suspend it again.
+    After the control plane suspended it, resuming is useless: the control plane would suspend it again.
     """
     if get_path(manifest, "spec", "suspend") is not True:
         return False
@@ -93,9 +93,10 @@ def commands_in(message: str) -> tuple[str, ...]:
 
 
 def lead_of(message: str, advice: str, command: str) -> str:
-    """Return the words that belong before a command: what to do with what it prints, as the message says.
+    """Return the words that belong before a command: what to do with its output, as the message says.
 
-    The advice belongs before a command that is not in the message. Return "" if the command alone is enough.
+    For a command that is not in the message these are the advice. Return an empty text if it is enough to run the
+    command.
     """
     before, named, _ = message.partition(command)
     if not named:
@@ -105,7 +106,7 @@ def lead_of(message: str, advice: str, command: str) -> str:
 
 
 def parts_of(message: str, remedies: Iterable[str]) -> tuple[tuple[str, bool], ...]:
-    """Split a message into parts, each with whether it is a remedy, so that a screen can offer those for copying."""
+    """Split a message into parts, each with whether it is a remedy, so that a screen can offer remedies for copying."""
     parts: list[tuple[str, bool]] = []
     for command in remedies:
         before, named, rest = message.partition(command)
@@ -123,10 +124,10 @@ def without_commands(message: str, remedies: Iterable[str]) -> str:
 
 
 def short(ref: ObjectRef) -> str:
-    """Return the object's kind and name, with the short name of our own kinds."""
+    """Return the object's kind and name as `kind/name`, with the short name of the operator's own kinds."""
     return f"{_SHORT.get(ref.kind, ref.kind.kind.lower())}/{ref.name}"
 
 
 def command_line_name(ref: ObjectRef) -> str:
-    """Return the object's name as our commands accept it."""
+    """Return the object's name as the commands of `vworkspace-operator` accept it."""
     return short(ref) + (f" -n {ref.namespace}" if ref.namespace else "")

@@ -24,7 +24,10 @@ _BEATING: Final = timedelta(seconds=150)
 
 @attrs.frozen
 class AtWork:
-    """One shard: its leader, and when that last renewed its Lease. `holder` is empty if there is no leader."""
+    """One shard with its leader, and when the leader last renewed its Lease.
+
+    `holder` is empty if there is no leader.
+    """
 
     shard: Shard
     holder: str = ""
@@ -41,16 +44,16 @@ class Workers:
 
 
 def is_held(lease: Manifest | None, now: datetime) -> bool:
-    """Report whether the Lease shows that a replica leads now."""
+    """Report whether the Lease shows that a replica is leader now."""
     renewed = _renewed(lease)
     return bool(holder_of(lease)) and renewed is not None and renewed > now - _HELD
 
 
 def at_work(leases: Iterable[Manifest], base: str, now: datetime) -> tuple[AtWork, ...]:
-    """Return all shards in order; none if there is no Lease.
+    """Return all shards in order, with their leaders; empty if there is no Lease.
 
-    `base` is the name of the first shard's Lease. The number of shards is that of the present leaders, or else that of
-    the last one. Leases that remain from a former number of shards are ignored.
+    `base` is the name of the first shard's Lease. The number of shards is taken from the present leaders, or else from
+    the last leader. Leases left from a former number of shards are ignored.
     """
     by_name = {str(get_path(lease, "metadata", "name")): lease for lease in leases}
     if not by_name:
@@ -62,13 +65,16 @@ def at_work(leases: Iterable[Manifest], base: str, now: datetime) -> tuple[AtWor
 
 
 def heartbeat_of(clusters: Iterable[Manifest]) -> datetime | None:
-    """Return the newest heartbeat in Cluster objects; None without one. Operators without a Lease are found by it."""
+    """Return the newest heartbeat in the Cluster objects; None if there is none.
+
+    The heartbeat shows that an operator without a Lease runs.
+    """
     beats = [beat for each in clusters if (beat := time_or_none(get_path(each, "status", "lastHeartbeat"))) is not None]
     return max(beats, default=None)
 
 
 def is_alive(heartbeat: datetime | None, now: datetime) -> bool:
-    """Report whether a heartbeat is recent. Operators send one every minute."""
+    """Report whether a heartbeat is recent enough. Operators send a heartbeat every minute."""
     return heartbeat is not None and heartbeat > now - _BEATING
 
 

@@ -72,11 +72,11 @@ _NOT_MANAGED: Final = "The operator leaves it alone, for it does not carry its l
 
 @attrs.frozen
 class Summary:
-    """The summary of one object. `since` is None if unknown.
+    """The summary of one object. `since` is when its state began, None if unknown.
 
     `remedies` are commands that would succeed now, of which one helps. `advice` says who else can help. `wanted` is the
-    spec's chart version and `deployed` the one that Helm runs; of applied boxes and their objects they are revisions of
-    the box. Both are empty for other kinds.
+    spec's chart version and `deployed` the version that Helm runs; for applied boxes and their objects they are
+    revisions of the box. Both are empty for other kinds.
     """
 
     ref: ObjectRef
@@ -96,13 +96,15 @@ class Summary:
 
     @property
     def state_text(self) -> str:
-        """The state in words, with "suspended" added, since an object may be suspended in any state."""
+        """The state in words, with "suspended" added if the object is suspended, which is possible in any state."""
         hidden = self.is_suspended and self.state is not OverviewState.SUSPENDED
         return f"{self.state.value}, suspended" if hidden else self.state.value
 
     @property
     def steps(self) -> tuple[tuple[str, str], ...]:
-        """The remedies, each with the words that belong before it; "" if it is enough to run it."""
+        """The remedies, each with the words that belong before the command; empty words if it is enough to run the
+        command.
+        """
         return tuple((lead_of(self.message, self.advice, command), command) for command in self.remedies)
 
     @property
@@ -215,7 +217,7 @@ _OF_READINESS: Final[Mapping[State, OverviewState]] = {
 
 
 def summary_of(kind: Kind, manifest: Manifest) -> Summary:
-    """Return the summary of an object of our own kinds, or of a box's kind."""
+    """Return the summary of an object of one of the operator's kinds, or of a box's kind."""
     ref = ref_of(manifest, kind)
     overlooked = _overlooked(manifest)
     for type_, status, state in _RULES.get(kind, _OF_KSTATUS):
@@ -252,9 +254,9 @@ def _with_cells(summary: Summary, manifest: Manifest) -> Summary:
 
 
 def _revisions(kind: Kind, manifest: Manifest) -> tuple[str, str]:
-    """Return the revision that an applied box or an object of one shall have, and the one that it has; "" if none.
+    """Return the desired and the present revision of an applied box, or of an object of a box; empty texts if unknown.
 
-    Of a box whose objects have not all moved yet, the latter says how many have.
+    While objects of a box still have to be moved to a revision, the box's present revision says how many have been.
     """
     if kind != OPERATOR_BOX:
         record, pin = (get_path(manifest, "metadata", "annotations", each) for each in (BROUGHT_TO, PIN))
@@ -266,14 +268,15 @@ def _revisions(kind: Kind, manifest: Manifest) -> tuple[str, str]:
 
 
 def _waits(kind: Kind, manifest: Manifest) -> bool:
-    """Report whether the object waits: Flux for values, a box for a gate, a kind or a right."""
+    """Report whether the object waits: Flux for values, or a box for a condition, a kind or a right."""
     ready = _condition(manifest, _I.READY)
     reasons = BEFORE_RECONCILING if kind == APPLICATION_INSTANCE else _WAITS_OF_BOXES
     return get_path(ready, "status") == "False" and str(get_path(ready, "reason")) in reasons
 
 
 def _with_advice(unseen: Summary, manifest: Manifest) -> Summary:
-    """Return the summary with the advice why no operator reports on the object: it lacks the label, or none runs."""
+    """Return the summary with advice why no operator reports on the object: its label is missing, or no operator runs.
+    """
     event = unmanaged(unseen.ref, manifest) if unseen.ref.kind in (APPLICATION_INSTANCE, OPERATION) else None
     if event is None:
         return attrs.evolve(unseen, advice=_NOT_REPORTED)
@@ -281,7 +284,7 @@ def _with_advice(unseen: Summary, manifest: Manifest) -> Summary:
 
 
 def summary_of_child(kind: Kind, manifest: Manifest) -> Summary:
-    """Return the summary of an object of any other kind, by the rules of readiness (PH-1)."""
+    """Return the summary of an object of any other kind, by the general rules of readiness (PH-1)."""
     from vworkspace_core.operations.engines import READINESS_RULES  # lists have no children, and need no engine
 
     answer = readiness(manifest, rules=READINESS_RULES)
@@ -298,24 +301,26 @@ def summary_of_child(kind: Kind, manifest: Manifest) -> Summary:
 
 
 def _failed_at_its_generation(ready: Manifest | None, manifest: Manifest) -> bool:
-    """Report whether Ready=False is about this generation: a controller that is still working says Unknown."""
+    """Report whether Ready=False is about the object's present generation.
+
+    A controller that still works reports Unknown.
+    """
     generation = get_path(manifest, "metadata", "generation")
     is_of_now = generation is not None and get_path(ready, "observedGeneration") == generation
     return is_of_now and get_path(ready, "status") == "False"
 
 
 def _is_retried(manifest: Manifest) -> bool:
-    """Report whether Flux retries a failed release: Ready is Unknown meanwhile, and only failure counts show it."""
+    """Report whether Flux retries a failed release. Then Ready is Unknown, and only failure counts show the failure."""
     status, generation = get_path(manifest, "status"), get_path(manifest, "metadata", "generation")
     is_of_now = generation is not None and get_path(status, "lastAttemptedGeneration") == generation
     return is_of_now and any(get_path(status, field) for field in COUNTED_FAILURES)
 
 
 def _newer(summary: Summary, overlooked: str) -> Summary:
-    """Return the summary with Progressing in place of a Ready or Suspended of an older generation.
+    """Return the summary with Progressing in place of a Ready or Suspended that is about an older generation.
 
-    `overlooked` is the message for this; it is empty if there is no newer generation. Obstacles hold for both
-    generations.
+    `overlooked` is the message for Progressing; it is empty if there is no newer generation. Other states are kept.
     """
     if not overlooked or summary.state not in (OverviewState.READY, OverviewState.SUSPENDED):
         return summary
@@ -323,7 +328,7 @@ def _newer(summary: Summary, overlooked: str) -> Summary:
 
 
 def _overlooked(manifest: Manifest) -> str:
-    """Return a message if the newest generation has not been observed yet; else ""."""
+    """Return a message if the controller has not observed the newest generation yet; else an empty text."""
     generation = get_path(manifest, "metadata", "generation")
     observed = get_path(manifest, "status", "observedGeneration")
     if not isinstance(generation, int) or not isinstance(observed, int) or observed >= generation:
@@ -343,10 +348,10 @@ def _reason_and_message(condition: Manifest | None) -> tuple[str, str]:
 
 
 def _since(condition: Manifest | None) -> datetime | None:
-    """Return when the condition's reason began, or else its status; None if unknown."""
+    """Return when the condition's present reason began, or else its present status; None if unknown."""
     return time_at(condition, "reasonTransitionTime") or time_at(condition, "lastTransitionTime")
 
 
 def time_at(manifest: Manifest | None, *path: str) -> datetime | None:
-    """Return the time in a field; None if there is none, or a malformed one."""
+    """Return the time in the field at `path`; None if it is missing or malformed."""
     return time_or_none(get_path(manifest, *path))

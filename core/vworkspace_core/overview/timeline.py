@@ -35,7 +35,7 @@ _WAITING_WHEN_TRUE: Final = frozenset(("Blocked",))
 
 @attrs.frozen
 class TimelineEntry:
-    """One event of a timeline. `ref` is None if it concerns no object that can be shown."""
+    """One event of a timeline. `ref` is None if the event concerns no object that can be shown."""
 
     at: datetime
     what: str
@@ -45,7 +45,7 @@ class TimelineEntry:
 
 
 def entries_of(kind: Kind, manifest: Manifest) -> Iterator[TimelineEntry]:
-    """Yield the events that an object's status shows, in no order. Malformed ones are left out."""
+    """Yield the events that an object's status shows, in no order. Events without a valid time are left out."""
     ref = ref_of(manifest, kind)
     for path, what, severity in (
         (("metadata", "creationTimestamp"), "created", Severity.QUIET),
@@ -63,7 +63,7 @@ def entries_of(kind: Kind, manifest: Manifest) -> Iterator[TimelineEntry]:
 
 
 def last_entries(entries: Iterable[TimelineEntry], most: int = MOST) -> tuple[TimelineEntry, ...]:
-    """Return the latest entries, newest first."""
+    """Return the latest `most` entries, newest first."""
     return tuple(nlargest(most, entries, key=lambda entry: (entry.at, str(entry.ref), entry.what)))
 
 

@@ -30,8 +30,8 @@ class TraceTable:
 class Moment:
     """One moment of a trace: the messages since the moment before, and `facts`, named values at that time.
 
-    `tables` hold the state of several things, such as objects and queues. `mark` says why the moment is marked on the
-    timeline, for example because a law was broken.
+    `tables` have the state of several things, such as objects and queues. `mark` says why the moment is marked on the
+    timeline, for example because a law was violated.
     """
 
     at: datetime
@@ -45,7 +45,7 @@ class Moment:
 
 @attrs.frozen
 class Trace:
-    """A recorded run with at least one moment. `moments` may be decoded only as they are read.
+    """A recorded run with at least one moment. Moments may be decoded only when they are read.
 
     `marked` maps the numbers of the marked moments to their marks.
     """
@@ -98,6 +98,7 @@ def read(lines: Iterable[bytes]) -> Trace:
 
 
 def _as_kept(moment: Moment) -> Moment:
-    """Return the moment without references, as a trace has no pages to link to, and without ages in virtual time."""
+    """Return the moment without references to objects and without start times, which have no meaning in a trace file.
+    """
     nodes = tuple(attrs.evolve(node, ref=None, since=None) for node in moment.object_graph.nodes)
     return attrs.evolve(moment, object_graph=attrs.evolve(moment.object_graph, nodes=nodes))

@@ -71,7 +71,7 @@ class Span:
 
 @attrs.frozen
 class _OpenSpan:
-    """A span that has begun."""
+    """A span that has begun and not ended."""
 
     context: TraceContext
     parent: str
@@ -80,19 +80,22 @@ class _OpenSpan:
     attributes: Mapping[str, Attribute] = MappingProxyType({})
 
     def end(self, now: datetime, error: str = "", **more: Attribute) -> Iterable[Span]:
-        """Yield the span, unless its trace is not sampled."""
+        """Yield the ended span; nothing if its trace is not sampled."""
         if self.context.is_sampled:
             known = {name: value for name, value in {**self.attributes, **more}.items() if value != ""}
             yield Span(self.context, self.parent, self.name, min(self.began, now), now, known, shown(error))
 
     def below(self, name: str, began: datetime, number: int, **attributes: Attribute) -> "_OpenSpan":
-        """Return a child span of this one. `number` distinguishes it from others of the same name."""
+        """Return a child span. `number` distinguishes it from other child spans of the same name."""
         return _OpenSpan(self.context.child(name, number), self.context.span, name, began, attributes)
 
 
 @attrs.define
 class _OpenJob:
-    """A job that is not closed: its own span, and that of its present stage. `spans` counts all its child spans."""
+    """A job that is not closed: the span of the whole job, and the span of its present stage.
+
+    `spans` counts all child spans.
+    """
 
     whole: _OpenSpan
     stage: _OpenSpan
@@ -101,7 +104,9 @@ class _OpenJob:
 
 @attrs.define
 class _OpenRun:
-    """An object on its way to a settled state of one generation, with the present phase of each object below it."""
+    """An object that is not settled at one generation: its span, and the span of the present phase of each child
+    object.
+    """
 
     whole: _OpenSpan
     generation: int
@@ -116,7 +121,10 @@ class _OpenRun:
 
 @attrs.define
 class TraceRecorder:
-    """The open spans of one cluster's jobs and objects. Call it in the order of events; times are aware UTC."""
+    """A recorder of the open spans of one cluster's jobs and objects.
+
+    Call it in the order of events, with times in UTC.
+    """
 
     cluster: str
     most_open: int = MOST_OPEN
@@ -129,7 +137,7 @@ class TraceRecorder:
     def job_changed(self, before: JobState | None, after: JobState | None, now: datetime) -> Iterable[Span]:
         """Record a step of a job, and return the spans that ended.
 
-        `before` is None for a job that was just offered, `after` for one that has ended.
+        `before` is None for a job that was just offered; `after` is None for a job that has ended.
         """
         job = after or before
         opened = None if job is None else self._jobs.get(job.id)
@@ -156,7 +164,10 @@ class TraceRecorder:
         return _OpenJob(whole, whole.below(_name_of(job), now, 0))
 
     def object_changed(self, ref: ObjectRef, manifest: Manifest | None, now: datetime) -> Iterable[Span]:
-        """Record the present state of an object, and return the spans that ended. `manifest` is None if it is gone."""
+        """Record the present state of an object, and return the spans that ended.
+
+        `manifest` is None if it was deleted.
+        """
         if ref.kind in (APPLICATION_INSTANCE, OPERATION):
             return self._own_changed(ref, manifest, now)
         return () if manifest is None else self._child_changed(ref, manifest, now)
@@ -191,9 +202,10 @@ class TraceRecorder:
         self._traced[uid] = (generation, context.trace)
 
     def _context(self, uid: str, generation: int, manifest: Manifest) -> tuple[TraceContext, str]:
-        """Return the context of a run's span, and the id of its parent span: its job's, else empty.
+        """Return the context of an object's span for one generation, and the id of its parent span: its job's, else
+        empty.
 
-        The job's span is the parent only of the first generation that is traced below it.
+        The job's span is the parent only of the first generation that is traced below the job.
         """
         annotations = metadata(manifest).get("annotations") or {}
         above = TraceContext.parsed(annotations.get(TRACEPARENT))
@@ -230,7 +242,7 @@ class TraceRecorder:
     def reconciled(
         self, ref: ObjectRef, seconds: float, result: str, writes: Iterable[str], error: str, now: datetime
     ) -> Iterable[Span]:
-        """Record a reconcile pass of `seconds` that ended, in which `writes` were made, and return its spans."""
+        """Record a reconcile pass that took `seconds`, and yield its span. `writes` are the pass's writes."""
         run = self._runs.get(self._uids.get(ref, ""))
         if run is not None:
             span = run.below("reconcile", now - timedelta(seconds=seconds))
@@ -242,7 +254,10 @@ def _name_of(job: JobState) -> str:
 
 
 def _phase(manifest: Manifest) -> str:
-    """Return the reason that the object's controller gives, also for an older generation; empty if it gives none."""
+    """Return the reason that the object's conditions give for its state; empty if they give none.
+
+    The reason may be about an older generation.
+    """
     reasons = {condition.get("type"): str(condition.get("reason") or "") for condition in conditions_of(manifest)}
     return reasons.get("Ready") or reasons.get("Reconciling") or ""
 
@@ -286,5 +301,5 @@ def _attributes(values: Mapping[str, Attribute]) -> list[dict[str, Any]]:
 
 
 def _nanoseconds(moment: datetime) -> str:
-    """Return the nanoseconds since 1970, exactly; OTLP writes 64-bit integers as text."""
+    """Return the nanoseconds since 1970 as text, as OTLP writes 64-bit integers in JSON."""
     return str((moment - _EPOCH) // timedelta(microseconds=1) * 1000)

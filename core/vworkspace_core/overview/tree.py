@@ -32,9 +32,9 @@ _ORDER: Final = (HELM_REPOSITORY, OCI_REPOSITORY, HELM_CHART, HELM_RELEASE, OPER
 
 @attrs.frozen
 class Branch:
-    """One object and everything below it.
+    """One object and its children.
 
-    `node` is the id of a box object's node; `waits_for` are the nodes that block it.
+    `node` is the object's node in a box; `waits_for` are the nodes that block it.
     """
 
     summary: Summary
@@ -49,9 +49,11 @@ class Branch:
 
 @attrs.frozen
 class ObjectOrigin:
-    """The requester of an object: a job of the control plane, a tool, or the writer of its spec. Empty if unknown.
+    """The requester of an object: a job of the control plane, a tool, or the field manager of its spec.
 
-    `name` is that of the tool's own object, with its namespace if known.
+    Empty if unknown.
+
+    `name` is the name of the tool's own object, with its namespace if known.
     """
 
     job: str = ""
@@ -76,7 +78,8 @@ class ObjectOrigin:
 def origin_of(manifest: Manifest) -> ObjectOrigin:
     """Return who requested the object's present spec.
 
-    Our own command line counts only if there is no other writer, since it changes single fields of others' specs.
+    The operator's own command line counts only if there is no other writer, since it changes single fields of specs
+    that others write.
     """
     job = get_path(manifest, "metadata", "annotations", IDEMPOTENCY_KEY)
     tool, name, place = managing_tool(manifest)
@@ -90,16 +93,16 @@ def origin_of(manifest: Manifest) -> ObjectOrigin:
 
 
 def origin_data(origin: ObjectOrigin) -> dict[str, str]:
-    """Return the JSON of an origin."""
+    """Return an origin as a JSON-like mapping."""
     if origin.job:
         return {"job": origin.job}
     return {"manager": origin.manager, **({"tool": f"{origin.tool} {origin.name}"} if origin.tool else {})}
 
 
 def with_writer(cached: Manifest, live: Manifest) -> Manifest:
-    """Return `cached`, a trimmed copy of `live`, with the spec's writer and the time of its write in managedFields.
+    """Return `cached`, a reduced copy of `live`, with the spec's writer and the time of its write in managedFields.
 
-    It is not a deep copy.
+    The result shares parts with `cached`.
     """
     writer, at = origin_of(live).manager, applied_at(live)
     if not writer:
@@ -111,7 +114,7 @@ def with_writer(cached: Manifest, live: Manifest) -> Manifest:
 
 
 def applied_at(manifest: Manifest) -> datetime | None:
-    """Return when the spec was last changed by its writer; None if managedFields do not say."""
+    """Return when the writer of the spec last changed it; None if managedFields do not say."""
     writer = origin_of(manifest).manager
     times = [
         time_at(dict(entry), "time")
@@ -126,7 +129,7 @@ def applied_at(manifest: Manifest) -> datetime | None:
 def tree_of(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, Manifest]) -> Branch:
     """Return the tree of an object.
 
-    `objects` must hold all objects labelled with its uid, and the objects that these own.
+    `objects` must have all objects labelled with its uid, and the objects that these own.
     """
     uid = str(get_path(manifest, "metadata", "uid") or "")
     match kind.kind:
@@ -140,7 +143,7 @@ def tree_of(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, Manifest
 
 
 def _below_instance(manifest: Manifest, uid: str, objects: Mapping[ObjectRef, Manifest]) -> list[Branch]:
-    """Return Flux's objects, then the Operations on the instance, each with what it made."""
+    """Return the branches below an instance: Flux's objects, then Operations, each with its own objects."""
     name, namespace = (get_path(manifest, "metadata", field) for field in ("name", "namespace"))
     made = [
         Branch(
@@ -161,7 +164,10 @@ def _below_instance(manifest: Manifest, uid: str, objects: Mapping[ObjectRef, Ma
 
 
 def _of_release(ref: ObjectRef, objects: Mapping[ObjectRef, Manifest]) -> tuple[Branch, ...]:
-    """Return the objects that Flux installed for a HelmRelease, as far as they are visible, and its test hooks."""
+    """Return the objects that Flux installed for a HelmRelease, as far as they are in `objects`, and its test hooks.
+
+    Empty for other kinds.
+    """
     if ref.kind != HELM_RELEASE:
         return ()
     hooks = [Branch(hook) for hook in _test_hooks(ref, objects[ref])]
@@ -177,7 +183,7 @@ def _of_release(ref: ObjectRef, objects: Mapping[ObjectRef, Manifest]) -> tuple[
 def _pods_by_workload(
     release: ObjectRef, objects: Mapping[ObjectRef, Manifest], hooks: Set[ObjectRef]
 ) -> dict[tuple[Kind, str] | None, list[Branch]]:
-    """Return the pods of a release, except its test hooks, by the workload that made them."""
+    """Return the pods of a release, except its test hooks, by kind and name of the workload that created them."""
     selection, found = selection_of(release, objects[release]), defaultdict[tuple[Kind, str] | None, list[Branch]](list)
     for ref, live in objects.items():
         has_own_place = ref in hooks or _label(live, RELEASE_NAME) is not None
@@ -187,7 +193,10 @@ def _pods_by_workload(
 
 
 def _test_hooks(ref: ObjectRef, release: Manifest) -> Iterator[Summary]:
-    """Yield the test hooks of the last release, whose results only the HelmRelease has: Helm deletes their pods."""
+    """Yield summaries of the test hooks of the last release.
+
+    Helm deletes their pods, so only the HelmRelease has their results.
+    """
     hooks = get_path(release, "status", "history", 0, "testHooks")
     for name, hook in hooks.items() if isinstance(hooks, dict) else ():
         state = _OF_HOOKS.get(str(get_path(hook, "phase")), OverviewState.RUNNING)
@@ -195,7 +204,7 @@ def _test_hooks(ref: ObjectRef, release: Manifest) -> Iterator[Summary]:
 
 
 def _made_from(ref: ObjectRef, live: Manifest, objects: Iterable[ObjectRef]) -> tuple[ObjectRef, ...]:
-    """Return the objects of Flux that the given one names as its source, as far as they exist."""
+    """Return the existing Flux objects that an object names as its sources, such as an OCIRepository or a HelmChart."""
     named = [get_path(live, "spec", *path) for path in (("chartRef",), ("chart", "spec", "sourceRef"), ("sourceRef",))]
     chart = f"{ref.namespace}-{ref.name}"  # the name that Flux gives the HelmChart of a release
     sources = {(get_path(each, "kind"), get_path(each, "name")) for each in named} | {(HELM_CHART.kind, chart)}
@@ -205,7 +214,7 @@ def _made_from(ref: ObjectRef, live: Manifest, objects: Iterable[ObjectRef]) -> 
 
 
 def _deployed(live: Manifest) -> str:
-    """Return chart and version of a release that Helm calls deployed; "" for none, and for every other kind."""
+    """Return chart and version of the release that Helm records as deployed; empty if none, and for other kinds."""
     chart = deployed_chart(live)
     return f"{chart.name} {chart.version}" if chart is not None else ""
 
@@ -234,7 +243,7 @@ def _owners(manifest: Manifest) -> set[str]:
 
 
 def _ordered(branches: Iterable[Branch]) -> tuple[Branch, ...]:
-    """Return branches in causal order, sources before releases before runs; then by name."""
+    """Return branches in causal order (sources, then releases, then Operations), and by name."""
     return tuple(sorted(branches, key=lambda branch: (_place(branch.summary.ref.kind), branch.summary.ref)))
 
 
@@ -253,7 +262,7 @@ def refs_of(kind: Kind, manifests: Sequence[Manifest]) -> dict[ObjectRef, Manife
 
 
 def summary_data(summary: Summary) -> dict[str, Any]:
-    """Return the JSON of one object's summary. Unknown values are left out."""
+    """Return the summary of one object as a JSON-like mapping. Unknown values are left out."""
     ref = summary.ref
     said = {
         "apiVersion": ref.kind.api_version,
@@ -275,14 +284,14 @@ def summary_data(summary: Summary) -> dict[str, Any]:
 
 
 def branch_data(branch: Branch) -> dict[str, Any]:
-    """Return the JSON of one object and of everything below it."""
+    """Return one object and all its children as a JSON-like mapping."""
     children = [branch_data(child) for child in branch.children]
     more = {"node": branch.node, "deployed": branch.runs, "waitsFor": list(branch.waits_for), "children": children}
     return {**summary_data(branch.summary), **{name: value for name, value in more.items() if value}}
 
 
 def shard_data(one: AtWork) -> dict[str, Any]:
-    """Return the JSON of one shard and its leader. Unknown values are left out."""
+    """Return one shard and its leader as a JSON-like mapping. Unknown values are left out."""
     heard = None if one.heard is None else format_time(one.heard)
     said = {"shard": str(one.shard), "holder": one.holder, "heard": heard}
     return {name: value for name, value in said.items() if value}

@@ -19,7 +19,7 @@ APPLIED_BOX_PATH: Final = "/operatorboxes/validate"
 
 
 def validate_path(box: str) -> str:
-    """Return the URL path of the webhook that validates objects by the rules of a box."""
+    """Return the URL path of the webhook that validates objects by the rules of the box named `box`."""
     return f"/boxes/{box}/validate"
 
 

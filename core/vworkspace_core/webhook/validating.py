@@ -45,7 +45,10 @@ class WebhookSettings:
 
 
 def refusals(request: AdmissionRequest, settings: WebhookSettings, *, namespace_managed: bool) -> tuple[Problem, ...]:
-    """Return every reason to refuse the write; `namespace_managed` says whether its namespace is managed (RES-5)."""
+    """Return every reason to refuse the write.
+
+    `namespace_managed` says whether the object's namespace is managed (RES-5).
+    """
     if request.written is None:
         return ()
     new = _without_owners(request.written)
@@ -69,7 +72,7 @@ def refusals(request: AdmissionRequest, settings: WebhookSettings, *, namespace_
 
 
 def _not_a_writer(request: AdmissionRequest, settings: WebhookSettings) -> Problem:
-    """Return the problem that the request's user, not being in `settings.writers`, may not write managed objects."""
+    """Return the problem that the request's user is not in `settings.writers` and may not write managed objects."""
     named = ", ".join(sorted(settings.writers))
     return Problem(
         f'metadata.labels["{MANAGED_BY}"]',
@@ -79,9 +82,9 @@ def _not_a_writer(request: AdmissionRequest, settings: WebhookSettings) -> Probl
 
 
 def _predecessor(request: AdmissionRequest) -> tuple[Manifest | None, ObjectMeta]:
-    """Return the old object and its metadata. The object is None if there was none, or if it was not managed before.
+    """Return the old object and its metadata.
 
-    An object that was not managed was never checked.
+    The object is None if it did not exist or was not managed before, since it was never checked then.
     """
     old = _without_owners(request.old_object or {})
     meta = read_meta(old)
@@ -89,7 +92,10 @@ def _predecessor(request: AdmissionRequest) -> tuple[Manifest | None, ObjectMeta
 
 
 def _without_owners(manifest: Manifest) -> Manifest:
-    """Return the manifest without owner references: no rule needs them, and reading many takes long (RUN-11)."""
+    """Return the manifest without owner references.
+
+    No rule needs them, and reading many of them takes long (RUN-11).
+    """
     meta = manifest.get("metadata")
     if not isinstance(meta, Mapping) or "ownerReferences" not in meta:
         return manifest

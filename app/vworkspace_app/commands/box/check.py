@@ -36,7 +36,7 @@ class _Checked:
 
     @property
     def notes(self) -> tuple[BoxProblem, ...]:
-        """The notes on choices in the box that are allowed but have a disadvantage."""
+        """The notes on allowed choices in the box that have a disadvantage."""
         box = self.loaded.box
         place = self.loaded.places.at("spec.deletion.order")
         return (BoxProblem(place, _ORPHANS),) if box is not None and box.strict_order else ()
@@ -45,7 +45,7 @@ class _Checked:
 def check_boxes(files: Sequence[str], crds: Sequence[Path], output: str, kubeconfig: Path | None = None) -> int:
     """Print the problems in boxes, and return the exit status.
 
-    With `kubeconfig`, CRDs that no file holds are read from that cluster. Raises CommandError for files that cannot be
+    With `kubeconfig`, CRDs that are in no file are read from that cluster. Raises CommandError for files that cannot be
     read, and for a cluster that does not answer.
     """
     loaded = load_boxes(files, crds)
@@ -98,7 +98,9 @@ def _lines(checked: _Checked) -> Iterable[str]:
 
 
 def admitted(box: Box) -> str:
-    """Return which rules and defaults the CRD enforces, and what a webhook has to do; empty if there is neither."""
+    """Return a text on the rules and defaults that the CRD enforces, and on the webhook's duties; empty if there are
+    none.
+    """
     rules, defaults = sum(rule.in_crd for rule in box.rules), sum(mutation.is_default for mutation in box.mutations)
     in_crd = [amount(number, what) for number, what in ((rules, "rule"), (defaults, "default")) if number]
     duties = WebhookDuties.of(box)
@@ -107,7 +109,7 @@ def admitted(box: Box) -> str:
 
 
 def summary(box: Box) -> str:
-    """Return how many resources, externals and drains a box has."""
+    """Return a text with the numbers of resources, externals and drains of a box."""
     drains = sum(map(len, box.drains))
     parts = [amount(len(box.nodes), "resource")]
     parts += [amount(len(box.externals), "external")] if box.externals else []
@@ -116,7 +118,10 @@ def summary(box: Box) -> str:
 
 
 def order(box: Box) -> str:
-    """Return the resource ids in the order in which they are applied; ids without `then` between them go together."""
+    """Return a text with the resource ids in the order in which they are applied.
+
+    Ids without `then` between them are applied together. The text is empty for a box without resources.
+    """
     waves = sorted({node.wave for node in box.nodes})
     ids = [" ".join(node.id for node in box.nodes if node.wave == wave) for wave in waves]
     return f"; order: {', then '.join(ids)}" if ids else ""

@@ -40,8 +40,8 @@ class Written:
 class ConvertedFile:
     """The result of converting a file.
 
-    It has the number of boxes, the files to write, a line for each part that could not be converted (`problems`), and
-    what `box check` reports about the new files (`refused`).
+    `boxes` is the number of boxes and `files` the files to write. `problems` has a line for each part that could not be
+    converted. `refused` has the problems of the new boxes.
     """
 
     boxes: int
@@ -59,10 +59,10 @@ class ConvertedFile:
 
 
 def convert_file(file: str, crds: Sequence[Path] = (), *, trusting: bool = False) -> ConvertedFile:
-    """Convert a file, and return all results. Raises CommandError if the file, or one that it names, cannot be read.
+    """Convert a file of another framework to boxes. Raises CommandError if a file cannot be read.
 
-    `crds` are files with CRDs of kinds that the boxes use. With `trusting`, the boxes set `trustParents` for whatever
-    the original lets the authors of parents decide.
+    `crds` are files with CRDs of kinds that the boxes use. With `trusting`, the boxes set `trustParents` wherever the
+    original lets the authors of parents decide.
     """
     marked_documents = read_marked(file)
     if not marked_documents:
@@ -96,7 +96,7 @@ def convert_file(file: str, crds: Sequence[Path] = (), *, trusting: bool = False
 def _checked(
     made: ConvertedBox, file: str, folder: Path, further: Sequence[CrdVersions]
 ) -> tuple[Mapping[str, str], LoadedBox]:
-    """Return the files of a converted box by name, and the box as loaded from them with all problems of `box check`."""
+    """Return the files of a converted box by name, and the box loaded from them, with its problems."""
     files = dict(_files(made, Path(file).name, folder))
     return files, load_text(f"{made.name}.yaml", files[f"{made.name}.yaml"], further, files)
 
@@ -112,7 +112,10 @@ def _by_line(told: tuple[Place, str]) -> tuple[int, int]:
 
 
 def write_files(files: tuple[Written, ...], folder: Path) -> Iterator[Path]:
-    """Write the files, and yield their paths. Raises CommandError for a file that exists with other content."""
+    """Write the files into `folder`, and yield their paths.
+
+    Raises CommandError for a file that exists with other content.
+    """
     try:
         for file in files:
             folder.mkdir(parents=True, exist_ok=True)
@@ -126,7 +129,7 @@ def write_files(files: tuple[Written, ...], folder: Path) -> Iterator[Path]:
 
 
 def _definitions(document: Any, folder: Path) -> dict[str, Mapping[str, Any]]:
-    """Return the CRDs that a Katalog names by file, for the types of its fields. Those at a URL are left out."""
+    """Return the CRDs in files that a Katalog names, by file name. CRDs at a URL are left out."""
     out: dict[str, Mapping[str, Any]] = {}
     for name in definition_files(document):
         if "://" not in name:
@@ -149,7 +152,7 @@ def _files(made: ConvertedBox, source: str, folder: Path) -> Iterator[tuple[str,
 
 
 def annotated(box: Mapping[str, Any], notes: Mapping[BoxPath, str], head: str) -> str:
-    """Return a box as YAML under the comment `head`; each note is a comment above the line of the field at its path."""
+    """Return a box as YAML after the comment `head`. Each note is a comment above the field at its path."""
     text = dump([box], Format.YAML)
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     assert root is not None

@@ -16,13 +16,13 @@ PROJECT: Final = (re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?"), "shops")
 
 
 def check_name(given: str, form: tuple[re.Pattern[str], str]) -> None:
-    """Raise CommandError for a name that does not match `form`: a pattern, and an example for the message."""
+    """Raise CommandError if the name does not match `form`, which is a pattern and an example for the message."""
     if form[0].fullmatch(given) is None:
         raise CommandError(f"{given}: not a name such as {form[1]}", status=USAGE)
 
 
 def module_of(project: str) -> str:
-    """Return the name of the Python module for a project. Raises CommandError if it is a keyword of Python."""
+    """Return the name of the Python module for a project. Raises CommandError if it is a Python keyword."""
     name = project.replace("-", "_")
     if keyword.iskeyword(name):
         raise CommandError(f"{project}: a word of Python cannot be the name of a module", status=USAGE)
@@ -137,7 +137,7 @@ spec:
 
 
 def write_beginning(kind: str, group: str, plural: str, directory: Path) -> None:
-    """Write a box and its CRD, and print their paths.
+    """Write a box and its CRD for a new kind, and print their paths.
 
     Raises CommandError for names that no CRD accepts, and for existing files.
     """

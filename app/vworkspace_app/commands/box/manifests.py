@@ -44,11 +44,11 @@ def render_rbac(
     for_account: str = "",
     previous: str = "",
 ) -> str:
-    """Return the roles that a box needs. Raises CommandError.
+    """Return the roles that a box needs, as YAML or JSON.
 
-    With `former` kinds: only the roles to prune those. With `for_account` (NAMESPACE/NAME): the roles of a
-    ServiceAccount that the box impersonates. With `previous`, the file of the box's previous definition: also the roles
-    to prune the kinds that only that one makes.
+    With kinds in `former`, return only the roles to prune objects of these kinds. With `for_account` (NAMESPACE/NAME),
+    return the roles of a ServiceAccount that the box impersonates. With `previous`, the file of the box's former
+    definition, add the roles to prune kinds that only that definition has. Raises CommandError.
     """
     box, _ = _loaded(file, crds)
     kinds = former_kinds(former)
@@ -62,13 +62,16 @@ def render_rbac(
 
 
 def _retired(box: Box, previous: Box) -> tuple[Kind, ...]:
-    """Return the kinds of children that only the previous definition has."""
+    """Return the kinds of children that the previous definition of a box has and the present one has not."""
     kinds = composite_of(box).child_kinds
     return tuple(kind for kind in composite_of(previous).child_kinds if kind not in kinds)
 
 
 def _of_account(file: str, box: Box, account: str, options: RoleOptions) -> RoleOptions:
-    """Return `options` for the roles of `account`, NAMESPACE/NAME, which the box impersonates. Raises CommandError."""
+    """Return `options` for the roles of the ServiceAccount that the box impersonates.
+
+    `account` is NAMESPACE/NAME. Raises CommandError if it is malformed, or the box impersonates no account.
+    """
     namespace, _, name = account.partition("/")
     if not matches(DNS_LABEL, namespace) or not matches(DNS_SUBDOMAIN, name):
         raise CommandError(f"--for-account {account!r} names no ServiceAccount: write NAMESPACE/NAME", status=USAGE)
@@ -78,7 +81,7 @@ def _of_account(file: str, box: Box, account: str, options: RoleOptions) -> Role
 
 
 def former_kinds(texts: Sequence[str]) -> tuple[Kind, ...]:
-    """Return the kinds, each given as `Job/jobs.v1.batch`. Raises CommandError for a text in another form."""
+    """Return the kinds in texts such as `Job/jobs.v1.batch`. Raises CommandError for a malformed text."""
     kinds = {text: recorded_kinds(text) for text in texts}
     if wrong := next((text for text, named in kinds.items() if len(named) != 1), None):
         raise CommandError(f"--former {wrong!r} names no kind: write such as Job/jobs.v1.batch", status=USAGE)
@@ -95,7 +98,10 @@ def render_box_manifests(
     *,
     crds_only: bool,
 ) -> str:
-    """Return the CRD of a box's kind if `crds_only`, else all other manifests to install. Raises CommandError."""
+    """Return the CRD of a box's kind with `crds_only`, else all other manifests to install, as text.
+
+    Raises CommandError.
+    """
     box, loaded = _loaded(file, crds)
     duties = WebhookDuties.of(box)
     if not trust.is_given and (duties.versions if crds_only else duties):
@@ -110,10 +116,10 @@ def render_box_manifests(
 
 
 def render_object(file: str, crds: Sequence[Path], output: Format) -> str:
-    """Return the OperatorBox to apply: the box with its CRD's spec in place of the CRD's file.
+    """Return the OperatorBox to apply, as text: the box with the CRD's spec instead of the CRD's file name.
 
-    Before it comes the policy for rules that no CRD can check, if there are such. Raises CommandError, also for a box
-    that would not be accepted since it needs a webhook.
+    Before the OperatorBox comes the policy for rules that no CRD can check, if the box has such rules. Raises
+    CommandError, also for a box that would not be accepted since it needs a webhook.
     """
     box, _ = _loaded(file, crds)
     if problems := list(refused_where_applied(box)):
@@ -130,7 +136,10 @@ def _loaded(file: str, crds: Sequence[Path]) -> tuple[Box, LoadedBox]:
 
 
 def _files(file: str, loaded: LoadedBox) -> Mapping[str, str]:
-    """Return the box file and the CRD file next to it. Raises CommandError if no file there holds the CRD."""
+    """Return the texts of the box file and of the CRD file next to it, by file name.
+
+    Raises CommandError if the box names no CRD file in the same folder.
+    """
     path = Path(file)
     source = loaded.model.spec.crd.file if loaded.model is not None else ""
     if not source or "/" in source:

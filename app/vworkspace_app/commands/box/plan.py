@@ -31,7 +31,7 @@ def planned(
 ) -> tuple[BoxPlan, str]:
     """Return the plan for the object in the file `parent`, and its text in the format `output`.
 
-    `now` is RFC 3339, or empty for the present. Raises CommandError for input that cannot be understood.
+    `now` is an RFC 3339 time, or empty for the present. Raises CommandError for input that cannot be understood.
     """
     further = list(further_crds(crds))
     (box,) = runnable([load_box(file, further)])

@@ -64,7 +64,10 @@ def rollout(
 
 
 async def carried_out(api: KubeApi, request: RolloutRequest) -> tuple[str, int]:
-    """Carry out a request; return what to print, and the exit status. Raises CommandError, and errors of the port."""
+    """Carry out a request on a box; return the text to print, and the exit status.
+
+    Raises CommandError, and errors of the API server.
+    """
     box = await _box(api, request.name)
     selector = f"{BOX_NAME}={request.name}"
     history = read_revisions(await all_of(api, CONTROLLER_REVISION, selector=selector))
@@ -165,9 +168,9 @@ async def _undone(api: KubeApi, box: AppliedBox, history: Sequence[Revision], to
 
 
 def _target(box: AppliedBox, history: Sequence[Revision], to_revision: str) -> tuple[Revision, str]:
-    """Return the revision to roll back to: `to_revision`, or if empty the way back; and what newer ones it passes over.
+    """Return the revision to roll back to, and a text on the newer revisions that are passed over.
 
-    Raises CommandError if there is none.
+    The revision is `to_revision`, or the last good one if that is empty. Raises CommandError if there is none.
     """
     earlier = [revision for revision in history if revision.name != box.revision]
     if to_revision:
@@ -184,7 +187,7 @@ def _target(box: AppliedBox, history: Sequence[Revision], to_revision: str) -> t
 
 
 def _unfit(revision: Revision) -> str:
-    """Return why a roll-back passes over a revision."""
+    """Return why a roll-back does not return to a revision."""
     if revision.given_up:
         return "was given up"
     return "was refused" if revision.refused else "was never Ready"

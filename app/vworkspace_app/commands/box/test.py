@@ -34,7 +34,7 @@ _LAST: Final = 40
 class BoxTestRequest:
     """The arguments of `box test`.
 
-    If `seed` is None one is drawn and printed. `only` is the number of the one example to run.
+    With `seed` None a seed is drawn and printed. `only` is the number of the single example to run.
     """
 
     file: str
@@ -47,9 +47,9 @@ class BoxTestRequest:
 
 
 def try_box(request: BoxTestRequest) -> tuple[str, bool]:
-    """Run a box's scenarios and laws; return the report and whether all held.
+    """Run a box's scenarios and laws; return the report, and whether all of them held.
 
-    Raises CommandError for files that it cannot understand.
+    Raises CommandError for malformed files.
     """
     crds = list(further_crds(request.crds))
     (box,) = runnable([load_box(request.file, crds)])
@@ -72,11 +72,11 @@ def try_box(request: BoxTestRequest) -> tuple[str, bool]:
 
 
 def _note_nothing(*moment: object) -> None:
-    """Ignore a moment of a scenario, since no trace is written."""
+    """Ignore a moment of a scenario. It is used if no trace is written."""
 
 
 def _record(path: Path, title: str, moments: tuple[Moment, ...]) -> str:
-    """Write the trace file, and return the line that says how to open it. Raises CommandError."""
+    """Write the trace file, and return a line of text that says how to open it. Raises CommandError."""
     if not moments:
         raise CommandError(f"--trace {path}: there is no scenario to write down", status=USAGE)
     try:
@@ -87,7 +87,10 @@ def _record(path: Path, title: str, moments: tuple[Moment, ...]) -> str:
 
 
 def _files(request: BoxTestRequest) -> Sequence[str]:
-    """Return the named test files; if there are none, `webapp-test.yaml` next to `webapp.yaml`, if it exists."""
+    """Return the named test files.
+
+    Without any, return `NAME-test.yaml` next to the box file `NAME.yaml`, if it exists.
+    """
     if request.tests:
         return request.tests
     path = Path(request.file)
@@ -171,7 +174,7 @@ def play_box(
 
 @attrs.define
 class Recorder:
-    """A recorder of the moments of scenarios; `note` is the callback for `run_scenario`."""
+    """A recorder of the moments of scenarios. Its method `note` is the callback for `run_scenario`."""
 
     moments: list[Moment] = attrs.field(factory=list)
     _world: BoxWorld | None = None

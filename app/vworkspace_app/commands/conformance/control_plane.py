@@ -13,7 +13,10 @@ _CHECKS = Path(__file__).parents[2] / "conformance" / "checks"
 
 
 def _plugin(examined: ControlPlaneAt) -> Any:
-    """Return the pytest plugin with the fixture `subject`. pytest is imported here: only this command needs it."""
+    """Return the pytest plugin with the fixture `subject`, the examined control plane.
+
+    pytest is imported here, since only this command needs it.
+    """
     import pytest
 
     class Plugin:

@@ -84,7 +84,10 @@ def examine_controller(
 
 
 def _chosen(file: Path, kind: str) -> tuple[Manifest, Sequence[Manifest]]:
-    """Return the first object of `kind` in a file (any kind if empty), and the other objects. Raises CommandError."""
+    """Return the first object of `kind` in a file, or of any kind if it is empty, and the other objects.
+
+    Raises CommandError if there is none.
+    """
     documents = read_documents([str(file)])
     chosen = next((each for each in documents if kind in ("", each.get("kind"))), None)
     if chosen is None:

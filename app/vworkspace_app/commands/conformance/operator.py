@@ -101,7 +101,7 @@ def list_checks() -> None:
 
 
 def patience_of(timeout: str) -> float:
-    """Return `--timeout` in seconds. Raises CommandError unless it is a duration from 2s to 10m."""
+    """Return the value of `--timeout` in seconds. Raises CommandError unless it is a duration from 2s to 10m."""
     seconds = seconds_of(timeout)
     if not 2 <= seconds <= 600:
         raise CommandError(f"--timeout {timeout}: a duration from 2s to 10m", status=USAGE)
@@ -109,7 +109,10 @@ def patience_of(timeout: str) -> float:
 
 
 def teller(output: str) -> Any:
-    """Return a function that prints each finding as it comes: on standard error, unless the output is a table."""
+    """Return a function that prints each finding immediately.
+
+    It prints to standard error, or to standard output if the output is a table.
+    """
     out = sys.stdout if output == "table" else sys.stderr
 
     def show(finding: Finding) -> None:
@@ -119,9 +122,9 @@ def teller(output: str) -> Any:
 
 
 def run_examination(work: Callable[[], Awaitable[T]]) -> T:
-    """Run an examination and return its result; SIGINT and SIGTERM end it, and the operator under test with it.
+    """Run an examination and return its result. SIGINT and SIGTERM end it, and the operator under test with it.
 
-    Raises CommandError if it is interrupted, or else the error that ended it.
+    Raises CommandError if it is interrupted; other errors of the examination are raised unchanged.
     """
     results: list[T] = []
 

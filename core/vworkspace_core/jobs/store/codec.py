@@ -37,7 +37,7 @@ def secret_manifest(namespace: str, name: str, role: str, value: bytes) -> dict[
 
 
 def role_of(secret: Manifest) -> str:
-    """Return the role of the Secret in the job store; empty if it does not belong to the store."""
+    """Return the role of the Secret in the job store; empty if the Secret does not belong to the store."""
     if secret.get("type") != SECRET_TYPE:
         return ""
     role = get_path(secret, "metadata", "labels", labels.JOB_STORE)
@@ -45,9 +45,9 @@ def role_of(secret: Manifest) -> str:
 
 
 def value_of(secret: Manifest, role: str) -> bytes:
-    """Return the bytes that a Secret of the job store holds under `role`.
+    """Return the bytes that a Secret of the job store holds under the key `role`.
 
-    Raises ValueError if there are none, or if they are no base64.
+    Raises ValueError if there are none, or if they are not base64.
     """
     text = get_path(secret, "data", role)
     if not isinstance(text, str):
@@ -56,9 +56,9 @@ def value_of(secret: Manifest, role: str) -> bytes:
 
 
 def later_format(value: Any) -> str | None:
-    """Return a message if a later version of the operator wrote the value; None if this one can read it.
+    """Return a message if a later version of the operator wrote the value; None if this version can read it.
 
-    Raises ValueError if the value does not say its format, or names an unknown one.
+    Raises ValueError if the value names no format, or an unknown one.
     """
     format_number = get_path(value, "v")
     if isinstance(format_number, int) and format_number > FORMAT:
@@ -84,7 +84,10 @@ _PART: Final = "part"
 
 @attrs.frozen
 class Payload:
-    """A job's raw JSON as bytes. `digest` is a hash of it. `is_split` says that it does not fit into the head."""
+    """A job's raw JSON as bytes, with its SHA-256 as `digest`.
+
+    `is_split` says that it does not fit into the head Secret.
+    """
 
     chunks: Sequence[bytes] = attrs.field(repr=False)
     digest: str
@@ -93,7 +96,9 @@ class Payload:
 
 @attrs.frozen
 class Head:
-    """The main Secret of a record. `version` is its resourceVersion, `order` the job's number in order of arrival.
+    """The main Secret of a job's record.
+
+    `version` is its resourceVersion, `order` the job's number in order of arrival.
 
     `raw` is None if the payload is split over the Secrets named by `parts`.
     """
@@ -120,7 +125,7 @@ class PayloadChunk:
 
 @attrs.frozen
 class CorruptSecret:
-    """A Secret of ours that cannot be read. `job_id` is empty if even that is unreadable."""
+    """A Secret of the job store that cannot be read. `job_id` is empty if even the id is unreadable."""
 
     name: str
     why: str
@@ -131,7 +136,10 @@ class CorruptSecret:
 
 @attrs.frozen
 class ForeignSecret:
-    """A Secret with a name or label of ours that another program or a later version wrote. It is not touched."""
+    """A Secret with a name or label of the job store that another program or a later version wrote.
+
+    It is never changed.
+    """
 
     name: str
     why: str
@@ -141,9 +149,7 @@ RecordSecret: TypeAlias = Head | PayloadChunk | CorruptSecret | ForeignSecret
 
 
 def head_name(job_id: str) -> str:
-    """Return the name of a job's head Secret. It is always the same for one id, and valid whatever characters the id
-    has.
-    """
+    """Return the name of the main Secret (head) of a job's record. It is a valid name for any job id."""
     return f"vworkspace-job-{hashlib.sha256(job_id.encode()).hexdigest()[:40]}"
 
 
@@ -234,7 +240,7 @@ def _head(value: Any, name: str, job_id: str, uid: str, version: str) -> Head:
 
 
 def record_of(head: Head, parts: Mapping[str, bytes]) -> JobRecord | CorruptSecret:
-    """Return the record of a head, or a CorruptSecret if parts of it are missing or do not match its digest.
+    """Return the record of a head Secret; a CorruptSecret if parts are missing or do not match its digest.
 
     `parts` maps the names of part Secrets to their contents.
     """
@@ -253,7 +259,10 @@ def record_of(head: Head, parts: Mapping[str, bytes]) -> JobRecord | CorruptSecr
 
 
 def corrupt_record(secret: CorruptSecret) -> JobRecord:
-    """Return a record with a failed result, for a job whose record is damaged: it was acked, so it must be answered."""
+    """Return a record with a failed result, for a job whose record is damaged.
+
+    The job was acked, so it must be answered.
+    """
     why = f"Secret {secret.name} cannot be read ({secret.why}): whether the job had its effect is not known; ask again"
     result = JobResult.failed(Reason.RECORD_DAMAGED, why)
     state = {"verdict": {"outcome": result.outcome.value, "error": result.error}}

@@ -32,11 +32,11 @@ _PAGE = 50
 
 
 class KubeJobStore:
-    """A store that keeps records and tombstones in Secrets of `namespace`.
+    """A job store that keeps records and tombstones in Secrets of `namespace`.
 
-    `lock` is held while tombstones are written; entries that wait for it are written together. `report` gets one line
-    about every Secret that cannot be used. A record has at most `longest` bytes, and one Secret at most `room` of them.
-    The rights `get`, `list`, `create`, `update` and `delete` on Secrets are needed.
+    `lock` is held while tombstones are written. `report` gets a line about every Secret that cannot be used. A record
+    has at most `longest` bytes, and one Secret at most `room`. It needs the rights get, list, create, update and delete
+    on Secrets.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class KubeJobStore:
         self._heads[record.job_id] = head
 
     async def close(self, job_id: str, tombstone: Tombstone | None) -> None:
-        """Remove the record and, if given, store the tombstone. Idempotent."""
+        """Remove the job's record and, if given, store the tombstone. Calling it again has no effect."""
         await self._ensure_loaded()
         head = self._heads.get(job_id) or await self._find(job_id)
         if tombstone is not None:
@@ -140,7 +140,7 @@ class KubeJobStore:
                 return secrets
 
     async def _is_open(self, head: codec.Head) -> bool:
-        """Report whether the job is to go on; a record that is closed or was never whole is removed."""
+        """Report whether the job is to be continued. A record that is closed or was never complete is removed."""
         if head.is_whole and head.uid not in self._tombstones.index.closed:
             self._heads[head.job_id] = head
             return True
@@ -151,7 +151,10 @@ class KubeJobStore:
         return False
 
     async def _find(self, job_id: str) -> codec.Head | None:
-        """Return the head as stored in the cluster; None if there is none. Raises Permanent for a foreign Secret."""
+        """Return the job's head Secret as stored in the cluster; None if there is none.
+
+        Raises Permanent if a foreign Secret has its name.
+        """
         name = codec.head_name(job_id)
         try:
             content = codec.read_record(await self._api.get(self._ref(name)))
@@ -170,7 +173,9 @@ class KubeJobStore:
     # --- writing --------------------------------------------------------------------------------------------
 
     async def _begun(self, record: JobRecord, payload: codec.Payload) -> codec.Head:
-        """Create the job's head Secret, not yet marked whole, and return it, or the one that exists already."""
+        """Create the job's head Secret, not yet marked complete, and return it; if it exists already, return the
+        existing one.
+        """
         self._order += 1
         manifest = codec.head_manifest(self._namespace, record, payload, self._order, whole=False)
         try:
@@ -184,7 +189,9 @@ class KubeJobStore:
         return self._head(await self._api.create(manifest, kind=SECRET, field_manager=FIELD_MANAGER))
 
     async def _replaced(self, head: codec.Head, record: JobRecord, payload: codec.Payload) -> codec.Head:
-        """Write the record with another payload: new parts, the head that names them, then delete the old parts."""
+        """Replace the payload of a record: write new part Secrets, then the head that names them, then delete the old
+        parts.
+        """
         parts = codec.part_manifests(self._namespace, head, payload) if payload.is_split else []
         for part in parts:
             await self._part(part)

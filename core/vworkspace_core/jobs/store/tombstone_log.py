@@ -31,7 +31,7 @@ _AT_ONCE: Final = 64
 
 @attrs.define
 class TombstoneLog:
-    """The writer of the tombstones of one namespace. `index` holds those that are stored durably."""
+    """The writer of the tombstones of one namespace. `index` has the tombstones that are stored durably."""
 
     _api: KubeApi
     _namespace: str
@@ -93,7 +93,7 @@ class TombstoneLog:
         raise Unavailable("the tombstones are being written by somebody else too: is a second operator at work?")
 
     async def _write(self, batch: list[TombstoneEntry]) -> bool:
-        """Try once to write a batch. Return False if the log was not as expected, after reading it again."""
+        """Write a batch, in one try. Return False if the log had changed; then it was read again."""
         last = self._segments[-1] if self._segments else None
         if last is not None and last.version is None and not await self._reread(last):
             return False
@@ -134,7 +134,7 @@ class TombstoneLog:
         return True
 
     async def _adopt(self) -> None:
-        """Adopt the next segment, made by another writer or by an earlier try of ours whose answer was lost."""
+        """Read the next segment, which another writer, or an earlier unanswered create of this one, has created."""
         name = segment_name(self._next)
         try:
             self._append(await self._api.get(ObjectRef(SECRET, self._namespace, name)))
@@ -153,7 +153,10 @@ class TombstoneLog:
         self.index.add(segment.entries)
 
     async def _reread(self, last: Segment) -> bool:
-        """Read the last segment again after an unanswered write or one by another writer; False if it is unusable."""
+        """Read the last segment again after its content became uncertain. Return False if the segment is unusable.
+
+        The content is uncertain after an unanswered write, or a write by another process.
+        """
         try:
             segment = read_segment(await self._api.get(ObjectRef(SECRET, self._namespace, last.name)))
         except NotFound:
@@ -169,7 +172,10 @@ class TombstoneLog:
         return True
 
     async def _restore(self, last: Segment) -> bool:
-        """Write the last segment again, with its known content, after another client deleted it; False if it exists."""
+        """Create the last segment again with its known content, after another client deleted it.
+
+        Return False if it exists.
+        """
         manifest = segment_manifest(self._namespace, last.number, encoded(last.entries))
         try:
             made = await self._api.create(manifest, kind=SECRET, field_manager=FIELD_MANAGER)
@@ -179,7 +185,10 @@ class TombstoneLog:
         return True
 
     async def _prune(self) -> None:
-        """Delete whole outdated segments. One that cannot be deleted now is tried again with the next segment."""
+        """Delete segments all of whose tombstones are outdated.
+
+        A segment that cannot be deleted now is tried again with the next segment.
+        """
         gone, early = outdated(self._segments, self._keep, self._remembered)
         if early:
             self._report(f"{early} tombstones are forgotten early: there are more than {self._remembered} of a month")

@@ -53,7 +53,10 @@ class TombstoneEntry:
 
 @attrs.define
 class Segment:
-    """One Secret of the tombstone log. `version` is None while its content in the cluster is unknown."""
+    """One Secret of the tombstone log.
+
+    `version` is its resourceVersion, None while its content in the cluster is unknown.
+    """
 
     number: int
     version: str | None
@@ -62,7 +65,7 @@ class Segment:
 
     @property
     def name(self) -> str:
-        """The name of its Secret."""
+        """The name of the segment's Secret."""
         return segment_name(self.number)
 
 
@@ -91,7 +94,7 @@ def _row(tombstone: Tombstone) -> tuple[str, str, str, int, str]:
 
 
 def segment_manifest(namespace: str, number: int, value: bytes, version: str = "") -> dict[str, Any]:
-    """Return the Secret of a segment. With `version` a write replaces exactly that version."""
+    """Return the Secret of a segment. With `version`, a write replaces exactly that resourceVersion."""
     made = secret_manifest(namespace, segment_name(number), _ROLE, value)
     if version:
         made["metadata"]["resourceVersion"] = version
@@ -127,8 +130,8 @@ def _entry(row: Any) -> TombstoneEntry:
 def outdated(segments: Sequence[Segment], keep: timedelta, remembered: int) -> tuple[list[Segment], int]:
     """Return the oldest segments that may be deleted, and how many of their tombstones are younger than `keep`.
 
-    The creation time of the last segment serves as the present, since a segment is last written before the next one is
-    created.
+    Younger segments may be deleted while more than `remembered` tombstones are left. The creation time of the last
+    segment serves as the present time.
     """
     gone: list[Segment] = []
     early, left = 0, sum(len(segment.entries) for segment in segments)
@@ -144,7 +147,10 @@ def outdated(segments: Sequence[Segment], keep: timedelta, remembered: int) -> t
 
 @attrs.define
 class TombstoneIndex:
-    """An index of all tombstones by key, by object and by closed record. For each key the last one counts."""
+    """An index of all tombstones by idempotency key, by object and by closed record.
+
+    For each key the last one counts.
+    """
 
     by_key: dict[str, Tombstone] = attrs.field(factory=dict, repr=False)
     newest: dict[str, Tombstone] = attrs.field(factory=dict, repr=False)
@@ -160,11 +166,11 @@ class TombstoneIndex:
                 self.closed.add(entry.record_uid)
 
     def counts(self, entry: TombstoneEntry) -> bool:
-        """Report whether this tombstone is the one that counts for its key."""
+        """Report whether the entry's tombstone is the latest one of its key."""
         return self.by_key.get(entry.tombstone.idempotency_key) == entry.tombstone
 
     def forget(self, entries: Iterable[TombstoneEntry]) -> None:
-        """Remove these entries, unless their key has a newer tombstone."""
+        """Remove the entries from the index, unless their key has a newer tombstone."""
         objects = set()
         for entry in entries:
             key = entry.tombstone.idempotency_key

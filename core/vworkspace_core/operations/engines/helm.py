@@ -44,9 +44,9 @@ _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.F
 
 
 def _shows(*conditions: tuple[str, str, str], **override: str) -> dict[str, Any]:
-    """Return a sample of the target's status once it has applied the override of the Operation.
+    """Return a sample of the target's status after it applied the override of the Operation.
 
-    Each of `conditions` is type, status and reason.
+    Each of `conditions` is a tuple of type, status and reason.
     """
     moment = {"message": "", "lastTransitionTime": "2026-06-01T12:00:00Z", "observedGeneration": 1}
     given = [{"type": kind, "status": status, "reason": reason, **moment} for kind, status, reason in conditions]
@@ -171,13 +171,16 @@ def _initial_outputs(operation: Operation, target: ApplicationInstance, objects:
 
 
 def _applied_version(target: ApplicationInstance) -> str:
-    """Return the chart version last requested from Flux, by the spec or by an earlier Operation."""
+    """Return the chart version last requested from Flux, by the target's spec or an earlier Operation; empty if none.
+    """
     applied, chart = target.status.last_applied_chart, target.spec.chart
     return applied.version if applied is not None else chart.version if chart is not None else ""
 
 
 def _running_version(target: ApplicationInstance, objects: Objects) -> str:
-    """Return the deployed chart version by Helm's history; after a failed upgrade it is not the one last requested."""
+    """Return the deployed chart version from Helm's history; after a failed upgrade this is not the version last
+    requested.
+    """
     applied = _applied_version(target)
     for ref in _releases_of(target):
         history = get_path(objects.get(ref), "status", "history")
@@ -216,7 +219,7 @@ def _row(operation: Operation, target: ApplicationInstance | None, outputs: Mapp
 
 
 def _judged(conditions: Mapping[str, Condition]) -> tuple[Row, str]:
-    """Return the row and the message that follow from the target's conditions about the requested release."""
+    """Return the row of the engine's table, and a message, that follow from the target's conditions."""
     degraded, ready = conditions.get(Type.DEGRADED), conditions.get(Type.READY)
     forbidden = degraded is not None and degraded.reason == InstanceReason.FORBIDDEN_VERSION_OVERRIDE
     if degraded is not None and forbidden and _is_true(conditions, Type.DEGRADED):
@@ -251,7 +254,7 @@ def _is_true(conditions: Mapping[str, Condition], kind: str) -> bool:
 
 
 def _blocks_end(operation: Operation, objects: Objects) -> bool:
-    """Report whether the target's release override is still the one that this Operation requested."""
+    """Report whether the release override in the target's status is still this Operation's."""
     target = target_of(operation, objects)
     override = target.status.release_override if target is not None else None
     return override is not None and override.uid == operation.metadata.uid

@@ -59,7 +59,7 @@ _CONTROLLER_PREFIXES: Final = ("helm.sh/", "meta.helm.sh/")
 
 
 class _NoHook(ValueError):
-    """The error that says why there is no hook to run."""
+    """An error that says why there is no hook to run."""
 
 
 @attrs.frozen
@@ -86,9 +86,10 @@ def _release_refs(target: ApplicationInstance) -> Iterator[ObjectRef]:
 
 
 def _extra_reads(operation: Operation, objects: Objects) -> tuple[ObjectRef, ...]:
-    """Return the reference of Helm's record of the deployed revision, by the name in Flux's history.
+    """Return the reference of the Secret in which Helm recorded the deployed revision.
 
-    It is read by name, not by label: a right to list Secrets would give access to all of the namespace.
+    The name comes from Flux's history. The Secret is read by name, because a right to list Secrets would give access to
+    all of the namespace.
     """
     known = operation.status.engine_ref
     target = target_of(operation, objects)
@@ -99,7 +100,7 @@ def _extra_reads(operation: Operation, objects: Objects) -> tuple[ObjectRef, ...
 
 
 def _deployed(target: ApplicationInstance, objects: Objects) -> Mapping[str, Any] | None:
-    """Return the entry of Flux's history for the revision that the target has deployed."""
+    """Return the entry in the HelmRelease's history for the target's deployed revision; None if there is none."""
     for ref in _release_refs(target):
         release, history = objects.get(ref), get_path(objects.get(ref), "status", "history")
         if release is None or not isinstance(history, list):
@@ -140,7 +141,7 @@ def _check(operation: Operation, target: ApplicationInstance, context: EngineCon
 
 
 def _find_hook(operation: Operation, target: ApplicationInstance, context: EngineContext) -> _Hook:
-    """Return the result of the search for the hook, which is done at most once per decision."""
+    """Return the result of the search for the hook; the search is done at most once per decision."""
     hook: _Hook = context.once("hook", lambda: _find(operation, target, context))
     return hook
 
@@ -155,7 +156,10 @@ def _find(operation: Operation, target: ApplicationInstance, context: EngineCont
 
 
 def _named(name: str, target: ApplicationInstance, context: EngineContext) -> RecordedHook:
-    """Return the hook of that name in the deployed revision, if a migration may run it. Raises _NoHook."""
+    """Return the hook with that name in the deployed revision.
+
+    Raises _NoHook if there is none, or a Migration may not run it.
+    """
     release = target.spec.release
     if release is None:
         raise _NoHook("the target has no release")
@@ -174,7 +178,7 @@ def _named(name: str, target: ApplicationInstance, context: EngineContext) -> Re
 
 
 def _unfit(hook: RecordedHook) -> str:
-    """Return the events for which a migration may not run the hook, "" if there are none."""
+    """Return, as text, the hook events because of which a Migration may not run the hook; empty if it may run."""
     others = [event or "an event without a name" for event in hook.events if event not in HOOK_EVENTS]
     return ", ".join(others[:4]) or ("" if hook.events else "no event")
 
@@ -192,7 +196,7 @@ def _recorded(
 
 
 def _spec_of(hook: RecordedHook, context: EngineContext) -> Mapping[str, Any]:
-    """Return the spec of the hook's Job. Raises _NoHook."""
+    """Return the spec of the hook's Job. Raises _NoHook if the manifest is too large or unreadable."""
     if len(hook.manifest.encode()) > LARGEST_HOOK:
         raise _NoHook(f"the manifest of hook {hook.name} has more than {LARGEST_HOOK // 1024} KiB")
     try:
@@ -222,9 +226,9 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
 
 
 def _pod(spec: Mapping[str, Any], context: EngineContext) -> dict[str, Any]:
-    """Return the pod spec of the chart's hook, adapted for a Job of ours.
+    """Return the pod spec of the chart's hook, adapted for a Job that the operator creates.
 
-    A pod without a service account gets the runner's, but no token.
+    A pod without a service account gets the runner's account, but no token.
     """
     pod = {key: value for key, value in spec.items() if key != "serviceAccount"}
     if pod.get("restartPolicy") not in ("Never", "OnFailure"):
@@ -238,7 +242,7 @@ def _pod(spec: Mapping[str, Any], context: EngineContext) -> dict[str, Any]:
 
 
 def _labels(template: Manifest) -> dict[str, str]:
-    """Return the labels without those that the Job controller sets on each Job's pods."""
+    """Return the pod template's labels without the labels that the Job controller sets."""
     return {key: value for key, value in _texts(template, "labels") if key not in _CONTROLLER_LABELS}
 
 

@@ -121,7 +121,7 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
 
 
 def _pod(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a pod of one container with no privileges; /tmp is the only place that it can write to."""
+    """Return the spec of a pod with one unprivileged container that can write only to /tmp."""
     container: dict[str, Any] = {
         "name": "run",
         "image": given["image"],
@@ -153,7 +153,10 @@ def _pod(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _resources(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the given resources over small defaults; if only a request or a limit is given, the other equals it."""
+    """Return the given resources over small defaults.
+
+    Where only a request or only a limit is given, the other equals it.
+    """
     requests, limits = given.get("requests", {}), given.get("limits", {})
     return {
         "requests": {name: requests.get(name, limits.get(name, usual)) for name, usual in DEFAULT_REQUESTS.items()},
@@ -162,14 +165,17 @@ def _resources(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _env(given: Any) -> list[dict[str, Any]]:
-    """Return variables from a map of names to values, or from Kubernetes' list, whose last entry for a name counts."""
+    """Return a container's `env` list from a mapping of names to values, or from such a list.
+
+    If a name occurs several times in the list, its last entry counts.
+    """
     if isinstance(given, Mapping):
         return [{"name": name, "value": value} for name, value in given.items()]
     return [dict(variable) for variable in {variable["name"]: variable for variable in given}.values()]
 
 
 def observe_job(operation: Operation, objects: Objects) -> EngineStatus:
-    """Return the state of a run from its Job's status, whether the pod template is ours or a chart's."""
+    """Return the state of a run from its Job's status; the pod template may be the operator's or a chart's."""
     engine_object = own_object(operation, objects)
     if engine_object is None:
         return EngineStatus(_RUNNING, "JobMissing")
@@ -195,7 +201,7 @@ def observe_job(operation: Operation, objects: Objects) -> EngineStatus:
 
 
 def job_diagnostics(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
-    """Return the lists of objects that show why no pod is ready, or how a vanished Job ended."""
+    """Return the requests to list objects that show why no pod is ready, or how a vanished Job ended."""
     known, engine_object = operation.status.engine_ref, own_object(operation, objects)
     if engine_object is None:
         gone = known is not None and known.kind == JOB.kind and bool(known.uid)
@@ -208,7 +214,7 @@ def job_diagnostics(operation: Operation, objects: Objects) -> tuple[Listing, ..
 
 
 def job_final_status(operation: Operation, objects: Objects) -> EngineStatus | None:
-    """Return the end of a Job that was removed before its end was seen; None if its Events do not show it."""
+    """Return how a Job ended that was removed before its end was seen; None if its Events do not show the end."""
     known = operation.status.engine_ref
     end = end_from_events(known.uid, objects) if known is not None else None
     if known is None or end is None:
@@ -236,7 +242,7 @@ def _row(live: Manifest, status: Mapping[str, Any]) -> tuple[Row, Mapping[str, A
 
 
 def _needs_seconds(operation: Operation) -> int:
-    """Return a minute more than the Job's own deadline, so that the Job ends first; 0 if it has no deadline."""
+    """Return the deadline in the Job's parameters plus 60 seconds, so that the Job ends first; 0 if there is none."""
     timeout_seconds = parameters_of(operation).get("timeoutSeconds")
     return timeout_seconds + 60 if isinstance(timeout_seconds, int) else 0
 

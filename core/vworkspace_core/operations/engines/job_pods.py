@@ -19,7 +19,7 @@ _RUNNING: Final = Progress.RUNNING
 
 
 def _event(text: str) -> tuple[EngineObject, ...]:
-    """Return a sample of the Event that a pod could not be created."""
+    """Return a sample of the Event that a pod could not be created, with `text` as its message."""
     meta = {"name": "run.1", "namespace": "org-myteam"}
     body = {"metadata": meta, "involvedObject": {"uid": OBJECT_UID}, "reason": "FailedCreate", "message": text}
     return (EngineObject(CORE_EVENT, {**CORE_EVENT.manifest("run.1"), **body}),)
@@ -81,7 +81,7 @@ PODS_ACCESS: Final = (EVENTS_ACCESS, Access(POD, ("list",)))
 
 
 def listings(namespace: str, uid: str, *, pods: bool = True) -> tuple[Listing, ...]:
-    """Return the requests to list the Events about the Job with that uid and, with `pods`, its pods."""
+    """Return the requests to list the Events about the Job with `uid` and, with `pods`, its pods."""
     events = Listing(CORE_EVENT, namespace, field_selector=f"involvedObject.uid={uid}", limit=_MOST)
     if not pods:
         return (events,)
@@ -89,7 +89,7 @@ def listings(namespace: str, uid: str, *, pods: bool = True) -> tuple[Listing, .
 
 
 def remedy_of_pods(operation: Operation, status: EngineStatus, settings: OperationSettings) -> str:
-    """Return the command that creates the pods' missing service account; empty if that is not the obstacle."""
+    """Return the command that creates the pods' missing service account; empty if another obstacle exists."""
     if status.reason != _ACCOUNT.reason:
         return ""
     help_ = account_remedy(operation.metadata.namespace, RUNNER, settings.installation)
@@ -97,7 +97,9 @@ def remedy_of_pods(operation: Operation, status: EngineStatus, settings: Operati
 
 
 def trouble_of(live: Manifest, objects: Objects) -> tuple[Row, str] | None:
-    """Return the obstacle that keeps the Job's pods from running, and a message; None if none is known."""
+    """Return the table row of the obstacle that keeps the Job's pods from running, and a message; None if none is
+    known.
+    """
     trouble = next(_pod_troubles(live, objects), None)
     if trouble is not None or get_path(live, "status", "active"):
         return trouble
@@ -146,7 +148,7 @@ def _moment(event: Manifest) -> tuple[str, str]:
 def end_from_events(uid: str, objects: Objects, ends: Mapping[str, bool] = _ENDS) -> tuple[bool, str, str] | None:
     """Return how a vanished object ended, from its Events: success, reason and text; None if unknown.
 
-    `ends` maps the reasons of Events that report an end to whether it is a success. The default is for Jobs.
+    `ends` maps the reason of an Event that reports an end to whether the end is a success. The default is for Jobs.
     """
     ended = [event for event in _events_of(uid, objects) if _reason(event) in ends]
     if not ended:

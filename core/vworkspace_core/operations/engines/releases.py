@@ -35,9 +35,9 @@ _TEST: Final = "test"
 
 
 class UnreadableRelease(ValueError):
-    """The error for a release Secret whose content is not what Helm writes, or not what Flux recorded.
+    """An error for a release Secret whose content is not what Helm writes, or not what Flux recorded.
 
-    Its message repeats none of the content.
+    The message repeats none of the content.
     """
 
 
@@ -56,7 +56,7 @@ class _Chart(msgspec.Struct):
 
 
 class _Release(msgspec.Struct):
-    """Helm's record, each part as raw JSON."""
+    """Helm's record of a release, with each part as raw JSON."""
 
     name: msgspec.Raw = _NO_TEXT
     version: msgspec.Raw = msgspec.Raw(b"0")
@@ -94,7 +94,10 @@ def proved_hooks(secret: Manifest, recorded: Mapping[str, Any]) -> tuple[Recorde
 
 
 def _observations(release: _Release, hooks: list[bytes], recorded: Mapping[str, Any]) -> Iterator[bytes]:
-    """Yield the texts whose checksum Flux may have recorded: newer versions omit an empty `ociDigest`, older do not."""
+    """Yield the texts of which Flux may have recorded the checksum.
+
+    Newer versions of Flux omit an empty `ociDigest`; older ones include it.
+    """
     empty = bytes(release.config) in (b"null", b"{}")
     parts = {
         b"name": bytes(release.name),

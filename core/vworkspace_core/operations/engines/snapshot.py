@@ -49,7 +49,7 @@ _BOUND: Final = {"readyToUse": True, "boundVolumeSnapshotContentName": _CONTENT,
 
 
 def _content(uid: str) -> EngineObject:
-    """Return a sample VolumeSnapshotContent that points at the snapshot with that uid."""
+    """Return a sample VolumeSnapshotContent that refers to the VolumeSnapshot with `uid`."""
     manifest = VOLUME_SNAPSHOT_CONTENT.manifest(_CONTENT)
     return EngineObject(VOLUME_SNAPSHOT_CONTENT, {**manifest, "spec": {"volumeSnapshotRef": {"uid": uid}}})
 
@@ -159,7 +159,7 @@ def _claim_spec(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _extra_reads(operation: Operation, objects: Objects) -> tuple[ObjectRef, ...]:
-    """Return the reference of the VolumeSnapshotContent that a ready snapshot names; empty for any other object."""
+    """Return the reference of the VolumeSnapshotContent that a ready VolumeSnapshot names; empty otherwise."""
     engine_object = own_object(operation, objects)
     if engine_object is None or get_path(engine_object[1], "status", "readyToUse") is not True:
         return ()

@@ -69,9 +69,9 @@ def _counts(done: str, number: int, **more: int) -> Mapping[str, Any]:
 
 
 def _rows(kind: str, done: str, partly: Row, *more: Row) -> tuple[Row, ...]:
-    """Return the table of Velero's phases, of which backups and restores share most.
+    """Return the table of Velero's phases, most of which Backups and Restores share.
 
-    `kind` is part of the reasons, `done` is the field with the number of finished items, `partly` is the row for
+    `kind` is part of the reasons, `done` is the status field with the number of finished items, `partly` is the row for
     PartiallyFailed, and `more` are rows that only this kind has.
     """
     pending, busy, last = (f"Velero{kind}{word}" for word in ("Pending", "InProgress", "Finalizing"))
@@ -147,7 +147,7 @@ def _looks_up(operation: Operation, target: ApplicationInstance, settings: Opera
 
 
 def _named_namespaces(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield every namespace that the parameters name, with its path: sources, and the targets of a restore."""
+    """Yield the path and name of every namespace in the parameters: sources, and the targets of a restore."""
     for number, name in enumerate(given.get("includeNamespaces", ())):
         yield index(f"{_PATH}.includeNamespaces", number), name
     mapping = given.get("namespaceMapping", {})
@@ -176,7 +176,7 @@ def _check(operation: Operation, target: ApplicationInstance, context: EngineCon
 def _namespace_problems(given: Mapping[str, Any], target: ApplicationInstance, objects: Objects) -> Iterator[Problem]:
     """Yield a problem for each namespace, other than the target's own, that is not managed or does not consent.
 
-    A namespace consents by its annotation that names the target's namespace.
+    A namespace consents by an annotation that names the target's namespace.
     """
     ours = target.metadata.namespace
     for path, name in _named_namespaces(given):
@@ -228,10 +228,9 @@ def _restore_problems(operation: Operation, target: ApplicationInstance, context
 
 
 def _is_of(backup: Manifest, target: ApplicationInstance) -> bool:
-    """Report whether the backup is of an application of that name in that namespace, also of an earlier incarnation.
+    """Report whether the backup was made of an application with the target's name and namespace, whatever its uid.
 
-    Older backups do not name their application's namespace: they count if they have this uid, or hold this namespace
-    alone.
+    An older backup without the namespace's label counts if it has the target's uid, or contains only that namespace.
     """
     labels, meta = metadata(backup).get("labels"), target.metadata
     if not isinstance(labels, Mapping) or labels.get(MANAGED_BY) != MANAGED_BY_VALUE:
@@ -246,7 +245,10 @@ def _is_of(backup: Manifest, target: ApplicationInstance) -> bool:
 
 
 def _source_problems(given: Mapping[str, Any], backup: Manifest, target: ApplicationInstance) -> Iterator[Problem]:
-    """Yield a problem for each source that is not in the backup: Velero would restore nothing, and report success."""
+    """Yield a problem for each namespace to restore that is not in the backup.
+
+    Velero would restore nothing, and report success.
+    """
     mapping = given.get("namespaceMapping", {})
     included = _texts(get_path(backup, "spec", "includedNamespaces")) or ["*"]
     excluded = _texts(get_path(backup, "spec", "excludedNamespaces"))
@@ -278,7 +280,8 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
 
 
 def _backup_spec(given: Mapping[str, Any], target: ApplicationInstance) -> dict[str, Any]:
-    """Return the spec of a Backup without our own kinds, since a restored Operation would run again."""
+    """Return the spec of a Backup that excludes the operator's own kinds, since a restored Operation would run again.
+    """
     excluded = [*given.get("excludedResources", ()), *_OURS]
     spec: dict[str, Any] = {
         "includedNamespaces": list(given.get("includeNamespaces") or [target.metadata.namespace]),
@@ -329,7 +332,10 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
 
 
 def _message(row: Row, status: Mapping[str, Any]) -> str:
-    """Return the message for the status. Errors are only counted, since Velero keeps their texts in object storage."""
+    """Return the message for the status.
+
+    Errors are only counted, since Velero keeps their texts in object storage.
+    """
     texts = [str(status[name]) for name in ("failureReason",) if status.get(name)]
     texts += [str(problem) for problem in status.get("validationErrors") or ()]
     if row.phase == "PartiallyFailed":

@@ -98,7 +98,10 @@ def _is_recurring(operation: Operation) -> bool:
 
 
 def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
-    """Return the object to create. A destination has no owner, since its restored data must outlive the Operation."""
+    """Return the VolSync object to create.
+
+    A ReplicationDestination has no owner reference, since its restored data must outlive the Operation.
+    """
     parameters = parameters_of(operation)
     (kind,) = _KINDS(operation)
     manifest = engine_manifest(kind, operation, target, context, holds_data=not is_backup(operation))

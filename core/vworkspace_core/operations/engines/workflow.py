@@ -87,7 +87,7 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
 
 
 def _text(value: Any) -> str:
-    """Return the value as a text, as Argo requires: numbers and booleans as JSON writes them."""
+    """Return a parameter's value as text, as Argo requires; numbers and booleans as in JSON."""
     return value if isinstance(value, str) else canonical_json(value).decode()
 
 
@@ -110,13 +110,13 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
 
 
 def _nodes(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the nodes that can be read; large workflows keep theirs compressed or elsewhere."""
+    """Return the readable nodes in the Workflow's status; large Workflows store theirs compressed or elsewhere."""
     nodes = status.get("nodes")
     return [node for node in nodes.values() if isinstance(node, Mapping)] if isinstance(nodes, Mapping) else []
 
 
 def _suspended(ref: ObjectRef, live: Manifest) -> str:
-    """Return what waits to be resumed, and how to resume it; "" if nothing waits."""
+    """Return a message on what waits to be resumed in the Workflow, and how to resume it; empty if nothing waits."""
     if get_path(live, "spec", "suspend") is True:
         return f"the Workflow is suspended. To fix: {resume_command(ref)}"
     if any(
@@ -127,9 +127,9 @@ def _suspended(ref: ObjectRef, live: Manifest) -> str:
 
 
 def _message(row: Row, status: Mapping[str, Any]) -> str:
-    """Return the message of the first node that failed on its own: a failing step makes the steps around it fail too.
+    """Return the message of the first node that failed by itself; a failing step makes the steps around it fail too.
 
-    A failed try that a later try made good is left out.
+    A failed try is left out if a later try succeeded.
     """
     if row.progress is not _FAILED:
         return row.meaning if row.phase != "Running" else ""
@@ -153,7 +153,7 @@ def _title(node: Mapping[str, Any]) -> str:
 
 
 def _outputs(status: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the workflow's output parameters, redacted and cut."""
+    """Return the Workflow's output parameters, with secrets redacted and long texts cut."""
     parameters = get_path(status, "outputs", "parameters") or ()
     outputs = {
         str(get_path(parameter, "name")): str(get_path(parameter, "value"))[:_LONGEST_OUTPUT]
@@ -164,7 +164,7 @@ def _outputs(status: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _diagnostics(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
-    """Return the request to list the Events of a workflow that its `ttlStrategy` removed before its end was seen."""
+    """Return the request to list the Events of a Workflow that was removed before its end was seen; else empty."""
     known = operation.status.engine_ref
     if known is None or not known.uid or own_object(operation, objects) is not None:
         return ()
