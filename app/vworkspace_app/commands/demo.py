@@ -50,14 +50,17 @@ _GRACE: Final = 600.0
 
 
 async def _require(api: KubeApiClient) -> None:
-    """Raise CommandError unless Flux is in the cluster and the user has the rights to install the operator."""
+    """Raise CommandError unless Flux is installed and the user has the rights to install the operator."""
     async for finding in before_installing(api):
         if finding.verdict is CheckResult.FAILED:
             raise CommandError(f"{finding.point}: {finding.told}. To fix: {finding.remedy}")
 
 
 def _run_on_cluster(work: Callable[[anyio.Event], Awaitable[None]]) -> None:
-    """Run the demo until its end or a signal. Raises CommandError, also when the API server refuses a request."""
+    """Run the demo until its end or a signal.
+
+    Raises CommandError if the demo fails or the API server refuses a request.
+    """
     try:
         run_until_stopped(work, grace=_GRACE)
     except (OperatorError, BaseExceptionGroup) as group:
@@ -102,7 +105,10 @@ class _Play:
                     await self._linger(world)
 
     async def on_cluster(self, options: DemoClusterOptions, stop: anyio.Event) -> None:
-        """Run the story in the cluster until its end or `stop`; delete all objects of the demo before returning."""
+        """Run the demo's story in the cluster until its end or until `stop` is set.
+
+        All objects of the demo are deleted before the function returns.
+        """
         async with open_cluster_world(options, self.stage, _require) as world:
             self.stage.say(f"control plane  {world.control_url}")
             with self.stage.live(lambda waiting_for: instance_table(world.spectator, world.control, waiting_for)):
@@ -127,7 +133,10 @@ class _Play:
 
     @contextmanager
     def _served(self, label: str, *sources: ScreenSource) -> Iterator[None]:
-        """Serve the demo's page while the block runs, and print its address; do nothing if no page was requested."""
+        """Serve the demo's page while the block runs, and print its address.
+
+        Do nothing if no page was requested.
+        """
         if not self.listen:
             yield
             return

@@ -44,7 +44,7 @@ async def _online(files: Sequence[str], box_files: Sequence[str], api: KubeApiCl
 def applied(documents: Sequence[Manifest], boxes: Sequence[Kind] = ()) -> Iterator[tuple[Kind, Manifest]]:
     """Yield each object to apply with its kind: a document itself, or the object in a job's payload.
 
-    Raises CommandError for a kind that is neither one of ours nor one of `boxes`.
+    Raises CommandError for a kind that is neither the operator's own nor in `boxes`.
     """
     for document in documents:
         manifest = document
@@ -67,7 +67,7 @@ def _is(manifest: Manifest, kind: Kind) -> bool:
 
 
 def text(found: Difference, *, colour: bool) -> str:
-    """Return the diffs of all changes; below each one that the API server would refuse, the reason."""
+    """Return the diffs of all changes as text. Below a change that the API server would refuse, the reason is given."""
     parts = []
     for change in found.changes:
         parts.append(plan_documents.diff_text([(change.ref, change.before, change.after)], colour=colour))
@@ -89,7 +89,7 @@ def diff_line(found: Difference) -> str:
 
 
 def status_of(found: Difference) -> int:
-    """Return 2 if a change would be refused, 1 if something would change, else 0."""
+    """Return the exit status: 2 if a change would be refused, 1 if something would change, else 0."""
     if any(change.refused for change in found.changes):
         return FAILED
     return (
@@ -116,13 +116,13 @@ def _offline(files: Sequence[str], folder: Path) -> int:
 
 
 def _observed(folder: Path) -> dict[ObjectRef, Manifest]:
-    """Return the objects in the YAML files of a folder, or in one file, by reference."""
+    """Return the objects in the YAML files of a folder, or in a single file, by reference."""
     paths = sorted(map(str, folder.glob("*.yaml"))) if folder.is_dir() else [str(folder)]
     return {_ref(document): document for document in (read_documents(paths) if paths else [])}
 
 
 def _ref(document: Manifest) -> ObjectRef:
-    """Return the reference to an object; for a kind that the operator does not know, without the plural."""
+    """Return the reference to an object. For a kind that the operator does not know, the kind lacks its plural."""
     for kind in ALL_KINDS:
         if _is(document, kind):
             return ref_of(document, kind)

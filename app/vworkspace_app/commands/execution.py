@@ -41,7 +41,10 @@ def _parser() -> Callable[..., Any]:
 
 
 def _ended_by(error: BaseException) -> int | None:
-    """Print the error and return the exit status; return None for an unexpected error, whose traceback is needed."""
+    """Print an expected error and return the exit status.
+
+    Return None for an unexpected error, whose traceback is needed.
+    """
     match error:
         case CommandError():
             return _print_error(error.message, error.status)

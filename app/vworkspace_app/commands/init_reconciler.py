@@ -42,10 +42,10 @@ def write_project(project: str, group: str, kind: str, directory: Path) -> None:
 
 
 def write_project_for(project: str, crd: CrdVersions, directory: Path) -> None:
-    """Write the project for the stored version of a CRD, and print on standard error what its classes do not express.
+    """Write the project for the storage version of a CRD.
 
-    Raises CommandError for an invalid name, UnfitCrd for a kind that no classes can make, and both before anything is
-    written.
+    Print on standard error what the project's classes do not express. Raises CommandError for an invalid name, and
+    UnfitCrd for a CRD whose kind cannot be written as classes; both before the first file is written.
     """
     source = kind_source(crd.manifest, crd.storage)
     kind = source.kind
@@ -59,7 +59,7 @@ def write_project_for(project: str, crd: CrdVersions, directory: Path) -> None:
 
 
 def _example(crd: CrdVersions) -> Any:
-    """Return a spec that the schema and its rules admit, as small as possible; None if none was found."""
+    """Return a small spec that is valid by the CRD's schema and rules; None if none was found."""
     known = crd.stored
     choices: Sequence[DataSource] = (SimplestData(), *(Seeded(Random(seed)) for seed in range(_ATTEMPTS)))
     for choose in choices:
@@ -106,9 +106,9 @@ def _filled(text: str, words: dict[str, str]) -> str:
 
 
 def _chosen(file: str, kind: str, group: str) -> CrdVersions:
-    """Return the CRD in a file; with several, the one of this kind and group.
+    """Return the CRD in a file; if there are several, the CRD of this kind and group.
 
-    Raises CommandError if there is none or more than one, or if it is not usable.
+    Raises CommandError if there is none or more than one, or if the CRD is not usable.
     """
     found = [document for document in _read(file) if document["kind"] == CRD]
     chosen = [document for document in found if _is_of(document, kind, group)]

@@ -37,9 +37,10 @@ def render_manifests(
     namespaces: Sequence[str] = (),
     account: str = "",
 ) -> str:
-    """Return the CRDs if `crds_only`, else what the managed `namespaces` need, or without any the operator's manifests.
+    """Return the manifests to install, as text: of the operator, or of the managed namespaces in `namespaces`.
 
-    With `rbac_only` these are only the roles, of one `account` if it is given. Raises CommandError.
+    With `crds_only` these are the CRDs; with `rbac_only` only the roles, or only those of `account`. Raises
+    CommandError.
     """
     _check_parts(options, account, crds_only=crds_only, rbac_only=rbac_only, tenant=bool(namespaces))
     _check_use(options, crds_only=crds_only, rbac_only=rbac_only, tenant=bool(namespaces))
@@ -69,7 +70,7 @@ def render_manifests(
 
 
 def render_values(path: str, options: InstallOptions, output: Format, *, others: bool) -> str:
-    """Return the manifests that the Helm chart renders for a values file. Raises CommandError.
+    """Return the manifests that the Helm chart renders for a values file, as text. Raises CommandError.
 
     Of `options` only the namespace to install into is used. `others` says that the command line has further options,
     which is an error.
@@ -93,7 +94,7 @@ def render_values(path: str, options: InstallOptions, output: Format, *, others:
 
 
 def _check_names(options: InstallOptions, namespaces: Sequence[str]) -> None:
-    """Raise CommandError for a name that cannot be a namespace."""
+    """Raise CommandError if an option names a namespace whose name is invalid."""
     named = (("--system-namespace", options.namespace), *(("--namespace", name) for name in namespaces))
     if options.velero_namespace:
         named = (*named, ("--velero-namespace", options.velero_namespace))
@@ -103,7 +104,7 @@ def _check_names(options: InstallOptions, namespaces: Sequence[str]) -> None:
 
 
 def _check_parts(options: InstallOptions, account: str, *, crds_only: bool, rbac_only: bool, tenant: bool) -> None:
-    """Raise CommandError if several parts are requested that cannot be printed together."""
+    """Raise CommandError if the options request several parts that cannot be printed together."""
     if crds_only and (tenant or rbac_only):
         other = "--namespace" if tenant else "--rbac-only"
         raise CommandError(f"--crds-only and {other} print different things: give one of them", status=USAGE)
@@ -133,9 +134,10 @@ def _check_use(options: InstallOptions, *, crds_only: bool, rbac_only: bool, ten
 
 
 def _check_agent(options: InstallOptions, *, whole: bool) -> None:
-    """Raise CommandError if the cluster id is missing without an agent, given with one, or no valid label.
+    """Raise CommandError if the option for the cluster id is missing, superfluous or invalid.
 
-    `whole`: the manifests of the operator are requested.
+    Without an agent the id is required if the operator's manifests are requested (`whole`); with an agent it is not
+    allowed.
     """
     if options.agent and options.cluster_id:
         raise CommandError("--cluster-id is for --no-agent: else the credentials Secret names it", status=USAGE)
@@ -156,7 +158,7 @@ def chosen_settings(given: list[str]) -> dict[str, str]:
 def labels_of(given: list[str], *, asked: bool) -> dict[str, str]:
     """Return the labels given as KEY=VALUE by `--service-monitor-label`. Raises CommandError.
 
-    `asked` says whether an object that has these labels is requested.
+    `asked` says whether an object that gets these labels is requested.
     """
     if given and not asked:
         raise CommandError(
@@ -171,7 +173,7 @@ def labels_of(given: list[str], *, asked: bool) -> dict[str, str]:
 
 
 def read_authority(path: Path) -> bytes:
-    """Return the PEM certificates of a file. Raises CommandError for a file that holds none."""
+    """Return the PEM certificates in a file. Raises CommandError if the file has none."""
     try:
         pem = path.read_bytes()
         ssl.create_default_context(cadata=pem.decode())

@@ -38,10 +38,10 @@ from vworkspace_core.operations.templates import Templates
 
 @attrs.frozen
 class PlanRequest:
-    """The arguments of `plan`.
+    """The arguments of the command `plan`.
 
-    `now` is RFC 3339 text; empty means the present. `wanted` is the name of the object to plan, or Kind/name, if the
-    files hold several; `templates` are files with templates of Operations, in addition to the built-in ones.
+    `now` is an RFC 3339 time; empty means the present. `wanted` is the name of the object to plan, or Kind/name, if the
+    files have several. `templates` are files with templates of Operations, in addition to the built-in ones.
     """
 
     files: Sequence[str]
@@ -55,9 +55,9 @@ class PlanRequest:
 
 @attrs.frozen
 class Planned:
-    """The result of `plan`: a text, a one-line summary, whether a write is planned, whether the object is blocked.
+    """The result of the command `plan`: a text and a one-line summary of the decision.
 
-    With an `output` of None the text is a diff.
+    `changes` says that a write is planned, `is_blocked` that the object is blocked.
     """
 
     text: str
@@ -80,14 +80,20 @@ class _Question:
 
 
 def plan(request: PlanRequest, *, colour: bool = False) -> Planned:
-    """Return the plan for an object in the request's files. Raises CommandError for input that cannot be understood."""
+    """Return the plan for an object in the request's files.
+
+    Raises CommandError for input that cannot be understood.
+    """
     if not request.files:
         raise CommandError("give at least one FILE (see vworkspace-operator plan --help)", status=USAGE)
     return plan_of(request, partial(read_documents, request.files), colour=colour)
 
 
 def plan_of(request: PlanRequest, read: Callable[[], Sequence[Manifest]], *, colour: bool = False) -> Planned:
-    """Return the plan for an object among the documents that `read` returns; it is called after options are checked."""
+    """Return the plan for an object among the documents that `read` returns.
+
+    `read` is called after the options were checked. Raises CommandError for input that cannot be understood.
+    """
     now, missing = _time(request.now), frozenset(_kind_named(name) for name in request.missing)
     templates, documents = read_templates(request.templates), read()
     ref, _ = chosen(documents, request.wanted)
@@ -108,10 +114,10 @@ def plan_of(request: PlanRequest, read: Callable[[], Sequence[Manifest]], *, col
 
 
 def _decided(question: _Question) -> tuple[Decision, Decision]:
-    """Return the decision, and the one of the next pass that completes it.
+    """Return the decision about the object, and the decision of the next pass, which completes it.
 
-    For an Operation the next pass creates the engine objects whose intent this one records (OPS-1); for an instance it
-    deletes objects that were replaced.
+    For an Operation the next pass creates the engine objects that the first decision announces in the status (OPS-1);
+    for an instance it deletes objects that were replaced.
     """
     if question.ref.kind != OPERATION:
         return _of_instance(question)
@@ -127,7 +133,7 @@ def _decided(question: _Question) -> tuple[Decision, Decision]:
 
 
 def _note_unknown(manifest: Manifest) -> None:
-    """Print a note for each unknown field: an API server drops it, or refuses the object in strict mode."""
+    """Print a note for each unknown field of the object. An API server drops such fields, or refuses the object."""
     unknown = [problem for problem in validate_strict(manifest) if problem.message.startswith("unknown")]
     for problem in unknown:
         note(f"{problem}; an API server drops it, or refuses the object")

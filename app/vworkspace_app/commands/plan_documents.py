@@ -32,14 +32,14 @@ _NO_UID = "00000000-0000-0000-0000-"
 
 
 def note(text: str) -> None:
-    """Print a note on standard error: a fact that influenced the plan but is not part of it."""
+    """Print a note on standard error: a fact that influenced the plan but is not a part of it."""
     if not _QUIET.get():
         print(f"note: {text}", file=sys.stderr)
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Suppress notes while the block runs, because they were already printed."""
+    """Suppress notes while the block runs, because they were printed before."""
     token = _QUIET.set(True)
     try:
         yield
@@ -53,7 +53,7 @@ def problem_lines(error: ValidationProblems) -> str:
 
 
 def chosen(documents: Sequence[Manifest], desired: str) -> tuple[ObjectRef, Manifest]:
-    """Return the object to plan: the one that `desired` names, else the only Operation or ApplicationInstance.
+    """Return the object to plan: the object named by `desired`, else the only Operation or ApplicationInstance.
 
     `desired` is a name or Kind/name. If it is empty, ApplicationInstances count only if there is no Operation. Raises
     CommandError if there is no such object, or more than one.
@@ -85,15 +85,16 @@ def _is(manifest: Manifest, kind: Kind) -> bool:
 
 @attrs.frozen
 class InputDocuments:
-    """The given documents of all kinds that decisions read, by reference."""
+    """The documents given to `plan` of all kinds that decisions read, by reference."""
 
     objects: Mapping[ObjectRef, Manifest]
 
     @classmethod
     def of(cls, documents: Sequence[Manifest], now: str) -> "InputDocuments":
-        """Return the documents completed as stored objects; print a note for each whose kind no decision reads.
+        """Return the documents completed with the metadata of stored objects.
 
-        `now` is the creation time of objects that have none.
+        A note is printed for each document whose kind no decision reads. `now` is the creation time of objects without
+        one.
         """
         objects: dict[ObjectRef, Manifest] = {}
         for manifest in documents:
@@ -107,7 +108,7 @@ class InputDocuments:
         return cls(objects)
 
     def namespace(self, name: str) -> Manifest:
-        """Return the Namespace of this name; if none was given, a managed one, and print a note."""
+        """Return the Namespace with this name. If it was not given, print a note and return a managed Namespace."""
         namespace = self.objects.get(ObjectRef(NAMESPACE, None, name))
         if namespace is not None:
             return namespace
@@ -118,7 +119,7 @@ class InputDocuments:
         }
 
     def operations(self) -> tuple[Operation, ...]:
-        """Return the given Operations; for each that cannot be decoded, print a note instead."""
+        """Return the given Operations. A malformed Operation is left out, and a note is printed."""
         operations = []
         for ref, manifest in self.objects.items():
             if ref.kind == OPERATION:
@@ -152,13 +153,13 @@ def _key(secret: Manifest, name: str) -> bytes | None:
 
 
 def _as_stored(ref: ObjectRef, manifest: Manifest, now: str) -> Manifest:
-    """Return the manifest with the metadata that an API server sets, such as the uid, wherever it is missing."""
+    """Return the document's kind if decisions or engines read objects of that kind, else None."""
     stored: dict[str, Any] = {"uid": _uid(ref), "generation": 1, "resourceVersion": "1", "creationTimestamp": now}
     return {**manifest, "metadata": {**stored, **metadata(manifest)}}
 
 
 def _uid(ref: ObjectRef) -> str:
-    """Return a stand-in uid: one for each Operation, since uids tell them apart; the same for all other objects."""
+    """Return a stand-in uid: a different uid for each Operation, and the same for all other objects."""
     return _NO_UID + (content_hash([ref.namespace, ref.name])[:12] if ref.kind == OPERATION else "0" * 12)
 
 
@@ -173,13 +174,16 @@ _SERVER: Final = ("creationTimestamp", "generation", "managedFields", "resourceV
 
 
 def data(decision: Decision, afterwards: Decision) -> dict[str, Any]:
-    """Return the decision as data; creates and deletes of the next pass (`afterwards`) are under `then` (OPS-1)."""
+    """Return the decision as a JSON-like mapping.
+
+    Creates and deletes of the next pass (`afterwards`) are under `then` (OPS-1).
+    """
     later = as_data(Decision(creates=afterwards.creates, deletes=afterwards.deletes))
     return {**as_data(decision), **({"then": later} if later else {})}
 
 
 def summary(decision: Decision, afterwards: Decision, present: Manifest) -> str:
-    """Return a summary: `2 applies (OCIRepository shop, HelmRelease shop), 0 deletes; Blocked: ValidationFailed: …`.
+    """Return a one-line summary of the decision, such as `2 applies (OCIRepository shop, HelmRelease shop), 0 deletes`.
 
     `present` is the planned object before the decision.
     """
@@ -211,7 +215,7 @@ def _count_and_refs(singular: str, plural: str, refs: Sequence[ObjectRef]) -> st
 
 
 def _own(decision: Decision) -> str:
-    """Return which writes the decision makes to the planned object itself, in words."""
+    """Return a text on the writes that the decision makes to the planned object itself."""
     verb = "adds" if decision.finalizer is Finalizer.ADD else "removes"
     parts = [f"{verb} the finalizer"] if decision.finalizer else []
     parts += ["writes the status"] if decision.status is not None else []
@@ -234,7 +238,7 @@ def _obstacles(decision: Decision, present: Manifest) -> Iterator[str]:
 def diff(decision: Decision, afterwards: Decision, present: Mapping[ObjectRef, Manifest], *, colour: bool) -> str:
     """Return a unified diff of all downstream objects that would change; empty if none would.
 
-    `present` holds the objects as they are now.
+    `present` has the objects as they are now.
     """
     before_and_after: list[tuple[ObjectRef, Any, Any]] = []
     for apply in decision.applies:
@@ -251,9 +255,10 @@ def diff(decision: Decision, afterwards: Decision, present: Mapping[ObjectRef, M
 
 
 def diff_text(changes: Iterable[tuple[ObjectRef, Manifest | None, Manifest | None]], *, colour: bool) -> str:
-    """Return unified diffs of objects, each given as it is and as it would be; None for an object that is absent.
+    """Return unified diffs of objects.
 
-    Fields that only an API server sets are left out.
+    Each change is a reference with the object before and after, None if absent. Fields that only an API server sets are
+    left out.
     """
     lines = [line for ref, before, after in changes for line in _lines(ref, _plain(before), _plain(after))]
     return "".join(f"{_coloured(line) if colour else line}\n" for line in lines)

@@ -76,7 +76,7 @@ def configure_log(settings: RunSettings) -> logs.Logs:
 
 
 def run_process(settings: RunSettings, log: logs.Logs, work: Work) -> None:
-    """Run `work` until a signal. Raises CommandError if no API server can be determined."""
+    """Run `work` until the process gets a signal. Raises CommandError if no API server can be determined."""
     try:
         config = load_config(settings.kubeconfig)
     except OperatorError as error:
@@ -119,13 +119,12 @@ def run_extensions(
     boxes: Sequence[Box] = (),
     applied: bool = False,
 ) -> None:
-    """Run composites and controllers until a signal; the fields of `starting` are logged at the start.
+    """Run composites and controllers until the process gets a signal.
 
-    `boxes` are those composites' boxes, whose rules are compared with the cluster's CRDs. With `applied`, the boxes
-    that are applied to the cluster run too.
-
-    Composites act in `namespaces`, or in all if it is empty. Raises CommandError if no API server can be determined,
-    and for certificates that cannot be used.
+    The fields of `starting` are logged at the start. `boxes` are the composites' boxes, whose rules are compared with
+    the cluster's CRDs. With `applied`, the boxes that are applied to the cluster run too. Composites act in
+    `namespaces`, or in all if it is empty. Raises CommandError if no API server can be determined, and for unusable
+    certificates.
     """
 
     async def work(process: OperatorProcess, stop: anyio.Event) -> None:
@@ -173,7 +172,10 @@ def run_extensions(
 def run_boxes(
     settings: RunSettings, boxes: Sequence[Box], namespaces: Sequence[str] = (), *, applied: bool = False
 ) -> None:
-    """Run boxes until a signal, in these namespaces or in all. Raises CommandError if no cluster can be determined."""
+    """Run boxes until the process gets a signal, in these namespaces or in all if there are none.
+
+    Raises CommandError if no API server can be determined.
+    """
     warn_unserved(settings, boxes)
     composites = [*map(composite_of, boxes)]
     refuse_shared_kinds(composites)
@@ -183,7 +185,7 @@ def run_boxes(
 
 
 def warn_unserved(settings: RunSettings, boxes: Sequence[Box]) -> None:
-    """Print a warning for boxes that need webhooks if none are served: nothing enforces their rules then."""
+    """Log a warning for each box that needs a webhook if none is served, since nothing enforces the box's rules then."""
     if settings.webhook_listen:
         return
     for box in boxes:
@@ -193,7 +195,9 @@ def warn_unserved(settings: RunSettings, boxes: Sequence[Box]) -> None:
 
 
 def warn_unreviewed(settings: RunSettings, resources: Sequence[Resource[Any, Any]]) -> None:
-    """Print a warning for kinds that need webhooks if none are served: nothing converts or reviews their objects."""
+    """Log a warning for each kind that needs a webhook if none is served: nothing converts or validates its objects
+    then.
+    """
     for one in () if settings.webhook_listen else resources:
         if one.needs_webhooks:
             told, remedy = webhook_needs(one), "give --webhook-listen and --webhook-certificates"

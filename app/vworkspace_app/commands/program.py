@@ -18,7 +18,7 @@ _HELP: Final = ("--help", "-h")
 
 @attrs.frozen
 class Command:
-    """A command: its function as `module:function`, and its subcommands. A mere group of commands has no function."""
+    """A command: its function as `module:function`, and its subcommands. A group of commands has no function."""
 
     place: str = ""
     about: str = ""
@@ -109,7 +109,7 @@ PROGRAM: Final = Command("", ABOUT, _tree())
 
 
 def parse(words: Sequence[str]) -> Any:
-    """Run the command that the words name, and return its result. Raises CommandError for words that name none."""
+    """Run the command that the words name, and return its result. Raises CommandError if they name no command."""
     chain, command, rest = [_PROGRAM], PROGRAM, list(words)
     while rest and rest[0] in command.below:
         command = command.below[rest[0]]
@@ -135,7 +135,7 @@ def _help(chain: str, command: Command) -> str:
 
 
 def _lines(group: Command) -> Iterator[tuple[str, str]]:
-    """Yield the name of each command in a group, and the first paragraph of its help; skip uninstalled ones."""
+    """Yield name and first paragraph of help for each command in a group, except commands whose packages are missing."""
     for name, command in group.below.items():
         try:
             yield name, first_line(command.help())

@@ -36,7 +36,7 @@ _log = structlog.get_logger("operator")
 
 
 def run_operator(settings: RunSettings) -> None:
-    """Run the operator until a signal.
+    """Run the operator until the process gets a signal.
 
     Raises CommandError if no API server can be determined, and for files that cannot be read.
     """

@@ -22,7 +22,7 @@ from vworkspace_fake.controlplane.server import ControlPlaneServer
 
 
 def _definitions(paths: Sequence[Path], *, bare: bool) -> Iterator[Manifest]:
-    """Yield the CRDs in the files; unless `bare`, also this project's CRDs that the files lack."""
+    """Yield the CRDs in the files. Unless `bare`, also yield this project's own CRDs that the files lack."""
     manifests = read_definitions(paths)
     yield from manifests
     if not bare:
@@ -100,7 +100,7 @@ def serve_cluster(
 
 
 def jobs_page(server: ControlPlaneServer, path: str = "/") -> JobsPage:
-    """Return the page of the jobs and events of `server`. Must be called on the server's event loop."""
+    """Return the page of the jobs and events of `server`. It must be called on the server's event loop."""
 
     def events() -> list[Any]:
         return [event for cluster in sorted(server.tokens.clusters()) for event in server.events_of(cluster)]
@@ -114,7 +114,7 @@ def _page(server: ControlPlaneServer, admin_token: str) -> Sequence[BaseRoute]:
 
 
 def _instructions(url: str, cluster_id: str) -> str:
-    """Return the control plane's address, and commands to try; the reader fills in the tokens."""
+    """Return the text that is printed at the start: the control plane's address, and commands to try."""
     return f"""ready {url}
 
 Offer a job (here: delete an application; kinds and payloads: docs/protocol.md), and see what came of it:
@@ -130,7 +130,7 @@ Watch it in a browser (the password is the admin token): {url}/page/
 
 
 def _key(option: str, file: Path | None) -> Any:
-    """Return the key in `file`, None without a file. Raises CommandError, which names `option`."""
+    """Return the key in `file`; None without a file. Raises CommandError with the name of the `option`."""
     from vworkspace_fake.controlplane.sealing import key_in
 
     if file is None:

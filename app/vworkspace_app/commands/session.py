@@ -52,7 +52,7 @@ Work = Callable[[KubeApiClient], Awaitable[T]]
 
 
 class CommandContext(Protocol):
-    """The environment in which commands run: tests replace it."""
+    """The environment in which commands run. Tests replace it."""
 
     def run(self, kubeconfig: Path | None, work: Work[T]) -> T:
         """Return the result of `work` on a connection to the kubeconfig's cluster.
@@ -62,7 +62,7 @@ class CommandContext(Protocol):
         ...
 
     def now(self) -> datetime:
-        """Return the time, in UTC."""
+        """Return the present time in UTC."""
         ...
 
 
@@ -97,5 +97,5 @@ def at_cluster(kubeconfig: Path | None, work: Work[T]) -> T:
 
 
 def now() -> datetime:
-    """Return the present time, according to the environment of commands."""
+    """Return the present time, by the clock of the commands' environment."""
     return SITE.get(_OUTSIDE).now()

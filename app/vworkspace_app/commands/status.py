@@ -68,7 +68,9 @@ async def _show(
 
 
 async def _kinds(api: KubeApi, boxes: "Sequence[Box]") -> tuple[Kind, ...]:
-    """Return the kinds of the given boxes, and the cluster's kinds whose CRD is labelled as a box's or controller's."""
+    """Return the kinds of the given boxes, and the cluster's kinds whose CRD is labelled as a box's or controller's
+    kind.
+    """
     return tuple(dict.fromkeys((*(box.kind for box in boxes), *await kinds_of_boxes(PermittedReader(api)))))
 
 
@@ -101,7 +103,7 @@ async def _show_object(
 
 
 async def _kinds_by_name(api: KubeApi, name: str, boxes: "Sequence[Box]") -> Mapping[str, Kind]:
-    """Return the kinds other than our own that `name` may refer to, by the words for them.
+    """Return the kinds other than the operator's own that `name` may refer to, by their words for kubectl.
 
     For WORD/NAME these are the cluster's kinds called WORD; for a plain name the kinds of boxes.
     """
@@ -112,7 +114,7 @@ async def _kinds_by_name(api: KubeApi, name: str, boxes: "Sequence[Box]") -> Map
 
 
 def list_text(own_objects: OwnObjects, form: Format | None, now: datetime, screen: Screen = _NO_SCREEN) -> str:
-    """Return the list of objects as data in the format `form`, or as text wrapped to the screen if that is None."""
+    """Return the list of objects as text: as data in the format `form`, or wrapped to the screen if `form` is None."""
     summaries = [summary_of(kind, manifest) for kind, manifest in own_objects.objects]
     beat = heartbeat_of(manifest for kind, manifest in own_objects.objects if kind == CLUSTER)
     workers = Workers(at_work(own_objects.leases, NAME, now), beat)
@@ -129,7 +131,7 @@ def list_text(own_objects: OwnObjects, form: Format | None, now: datetime, scree
 def object_text(
     around: ObjectContext, form: Format | None, now: datetime, link: str = "", screen: Screen = _NO_SCREEN
 ) -> str:
-    """Return one object and its children as data in the format `form`, or as wrapped text if that is None.
+    """Return one object and its children as text: as data in the format `form`, or wrapped if `form` is None.
 
     `link` is the address of the object's page; empty if there is none.
     """

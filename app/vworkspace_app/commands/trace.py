@@ -22,7 +22,7 @@ _LARGEST: Final = 256 * 1024 * 1024
 
 
 def trace_in(file: Path) -> Trace:
-    """Return the trace in a file. Raises CommandError if it is too large, cannot be read, or is no trace."""
+    """Return the trace in a file. Raises CommandError if the file is too large, cannot be read, or is no trace."""
     try:
         if file.stat().st_size > _LARGEST:
             raise CommandError(f"{file}: is larger than {_LARGEST // 1024 // 1024} MiB")
@@ -52,7 +52,7 @@ def trace(
 
 
 def serve(recording: Trace, name: str, listen: str, *, show: bool) -> None:
-    """Serve the page of a trace until the process is interrupted; `show` opens a browser."""
+    """Serve the page of a trace until the process is interrupted. With `show`, open the page in a browser."""
     app = Starlette(routes=Site(TracePage(recording), name).routes())
     with serving_in_thread(app, listen, limits=ConnectionLimits(streams=STREAMS)) as url:
         print(f"{len(recording.moments)} moments at {url}/ (Ctrl-C ends it)", flush=True)

@@ -84,7 +84,7 @@ def forget_objects(
 
 @attrs.frozen
 class UninstallOptions:
-    """The options of `uninstall`, on which its steps and messages depend."""
+    """The options of the command `uninstall`."""
 
     keep_applications: bool
     dry_run: bool
@@ -110,7 +110,9 @@ async def _run(options: UninstallOptions, api: KubeApi) -> None:
 
 
 def _print_tool(installation: Installation) -> None:
-    """Print which tool would create everything again: its own users have to suspend it first."""
+    """Print which tool manages the operator's objects and would create them again; users have to suspend the tool
+    first.
+    """
     match installation.keeper:
         case InstallTool.FLUX_KUSTOMIZATION | InstallTool.FLUX_HELM_RELEASE | InstallTool.ARGO_CD:
             print(f"first: suspend or remove {installation.managed_by}, which would create these again")
@@ -121,7 +123,7 @@ def _print_tool(installation: Installation) -> None:
 
 
 def _refuse_without_operator(options: UninstallOptions, inventory: Inventory) -> None:
-    """Raise CommandError if applications are to be uninstalled, but no operator runs that would do it."""
+    """Raise CommandError if applications are to be uninstalled, but no operator runs that could uninstall them."""
     if options.keep_applications or not inventory.applications:
         return
     at = now()
@@ -174,7 +176,7 @@ async def _carry_out(api: KubeApi, options: UninstallOptions, inventory: Invento
 
 
 def _print_remaining_releases(options: UninstallOptions, inventory: Inventory) -> None:
-    """Print the HelmReleases that keep running, and the ServiceAccounts whose rights they need."""
+    """Print the HelmReleases that keep running, and the objects that grant the rights that they need."""
     stays = "would stay" if options.dry_run else "stays"
     if releases := inventory.remaining_releases(keep_applications=options.keep_applications):
         names = [f"{ref.namespace}/{ref.name}" for ref in releases]

@@ -31,7 +31,7 @@ VERBS: dict[str, Callable[[Kind, Manifest], PlannedAction | Refusal]] = {
 
 
 def _run(verb: str, name: str, namespace: str, kubeconfig: Path | None) -> None:
-    """Carry out a command of `VERBS` on an object. Raises CommandError."""
+    """Carry out a command of `VERBS`, such as `retry`, on an object. Raises CommandError."""
     at_cluster(kubeconfig, partial(_do, verb, name, namespace or None))
 
 

@@ -35,13 +35,13 @@ async def _of_cluster(system_namespace: str, api: KubeApiClient) -> dict[str, An
 
 
 def served(definition: Manifest | None) -> list[str]:
-    """Return the versions that a CRD serves; none if it is not installed."""
+    """Return the versions that a CRD serves; empty if the CRD is not installed."""
     versions = get_path(definition, "spec", "versions") or ()
     return [str(get_path(each, "name")) for each in versions if get_path(each, "served") is True]
 
 
 def operator_in(deployment: Manifest | None) -> dict[str, Any]:
-    """Return version and image of the installed operator's Deployment; empty if there is none or it is unreadable."""
+    """Return version and image from the Deployment of the operator; empty without a Deployment."""
     if deployment is None:
         return {}
     label = get_path(deployment, "metadata", "labels", "app.kubernetes.io/version")
@@ -50,7 +50,7 @@ def operator_in(deployment: Manifest | None) -> dict[str, Any]:
 
 
 def text(told: dict[str, Any]) -> str:
-    """Return the data of the command `version` as text, one version per line."""
+    """Return the result of the command `version` as text, one version per line."""
     lines = [f"command:     {told['client']['version']} (Python {told['client']['python']})"]
     if "server" in told:
         lines.append(f"API server:  {told['server']['version']}")

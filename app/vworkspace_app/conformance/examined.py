@@ -19,7 +19,10 @@ PROMPT, LONGEST = 1.0, 20.0
 
 
 class Examined:
-    """A cluster of the examined control plane. It keeps the ids of the jobs that the check has offered to it."""
+    """A cluster of the examined control plane.
+
+    It keeps the ids of the jobs that the check has offered to the cluster.
+    """
 
     def __init__(self, subject: ControlPlaneSubject, cluster_id: str, token: str) -> None:
         self.subject = subject
@@ -30,12 +33,12 @@ class Examined:
 
     @classmethod
     async def of(cls, subject: ControlPlaneSubject) -> "Examined":
-        """Return a cluster to examine, as the control plane's subject gives it."""
+        """Return a cluster to examine, from the subject's account."""
         account = await subject.account()
         return cls(subject, account.cluster_id, account.token)
 
     async def enqueue(self, **fields: Any) -> str:
-        """Offer a job to the control plane; return its id."""
+        """Offer a job to the control plane, and return the job's id. `fields` replace fields of the job."""
         key = f"conformance/{uuid.uuid4().hex}"
         job = {"kind": "apply", "payload": {"a": 1}, "idempotencyKey": key, **fields}
         job_id = await self.subject.enqueue(self.id, job)
@@ -43,15 +46,18 @@ class Examined:
         return job_id
 
     async def jobs(self, wait: int = 0) -> list[Any]:
-        """Poll once; return those of the jobs that this check has offered. `wait` is the seconds of the long poll."""
+        """Poll once, and return the received jobs that this check has offered.
+
+        `wait` is the time of the long poll in seconds.
+        """
         return [job for job in (await self.control.fetch(self.id, wait)).jobs if job["id"] in self._own]
 
     async def ids(self, wait: int = 0) -> list[str]:
-        """Poll once; return the ids of those of the jobs that this check has offered."""
+        """Poll once, and return the ids of the received jobs that this check has offered."""
         return [job["id"] for job in await self.jobs(wait)]
 
     async def open_job(self) -> str:
-        """Offer and acknowledge a job; return its id."""
+        """Offer a job and acknowledge it, and return its id."""
         job_id = await self.enqueue()
         await self.control.ack(job_id)
         return job_id
@@ -62,13 +68,13 @@ Examine = Callable[[Body], None]
 
 
 def needs(*offers: Offer) -> pytest.MarkDecorator:
-    """Return a pytest mark that declares the capabilities which a check needs in addition to the agent API."""
+    """Return a pytest mark with the capabilities that a check needs in addition to the agent API."""
     return pytest.mark.needs(*offers)
 
 
 @pytest.fixture
 def examine(subject: Open, request: pytest.FixtureRequest) -> Examine:
-    """Return a function that runs the body of a check, or skips the test if a capability that it needs is missing."""
+    """Return a function that runs the body of a check, or skips the check if a capability that it needs is missing."""
     asked = {offer for mark in request.node.iter_markers("needs") for offer in mark.args}
 
     def run(body: Body) -> None:

@@ -25,9 +25,10 @@ class _Account:
 
 @attrs.frozen
 class ControlPlaneAt:
-    """The control plane to examine: its URL, and the means to use it. A call opens a subject for one check.
+    """The control plane to examine: its URL, and credentials. A call opens a subject for one check.
 
-    `enqueue_command` is a shell command that reads a job as JSON from standard input and prints its id. `ca` is PEM.
+    `enqueue_command` is a shell command that reads a job as JSON from standard input and prints its id. `ca` is a PEM
+    certificate.
     """
 
     url: str
@@ -39,7 +40,7 @@ class ControlPlaneAt:
 
     @asynccontextmanager
     async def __call__(self) -> AsyncIterator["HttpSubject"]:
-        """Open a subject, and close its connections after the block."""
+        """Open a subject for the block, and close its connections afterwards."""
         subject = HttpSubject(self)
         try:
             yield subject
@@ -59,20 +60,22 @@ class HttpSubject:
 
     @property
     def offers(self) -> frozenset[Offer]:
-        """All capabilities with an admin API; with only a command that offers jobs, JOBS; else none."""
+        """The capabilities of the control plane: all with an admin API, JOBS with only a command that offers jobs, else
+        none.
+        """
         if self._admin is not None:
             return frozenset(Offer)
         return frozenset({Offer.JOBS} if self._at.enqueue_command else ())
 
     async def aclose(self) -> None:
-        """Close the connections."""
+        """Close the subject's connections."""
         for control in self._open:
             await control.aclose()
         if self._admin is not None:
             await self._admin.aclose()
 
     def control(self, token: str) -> ControlPlane:
-        """Return a client of the agent API that presents `token`."""
+        """Return a client of the agent API that authenticates with `token`."""
         return self._client(token)
 
     def _client(self, token: str) -> HttpControlPlane:
@@ -81,7 +84,7 @@ class HttpSubject:
         return control
 
     async def asked(self, method: str, path: str, token: str) -> RawAnswer:
-        """Send a request with no headers except the token, and return its raw answer."""
+        """Send a request with no headers except the token, and return the unparsed response."""
         return RawAnswer(*await self._client(token).bare(method, path))
 
     async def account(self) -> Account:
@@ -93,7 +96,7 @@ class HttpSubject:
         return made
 
     async def enqueue(self, cluster_id: str, job: Mapping[str, Any]) -> str:
-        """Offer a job by the admin API or the command; return its id."""
+        """Offer a job, by the admin API or the command, and return the job's id."""
         desired = {"clusterId": cluster_id, **job}
         if self._admin is None:
             return await self._by_command(desired)

@@ -35,7 +35,7 @@ WHAT_IT_TAKES: Mapping[Offer, str] = {
 
 
 class Account(Protocol):
-    """A cluster that the control plane knows, and the token of the cluster's agent."""
+    """A cluster that the control plane knows, and the token of its agent."""
 
     @property
     def cluster_id(self) -> str:
@@ -44,7 +44,7 @@ class Account(Protocol):
 
     @property
     def token(self) -> str:
-        """The token that its agent presents."""
+        """The token with which the cluster's agent authenticates."""
         ...
 
 
@@ -70,7 +70,7 @@ class ControlPlaneSubject(Protocol):
         ...
 
     async def asked(self, method: str, path: str, token: str) -> "RawAnswer":
-        """Send one request below `/api/agent/` with no headers except the token; return the raw answer."""
+        """Send one request below `/api/agent/` with no headers except the token, and return the unparsed response."""
         ...
 
     async def account(self) -> Account:
@@ -78,27 +78,30 @@ class ControlPlaneSubject(Protocol):
         ...
 
     async def enqueue(self, cluster_id: str, job: Mapping[str, Any]) -> str:
-        """Offer a job; return its id (JOBS). It has `kind`, `payload`, `idempotencyKey` and optional fields."""
+        """Offer a job and return its id (JOBS).
+
+        The job has `kind`, `payload`, `idempotencyKey` and optional fields.
+        """
         ...
 
     async def withdraw(self, job_id: str) -> None:
-        """Close a job (RECORDS)."""
+        """Close a job without a result (needs RECORDS)."""
         ...
 
     async def job(self, job_id: str) -> Mapping[str, Any]:
-        """Return the job with `statuses`, `result`, `resultsRefused` (RECORDS)."""
+        """Return the job with its `statuses`, `result` and `resultsRefused` (needs RECORDS)."""
         ...
 
     async def events(self, cluster_id: str) -> Sequence[Mapping[str, Any]]:
-        """Return the events of a cluster in their order of arrival, each once (RECORDS)."""
+        """Return the events of a cluster in their order of arrival, each of them once (needs RECORDS)."""
         ...
 
     async def refuse(self, token: str) -> None:
-        """Make the control plane refuse a token from now on (ACCOUNTS)."""
+        """Make the control plane refuse a token from now on (needs ACCOUNTS)."""
         ...
 
     async def registration(self, cluster_id: str) -> str:
-        """Return a new one-time token to register a cluster (REGISTRATION)."""
+        """Return a new one-time token to register a cluster (needs REGISTRATION)."""
         ...
 
 

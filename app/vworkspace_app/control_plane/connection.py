@@ -20,8 +20,8 @@ class AgentSettings:
     """The settings of a job agent. `parallel` limits its concurrent requests to the Kubernetes API.
 
     After an outage the queues are released in order: snapshot and statuses, results, events. Each queue is released
-    once the one before it is drained or fails, at the latest `head_start_seconds` after it (PULL-5). Jobs must be
-    signed as `signatures` says, and as the Cluster object requires.
+    once the former queue is drained or fails, at the latest `head_start_seconds` after it (PULL-5). `signatures` says
+    which jobs must be signed, in addition to the Cluster object's requirement.
     """
 
     wait_seconds: int = 30
@@ -37,8 +37,8 @@ class AgentSettings:
 class OutageHold:
     """The permission of one queue to send: without limit, or in an outage one attempt at a time.
 
-    `wake` is called when more is permitted. In an outage one attempt is permitted at times, since polls may fail while
-    other requests work; each attempt that is answered permits another.
+    `wake` is called when more is permitted. An attempt that is answered permits another, since polls may fail while
+    other requests work.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -52,11 +52,11 @@ class OutageHold:
         return not self.is_held or self._one_allowed
 
     def hold(self) -> None:
-        """Hold the queue: from now on each attempt needs its own permission."""
+        """Hold the queue. From now on each attempt needs its own permission."""
         self.is_held, self._one_allowed = True, False
 
     def release(self) -> None:
-        """End the hold: permit sending without limit."""
+        """End the hold, and permit sending without limit."""
         self.is_held = False
         self._wake()
 
@@ -66,11 +66,11 @@ class OutageHold:
         self._wake()
 
     def began(self) -> None:
-        """Record that an attempt has begun. While the queue is held, the next one needs a new permission."""
+        """Record that an attempt has begun. While the queue is held, the next attempt needs a new permission."""
         self._one_allowed = False
 
     def succeeded(self) -> None:
-        """Record that an attempt was answered: while the queue is held, this permits another."""
+        """Record that an attempt was answered. While the queue is held, this permits another attempt."""
         self._one_allowed = self.is_held
 
 
@@ -81,10 +81,9 @@ log = structlog.get_logger("vworkspace.agent")
 class Connection:
     """The state of the connection to the control plane, which only the outcome of polls changes.
 
-    Requests of other queues that fail do not change it, so it does not flap. Each change is logged once. `on_change` is
-    called at each change, `on_lost` when a poll fails after success, and `on_sign_of_life` when another request
-    succeeds while polls fail. `reread` reads the credential again and returns whether it changed; it is called once per
-    rejection.
+    `on_change` is called at each change, `on_lost` when a poll fails after success, and `on_sign_of_life` when another
+    request succeeds while polls fail. `reread` reads the credential again and returns whether it changed; it is called
+    once per rejection.
     """
 
     def __init__(
@@ -110,7 +109,7 @@ class Connection:
         return self.state.connectivity is Connectivity.CONNECTED
 
     async def poll(self, request: Callable[[], Awaitable[T]]) -> T:
-        """Send a poll, and set the state by its outcome. Raises only errors of the port."""
+        """Send a poll, return its answer, and set the connection's state by its outcome. Raises only OperatorErrors."""
         try:
             answer = await self.call(request)
         except OperatorError as error:
@@ -122,9 +121,11 @@ class Connection:
         return answer
 
     async def call(self, request: Callable[[], Awaitable[T]]) -> T:
-        """Send `request`. If it is rejected and the credential has changed since it was read, send it once more.
+        """Send `request` and return its answer.
 
-        Raises errors of the port; any other exception of the adapter becomes Unavailable.
+        If it is rejected and the credential has changed since, send it once more.
+
+        Raises OperatorErrors; any other exception of the adapter becomes Unavailable.
         """
         try:
             return await self._once(request)
@@ -187,5 +188,5 @@ class Connection:
 
 
 def _seconds_of(state: ConnectionState, now: Instant) -> int:
-    """Return for how many seconds the connectivity of `state` has lasted; 0 before the first answer."""
+    """Return the number of seconds since the connectivity of `state` began; 0 before the first answer."""
     return 0 if state.since is None else round(now.since(state.since))

@@ -32,7 +32,7 @@ log = structlog.get_logger("vworkspace.agent")
 
 @attrs.frozen
 class _Reported:
-    """The state of an object that was last queued for the control plane; empty for an object not seen before."""
+    """The conditions and phase of an object that were last queued for the control plane; empty for a new object."""
 
     uid: str
     conditions: ReportedConditions | None
@@ -43,11 +43,11 @@ _NEVER_REPORTED = _Reported("", None, None)
 
 
 class EventSender:
-    """The sender of events. It holds the outbox and the last reported state of each object.
+    """The sender of events to the control plane. It has the outbox, and the last reported state of each object.
 
-    `objects` yields every owned object as it is now, for the snapshot that replaces dropped events. `cluster` returns
-    the Cluster object that reports on this operator, if there is one. Like every queue, the sender starts held until a
-    poll succeeds. `on_overflow` is called when events start and stop being dropped.
+    `objects` yields every owned object, for the snapshot that replaces dropped events. `cluster` returns the Cluster
+    object that reports on this operator, None if there is none. The sender is held until a poll succeeds. `on_overflow`
+    is called when events start and stop being dropped.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class EventSender:
         self.outbox = Outbox()
 
     def object_changed(self, ref: ObjectRef, live: Manifest | None, *, belongs_to_job: bool) -> None:
-        """Record the state of a changed object; unless an open job reports its transitions, queue them as events.
+        """Record the state of a changed object, and queue its transitions as events unless an open job reports them.
 
         `live` is None for a deleted object.
         """
@@ -100,11 +100,14 @@ class EventSender:
             self.put((*condition_events(before.conditions, live, now), *phase_events(before.phase, live, now)))
 
     def known(self, ref: ObjectRef, live: Manifest) -> None:
-        """Record the state of an object that existed before this process started: the first snapshot reports it."""
+        """Record the state of an object that existed before this process started.
+
+        The first snapshot reports the object.
+        """
         self._reported[ref] = _Reported(str(metadata(live).get("uid", "")), reported_conditions(live), phase_in(live))
 
     def put(self, events: Iterable[Mapping[str, Any]]) -> None:
-        """Queue events. If the queue is full, the oldest are dropped, and a snapshot replaces them later."""
+        """Queue events. If the queue is full, the oldest events are dropped, and a snapshot replaces them later."""
         batch = tuple(events)
         if not batch:
             return
@@ -118,11 +121,11 @@ class EventSender:
         self._wake()
 
     def credential_rotated(self, cluster_id: str, request: str) -> None:
-        """Queue the event that the rotation which `request` asked for is done (PULL-6)."""
+        """Queue the event that the rotation for `request` is done (PULL-6)."""
         self.put([credential_rotated(cluster_id, self._cluster(), request, self._clock.now())])
 
     def retry_now(self) -> None:
-        """Retry immediately, because the credential changed or the control plane answers again."""
+        """Retry a failed batch immediately, because the credential changed or the control plane answers again."""
         self._pace, self._not_before = RetryPace(), 0.0
         self._retry_now.set()
         self._wake()
@@ -140,21 +143,21 @@ class EventSender:
         self.outage_hold.release()
 
     def release(self) -> None:
-        """End the hold for all queued events, and send them without waiting for more to fill a batch."""
+        """End the hold for all queued events, and send them without waiting for a full batch."""
         self._snapshot_only = False
         self._first_waits_since = float("-inf")
         self.retry_now()
         self.outage_hold.release()
 
     def try_one(self) -> bool:
-        """Permit one batch although the queue is held. Return False if it is empty or its retry is not due yet."""
+        """Permit one batch although the queue is held. Return False if no event waits or the retry is not due yet."""
         if not self.outbox or self._clock.monotonic() < self._not_before:
             return False
         self.outage_hold.allow_one()
         return True
 
     async def drain(self) -> None:
-        """Wait until all events that may be sent are sent, or a batch fails."""
+        """Wait until all events that may be sent are sent, or until a batch fails."""
         while self._sendable() and self._pace.failures == 0:
             await self._ended.wait()
 
@@ -229,20 +232,22 @@ class EventSender:
             self._on_overflow()
 
     def _snapshot(self) -> None:
-        """Begin a snapshot: all conditions of all owned objects now, and transitions of Operations that were missed."""
+        """Begin a snapshot: all conditions of all owned objects, and transitions of Operations that may not have been
+        reported.
+        """
         self._rest = self._conditions_now()
         self.outbox = self.outbox.with_snapshot((), goes_on=True)
         self._continue()
 
     def _conditions_now(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the events of a snapshot lazily, since all of them together take as much memory as the objects."""
+        """Yield the events of a snapshot lazily, since all of them together would need as much memory as the objects."""
         for live in self._objects():
             now = self._clock.now()
             yield from condition_events({}, live, now)
             yield from phase_events(None, live, now, self._unreported_since)
 
     def _continue(self) -> None:
-        """Fill the next batch of the snapshot with its next events."""
+        """Add the snapshot's next events to the outbox until they fill a batch."""
         desired = BATCH - len(self.outbox.ahead)
         if self.outbox.goes_on and desired > 0:
             part = tuple(islice(self._rest, desired))

@@ -25,7 +25,7 @@ _log = structlog.get_logger("operator")
 
 @attrs.frozen
 class Bootstrap:
-    """The data for a registration: the control plane's URL, the cluster id, and the one-time token."""
+    """The data for the registration of a cluster: the control plane's URL, the cluster id, and the one-time token."""
 
     url: str = attrs.field(repr=lambda url: repr(redact(url)))
     cluster_id: str
@@ -38,7 +38,7 @@ class Bootstrap:
 
 
 async def find_bootstrap(api: KubeApi, namespace: str, *, cluster_id: str = "", url: str = "") -> Bootstrap | None:
-    """Return the data of the first Cluster, by name, with a control plane and an existing registration token.
+    """Return the data of the first Cluster, by name, that names a control plane and an existing registration token.
 
     Return None if there is none. `cluster_id` selects the Clusters to consider, all if empty; `url` is used instead of
     a Cluster's own. Raises the errors of `KubeApi.list` and `KubeApi.get` except NotFound.
@@ -58,10 +58,10 @@ async def find_bootstrap(api: KubeApi, namespace: str, *, cluster_id: str = "", 
 
 
 async def _token(api: KubeApi, namespace: str, cluster: Manifest) -> str:
-    """Return the registration token that a Cluster names; empty if it names none, or one that does not exist.
+    """Return the registration token that a Cluster names; empty if it names none, or if the token does not exist.
 
-    Only a Secret of the type for such tokens is used: else a user who may write Clusters could have any Secret of the
-    operator's namespace sent to an address of their choice.
+    Only a Secret of the type for registration tokens is used. Otherwise a user who may write Clusters could have any
+    Secret of the operator's namespace sent to an address of their choice.
     """
     name, key = (get_path(cluster, "spec", "registrationTokenSecretRef", field) for field in ("name", "key"))
     if not isinstance(name, str) or not isinstance(key, str):
@@ -78,7 +78,10 @@ async def _token(api: KubeApi, namespace: str, cluster: Manifest) -> str:
 
 @lru_cache(maxsize=64)
 def _warn_wrong_type(cluster: str, namespace: str, name: str, key: str, secret_type: str) -> None:
-    """Log a warning, once per set of arguments, although the Secret is read repeatedly until its type is right."""
+    """Log a warning that the Secret has the wrong type for a registration token.
+
+    The warning is logged once per set of arguments.
+    """
     made = f"kubectl -n {namespace} create secret generic {name} --type={REGISTRATION_TOKEN_TYPE} --from-file=./{key}"
     _log.warning(
         "a Secret that a Cluster names is not of the type that registration takes",
@@ -100,7 +103,7 @@ def _decoded(text: Any) -> str:
 def rotation_requests(clusters: Iterable[Manifest], cluster_id: str) -> tuple[str, ...]:
     """Return the rotation requests of this cluster's Cluster objects, each as `cluster/<uid>/<generation>`.
 
-    Every generation with `spec.rotateCredentials: true` is a new request. The operator does not reset that field, which
+    Every generation with `spec.rotateCredentials: true` is a new request. The operator does not reset the field, which
     belongs to the user.
     """
     return tuple(

@@ -23,7 +23,7 @@ _log = structlog.get_logger("operator")
 
 
 class Live(Generic[T]):
-    """A value that may change while the process runs. Its users read `current` for each use, or subscribe to it."""
+    """A value that may change while the process runs. Its users read `current` every time, or subscribe to changes."""
 
     def __init__(self, first: T) -> None:
         self._current = first
@@ -40,12 +40,12 @@ class Live(Generic[T]):
     def subscribe(self, handler: Callable[[T], None]) -> None:
         """Call `handler` synchronously with every new value from now on.
 
-        An exception in one handler does not affect the others.
+        An exception in a handler does not affect other handlers.
         """
         self._handlers.append(handler)
 
     def set(self, value: T) -> bool:
-        """Replace the value; return whether it changed."""
+        """Replace the value, and return whether it changed. Handlers are called with a changed value."""
         if value == self._current:
             return False
         self._current = value
@@ -65,10 +65,10 @@ RETRY_SECONDS: Final = 5.0
 
 @attrs.define
 class CredentialWatch:
-    """A watcher that updates `live` whenever the credential's Secret or token file may have changed.
+    """A watcher that updates `live` when the credential's Secret or token file may have changed.
 
-    If a credential cannot be read or is incomplete, the last one stays in use, and that is logged once. `random`
-    returns numbers in [0, 1).
+    If a credential cannot be read or is incomplete, the last valid credential stays in use, and this is logged once.
+    `random` returns numbers in [0, 1).
     """
 
     source: CredentialsSource
@@ -100,13 +100,13 @@ class CredentialWatch:
                     group.start_soon(self._read_later)
 
     async def refresh(self) -> bool:
-        """Read the credential now, for example after a rejection; return whether its token changed."""
+        """Read the credential now, for example after a rejection, and return whether its token changed."""
         before = self.live.current.token
         await self._read()
         return self.live.current.token != before
 
     async def _read(self) -> bool:
-        """Read the credential; return False if reading has to be tried again before the next change."""
+        """Read the credential. Return False if it could not be read and must be read again before the next change."""
         try:
             fresh = await self.source.read()
         except (CommandError, OperatorError) as error:
@@ -146,7 +146,7 @@ class CredentialWatch:
 def _stamp(file: Path) -> tuple[int, ...] | None:
     """Return a value that changes when the file is written, or replaced as kubelet does with mounted Secrets.
 
-    None if the file cannot be read.
+    Return None if the file cannot be read.
     """
     try:
         stamp = file.stat()
@@ -156,6 +156,6 @@ def _stamp(file: Path) -> tuple[int, ...] | None:
 
 
 def _differences(before: Credentials, after: Credentials) -> list[str]:
-    """Return the names of changed fields, never values; `stored`, the operator's own record, does not count."""
+    """Return the names of the changed fields, without values. `stored`, the operator's own record, does not count."""
     names = (field.name for field in attrs.fields(Credentials) if field.name != "stored")
     return [name for name in names if getattr(before, name) != getattr(after, name)]

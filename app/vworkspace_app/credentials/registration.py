@@ -31,7 +31,7 @@ _log = structlog.get_logger("operator")
 
 
 async def can_bootstrap(api: KubeApi, source: CredentialsSource) -> bool:
-    """Report whether a Cluster names an existing registration token. Raises the errors of `find_bootstrap`."""
+    """Report whether a Cluster object names an existing registration token. Raises the errors of `find_bootstrap`."""
     return await _bootstrap(api, source) is not None
 
 
@@ -42,8 +42,8 @@ async def _bootstrap(api: KubeApi, source: CredentialsSource) -> Bootstrap | Non
 async def bootstrap(api: KubeApi, source: CredentialsSource, clock: Clock) -> None:
     """Register this cluster with the token that a Cluster object names; retry until the credential is stored.
 
-    Only the leader may call this. It does nothing if no Cluster names a token. Raises the errors of `find_bootstrap`,
-    and CommandError for a credential that cannot be read.
+    Only the leader may call this. Do nothing if no Cluster names a token. Raises the errors of `find_bootstrap`, and
+    CommandError for a credential that cannot be read.
     """
     registration = await _bootstrap(api, source)
     if registration is None:
@@ -80,9 +80,10 @@ class Registered:
 async def register(
     control: ControlPlane, clock: Clock, token: str, *, cluster_id: str = "", display_name: str = ""
 ) -> Registered:
-    """Request a credential with the one-time token `token`; retry while the control plane is unavailable.
+    """Request a credential with the one-time token `token`, and return it; retry while the control plane is
+    unavailable.
 
-    Raises CommandError if it is refused, or after the last attempt.
+    Raises CommandError if the request is refused, or after the last attempt.
     """
     pace, body = RetryPace(), registration_body(token, cluster_id, display_name)
     for left in reversed(range(TRIES)):
@@ -109,7 +110,7 @@ async def register(
 async def store_credential(
     api: KubeApi, control: ControlPlane, namespace: str, url: str, new: Registered, ca: str = ""
 ) -> None:
-    """Write the credential into its Secret, which is created if it does not exist. Raises CommandError."""
+    """Write the credential into the credentials Secret, which is created if it does not exist. Raises CommandError."""
     performer = CredentialPerformer(api, control, namespace, url, new.cluster_id, ca=ca, names=True)
     expected = await _present(api, namespace)
     for _ in range(TRIES):
@@ -129,7 +130,10 @@ async def store_credential(
 
 
 async def _present(api: KubeApi, namespace: str) -> str:
-    """Return the token that the Secret holds now; empty if there is no Secret. Raises CommandError."""
+    """Return the token that the credentials Secret has now; empty if there is no Secret.
+
+    Raises CommandError if the Secret cannot be read.
+    """
     try:
         return credentials_of(await api.get(secret_ref(namespace))).token
     except NotFound:

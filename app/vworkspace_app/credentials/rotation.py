@@ -27,8 +27,8 @@ _log = structlog.get_logger("vworkspace.agent")
 class RotationHooks:
     """The functions that a running rotation manager calls.
 
-    `skew` returns how far the control plane's clock is ahead of ours. `on_rotated` is called with each rotation request
-    that a new credential has served.
+    `skew` returns how far the control plane's clock is ahead. `on_rotated` is called with each rotation request for
+    which a new credential is in use.
     """
 
     skew: Callable[[], timedelta] = timedelta
@@ -36,7 +36,7 @@ class RotationHooks:
 
 
 class RotationManager:
-    """The manager of the token in use, which it renews in time.
+    """The manager of the credential in use, which it renews in time.
 
     `secret` is the content of the Secret; the attribute `live` is the same content with the token in use.
     `on_locked_out` is called after each rejection while no token is accepted. `jitter` in [0, 1) spreads renewals over
@@ -86,7 +86,7 @@ class RotationManager:
         return self._state.stored.expires_at
 
     def token_used(self, token: str, accepted: bool) -> None:
-        """Record that the control plane accepted a request with `token`, or if not, answered 401 or 403."""
+        """Record that the control plane accepted a request with `token`, or else that it answered 401 or 403."""
         if accepted:
             self._feed(r.TokenAccepted(token))
             return
@@ -97,21 +97,21 @@ class RotationManager:
             self.is_falling_back = False
 
     def token_changed(self) -> bool:
-        """Report whether the token in use differs from the one that was rejected last."""
+        """Report whether the token in use differs from the token that was rejected last."""
         return self.live.current.token != self._rejected
 
     def set_cluster_requests(self, requests: tuple[str, ...]) -> None:
-        """Set the rotation requests of the Cluster objects at present."""
+        """Set the rotation requests that the Cluster objects have now."""
         if requests != self._state.cluster_requests:
             self._feed(r.ClusterRequests(requests))
 
     def set_bootstrap_token(self, token: r.BootstrapToken) -> None:
-        """Set the one-time token to register with if the credential is missing or rejected."""
+        """Set the one-time token for registration, which is used if the credential is missing or rejected."""
         if token != self._state.bootstrap:
             self._feed(token)
 
     async def rotate(self, request: str) -> None:
-        """Rotate the credential for `request`; return when the new one is stored and was accepted.
+        """Rotate the credential for `request`; return when the new credential is stored and was accepted.
 
         Raises Permanent if the rotation fails for good.
         """
@@ -123,7 +123,7 @@ class RotationManager:
             raise Permanent(waiter.failure)
 
     async def run(self, hooks: RotationHooks | None = None) -> None:
-        """Keep the credential valid until cancelled; first complete a rotation that an earlier process began."""
+        """Keep the credential valid until cancelled. First complete a rotation that an earlier process began."""
         self._hooks = hooks or self._hooks
         try:
             async with anyio.create_task_group() as tasks:

@@ -24,7 +24,7 @@ from vworkspace_core.credentials.secret import (
 
 @attrs.frozen
 class CredentialsSource:
-    """A reader of the credential; it is called whenever the credential may have changed.
+    """A reader of the credential, which is read whenever it may have changed.
 
     Without an `agent` no key is required, and only the approval secret is read (SEE-4). With `allow_http` the token may
     be sent to another machine over plain http:// (PULL-9).
@@ -56,10 +56,10 @@ class CredentialsSource:
         return credentials
 
     async def look(self) -> Credentials | None:
-        """Return the present credential, even if incomplete; None if there is neither a Secret nor a token file.
+        """Return the present credential, even if it is incomplete; None if there is neither a Secret nor a token file.
 
-        Raises CommandError if it cannot be read or its cluster id is no valid label. Raises Unavailable and
-        Unauthorized if the API server does not return the Secret.
+        Raises CommandError if the credential cannot be read or its cluster id is no valid label value. Raises
+        Unavailable and Unauthorized if the API server does not return the Secret.
         """
         token = None if self.token_file is None else read_text("--token-file", self.token_file)
         stored = await self._stored()
@@ -79,7 +79,7 @@ class CredentialsSource:
         return attrs.evolve(stored, url=self.url or stored.url, cluster_id=cluster_id)
 
     async def _stored(self) -> Credentials | None:
-        """Return the content of the Secret; None if it does not exist."""
+        """Return the content of the Secret; None if it does not exist, or if it is not needed and may not be read."""
         ref = secret_ref(self.namespace)
         try:
             return credentials_of(await self.api.get(ref))
@@ -94,7 +94,7 @@ class CredentialsSource:
 
 
 def _needed(credentials: Credentials) -> dict[str, str]:
-    """Return the values that a connection needs, by their keys in the Secret."""
+    """Return the values that a connection to the control plane needs, by their keys in the Secret."""
     return {
         CredentialKey.URL.value: credentials.url,
         CredentialKey.CLUSTER_ID.value: credentials.cluster_id,

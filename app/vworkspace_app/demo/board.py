@@ -60,13 +60,16 @@ def operations_table(spectator: Spectator, control: ControlPlaneServer, waiting_
 
 
 def _condition_reason(seen: Sighting) -> str:
-    """Return the reason of the most important condition that is True, from Failed to Running; empty if none is."""
+    """Return the reason of the most important condition that is True, from Failed to Running; empty if none is True."""
     entries = (condition(seen.object, kind) for kind in ("Failed", "Cancelled", "Succeeded", "Blocked", "Running"))
     return next((str(entry["reason"]) for entry in entries if entry.get("status") == "True"), "")
 
 
 def _latest(spectator: Spectator, kind: Kind) -> Manifest | None:
-    """Return the object of a kind as it was last seen; None if it is gone or never existed. There is at most one."""
+    """Return the last seen object of a kind; None if it was deleted or never existed.
+
+    The demo has at most one object per kind.
+    """
     for sighting in reversed(spectator.sightings):
         if sighting.kind == kind:
             return None if sighting.type is WatchEventType.DELETED else sighting.object

@@ -46,7 +46,7 @@ _UNHURRIED: Final = DownstreamBehaviour(
 
 @attrs.frozen
 class BoxScene:
-    """The cluster, the box and the recorder of changes with which the story is played."""
+    """The cluster, the box and the recorder of changes that the demo's story needs."""
 
     box: Box
     cluster: EmbeddedCluster

@@ -24,7 +24,7 @@ _GATES: Final = ("children.deployment.status.readyReplicas equals 2", "children.
 
 @attrs.define
 class BoxTeller(Narrator[BoxScene]):
-    """The demo's story about one object of the box's kind."""
+    """The narrator of the demo's story about one object of the box's kind."""
 
     @property
     def shop(self) -> ObjectRef:
@@ -32,7 +32,7 @@ class BoxTeller(Narrator[BoxScene]):
         return ObjectRef(self.world.box.kind, NAMESPACE_NAME, NAME)
 
     def child(self, kind: Kind) -> ObjectRef:
-        """Return the parent's child of a kind."""
+        """Return the parent's child object of a kind."""
         return ObjectRef(kind, NAMESPACE_NAME, {SERVICE: f"{NAME}-svc", INGRESS: f"{NAME}-ingress"}.get(kind, NAME))
 
     async def edit(self, ref: ObjectRef, patch: Mapping[str, Any], manager: str = "kubectl-edit") -> Manifest:
@@ -46,7 +46,7 @@ class BoxTeller(Narrator[BoxScene]):
         return found
 
     def is_there(self, kind: Kind) -> bool:
-        """Report whether the child of a kind exists, by the last recorded change."""
+        """Report whether the child object of a kind exists, by the last recorded change."""
         found = [seen for seen in self.world.spectator.sightings if seen.kind == kind]
         return bool(found) and found[-1].type is not WatchEventType.DELETED
 
@@ -79,7 +79,11 @@ class BoxTeller(Narrator[BoxScene]):
         await self._all_ready()
 
     async def _through(self, kind: Kind, gate: str, opens: Wanted, number: str) -> None:
-        """Wait for the gate of a child, until `opens`, then for the child; check that it was not created earlier."""
+        """Wait for the gate of a child until `opens` matches, then for the child; check that it was not created
+        earlier.
+
+        A gate is a condition of the box that must be true before the child is created.
+        """
         opened = await self.see(opens, f"waiting for: {gate}")
         self.stage.step(number, opened.at, f"the gate opens: {gate}")
         made = await self.seen(_added(kind), f"the {kind.kind} is made")
@@ -90,7 +94,7 @@ class BoxTeller(Narrator[BoxScene]):
         self.stage.check(f"no {kind.kind} before its gate was open", wanted=False, actual=kind in before)
 
     def position(self, sighting: Sighting) -> int:
-        """Return the index of a sighting among all that the spectator recorded."""
+        """Return the index of a change among all changes that the spectator recorded."""
         return next(at for at, seen in enumerate(self.world.spectator.sightings) if seen is sighting)
 
     async def _all_ready(self) -> None:
@@ -110,7 +114,10 @@ class BoxTeller(Narrator[BoxScene]):
         stage.check("it was not Ready before", wanted=[], actual=early)
 
     async def change(self) -> None:
-        """Show that a gate that closes again stops updates of its object, but does not delete the object."""
+        """Show that a gate that closes again stops updates of its child object, but does not delete the object.
+
+        A gate is a condition of the box that must be true before a child object is applied.
+        """
         stage, since = self.stage, self.mark
         stage.act("A change", "three replicas: the gate of the Service closes meanwhile, and holds")
         before = await self.live(self.child(SERVICE))
@@ -123,7 +130,7 @@ class BoxTeller(Narrator[BoxScene]):
         stage.check("the Service is the same one: a closed gate removes nothing", wanted=True, actual=same)
 
     async def drift(self) -> None:
-        """Show that a deleted child is created again, and that a child's field is not taken back from a user."""
+        """Show that a deleted child is created again, and that a user's change of a child's field is not reverted."""
         stage, since = self.stage, self.mark
         stage.act("Drift", "somebody deletes the Service; somebody else takes a field of the Deployment")
         await self.world.admin.delete(self.child(SERVICE))
@@ -149,7 +156,7 @@ class BoxTeller(Narrator[BoxScene]):
         stage.check("the field has its value again", wanted=3, actual=get_path(live, "spec", "replicas"))
 
     async def without_host(self) -> None:
-        """Show that a child whose `includeWhen` turns false is deleted, and that the others stay."""
+        """Show that a child whose `includeWhen` becomes false is deleted, and that other children stay."""
         stage, since = self.stage, self.mark
         stage.act("No host", "includeWhen turns false: the Ingress should not exist any longer")
         await self.edit(self.shop, {"spec": {"host": None}})
@@ -170,7 +177,7 @@ class BoxTeller(Narrator[BoxScene]):
 
 
 async def run_box_story(scene: BoxScene, stage: Stage) -> None:
-    """Tell the whole story. Raises TooSlow."""
+    """Play the whole story. Raises TooSlow if a step takes too long."""
     teller = BoxTeller(scene, stage)
     for act in (teller.file, teller.phases, teller.change, teller.drift, teller.without_host, teller.deletion):
         await act()
@@ -192,7 +199,7 @@ def lines(scene: BoxScene) -> Iterator[str]:
 
 
 async def create_example_object(scene: BoxScene) -> None:
-    """Create an object of the box's kind, which the user can change."""
+    """Create an object of the box's kind, which the user can then change."""
     manifest = scene.box.kind.manifest(NAME, NAMESPACE_NAME)
     spec = {"image": _IMAGE, "replicas": 2, "host": _HOST}
     await scene.admin.apply({**manifest, "spec": spec}, kind=scene.box.kind, field_manager="kubectl")
@@ -224,7 +231,7 @@ def _has_address(seen: Sighting) -> bool:
 def _ready(ref: ObjectRef, status: str, about: str = "", generation: int = 0) -> Wanted:
     """Return a predicate that is true if Ready has this status for the object's present generation.
 
-    Its message has to contain `about`, and the generation has to be at least `generation`.
+    The condition's message has to contain `about`, and the generation has to be at least `generation`.
     """
 
     def holds(live: Manifest) -> bool:
@@ -236,5 +243,5 @@ def _ready(ref: ObjectRef, status: str, about: str = "", generation: int = 0) ->
 
 
 def _essence(manifest: Manifest) -> dict[str, Any]:
-    """Return the parts of an object that are worth showing: kind, spec and status."""
+    """Return the parts of an object that the demo shows: kind, spec and status."""
     return {key: manifest[key] for key in ("kind", "spec", "status") if key in manifest}

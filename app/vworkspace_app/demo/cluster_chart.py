@@ -26,7 +26,7 @@ _PATIENCE: Final = 60.0
 
 
 def chart_metadata(name: str, version: str) -> dict[str, str]:
-    """Return the content of Chart.yaml."""
+    """Return the content of a chart's Chart.yaml."""
     return {"apiVersion": "v2", "name": name, "version": version, "appVersion": version}
 
 
@@ -50,10 +50,10 @@ def archived(name: str, files: Mapping[str, bytes], time: int = 0) -> bytes:
 
 
 class OciRegistry:
-    """The repositories below the path `place` of an OCI registry.
+    """A client of the repositories below the path `place` of an OCI registry.
 
     `authority` (PEM) is trusted instead of this machine's authorities. `basic` is USER:PASSWORD. All calls block. They
-    raise OSError if the registry cannot be reached, and its subclass urllib.error.HTTPError if it refuses.
+    raise OSError if the registry cannot be reached, and its subclass urllib.error.HTTPError if the registry refuses.
     """
 
     def __init__(self, address: str, place: str, authority: str = "", basic: str = "", *, plain: bool = False) -> None:
@@ -65,11 +65,11 @@ class OciRegistry:
 
     @property
     def oci(self) -> str:
-        """The URL of the path, for `chart.url` of an application."""
+        """The URL of the repositories' path, for `chart.url` of an application."""
         return f"oci://{self.address}/{self.place}"
 
     def push(self, name: str, version: str, archive: bytes) -> str:
-        """Push a chart with its version as the tag, and return its digest."""
+        """Push a chart with its version as the tag, and return the manifest's digest."""
         config = json.dumps(chart_metadata(name, version)).encode()
         layers = [self._blob(name, archive, _CONTENT)]
         described = {"schemaVersion": 2, "mediaType": _MANIFEST, "config": self._blob(name, config, _CONFIG)}
@@ -78,7 +78,7 @@ class OciRegistry:
         return _digest(body)
 
     def remove(self, name: str, digest: str) -> None:
-        """Delete a pushed chart. Raises HTTPError if the registry does not permit that."""
+        """Delete a pushed chart. Raises HTTPError if the registry does not permit deletion."""
         self.call("DELETE", f"/v2/{self.place}/{name}/manifests/{digest}")
 
     def _blob(self, name: str, content: bytes, media_type: str) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class OciRegistry:
         return {"mediaType": media_type, "digest": digest, "size": len(content)}
 
     def call(self, verb: str, path: str, body: bytes = b"", content_type: str = "") -> str:
-        """Send a request, and return the path in the response's Location header; empty if it has none."""
+        """Send a request, and return the path in the response's Location header; empty if there is none."""
         request = urllib.request.Request(f"{self.scheme}://{self.address}{path}", body, method=verb)
         if self._basic:
             request.add_header("authorization", "Basic " + base64.b64encode(self._basic.encode()).decode())
@@ -126,7 +126,7 @@ spec:
 
 @attrs.frozen
 class NamedChart:
-    """A published chart. `url` is that of the path above it, without the chart's name."""
+    """A published chart. `url` is the URL of the repository's parent path, without the chart's name."""
 
     url: str
     name: str
@@ -145,7 +145,10 @@ def named_chart(chart: str, version: str) -> NamedChart:
 
 
 def registry_of(address: str, place: str) -> OciRegistry:
-    """Return the repositories of the registry at `address`, below its path and `place`. Raises CommandError."""
+    """Return a client of the registry at `address`, for its path and `place` below that.
+
+    Raises CommandError for an invalid address.
+    """
     host, _, path = address.removeprefix(_SCHEME).strip("/").partition("/")
     if not host or "@" in host or "://" in address.removeprefix(_SCHEME):
         raise CommandError(f"--registry {address}: not oci://HOST[:PORT][/PATH]", status=USAGE)
@@ -156,8 +159,7 @@ def registry_of(address: str, place: str) -> OciRegistry:
 def pushed(registry: OciRegistry) -> Iterator[None]:
     """Push all versions of the chart before the block, and remove them after it if the registry permits.
 
-    Every version has a ConfigMap. One also has a Service, which the namespace's quota does not permit. Raises
-    CommandError.
+    One version has a Service, which the namespace's quota forbids; all have a ConfigMap. Raises CommandError.
     """
     digests: list[str] = []
     try:

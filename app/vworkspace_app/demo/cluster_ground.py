@@ -45,9 +45,11 @@ _PATIENCE: Final = 120.0
 
 @attrs.frozen
 class ClusterFixture:
-    """The objects that a run of the demo creates in a cluster; their names begin with `name`, which is unique to it.
+    """The objects that a run of the demo creates in a cluster.
 
-    `defined` are the names of the CRDs that it created, since they did not exist.
+    Their names begin with `name`, which is unique to the run.
+
+    `defined` are the names of the CRDs that the run created, since they did not exist.
     """
 
     api: KubeApiClient
@@ -83,7 +85,9 @@ class ClusterFixture:
             await self.api.apply(manifest, kind=_KINDS[manifest["kind"]], field_manager=_MANAGER, force=False)
 
     def _printed(self) -> Iterator[dict[str, Any]]:
-        """Yield the roles and accounts that `manifests` prints, for an operator with this run's ServiceAccount."""
+        """Yield the roles and accounts that the command `manifests` prints, for an operator with this run's
+        ServiceAccount.
+        """
         options = InstallOptions(namespace=self.namespace, user=service_account_user(self.namespace, NAME))
         yield from rights(options)
         yield from tenant(self.applications, options)
@@ -105,7 +109,10 @@ class ClusterFixture:
         return False
 
     async def forbid_services(self) -> None:
-        """Forbid Services in the managed namespace by a quota, and wait until that is in force. Raises CommandError."""
+        """Forbid Services in the managed namespace by a quota, and wait until the quota is in force.
+
+        Raises CommandError.
+        """
         ref = ObjectRef(RESOURCE_QUOTA, self.applications, _MANAGER)
         manifest = {**RESOURCE_QUOTA.manifest(ref.name, ref.namespace), "spec": {"hard": {"services": "0"}}}
         await self.api.create(manifest, kind=RESOURCE_QUOTA, field_manager=_MANAGER)
@@ -118,13 +125,13 @@ class ClusterFixture:
         return get_path(await self.api.get(quota), "status", "hard") is not None
 
     async def make_room(self) -> None:
-        """Delete the quota, so that Services are permitted again."""
+        """Delete the quota that forbids Services."""
         await self.api.delete(ObjectRef(RESOURCE_QUOTA, self.applications, _MANAGER))
 
     # --- taking away -------------------------------------------------------------------------------------------------
 
     async def remove_applications(self) -> None:
-        """Delete all Operations and instances, and wait until they are gone; the operator has to run for that."""
+        """Delete all Operations and instances, and wait until they are gone. The operator has to run meanwhile."""
         for kind in (OPERATION, APPLICATION_INSTANCE):
             await self._remove_all(kind)
 
@@ -132,7 +139,7 @@ class ClusterFixture:
         return await _until(partial(_retry_unavailable, partial(self._ask_to_go, kind)))
 
     async def _ask_to_go(self, kind: Kind) -> bool:
-        """Delete the objects of a kind that are not being deleted yet; report whether none existed."""
+        """Delete the objects of a kind that are not terminating yet, and report whether there were no objects at all."""
         items = await all_of(self.api, kind, namespace=self.applications)
         for item in items:
             if "deletionTimestamp" not in metadata(item):
@@ -140,7 +147,7 @@ class ClusterFixture:
         return not items
 
     async def remove(self) -> list[str]:
-        """Delete all objects of the run; return those that could not be deleted, for the user to delete."""
+        """Delete all objects of the run. Return the names of objects that could not be deleted."""
         return await _retry_unavailable(self._remove)
 
     async def _remove(self) -> list[str]:
@@ -172,7 +179,7 @@ class ClusterFixture:
                 await self.api.patch(ref, bare, patch_type=PatchType.MERGE, field_manager=_MANAGER)
 
     async def _is_used(self, ref: ObjectRef) -> bool:
-        """Report whether `ref` is a CRD of ours of which objects exist that this run did not create."""
+        """Delete the remaining objects of a kind in the managed namespace, and remove their finalizers."""
         kind = next((kind for kind in OWN_KINDS if kind.crd_name == ref.name), None)
         if kind is None:
             return False
@@ -188,7 +195,7 @@ class ClusterFixture:
 
 
 async def _until(holds: Callable[[], Awaitable[bool]]) -> bool:
-    """Call `holds` repeatedly until it returns True; return False if that takes longer than the time limit."""
+    """Call `holds` repeatedly until it returns True. Return False if that takes longer than the time limit."""
     with anyio.move_on_after(_PATIENCE):
         while not await holds():
             await anyio.sleep(_LOOK)
@@ -197,7 +204,7 @@ async def _until(holds: Callable[[], Awaitable[bool]]) -> bool:
 
 
 async def _retry_unavailable(act: Callable[[], Awaitable[T]]) -> T:
-    """Return the result of `act`; retry while the API server is unavailable, up to the time limit."""
+    """Return the result of `act`. Retry while the API server is unavailable, up to the time limit."""
     limit = anyio.current_time() + _PATIENCE
     while True:
         try:
@@ -210,9 +217,9 @@ async def _retry_unavailable(act: Callable[[], Awaitable[T]]) -> T:
 
 @asynccontextmanager
 async def prepared(ground: ClusterFixture, stage: Stage) -> AsyncIterator[None]:
-    """Create the objects of the run before the block, and delete them after it, however it ends.
+    """Create the objects of the demo before the block, and delete them after it, even after an error.
 
-    Raises CommandError if some cannot be deleted.
+    Raises CommandError if an object cannot be deleted.
     """
     try:
         await ground.make()

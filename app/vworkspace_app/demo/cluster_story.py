@@ -21,7 +21,10 @@ _ONE_VERSION: Final = "the chart is named with one version; with --registry the 
 
 
 async def run_cluster_story(world: ClusterWorld, stage: Stage) -> None:
-    """Play all acts in order. Raises TooSlow if a step takes too long; the error says what the instance's Ready is."""
+    """Play all acts in order.
+
+    Raises TooSlow if a step takes too long; the error includes the instance's Ready condition.
+    """
     try:
         await _run_story(StoryRunner(world, stage), world)
     except TooSlow as error:
@@ -54,7 +57,10 @@ async def _run_story(teller: StoryRunner, world: ClusterWorld) -> None:
 
 
 async def _operations(teller: StoryRunner, world: ClusterWorld) -> None:
-    """Run an Operation for each engine whose controller is installed, if it needs no objects that the cluster lacks."""
+    """Run an Operation for each engine whose controller is installed.
+
+    An engine is skipped if it needs objects that the cluster lacks.
+    """
     stage = teller.stage
     stage.act("Operations", "as far as their controllers are in this cluster")
     if world.application.broken:

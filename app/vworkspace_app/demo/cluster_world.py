@@ -42,7 +42,7 @@ _PUSHED: Final = Application(
 
 @attrs.frozen
 class ClusterWorld:
-    """The cluster, the control plane and the recorder of changes with which the story is played."""
+    """The cluster, the control plane and the recorder of changes that the demo's story needs."""
 
     ground: ClusterFixture
     control: ControlPlaneServer
@@ -65,17 +65,23 @@ class ClusterWorld:
         return [str(chart["version"]).partition("+")[0] for chart in charts]
 
     async def repair(self) -> None:
-        """Remove the cause for which one chart version cannot be installed: the quota for Services."""
+        """Delete the quota for Services, because of which one chart version cannot be installed."""
         await self.ground.make_room()
 
     async def serves(self, kind: Kind) -> bool:
-        """Report whether the cluster has the CRD of a kind, from which the demo infers that its controller runs."""
+        """Report whether the cluster has the CRD of a kind.
+
+        The demo takes this as a sign that the kind's controller runs.
+        """
         return await find(self.admin, ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name)) is not None
 
 
 @attrs.frozen
 class DemoClusterOptions:
-    """The options of the demo on a cluster: a kubeconfig, and a registry to push charts to or a published chart."""
+    """The options of the demo on a cluster: a kubeconfig, and a registry to push charts to or a published chart.
+
+    `timeout` is in seconds.
+    """
 
     kubeconfig: Path
     registry: str = ""
@@ -85,7 +91,7 @@ class DemoClusterOptions:
     """The time limit of each step in seconds."""
 
     def named(self) -> NamedChart | None:
-        """Return the published chart; None if charts are to be pushed. Raises CommandError."""
+        """Return the published chart to use; None if charts are to be pushed to a registry. Raises CommandError."""
         if bool(self.registry) == bool(self.chart):
             message = "--kubeconfig needs a chart: give --registry to push one, or --chart and --chart-version"
             raise CommandError(message, status=USAGE)
@@ -99,7 +105,7 @@ class DemoClusterOptions:
 async def open_cluster_world(
     options: DemoClusterOptions, stage: Stage, require: Callable[[KubeApiClient], Awaitable[None]]
 ) -> AsyncIterator[ClusterWorld]:
-    """Prepare the cluster, start the operator, yield the world, and delete everything after the block.
+    """Prepare the cluster, start the operator, yield the world, and delete all created objects after the block.
 
     `require` is called first, and raises an error if the cluster lacks something. The block must not be cancelled,
     because the operator must run while its application is deleted. Raises CommandError, also if objects remain.

@@ -45,7 +45,7 @@ ADMIN_TOKEN = "demo-admin-token"
 
 @attrs.frozen
 class DemoWorld:
-    """The servers and the recorder of changes with which the story is played."""
+    """The servers and the recorder of changes that the demo's story needs."""
 
     cluster: EmbeddedCluster
     control: ControlPlaneServer
@@ -58,11 +58,11 @@ class DemoWorld:
     clocks_differ: timedelta = timedelta(0)
 
     async def running(self) -> list[str]:
-        """Return the chart versions that the simulated Flux runs, without the digest that Flux appends."""
+        """Return the chart versions that the simulated Flux runs, without the digest that Flux appends to them."""
         return [load.version.partition("+")[0] for load in self.flux.workloads]
 
     async def repair(self) -> None:
-        """Remove the rule by which one version fails, so that every version can be installed."""
+        """Remove the rule by which the installation of one chart version fails."""
         self.flux.behaviour = attrs.evolve(QUICK, release_rules=())
 
     @property
@@ -82,7 +82,7 @@ class DemoWorld:
 async def open_world(
     behaviour: FluxBehaviour, engines: DownstreamBehaviour | None = None, telemetry: Telemetry | None = None
 ) -> AsyncIterator[DemoWorld]:
-    """Start servers and operator, yield the world once the operator is ready, and stop them after the block.
+    """Start servers and operator, yield them once the operator is ready, and stop them after the block.
 
     With `engines` all downstream controllers are simulated, and the objects that they need are created. The operator
     reports to `telemetry`.
@@ -146,7 +146,7 @@ async def start_operator(
 
 
 async def open_group(stack: AsyncExitStack) -> TaskGroup:
-    """Return a group whose tasks are cancelled when `stack` is unwound."""
+    """Return a task group whose tasks are cancelled when `stack` is closed."""
     group = await stack.enter_async_context(anyio.create_task_group())
     stack.callback(group.cancel_scope.cancel)
     return group

@@ -20,7 +20,7 @@ Wanted = Callable[[Sighting], bool]
 
 
 def condition(manifest: Manifest, kind: str) -> dict[str, Any]:
-    """Return the condition of that type; empty if there is none."""
+    """Return the condition of type `kind` as a mapping; empty if there is none."""
     entries = get_path(manifest, "status", "conditions") or ()
     return next((dict(entry) for entry in entries if entry.get("type") == kind), {})
 
@@ -34,14 +34,17 @@ def conditions(manifest: Manifest) -> dict[str, str]:
 
 
 def condition_summary(manifest: Manifest) -> str:
-    """Return in one line the conditions that are True, and Ready whatever its status."""
+    """Return the conditions that are True, and Ready whatever its status, as one line of text."""
     by_type = {entry["type"]: entry for entry in get_path(manifest, "status", "conditions") or ()}
     entries = [entry for name, entry in by_type.items() if entry["status"] == "True" or name == "Ready"]
     return ", ".join(f"{entry['type']} {entry['status']} ({entry['reason']})" for entry in entries)
 
 
 def appeared(kind: Kind, name: str = "") -> Wanted:
-    """Return a predicate that is true if the operator created an object of a kind. An empty `name` matches any."""
+    """Return a predicate for changes: whether the operator created an object of this kind.
+
+    An empty `name` matches any.
+    """
 
     def wanted(sighting: Sighting) -> bool:
         managers = {entry.get("manager") for entry in get_path(sighting.object, "metadata", "managedFields") or ()}
@@ -52,7 +55,7 @@ def appeared(kind: Kind, name: str = "") -> Wanted:
 
 
 def gone(kind: Kind, name: str) -> Wanted:
-    """Return a predicate that is true if the object is gone."""
+    """Return a predicate for changes: whether the object with this kind and name was deleted."""
     return lambda sighting: (
         sighting.kind == kind
         and sighting.type is WatchEventType.DELETED
@@ -61,9 +64,9 @@ def gone(kind: Kind, name: str) -> Wanted:
 
 
 def has_condition(kind: str, status: str, reason: str = "") -> Wanted:
-    """Return a predicate that is true if the instance has this condition for its present generation.
+    """Return a predicate for changes: whether the instance has this condition for its present generation.
 
-    An empty `reason` matches any.
+    An empty `reason` matches any reason.
     """
 
     def wanted(sighting: Sighting) -> bool:
@@ -80,7 +83,7 @@ def has_condition(kind: str, status: str, reason: str = "") -> Wanted:
 
 
 def phase_is(name: str, phase: str) -> Wanted:
-    """Return a predicate that is true if the Operation is in that phase."""
+    """Return a predicate for changes: whether the Operation with this name is in `phase`."""
 
     def wanted(sighting: Sighting) -> bool:
         named = sighting.kind == OPERATION and get_path(sighting.object, "metadata", "name") == name
@@ -90,7 +93,9 @@ def phase_is(name: str, phase: str) -> Wanted:
 
 
 def operation_says(name: str, kind: str, state: str) -> Wanted:
-    """Return a predicate that is true if the Operation's condition has this `status/reason`."""
+    """Return a predicate for changes: whether the Operation's condition of type `kind` is `state`, such as
+    `True/Running`.
+    """
 
     def wanted(sighting: Sighting) -> bool:
         named = sighting.kind == OPERATION and get_path(sighting.object, "metadata", "name") == name
@@ -100,7 +105,7 @@ def operation_says(name: str, kind: str, state: str) -> Wanted:
 
 
 def created_for(name: str) -> Wanted:
-    """Return a predicate that is true if an engine object was created for the Operation of that name."""
+    """Return a predicate for changes: whether an engine object was created for the Operation with this name."""
     return lambda sighting: (
         sighting.type is WatchEventType.ADDED
         and get_path(sighting.object, "metadata", "labels", labels.OPERATION) == name
@@ -109,12 +114,12 @@ def created_for(name: str) -> Wanted:
 
 
 def event(reason: str) -> Wanted:
-    """Return a predicate that is true for a Kubernetes Event with that reason."""
+    """Return a predicate for changes: whether a Kubernetes Event has this reason."""
     return lambda sighting: sighting.kind == EVENT and sighting.object.get("reason") == reason
 
 
 def spec_of(manifest: Manifest) -> dict[str, Any]:
-    """Return the parts of a downstream object that are worth showing."""
+    """Return the parts of a downstream object that the demo shows: kind, name and spec."""
     return {"kind": manifest["kind"], "name": get_path(manifest, "metadata", "name"), "spec": manifest.get("spec")}
 
 
@@ -123,7 +128,7 @@ class StoryWorld(Protocol):
 
     @property
     def spectator(self) -> Spectator:
-        """The recorder of changes to the world's objects, by which a story waits for what it is about to show."""
+        """The recorder of changes to the world's objects. A story waits for changes that it records."""
         ...
 
     @property
@@ -148,14 +153,14 @@ class Narrator(Generic[SeenT]):
         self.stage.step(number, self.now, f"result posted: {result.get('outcome')}{why}", {"result": dict(result)})
 
     async def result(self, job: JobEntry) -> Mapping[str, Any]:
-        """Wait for the job's result and return it."""
+        """Wait for the job's result, and return it."""
         with self.stage.waiting(f"waiting for the result of {job.id}"):
             await self.until(lambda: job.result is not None, f"a result of {job.id}")
         result: Mapping[str, Any] = job.result
         return result
 
     async def until(self, holds: Callable[[], object], what: str) -> None:
-        """Wait until `holds` returns a true value. Raises TooSlow, which names `what`."""
+        """Wait until `holds` returns a true value. Raises TooSlow after the time limit, with `what` in its message."""
         seconds = self.world.spectator.patience
         with anyio.move_on_after(seconds):
             while not holds():
@@ -164,7 +169,10 @@ class Narrator(Generic[SeenT]):
         raise TooSlow(f"{what}: not within {seconds:g} seconds")
 
     async def see(self, desired: Wanted, what: str, since: int = 0) -> Sighting:
-        """Wait for a matching change, from index `since` on, while the display shows `what`. Raises TooSlow."""
+        """Wait for a matching change, from index `since` on, while the display shows `what`.
+
+        Raises TooSlow after the time limit.
+        """
         with self.stage.waiting(what):
             return await self.world.spectator.until(desired, what, since=since)
 
@@ -175,7 +183,7 @@ class Narrator(Generic[SeenT]):
 
     @property
     def mark(self) -> int:
-        """The number of changes recorded so far, as `since` for a later wait."""
+        """The number of changes recorded so far, for the argument `since` of a later wait."""
         return len(self.world.spectator.sightings)
 
     async def live(self, ref: ObjectRef) -> Manifest:

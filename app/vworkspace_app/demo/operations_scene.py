@@ -109,7 +109,10 @@ class OperationRequest:
 
 
 def _requests() -> tuple[OperationRequest, ...]:
-    """Return the example request of each engine: first one of each type, then those of a type's further engines."""
+    """Return the example requests of all engines.
+
+    The first request of each Operation type comes first, then requests of further engines for these types.
+    """
     demos = [(name, engine.demo) for name, engine in REGISTRY.items() if engine.demo is not None]
     requests = [OperationRequest(demo.name, demo.type.value, name, demo.parameters) for name, demo in demos]
     first = {request.type: request for request in reversed(requests)}

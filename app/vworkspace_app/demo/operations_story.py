@@ -22,7 +22,7 @@ from vworkspace_fake.controlplane.jobs import JobEntry
 
 @attrs.define
 class OperationsTeller(Narrator[DemoWorld]):
-    """The story about Operations on one application."""
+    """The narrator of the story about Operations on one application."""
 
     generation: int = 0
     jobs: int = 0
@@ -30,7 +30,10 @@ class OperationsTeller(Narrator[DemoWorld]):
     # --- Odoo's side -----------------------------------------------------------------------------------------------
 
     def ensure(self, **engines: str) -> JobEntry:
-        """Enqueue Odoo's job for the instance. It annotates each capability with its engine; `engines` replace some."""
+        """Enqueue Odoo's job for the instance, with an annotation for the engine of each capability.
+
+        `engines` replace the usual engines of some capabilities.
+        """
         self.generation += 1
         marks = {CAPABILITY_PREFIX + name: engine for name, engine in {**CAPABILITIES, **engines}.items()}
         desired = APPLICATION.manifest(FIRST)
@@ -40,7 +43,7 @@ class OperationsTeller(Narrator[DemoWorld]):
     def ask(self, request: OperationRequest, version: int = 1) -> JobEntry:
         """Enqueue the job by which Odoo requests an Operation.
 
-        `version` is part of the job's idempotency key: a higher one changes the spec of the same Operation.
+        `version` is part of the job's idempotency key: a higher version changes the spec of the same Operation.
         """
         intent = {"intent": "request-operation", "operation": request.manifest}
         return self._enqueue("intent", intent, f"Operation/{NAMESPACE_NAME}/{request.name}@{version}")
@@ -59,7 +62,7 @@ class OperationsTeller(Narrator[DemoWorld]):
         return result
 
     async def failed(self, job: JobEntry, reason: str) -> None:
-        """Wait for the job's result, and check that it failed for that reason."""
+        """Wait for the job's result, and check that it failed for `reason`."""
         result = await self.result(job)
         self.posted("·", result)
         actual_reason = str(result.get("error")).partition(":")[0]
@@ -68,7 +71,7 @@ class OperationsTeller(Narrator[DemoWorld]):
         )
 
     def engine_objects(self, name: str) -> list[str]:
-        """Return the names of all engine objects that were created for the Operation of that name."""
+        """Return the names of all engine objects that were created for the Operation with this name."""
         desired = created_for(name)
         return [get_path(seen.object, "metadata", "name") for seen in self.world.spectator.sightings if desired(seen)]
 
@@ -119,7 +122,7 @@ class OperationsTeller(Narrator[DemoWorld]):
         await self.succeeded(job)
 
     async def conflict_and_approval(self) -> None:
-        """Show a restore that is blocked first for an approval, then by a running backup."""
+        """Show a restore that is blocked, first because it lacks an approval, then because a backup runs."""
         stage, since = self.stage, self.mark
         stage.act("A conflict, and an approval", "a restore needs somebody's word, and excludes the backup that runs")
         backup = self.ask(OperationRequest("slow-backup", "Backup", "velero"))
@@ -151,7 +154,7 @@ class OperationsTeller(Narrator[DemoWorld]):
         )
 
     async def _blocked(self, name: str, reason: str, since: int) -> str:
-        """Wait until an Operation is Blocked for that reason; return the message of the condition."""
+        """Wait until an Operation is Blocked for `reason`, and return the message of the condition."""
         seen = await self.see(operation_says(name, "Blocked", f"True/{reason}"), f"Blocked/{reason}", since)
         entries = get_path(seen.object, "status", "conditions")
         message = next(str(entry.get("message")) for entry in entries if entry["type"] == "Blocked")
@@ -159,7 +162,7 @@ class OperationsTeller(Narrator[DemoWorld]):
         return message
 
     async def cancellation(self) -> None:
-        """Show the cancellation of an Operation whose workflow does not end: the workflow is deleted first."""
+        """Show the cancellation of an Operation whose Workflow hangs. The Workflow is deleted first."""
         stage, since = self.stage, self.mark
         stage.act("A cancellation", "a runbook hangs, and somebody has seen enough")
         job = self.ask(

@@ -37,7 +37,7 @@ class InstallTool(StrEnum):
 
 @attrs.frozen
 class Installation:
-    """One installation of the operator. `keeper` is the tool that manages its objects, NOBODY if no tool does.
+    """One installation of the operator. `keeper` is the tool that manages its objects, with a value for no tool.
 
     `name` and `place` are name and namespace of the tool's own object. Without the job agent (`agent` is False) the
     operator's roles have fewer rights.

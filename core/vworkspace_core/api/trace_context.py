@@ -26,8 +26,7 @@ class TraceContext:
 
     @classmethod
     def of(cls, *identity: str | int) -> "TraceContext":
-        """Return the context of the root span of the trace that `identity` names; the same identity gives the same ids.
-        """
+        """Return the context of the root span of the trace that `identity` names; the same identity gives the same ids."""
         first, second = content_hash(["trace", *identity]), content_hash(["more", *identity])
         return cls(first + second, content_hash(["span", *identity]))
 

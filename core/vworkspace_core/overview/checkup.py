@@ -57,7 +57,7 @@ class CheckResult(StrEnum):
 
 @attrs.frozen
 class Finding:
-    """The result of one check about one subject. `told` is the message.
+    """The result of one check about one subject, with a message.
 
     `remedy` is a command or a sentence, empty if nothing needs to be done.
     """

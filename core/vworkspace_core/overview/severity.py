@@ -67,7 +67,7 @@ def severity_of(state: OverviewState) -> Severity:
 def needs_person(severity: Severity, *, is_helpable: bool) -> bool:
     """Report whether a person has to help.
 
-    They have to if the state is bad, or if the object waits for an obstacle that does not go away by itself.
+    They have to if the state is bad, or if the object waits for an obstacle that only a person can remove.
     """
     return severity is Severity.BAD or (severity is Severity.WAITING and is_helpable)
 

@@ -16,9 +16,9 @@ from vworkspace_app.simulation.run import read_script
 
 
 def record(kubeconfig: Path | None, seconds: float, out: Path, cluster_id: str = "") -> int:
-    """Record a cluster into the file `out`; return the exit status. Raises CommandError.
+    """Record a cluster's objects and Events into the file `out` for `seconds`; return the exit status.
 
-    An existing file is overwritten only once the cluster has answered.
+    An existing file is overwritten only after the cluster has answered. Raises CommandError.
     """
     try:
         file = out.open("ab")
@@ -44,7 +44,10 @@ def record(kubeconfig: Path | None, seconds: float, out: Path, cluster_id: str =
 
 
 def acts_of(path: Path, seconds: float) -> tuple[Act, ...]:
-    """Return the users' acts in the first `seconds` of a recording or a saved run. Raises CommandError if none."""
+    """Return the users' actions in the first `seconds` of a recording or a saved run.
+
+    Raises CommandError if there are none, or for an unreadable file.
+    """
     try:
         acts, length = workload_in(path)
     except BadFile as error:
@@ -59,7 +62,10 @@ def acts_of(path: Path, seconds: float) -> tuple[Act, ...]:
 
 
 def workload_in(path: Path) -> tuple[tuple[Act, ...], float]:
-    """Return the users' acts in a recording or a saved run, and its length in seconds. Raises BadFile."""
+    """Return the users' actions in a recording or a saved run, and its length in seconds.
+
+    Raises BadFile for an unreadable file.
+    """
     if is_recording(path):
         recording = read_recording(path)
         return tuple(acts_in(recording)), recording.seconds

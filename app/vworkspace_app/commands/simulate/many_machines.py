@@ -34,14 +34,20 @@ _MOST_NAMED: Final = 5
 
 
 def manifests(runs: IndexedRuns) -> str:
-    """Return the manifests of an Indexed Job and its rights as YAML. Raises CommandError for an invalid name."""
+    """Return the manifests of an Indexed Job that runs simulations, and of its rights, as YAML.
+
+    Raises CommandError for an invalid name.
+    """
     if not is_job_name(runs.name):
         raise CommandError(f"--name {plain(runs.name)}: at most 42 of a-z, 0-9 and -, such as simulate", status=USAGE)
     return dump(list(job_manifests(runs)), Format.YAML)
 
 
 def config_maps_in(where: str) -> Callable[[int, str], str]:
-    """Return a function that saves a run in a ConfigMap of a Job; `where` is NAMESPACE/JOB. Raises CommandError."""
+    """Return a function that saves a run in a ConfigMap of a Job; `where` is NAMESPACE/JOB.
+
+    Raises CommandError for an invalid name.
+    """
     namespace, _, job = where.partition("/")
     if not is_job_name(job) or not is_job_name(namespace):
         raise CommandError(f"--config-maps {plain(where)}: NAMESPACE/JOB, such as default/simulate", status=USAGE)
@@ -49,7 +55,10 @@ def config_maps_in(where: str) -> Callable[[int, str], str]:
 
 
 def save_in_config_map(kubeconfig: Path | None, where: str, seed: int, text: str) -> str:
-    """Save a run that broke a law in a ConfigMap; return its name. `where` is NAMESPACE/JOB. Raises CommandError."""
+    """Save a run that violated a law in a ConfigMap; return the ConfigMap's name.
+
+    `where` is NAMESPACE/JOB. Raises CommandError if the cluster refuses.
+    """
     namespace, _, job = where.partition("/")
     manifest = broken_run_manifest(namespace, job, seed, text)
 
@@ -64,7 +73,7 @@ def save_in_config_map(kubeconfig: Path | None, where: str, seed: int, text: str
 
 
 def collect(name: str, namespace: str, folder: Path, kubeconfig: Path | None = None) -> int:
-    """Print the sum of the verdicts of a Job's pods, save the runs that broke a law; return the exit status.
+    """Print the sum of the verdicts of a Job's pods, and save the runs that violated a law; return the exit status.
 
     Raises CommandError.
     """
@@ -101,7 +110,7 @@ def _report(results: Collected) -> Iterator[str]:
 
 
 def _write_runs(saved: list[Manifest], folder: Path) -> Iterator[Path]:
-    """Write the run in each ConfigMap of `saved` into a file of `folder`; yield the paths. Raises CommandError."""
+    """Write the run in each ConfigMap of `saved` into a file in `folder`, and yield the paths. Raises CommandError."""
     for run in saved:
         text, name = get_path(run, "data", FILE), str(metadata(run)["name"])
         if not isinstance(text, str):

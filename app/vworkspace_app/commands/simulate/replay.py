@@ -37,7 +37,7 @@ _KEYS: Final = "Enter: next decision, b: back, a: the whole state, q: end"
 
 @attrs.frozen
 class ReplayRequest:
-    """The arguments of `simulate replay`. Moments are seconds since the run began."""
+    """The arguments of `simulate replay`. Moments are in seconds since the run began."""
 
     file: Path
     at: float | None = None
@@ -53,7 +53,7 @@ class ReplayRequest:
 
 @attrs.frozen
 class _Replayed:
-    """The result of a replay: its history, the verdict's lines, and the exit status."""
+    """The result of a replay: its history, the lines of the verdict, and the exit status."""
 
     history: RunHistory
     verdict: tuple[str, ...]
@@ -61,7 +61,7 @@ class _Replayed:
 
 
 def moment_of(text: str, option: str) -> float:
-    """Return in seconds a moment such as `0:41:07.5`, `41:07`, `61.4`, `10m` or `1h2m`. Raises CommandError."""
+    """Return a moment such as `0:41:07.5`, `41:07`, `61.4`, `10m` or `1h2m` in seconds. Raises CommandError."""
     if match := _MOMENT.fullmatch(text):
         hours, minutes, seconds = match.groups()
         return int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(seconds)
@@ -72,7 +72,7 @@ def moment_of(text: str, option: str) -> float:
 
 
 def replay(request: ReplayRequest) -> int:
-    """Run a saved run again, or decide a recording's states again, and print what is requested.
+    """Repeat a saved run, or decide again on the states in a recording, and print what the request selects.
 
     Return the exit status.
     """
@@ -146,7 +146,7 @@ def _difference(history: RunHistory, trace: Trace, since: float, until: float) -
 
 
 def _walk(history: RunHistory, trace: Trace) -> None:
-    """Print the decisions one by one, each after a key is pressed; without a terminal, all at once."""
+    """Print the decisions in turn, each after a key was pressed; without a terminal, print all of them."""
     stops = [*history.decisions()] or [len(history.moments) - 1]
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         _print(chain.from_iterable(_decision_lines(history, trace, stops, place) for place in range(len(stops))))
@@ -176,9 +176,9 @@ def _key() -> str:
 
 
 def _decision_lines(history: RunHistory, trace: Trace, stops: Sequence[int], place: int) -> Iterator[str]:
-    """Yield the lines of a decision, after those of the moments since the previous decision.
+    """Yield the lines of a decision, after the lines of the moments since the previous decision.
 
-    `stops` are the indices of the moments at which something was decided; `place` is an index in `stops`.
+    `stops` are the indices of the moments with a decision; `place` is an index in `stops`.
     """
     before = stops[place - 1] if place else -1
     for number in range(before + 1, stops[place]):
@@ -197,7 +197,7 @@ _WIDEST: Final = 60
 
 
 def timeline_line(moment: RunMoment) -> str:
-    """Return a moment as a line of the timeline, with a mark if a law broke in it."""
+    """Return a moment as a line of the timeline, with a mark if a law was violated at that moment."""
     mark = "▲" if moment.is_broken else " "
     return one_line(f"{mark} {clock(moment.at)}  {moment.actor:14} {moment.text}")
 
@@ -223,14 +223,17 @@ def _table_lines(table: TraceTable) -> Iterator[str]:
 
 
 def difference_lines(difference: TraceDifference) -> Iterator[str]:
-    """Yield the lines of a difference: first the table's row that differs, then each change in it."""
+    """Yield the lines of a difference: first the table's row that differs, then each change in the row."""
     yield one_line(f"{difference.sign} {difference.table}: {difference.name}")
     for change in difference.changes:
         yield one_line(f"    {change}")
 
 
 def field_lines(before: Mapping[ObjectRef, Manifest], after: Mapping[ObjectRef, Manifest]) -> Iterator[str]:
-    """Yield each object that differs, then each of its fields that differs, with both values; secrets are masked."""
+    """Yield a line for each object that differs, and one for each changed field, with both values.
+
+    Secrets are masked.
+    """
     for ref in sorted({*before, *after}):
         old, new = (_shown(objects.get(ref)) for objects in (before, after))
         if old is None or new is None:
@@ -242,7 +245,7 @@ def field_lines(before: Mapping[ObjectRef, Manifest], after: Mapping[ObjectRef, 
 
 
 def _shown(manifest: Manifest | None) -> Any:
-    """Return an object for comparison: without managedFields, with values and secrets masked; None stays None."""
+    """Return an object for comparison: without managedFields, and with values and secrets masked. None stays None."""
     if manifest is None:
         return None
     meta = {name: value for name, value in manifest.get("metadata", {}).items() if name != "managedFields"}
@@ -267,5 +270,5 @@ def _value(value: Any) -> str:
 
 
 def one_line(text: str, longest: int = LONGEST_SHOWN) -> str:
-    """Return text on one line of at most `longest` characters, with control sequences made visible."""
+    """Return the text as one line of at most `longest` characters, with control sequences made visible."""
     return visible(text.replace("\n", "\\n").replace("\t", " "))[:longest]

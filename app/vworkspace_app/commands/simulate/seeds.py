@@ -51,7 +51,10 @@ class SimulateRequest:
 
 
 def faults_named(names: str, known: Collection[str] = tuple(FAULTS)) -> tuple[str, ...]:
-    """Return the faults that `names` selects: `all`, `none` or a comma-separated list. Raises CommandError."""
+    """Return the faults that `names` selects: `all`, `none` or a comma-separated list.
+
+    Raises CommandError for unknown ones.
+    """
     if names in ("all", "none"):
         return tuple(known) if names == "all" else ()
     chosen = tuple(name.strip() for name in names.split(","))
@@ -61,7 +64,7 @@ def faults_named(names: str, known: Collection[str] = tuple(FAULTS)) -> tuple[st
 
 
 def simulate(request: SimulateRequest) -> int:
-    """Run every seed, save each run that breaks a law, and print a summary; return the exit status."""
+    """Simulate a run for each seed, save each run that violates a law, and print a summary; return the exit status."""
     _check_places(request)
     began, tally, broken = time.monotonic(), SimulationTally(request.seed), list[tuple[int, LawViolation, str]]()
     for seed, outcome in _outcomes(request):
@@ -83,7 +86,7 @@ def simulate(request: SimulateRequest) -> int:
 
 
 def _check_places(request: SimulateRequest) -> None:
-    """Raise CommandError if an output path cannot be written: better now than after hours of runs."""
+    """Raise CommandError if an output path cannot be written, before the runs, which may take hours, begin."""
     if request.save is None and not request.folder.is_dir():
         raise CommandError(f"--output {plain(str(request.folder))}: is no folder", status=USAGE)
     if request.verdict is not None:
@@ -118,7 +121,10 @@ def _run_seed(request: SimulateRequest, seed: int) -> SimulationOutcome:
 
 
 def _saved(outcome: SimulationOutcome, request: SimulateRequest) -> tuple[LawViolation, str]:
-    """Shrink a run that broke a law, and save it; return the law that the shrunk run breaks, and where it is saved."""
+    """Shrink a run that violated a law, and save it.
+
+    Return the law that the shrunk run violates, and the place where the run is saved.
+    """
     smaller = shrink(outcome, perform)
     law = smaller.broken[0]
     steps = f"{len(outcome.script.steps)} acts and faults shrunk to {len(smaller.script.steps)}"
@@ -136,7 +142,7 @@ def _saved(outcome: SimulationOutcome, request: SimulateRequest) -> tuple[LawVio
 def summary_lines(
     head: str, tally: SimulationTally, took: float | None = None, faults: Sequence[str] = ()
 ) -> Iterator[str]:
-    """Yield the lines of the summary. `took` is the real time of all runs in seconds; None if unknown."""
+    """Yield the lines of the summary of all runs. `took` is their real time in seconds; None if unknown."""
     speed = f", {tally.seconds / took:,.0f} times faster than the clock" if took else ""
     seconds = f"   {took:,.1f} s" if took is not None else ""
     yield f"{head}   {tally.runs:,} runs{seconds}   {clock(tally.seconds)} of virtual time{speed}"
@@ -159,13 +165,13 @@ def summary_lines(
 
 
 def _bar(done: int, runs: int, took: float) -> str:
-    """Return the progress bar, with the number of finished runs and the time that they have taken."""
+    """Return a progress bar as text, with the number of finished runs and the time that they took."""
     blocks = _BAR * done // runs
     return f"{'█' * blocks}{'░' * (_BAR - blocks)}  {done:,} of {runs:,}   {clock(took)[:-4]}"
 
 
 def _wrapped(head: str, parts: Sequence[str], width: int = 116) -> Iterator[str]:
-    """Yield lines of at most `width` columns with the parts, separated by `·`; the first line begins with `head`."""
+    """Yield lines of at most `width` columns with the parts, separated by `·`. The first line begins with `head`."""
     line = head
     for number, part in enumerate(parts):
         if len(line) + len(part) > width:
@@ -176,6 +182,6 @@ def _wrapped(head: str, parts: Sequence[str], width: int = 116) -> Iterator[str]
 
 
 def _progress(text: str) -> None:
-    """Replace the line of progress on standard error, if that is a terminal."""
+    """Replace the progress line on standard error, if standard error is a terminal."""
     if sys.stderr.isatty():
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)

@@ -81,7 +81,7 @@ def simulate_runs(
 
 
 def seconds_of_run(time: str) -> float:
-    """Return the seconds of `--for`. Raises CommandError."""
+    """Return the value of `--for` in seconds. Raises CommandError unless it is from 1m to 24h."""
     seconds = seconds_of(time)
     if not 60 <= seconds <= 86_400:
         raise CommandError(f"--for {time}: a duration from 1m to 24h, such as 10m or 1h", status=USAGE)

@@ -20,13 +20,13 @@ CLUSTER = {"apiVersion": "ops.vworkspace.io/v1alpha1", "kind": "Cluster", "names
 
 
 def condition(kind: str) -> dict[str, Any]:
-    """Return a condition of the type `kind` in the form in which the agent reports it."""
+    """Return a condition of the type `kind` in the form in which the agent reports conditions."""
     fields = {"type": kind, "status": "True", "reason": "Conformance", "message": ""}
     return {**fields, "lastTransitionTime": AT, "observedGeneration": 1}
 
 
 def event(key: str, kind: str = "ConditionTransition") -> dict[str, Any]:
-    """Return an event as the agent posts it, about an instance that does not exist."""
+    """Return an event as the agent posts it; it is about an instance that does not exist."""
     return {
         "kind": kind,
         "eventKey": f"conformance/{key}",
@@ -37,7 +37,7 @@ def event(key: str, kind: str = "ConditionTransition") -> dict[str, Any]:
 
 
 def heartbeat(key: str) -> dict[str, Any]:
-    """Return a heartbeat as the agent posts it: an event about the Cluster object, with its conditions."""
+    """Return a heartbeat as the agent posts it: an event about the Cluster object with its conditions."""
     conditions = [condition("Connected"), condition("Authenticated")]
     return {**event(key, "ClusterHeartbeat"), "resourceRef": CLUSTER, "conditions": conditions}
 

@@ -127,9 +127,9 @@ def _suspended(ref: ObjectRef, live: Manifest) -> str:
 
 
 def _message(row: Row, status: Mapping[str, Any]) -> str:
-    """Return the message of the first node that failed by itself; a failing step makes the steps around it fail too.
+    """Return the message of the first node whose failure was not caused by another node's.
 
-    A failed try is left out if a later try succeeded.
+    A failing step makes the steps around it fail too. A failed try is left out if a later try succeeded.
     """
     if row.progress is not _FAILED:
         return row.meaning if row.phase != "Running" else ""
