@@ -152,7 +152,7 @@ def _argument(
 
 
 def _unwrapped(annotation: Any) -> tuple[Any, Parameter]:
-    """Return the type in an annotation, without `| None`, and its `Parameter`; an empty `Parameter` if there is none."""
+    """Return the type in an annotation, without `| None`, and its `Parameter`; an empty `Parameter` if it has none."""
     words = Parameter()
     if get_origin(annotation) is Annotated:
         annotation, *metadata = get_args(annotation)

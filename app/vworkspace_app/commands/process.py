@@ -185,7 +185,7 @@ def run_boxes(
 
 
 def warn_unserved(settings: RunSettings, boxes: Sequence[Box]) -> None:
-    """Log a warning for each box that needs a webhook if none is served, since nothing enforces the box's rules then."""
+    """Log a warning for each box that needs a webhook if none is served: nothing enforces the box's rules then."""
     if settings.webhook_listen:
         return
     for box in boxes:

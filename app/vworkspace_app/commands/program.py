@@ -135,7 +135,10 @@ def _help(chain: str, command: Command) -> str:
 
 
 def _lines(group: Command) -> Iterator[tuple[str, str]]:
-    """Yield name and first paragraph of help for each command in a group, except commands whose packages are missing."""
+    """Yield name and first paragraph of help for each command in a group.
+
+    Commands whose packages are not installed are skipped.
+    """
     for name, command in group.below.items():
         try:
             yield name, first_line(command.help())

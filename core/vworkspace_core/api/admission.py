@@ -182,7 +182,10 @@ def _judge_value(
 
 
 def _judge_parts(cls: type[Any], manifest: Manifest, settings: AdmissionSettings) -> Iterator[Problem]:
-    """Yield the problems of the readable parts of the spec of an object that as a whole cannot be converted into `cls`."""
+    """Yield the problems of those parts of an object's spec that can be read.
+
+    The object as a whole cannot be converted into `cls`.
+    """
     spec, spec_class = manifest.get("spec"), attrs.fields_dict(cls)["spec"].type
     if isinstance(spec, Mapping) and spec_class is not None:
         yield from check_parts(spec_class, spec, "spec")
@@ -192,7 +195,7 @@ def _judge_parts(cls: type[Any], manifest: Manifest, settings: AdmissionSettings
 
 
 def _readable(cls: type[Any], old: Manifest | None) -> Any:
-    """Return `old` as a `cls`; None if `old` is absent or malformed, so that an update can correct a malformed object."""
+    """Return `old` as a `cls`; None if it is absent or malformed, so that an update can correct a malformed object."""
     if old is None:
         return None
     try:

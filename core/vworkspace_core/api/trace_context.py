@@ -26,7 +26,10 @@ class TraceContext:
 
     @classmethod
     def of(cls, *identity: str | int) -> "TraceContext":
-        """Return the context of the root span of the trace that `identity` names; the same identity gives the same ids."""
+        """Return the context of the root span of the trace that `identity` names.
+
+        The same identity always gives the same trace id and span id.
+        """
         first, second = content_hash(["trace", *identity]), content_hash(["more", *identity])
         return cls(first + second, content_hash(["span", *identity]))
 

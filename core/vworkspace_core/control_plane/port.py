@@ -113,7 +113,7 @@ class ControlPlane(Protocol):
         ...
 
     async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Exchange the one-time token in `body` for a long-lived credential, and return the answer with the credential."""
+        """Exchange the one-time token in `body` for a long-lived credential, and return the answer that contains it."""
         ...
 
     async def rotate(self) -> Mapping[str, Any]:

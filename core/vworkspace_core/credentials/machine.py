@@ -115,7 +115,7 @@ def _onwards(state: CredentialState, now: datetime) -> CredentialStep:
 
 
 def _requests_served_by_rotation(state: CredentialState, now: datetime) -> tuple[str, ...]:
-    """Return every rotation request that is due at `now`, such as an expiring token or a request in the Cluster object."""
+    """Return every rotation request that is due at `now`: by a job, the Cluster object, or the token's expiry."""
     due = renewal_of(state.stored, state.jitter)
     expiry = () if due is None or now < due else (f"expiry/{format_time(state.stored.expires_at or now)}",)
     return (*state.requests, *_unserved((*state.cluster_requests, *expiry), state))

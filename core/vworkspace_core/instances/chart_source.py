@@ -14,7 +14,7 @@ _NONE: Mapping[str, Any] = {}
 
 
 def source_failure(source: Manifest | None) -> Mapping[str, Any]:
-    """Return the condition in which a Flux source reports a failure of its present generation; empty if there is none."""
+    """Return the condition in which a Flux source reports a failure of its present generation; empty if none."""
     for kind in ("FetchFailed", "Stalled"):
         condition = condition_of(source, kind)
         if condition.get("status") == "True" and _is_of_generation(condition, source):

@@ -39,7 +39,10 @@ _LARGEST_MESSAGE: Final = 2048
 
 
 def slim_release(manifest: Manifest) -> Manifest:
-    """Return a HelmRelease as it is cached: in full if it may belong to an instance, else only its identity and owner."""
+    """Return a HelmRelease as it is cached.
+
+    It is complete if it may belong to an instance; otherwise it has only its identity and owner.
+    """
     if not _may_be_ours(manifest):
         return _identifying_fields(manifest)
     # An object without the label is never applied over, so the holders of its fields do not matter.

@@ -76,7 +76,7 @@ def name_taken(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance
 
 
 def own_labels(instance: ApplicationInstance) -> str:
-    """Return the labels by which this instance adopts an object without a controller, as arguments of `kubectl label`."""
+    """Return the labels by which this instance adopts an object without a controller, as `kubectl label` arguments."""
     meta = instance.metadata
     desired = {
         MANAGED_BY: MANAGED_BY_VALUE,

@@ -17,7 +17,7 @@ class JobRecord:
 
 @attrs.frozen
 class Tombstone:
-    """The record that a closed job's effect happened, by idempotency key, so that it is not repeated (PULL-3, PULL-4)."""
+    """The record that a closed job's effect happened, by idempotency key: it must not be repeated (PULL-3, PULL-4)."""
 
     idempotency_key: str
     outcome: str

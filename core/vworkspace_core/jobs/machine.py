@@ -79,14 +79,14 @@ def step(state: AgentState, event: m.JobEvent, now: datetime) -> MachineStep:
 
 
 def next_deadline(state: AgentState) -> datetime | None:
-    """Return the time, by the local clock, at which the machine needs a Tick event; None while no job waits for a time."""
+    """Return the time, by the local clock, at which the machine needs a Tick event; None while no job needs one."""
     strict = state.scope.security.require_signed
     times = (due_at(job, state.skew, state.grace, strict=strict) for job in state.jobs.values())
     return min((moment for moment in times if moment is not None), default=None)
 
 
 def has_open_job(state: AgentState, ref: ObjectRef) -> bool:
-    """Report whether an open job reports changes of this object, so that no separate events are sent about it (PULL-6)."""
+    """Report whether an open job reports changes of this object; then no separate events are sent (PULL-6)."""
     return any(job.ref == ref and not job.has_ended for job in state.jobs.values())
 
 
@@ -351,7 +351,7 @@ def _some(tombstone: Tombstone | None) -> tuple[Tombstone, ...]:
 
 
 def job_lag(state: AgentState, now: datetime) -> float:
-    """Return the age in seconds of the oldest job without a result, by the control plane's clock; 0.0 if there is none."""
+    """Return the age in seconds of the oldest job without a result, by the control plane's clock; 0.0 if none."""
     times = (time_or_none(job.raw.get("createdAt")) for job in state.jobs.values() if not job.has_ended)
     created = [moment for moment in times if moment is not None]
     return max(0.0, (now + state.skew - min(created)).total_seconds()) if created else 0.0

@@ -283,13 +283,13 @@ def _is_finalized(manifest: Manifest, live: Manifest | None) -> bool:
 
 
 def applied_generation(live: Manifest | None) -> int | None:
-    """Return the control plane's generation that the operator recorded on `live`; None if it is missing or malformed."""
+    """Return the control plane's generation that the operator recorded on `live`; None if missing or malformed."""
     text = written_annotation(live, labels.LAST_APPLIED_GENERATION, labels.FIELD_MANAGER)
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
 def key_of(live: Manifest | None) -> str | None:
-    """Return the idempotency key of the job that last wrote `live`; None if the operator did not write the annotation."""
+    """Return the idempotency key of the job that last wrote `live`; None if the operator did not write it."""
     return written_annotation(live, labels.IDEMPOTENCY_KEY, labels.FIELD_MANAGER)
 
 

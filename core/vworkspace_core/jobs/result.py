@@ -120,7 +120,10 @@ def result_of(live: Manifest, generation: int, before: Any = None) -> JobResult 
 
 
 def _current(result: JobResult | None, live: Manifest, before: Any) -> JobResult | None:
-    """Return `result`, or None if the status may be older than the last request, which need not change the generation."""
+    """Return `result`, or None if the object's status may be older than the last request.
+
+    A request need not change the generation.
+    """
     if result is None:
         return None
     annotations = get_path(live, "metadata", "annotations")
@@ -188,7 +191,7 @@ def _judge_operation(live: Manifest, generation: int) -> JobResult | None:
 
 
 class _Current:
-    """The conditions of one object; a condition counts only if it was observed at the wanted generation or a later one."""
+    """The conditions of one object. A condition counts only if it was observed at the wanted generation or later."""
 
     def __init__(self, live: Manifest, generation: int) -> None:
         overall = _number(get_path(live, "status", "observedGeneration"))

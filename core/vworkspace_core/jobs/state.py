@@ -158,7 +158,7 @@ def _refused(job_id: str, arrival: int, key: str, result: JobResult) -> JobState
 
 
 def bare_job(job_id: str, key: str) -> dict[str, Any]:
-    """Return a job reduced to id and idempotency key, for an answer to a job whose payload may be too large to record."""
+    """Return a job reduced to id and idempotency key, to answer a job whose payload may be too large to record."""
     return {"id": job_id, "idempotencyKey": key}
 
 

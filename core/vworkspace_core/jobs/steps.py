@@ -108,7 +108,7 @@ def retry(job: JobState, message: str, at: JobStepContext) -> JobStep:
 
 
 def _jitter(job_id: str, failures: int) -> float:
-    """Return a number in [0, 1] derived from a hash of the arguments, so that retries spread out but are reproducible."""
+    """Return a number in [0, 1] from a hash of the arguments, so that retries spread out but are reproducible."""
     return hashlib.sha256(f"{job_id}/{failures}".encode()).digest()[0] / 255
 
 
@@ -159,7 +159,7 @@ def close(job: JobState, at: JobStepContext) -> m.CloseRecord:
 
 
 def timeout(job: JobState) -> JobResult:
-    """Return the failed result of a job whose object did not settle in time, with the reason that the object reports."""
+    """Return the failed result of a job whose object did not settle in time, with the reason from the object's status."""
     until = format_time(job.expires_at) if job.expires_at else "its time"
     seen = job.latest or {}
     what = "had not started and was cancelled" if can_still_start(seen) else "had not settled"

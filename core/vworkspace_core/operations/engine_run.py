@@ -192,7 +192,10 @@ class _Run:
         return self._ended(Phase.FAILED, Reason.EXTERNAL_DELETION, attrs.evolve(status, message=message))
 
     def _last_seen(self) -> EngineStatus:
-        """Return the state of the run as the Operation's status last recorded it, for a pass without an engine object."""
+        """Return the state of the run as the Operation's status last recorded it.
+
+        It is used in a pass without an engine object.
+        """
         running = condition_of(self.operation, Type.RUNNING)
         outputs = self.operation.status.outputs or {}
         if running is None:

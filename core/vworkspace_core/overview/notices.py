@@ -141,7 +141,7 @@ def delivered(state: Attention, notice: Notice) -> Attention:
 
 
 def refused(state: Attention, notice: Notice) -> Attention:
-    """Return the state without a notice that the receiver will never accept, so that the notice does not block others."""
+    """Return the state without a notice that the receiver will never accept, so that it does not block others."""
     after = delivered(state, notice)
     return attrs.evolve(after, lost=state.lost + 1)
 

@@ -275,7 +275,7 @@ def _waits(kind: Kind, manifest: Manifest) -> bool:
 
 
 def _with_advice(unseen: Summary, manifest: Manifest) -> Summary:
-    """Return the summary with advice why no operator reports on the object: its label is missing, or no operator runs."""
+    """Return the summary with advice why no operator reports on the object: no label, or no running operator."""
     event = unmanaged(unseen.ref, manifest) if unseen.ref.kind in (APPLICATION_INSTANCE, OPERATION) else None
     if event is None:
         return attrs.evolve(unseen, advice=_NOT_REPORTED)

@@ -98,6 +98,6 @@ def read(lines: Iterable[bytes]) -> Trace:
 
 
 def _as_kept(moment: Moment) -> Moment:
-    """Return the moment without references to objects and without start times, which have no meaning in a trace file."""
+    """Return the moment without references and start times of objects, which have no meaning in a trace file."""
     nodes = tuple(attrs.evolve(node, ref=None, since=None) for node in moment.object_graph.nodes)
     return attrs.evolve(moment, object_graph=attrs.evolve(moment.object_graph, nodes=nodes))
