@@ -65,9 +65,9 @@ COMMANDS: Final = {name: about for group in GROUPS.values() for name, about in g
 
 
 def install_hint(error: BaseException | None) -> str | None:
-    """Return which package to install if `error` says that one is missing; None for any other error.
+    """Return a message on the package to install if `error` says that a package is missing; None for any other error.
 
-    A module of our own that is missing is a defect, not a missing package.
+    A missing module of this project is a defect, not a missing package.
     """
     if not isinstance(error, ModuleNotFoundError) or not error.name:
         return None
@@ -86,7 +86,7 @@ def install_hint(error: BaseException | None) -> str | None:
 def answered(arguments: Sequence[str], *, complete: bool) -> str | None:
     """Return the answer to `--version`, `--help` or `completion`; None for arguments that need a command.
 
-    `complete` says that all packages are installed. Without them, help ends with how to install them, and there is no
+    `complete` says that all packages are installed. Otherwise help ends with how to install them, and there is no
     completion.
     """
     match tuple(arguments):
@@ -101,7 +101,7 @@ def answered(arguments: Sequence[str], *, complete: bool) -> str | None:
 
 
 def completion_script(shell: str) -> str:
-    """Return the script that completes commands and options in bash, zsh or fish (`tools/completion_scripts.py`)."""
+    """Return the script for the completion of commands and options in bash, zsh or fish."""
     with open(join(dirname(__file__), "completion", shell), encoding="utf-8") as file:
         return file.read().rstrip()
 

@@ -139,7 +139,10 @@ class ClusterFixture:
         return await _until(partial(_retry_unavailable, partial(self._ask_to_go, kind)))
 
     async def _ask_to_go(self, kind: Kind) -> bool:
-        """Delete the objects of a kind that are not terminating yet; return True if there are no objects of the kind."""
+        """Delete the objects of a kind that are not terminating yet.
+
+        Return True if the kind has no objects at all.
+        """
         items = await all_of(self.api, kind, namespace=self.applications)
         for item in items:
             if "deletionTimestamp" not in metadata(item):

@@ -21,9 +21,9 @@ def application() -> dict[str, Any]:
 
 
 async def prepare_playground(narrator: Narrator[DemoWorld]) -> None:
-    """Request the application again, whatever the story left, and wait for it; write a file with a backup to try.
+    """Request the application again, wait until it runs, and write a file with a Backup that the user can try.
 
-    Raises TooSlow.
+    Raises TooSlow after the time limit.
     """
     world = narrator.world
     job = world.control.enqueue(
@@ -41,7 +41,7 @@ async def prepare_playground(narrator: Narrator[DemoWorld]) -> None:
 
 
 def commands(world: DemoWorld) -> tuple[tuple[str, str], ...]:
-    """Return commands to try, each with a description. They can be run as they are."""
+    """Return commands that the user can try unchanged, each with a description."""
     here, where = world.kubeconfig.parent, f"-n {NAMESPACE_NAME}"
     version = f'{{"spec":{{"chart":{{"version":"{WANTED}"}}}}}}'
     return (
@@ -54,7 +54,7 @@ def commands(world: DemoWorld) -> tuple[tuple[str, str], ...]:
 
 
 def lines(world: DemoWorld) -> Iterator[str]:
-    """Yield the lines to print: addresses, files, and commands to try."""
+    """Yield the lines that the demo prints at the end: addresses, files, and commands to try."""
     yield f'"{NAME}" is running, and so are the operator and the controllers'
     yield "that it relies on (simulated). Try, in another shell:"
     yield ""

@@ -31,7 +31,8 @@ QUICK: Final = FluxBehaviour(
 class Application:
     """The application of PULL-2 as Odoo requests it, with its cluster and namespace.
 
-    `broken` says in words why the upgrade to one version fails; if it is empty, only the first version is available.
+    `broken` says in words why the upgrade to one version fails; if `broken` is empty, only the first version is
+    available.
     """
 
     cluster: str = CLUSTER
@@ -46,7 +47,7 @@ class Application:
     """A text that the error of the failing upgrade contains."""
 
     def ref(self, kind: Kind = APPLICATION_INSTANCE) -> ObjectRef:
-        """Return the reference to the instance, or to an object of another kind with the same name."""
+        """Return the reference to the instance, or to the object of another kind with the same name."""
         return ObjectRef(kind, self.namespace, NAME)
 
     def key(self, generation: int) -> str:
@@ -54,7 +55,7 @@ class Application:
         return f"{APPLICATION_INSTANCE.kind}/{self.namespace}/{NAME}@{generation}"
 
     def manifest(self, version: str) -> dict[str, Any]:
-        """Return the ApplicationInstance as Odoo sends it."""
+        """Return the ApplicationInstance with this chart version, as Odoo sends it."""
         labels = {MANAGED_BY: MANAGED_BY_VALUE, CLUSTER_ID: self.cluster}
         marks = {"annotations": dict(self.annotations)} if self.annotations else {}
         return {

@@ -23,7 +23,7 @@ WATCHED = (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE, EVENT)
 
 
 class TooSlow(Exception):
-    """The error that a change or result did not occur within the time limit."""
+    """An error that a change or a result did not occur within the time limit."""
 
 
 @attrs.frozen
@@ -47,7 +47,10 @@ class Spectator:
         namespace: str | None = None,
         patience: float = PATIENCE,
     ) -> None:
-        """Watch `namespace`, or all if None. `started` is the monotonic time at which the demo started."""
+        """Prepare to watch `namespace`, or all namespaces if None.
+
+        `started` is the monotonic time at which the demo started; `patience` is the time limit of waits in seconds.
+        """
         self.patience = patience
         self._api = api
         self._kinds = tuple(kinds)
@@ -61,7 +64,7 @@ class Spectator:
         return time.monotonic() - self._started
 
     async def run(self) -> None:
-        """Watch until cancelled."""
+        """Watch the cluster and record changes until cancelled."""
         pause = partial(anyio.sleep, _RELIST_SECONDS)
         follow = partial(reflect, namespace=self._namespace)
         async with anyio.create_task_group() as group:
@@ -76,7 +79,7 @@ class Spectator:
     async def until(self, desired: Callable[[Sighting], bool], what: str, *, since: int = 0) -> Sighting:
         """Return the first recorded change, from index `since` on, for which `desired` is true; wait for it if needed.
 
-        Raises TooSlow, which names `what`.
+        Raises TooSlow after the time limit, with `what` in its message.
         """
         with anyio.move_on_after(self.patience):
             position = since
@@ -92,7 +95,10 @@ class Spectator:
 
 @attrs.frozen
 class _Notebook:
-    """The handler of one kind's watch, which records each change. After a new list it records all objects again."""
+    """The handler of one kind's watch, which records each change.
+
+    After a new list of the kind, all listed objects are recorded again.
+    """
 
     spectator: Spectator
     kind: Kind

@@ -22,7 +22,10 @@ class Verdicts:
     failures: list[str] = attrs.field(factory=list)
 
     def note(self, what: str, desired: object, actual: object) -> bool:
-        """Record the check `what`: whether the values are equal, and both if they are not. Return whether it passed."""
+        """Record the check `what`: it passes if the two values are equal. Return whether it passed.
+
+        For a failed check both values are recorded.
+        """
         if desired == actual:
             self.passed += 1
             return True
@@ -65,7 +68,7 @@ class Stage:
         self._console.print(text, markup=False)
 
     def act(self, title: str, about: str = "") -> None:
-        """Print the heading of an act."""
+        """Print the heading of an act of the story."""
         self._console.print(f"\n[bold]{escape(title)}[/bold]")
         if about:
             self._console.print(escape(self._wrapped(about, 0)))
@@ -89,7 +92,7 @@ class Stage:
         self._console.print(textwrap.indent(text, " " * _MARGIN), markup=False)
 
     def check(self, what: str, *, wanted: object, actual: object) -> None:
-        """Compare the actual with the expected value, and print the verdict."""
+        """Compare the actual with the expected value, and print whether the check passed."""
         if self.verdicts.note(what, wanted, actual):
             self._console.print(f"            [green]ok[/green]  {escape(self._wrapped(what, 16))}")
         else:
@@ -97,7 +100,7 @@ class Stage:
             self._console.print(f"        [bold red]WRONG[/bold red]  {escape(text)}")
 
     def passed_over(self, what: str, why: str) -> None:
-        """Print that a part of the demo is left out, and why. It does not count as a check."""
+        """Print that a part of the demo is left out, and why. This does not count as a check."""
         self.verdicts.passed_over += 1
         self.say(self._wrapped(f"passed over: {what}: {why}", 0))
 
@@ -117,7 +120,8 @@ class Stage:
     def live(self, draw: Callable[[str], RenderableType]) -> Iterator[None]:
         """Show a live drawing below the printed lines while the block runs.
 
-        `draw` returns the drawing for the text that the story waits for. Without a terminal nothing is drawn.
+        `draw` gets the text about what the story waits for, and returns the drawing. Without a terminal nothing is
+        drawn.
         """
         if not self.is_live:
             yield

@@ -32,7 +32,7 @@ from vworkspace_fake.controlplane.server import ControlPlaneServer
 
 
 class PlayedWorld(StoryWorld, Protocol):
-    """A world in which the story can be played: the embedded servers, or a user's cluster."""
+    """A world in which the demo's story can be played: the embedded servers, or a user's cluster."""
 
     @property
     def control(self) -> ControlPlaneServer:
@@ -54,13 +54,13 @@ class PlayedWorld(StoryWorld, Protocol):
         ...
 
     async def repair(self) -> None:
-        """Remove the cause for which the upgrade to one version fails."""
+        """Remove the cause because of which the upgrade to one version fails."""
         ...
 
 
 @attrs.define
 class StoryRunner(Narrator[PlayedWorld]):
-    """The story of one instance, from its first job to its deletion."""
+    """The narrator of the story of one instance, from its first job to its deletion."""
 
     @property
     def application(self) -> Application:
@@ -68,7 +68,10 @@ class StoryRunner(Narrator[PlayedWorld]):
         return self.world.application
 
     def enqueue(self, version: str, generation: int, job_id: str) -> JobEntry:
-        """Offer Odoo's job to run the application in a chart version; `generation` is part of its idempotency key."""
+        """Enqueue Odoo's job to run the application in a chart version, and return it.
+
+        `generation` is part of the job's idempotency key.
+        """
         return self.world.control.enqueue(
             self.application.cluster,
             kind="apply",
@@ -116,9 +119,9 @@ class StoryRunner(Narrator[PlayedWorld]):
         stage.say(f"            from enqueue to result: {(self.now - asked) * 1000:.0f} ms")
 
     async def _at_work(self) -> Sighting:
-        """Return the sighting of the instance being installed.
+        """Wait until the instance is being installed, and return that change.
 
-        On a slow machine Flux may finish before that is seen: then return the last sighting with Reconciling=True.
+        On a slow machine Flux may finish before this is observed; then return the last change with Reconciling=True.
         """
         done = has_condition("Ready", "True", "HelmReleaseReady")
         at_work = has_condition("Reconciling", "True", "HelmReleaseInstalling")
@@ -203,7 +206,7 @@ class StoryRunner(Narrator[PlayedWorld]):
         stage.check("the instance was not touched", wanted=True, actual=same_version)
 
     async def conflict(self) -> None:
-        """Show that the operator reports a field that a user has taken as a conflict, and does not overwrite it."""
+        """Show that the operator reports a field that a user owns as a conflict, and does not overwrite it."""
         stage, since = self.stage, self.mark
         stage.act("A human editor", "kubectl edit of the chart version, then Odoo wants another one")
         patch = {"spec": {"chart": {"version": EDITED}}}
@@ -271,7 +274,7 @@ def _meta(resource: Manifest) -> dict[str, Any]:
 def _is_before(job: JobEntry, created: Manifest, clocks_differ: timedelta) -> bool:
     """Report whether a job was acknowledged no later than an object was created.
 
-    The object's timestamp is in whole seconds, and its clock may lag by `clocks_differ`.
+    The object's creationTimestamp is in whole seconds, and the cluster's clock may lag by `clocks_differ`.
     """
     acked = format_time(job.acked_at - clocks_differ) if job.acked_at else "never"
     return acked <= str(get_path(created, "metadata", "creationTimestamp"))
@@ -282,7 +285,7 @@ def _deleting(sighting: Sighting) -> bool:
 
 
 async def run_story(world: PlayedWorld, stage: Stage) -> None:
-    """Play all acts in order. Raises TooSlow if something does not happen in time."""
+    """Play all acts in order. Raises TooSlow if a step takes too long."""
     teller = StoryRunner(world, stage)
     await teller.eight_steps()
     await teller.failing_upgrade()

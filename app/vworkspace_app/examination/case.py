@@ -73,7 +73,7 @@ class InstanceCase(Case):
         return self
 
     async def _permit_releases(self) -> None:
-        """Bind the account of releases to the ClusterRole admin: with its rights a real Flux installs charts."""
+        """Bind the releases' service account to the ClusterRole admin, so that a real Flux may install charts."""
         binding = {
             **ROLE_BINDING.manifest(RELEASE_ACCOUNT, self.namespace),
             "roleRef": {"apiGroup": CLUSTER_ROLE.group, "kind": CLUSTER_ROLE.kind, "name": "admin"},
@@ -82,7 +82,7 @@ class InstanceCase(Case):
         await self.api.create(binding, kind=ROLE_BINDING, field_manager=HUMAN)
 
     async def clean(self) -> None:
-        """Let a played Flux work until the instances are gone, then stop Flux and engines."""
+        """Let a simulated Flux work until the instances are deleted, then stop Flux and the engines."""
         if "played-flux" in self.examination.has:
             self.flux.begin()
 
@@ -120,17 +120,20 @@ class InstanceCase(Case):
         return {**head, "metadata": meta, "spec": {key: value for key, value in fields.items() if value is not None}}
 
     async def instance(self, name: str = "shop", **spec: Any) -> ObjectRef:
-        """Apply an instance like a GitOps tool does; arguments are those of `manifest`."""
+        """Apply an instance as a GitOps tool does, and return its reference. The arguments are those of `manifest`."""
         return await self.have(self.manifest(name, **spec))
 
     async def have(self, manifest: Manifest) -> ObjectRef:
-        """Apply an instance with this manifest; if a wait times out, its state becomes part of the evidence."""
+        """Apply an instance with this manifest, and return its reference.
+
+        If a later wait times out, the instance's state becomes part of the evidence.
+        """
         ref = await self.apply(manifest, APPLICATION_INSTANCE)
         self._subjects.append(ref)
         return ref
 
     async def want(self, ref: ObjectRef, version: str = "", **values: Any) -> int:
-        """Edit version and values of an instance in one write; return its new generation."""
+        """Edit chart version and values of an instance in one write, and return its new generation."""
         change: dict[str, Any] = {"chart": {"version": version}} if version else {}
         change = merge_patch(change, {"values": {"inline": values}} if values else {})
         return int((await self.edit(ref, {"spec": change}))["metadata"]["generation"])
@@ -140,11 +143,14 @@ class InstanceCase(Case):
         return ObjectRef(HELM_RELEASE, self.namespace, name)
 
     async def release(self, name: str = "shop") -> Manifest:
-        """Return the HelmRelease of an instance, as soon as there is one. Raises NotTried."""
+        """Return the HelmRelease of an instance, as soon as it exists. Raises NotTried after the time limit."""
         return await self.required("a HelmRelease of the operator (REC-4)", lambda: self.get(self.release_ref(name)))
 
     async def released(self, test: Any, what: str, name: str = "shop") -> Manifest:
-        """Return the HelmRelease once `test` is true for it; `what` names that in the message. Raises NotTried."""
+        """Return the HelmRelease once `test` is true for it.
+
+        Raises NotTried after the time limit, with `what` in its message.
+        """
 
         async def look() -> Manifest | None:
             live = await self.get(self.release_ref(name))
@@ -153,22 +159,28 @@ class InstanceCase(Case):
         return await self.required(what, look)
 
     async def ready(self, ref: ObjectRef) -> Manifest:
-        """Return the instance once it is Ready at its generation. Raises NotTried, since only REC-1 is about this."""
+        """Return the instance once it is Ready at its generation.
+
+        Raises NotTried after the time limit, since only the check of REC-1 examines this.
+        """
         return await self.required("an instance that becomes Ready (REC-1)", lambda: self.is_ready(ref))
 
     async def is_ready(self, ref: ObjectRef) -> Manifest | None:
-        """Return the instance if it is Ready at its generation, else None."""
+        """Return the instance if it is Ready at its present generation, else None."""
         live = await self.get(ref)
         return live if live is not None and is_ready_now(live) else None
 
     async def managed(self, name: str = "shop", **spec: Any) -> ObjectRef:
-        """Apply an instance and wait until it is Ready. Raises NotTried."""
+        """Apply an instance, wait until it is Ready, and return its reference. Raises NotTried after the time limit."""
         ref = await self.instance(name, **spec)
         await self.ready(ref)
         return ref
 
     async def condition(self, ref: ObjectRef, kind: str, status: str, *reasons: str) -> Manifest:
-        """Return the object once its condition `kind` has this status and one of `reasons`, or any. Raises Broken."""
+        """Return the object once its condition `kind` has this status and one of `reasons`; without reasons, any.
+
+        Raises Broken after the time limit.
+        """
         wanted = f"{kind}={status}" + (f"/{' or '.join(reasons)}" if reasons else "")
         return await self.until(f"{wanted} of {ref.name}", lambda: self.has_condition(ref, kind, status, *reasons))
 
@@ -179,7 +191,10 @@ class InstanceCase(Case):
         return live if entry.get("status") == status and (not reasons or entry.get("reason") in reasons) else None
 
     async def explained(self, ref: ObjectRef, *words: str) -> Manifest:
-        """Return the object once the message of one of its conditions contains all these words. Raises Broken."""
+        """Return the object once the message of one of its conditions contains all these words.
+
+        Raises Broken after the time limit.
+        """
 
         async def look() -> Manifest | None:
             live = await self.get(ref)
@@ -202,7 +217,7 @@ class InstanceCase(Case):
         return [*lives, *map(str, self.calls()[-2:])]
 
     def a_write(self, *kinds: Kind, name: str = "", verb: str = "") -> Where:
-        """Return a predicate that is true for a write of an object of these kinds in this check's namespace.
+        """Return a predicate for requests: whether they write an object of these kinds in this check's namespace.
 
         An empty `name` or `verb` matches any.
         """
@@ -214,11 +229,17 @@ class InstanceCase(Case):
         return matches
 
     def child_writes(self, since: int | None = None) -> list[Call]:
-        """Return the operator's writes of HelmReleases and sources, by default since the check began."""
+        """Return the operator's writes of HelmReleases and chart sources after request number `since`.
+
+        By default all writes since the beginning of the check are returned.
+        """
         return [call for call in self.writes(since) if call.is_of(*CHILDREN)]
 
     def own_writes(self, since: int | None = None) -> list[Call]:
-        """Return the operator's writes except those of Events and Leases, by default since the check began."""
+        """Return the operator's writes, except of Events and Leases, after request number `since`.
+
+        By default all writes since the beginning of the check are returned.
+        """
         return [call for call in self.writes(since) if not call.is_of(EVENT, LEASE) and call.path.plural != "events"]
 
     async def sources(self) -> Sequence[Manifest]:
@@ -232,7 +253,9 @@ class InstanceCase(Case):
     # --- Operations --------------------------------------------------------------------------------------------------
 
     def operation(self, name: str, kind: str, engine: str, target: str = "shop", **spec: Any) -> dict[str, Any]:
-        """Return the manifest of an Operation of the type `kind` on the instance `target`."""
+        """Return the manifest of an Operation of the type `kind` on the instance `target`; `spec` adds fields to its
+        spec.
+        """
         marks = {labels.MANAGED_BY: labels.MANAGED_BY_VALUE, labels.CLUSTER_ID: self.cluster_id}
         return {
             "apiVersion": OPERATION.api_version,
@@ -242,7 +265,10 @@ class InstanceCase(Case):
         }
 
     async def operate(self, name: str, kind: str, engine: str, **spec: Any) -> ObjectRef:
-        """Apply an Operation, and remember it: if a wait times out, its state becomes part of the evidence."""
+        """Apply an Operation, and return its reference.
+
+        If a later wait times out, the Operation's state becomes part of the evidence.
+        """
         ref = await self.apply(self.operation(name, kind, engine, **spec), OPERATION)
         self._subjects.append(ref)
         return ref
@@ -253,14 +279,17 @@ class InstanceCase(Case):
         return await self.operate(name, "RunCommand", "job", **{"parameters": parameters, **spec})
 
     async def target(self, *capabilities: tuple[str, str]) -> ObjectRef:
-        """Apply an instance, wait until it is Ready, and annotate it with the engine of each (capability, engine)."""
+        """Apply an instance, wait until it is Ready, and annotate it with an engine for each capability.
+
+        `capabilities` are pairs of capability and engine.
+        """
         ref = await self.managed()
         marks = {f"{labels.CAPABILITY_PREFIX}{name}": engine for name, engine in capabilities}
         await self.edit(ref, {"metadata": {"annotations": marks}})
         return ref
 
     async def phase(self, ref: ObjectRef, *phases: str) -> Manifest:
-        """Return the Operation once it is in one of the phases. Raises Broken."""
+        """Return the Operation once its phase is one of `phases`. Raises Broken after the time limit."""
 
         async def look() -> Manifest | None:
             live = await self.get(ref)
@@ -278,7 +307,7 @@ class InstanceCase(Case):
 
     @property
     def control(self) -> ControlPlaneServer:
-        """The control plane that the examiner plays. Raises NotTried if the operator was started without one."""
+        """The control plane that the examiner simulates. Raises NotTried if the operator was started without one."""
         control = self.examination.played.get("control")
         if not isinstance(control, ControlPlaneServer):
             raise NotTried(f"needs {NEEDS['control-plane']}")
@@ -287,9 +316,9 @@ class InstanceCase(Case):
     def offer(
         self, generation: int = 1, version: str = "1.0.0", name: str = "shop", kind: str = "apply", **fields: Any
     ) -> JobEntry:
-        """Offer a job of `kind` for an instance: by default to apply it with this chart version.
+        """Offer a job of `kind` for an instance, by default to apply the instance with this chart version.
 
-        `fields` replace the job's own, such as `payload`.
+        `fields` replace fields of the job, such as `payload`.
         """
         ref = ObjectRef(APPLICATION_INSTANCE, self.namespace, name)
         if ref not in self._subjects:
@@ -308,7 +337,7 @@ class InstanceCase(Case):
         return self.control.enqueue(self.cluster_id, kind=kind, **given)
 
     async def result(self, job: JobEntry) -> Mapping[str, Any]:
-        """Return the result of a job. Raises Broken if none comes."""
+        """Return the result of a job, as soon as it exists. Raises Broken after the time limit."""
 
         async def look() -> Any:
             return job.result
@@ -317,7 +346,10 @@ class InstanceCase(Case):
         return result
 
     async def acked(self, job: JobEntry) -> None:
-        """Wait until a job is acknowledged. Raises NotTried, since only PULL-1 is about this."""
+        """Wait until a job is acknowledged.
+
+        Raises NotTried after the time limit, since only the check of PULL-1 examines this.
+        """
 
         async def look() -> bool:
             return job.acked_at is not None or job.result is not None

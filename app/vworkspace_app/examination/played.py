@@ -36,7 +36,7 @@ ENGINES: Final = ("velero", "job", "snapshot")
 
 
 def within(api: KubeApi, namespace: str) -> KubeApi:
-    """Return the client with every list and watch of namespaced kinds restricted to `namespace`."""
+    """Return a client like `api` whose lists and watches of namespaced kinds are restricted to `namespace`."""
 
     def narrowed(request: KubeRequest) -> KubeRequest:
         everywhere = request.verb in (KubeVerb.LIST, KubeVerb.WATCH) and request.namespace is None
@@ -57,7 +57,7 @@ B = TypeVar("B", FluxBehaviour, DownstreamBehaviour)
 class Played(Generic[B]):
     """A simulated controller that runs as a task in `group`, and can be paused.
 
-    `make` creates the simulator from its behaviour, each time that it begins. An object that it cannot handle does not
+    `make` creates the simulator from its behaviour at each start. An object that the simulator cannot handle does not
     end it.
     """
 
@@ -69,13 +69,13 @@ class Played(Generic[B]):
         self._running: tuple[Any, anyio.CancelScope] | None = None
 
     def behave(self, **changes: Any) -> None:
-        """Replace fields of the simulator's behaviour, also while it runs."""
+        """Replace fields of the simulator's behaviour, even while it runs."""
         self._behaviour = attrs.evolve(self._behaviour, **changes)
         if self._running is not None:
             self._running[0].behaviour = self._behaviour
 
     def begin(self) -> None:
-        """Start the simulator unless it runs already. After a pause it continues from the objects in the cluster."""
+        """Start the simulator unless it already runs. After a pause it continues from the objects in the cluster."""
         if self._running is None:
             simulator = self._make(self._behaviour)
             simulator.recovers = True
@@ -94,18 +94,18 @@ class Played(Generic[B]):
 
 
 def flux_in(api: KubeApi, group: TaskGroup, namespace: str) -> Played[FluxBehaviour]:
-    """Return a simulated Flux for one namespace, which is not started yet."""
+    """Return a simulated Flux for one namespace; it is not started yet."""
     narrow = within(api, namespace)
     return Played(narrow, group, partial(FluxSimulator, narrow), QUICK_FLUX)
 
 
 def engines_in(api: KubeApi, group: TaskGroup, namespace: str) -> Played[DownstreamBehaviour]:
-    """Return simulated engines for one namespace, which are not started yet."""
+    """Return simulated engines for one namespace; they are not started yet."""
     narrow = within(api, namespace)
     behaviour = attrs.evolve(QUICK_ENGINES, velero=attrs.evolve(QUICK_ENGINES.velero, namespace=namespace))
     return Played(narrow, group, partial(DownstreamSimulator, narrow, names=ENGINES), behaviour)
 
 
 async def serve_control_plane(server: ControlPlaneServer, *, task_status: TaskStatus[str]) -> None:
-    """Serve a control plane until cancelled; the value of `task_status` is its URL."""
+    """Serve a control plane until cancelled. `task_status` is started with the control plane's URL."""
     await serve(server, "127.0.0.1", 0, admin_token="", ready=task_status.started)

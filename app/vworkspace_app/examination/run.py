@@ -59,7 +59,7 @@ class ExaminationRequest:
 
     @property
     def unseen(self) -> Sequence[Finding]:
-        """A finding for each chosen clause that cannot be observed from outside."""
+        """The findings about chosen clauses that cannot be observed from outside."""
         return [
             Finding(clause, "not seen from outside", Verdict.NOT_TRIED, reason)
             for clause, reason in UNSEEN.items()
@@ -68,9 +68,9 @@ class ExaminationRequest:
 
 
 async def examine(request: ExaminationRequest, on_finding: Callable[[Finding], None]) -> tuple[list[Finding], str]:
-    """Run an examination; return its findings and the server's name. `on_finding` is called with each new finding.
+    """Run an examination; return its findings, and the API server's name.
 
-    Raises CommandError if the operator does not start.
+    `on_finding` is called with each new finding. Raises CommandError if the operator does not start.
     """
     crds = [*crd_manifests(), *flux_crds(), *downstream_crds(ENGINES)]
     async with (
@@ -85,7 +85,7 @@ async def examine(request: ExaminationRequest, on_finding: Callable[[Finding], N
 
 
 async def _prepare(examination: Examination, request: ExaminationRequest) -> None:
-    """Create what every check needs, and record which prerequisites of checks this examination has."""
+    """Create the objects that every check needs, and record which prerequisites of checks are available."""
     control, token = ControlPlaneServer(), secrets.token_urlsafe(24)
     control.tokens.add(request.cluster_id, token)
     token_file = examination.folder / "token"
@@ -107,7 +107,7 @@ async def _prepare(examination: Examination, request: ExaminationRequest) -> Non
 
 
 async def _offers(examination: Examination, request: ExaminationRequest) -> AsyncIterator[str]:
-    """Yield the names of the prerequisites (keys of `NEEDS`) that this examination has."""
+    """Yield the names of the available prerequisites of checks, which are keys of `NEEDS`."""
     served = {"operations": OPERATION, "clusters": CLUSTER, "engines": VELERO_BACKUP}
     for name, kind in served.items():
         if await _is_served(examination, kind):

@@ -48,13 +48,16 @@ _EXECUTOR: Final = (_Rule("argoproj.io", ("workflowtaskresults",), ("create", "p
 
 
 def accounts(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the manifests of both accounts with their roles and bindings. If `namespace` is empty they have none."""
+    """Yield the manifests of the accounts for releases and for Operations, with their roles and bindings.
+
+    If `namespace` is empty, the manifests have no namespace.
+    """
     yield from _release(namespace, options)
     yield from _runner(namespace, options)
 
 
 def account_of(name: str, namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Return the manifests of the account with this name: the one that runs Operations, or else one for releases."""
+    """Return the manifests of the account `name`: the account that runs Operations, or else an account for releases."""
     if name == RUNNER:
         return _runner(namespace, options)
     return _release(namespace, attrs.evolve(options, release_account=name))

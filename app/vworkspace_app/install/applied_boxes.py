@@ -26,7 +26,10 @@ APPLIED_OWN: Final = Access(CONTROLLER_REVISION, ("get", *FOLLOWED, "create", "p
 
 
 def applied_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the operator's roles to run applied boxes. The roles for the kinds of a box are printed by `box rbac`."""
+    """Yield the operator's roles to run applied boxes.
+
+    The roles for the kinds of each box are printed by `box rbac`.
+    """
     name = options.role_name("-boxes")
     yield from cluster_wide(name, APPLIED_EVERYWHERE, options)
     yield from namespace_rbac(name, options.namespace, (APPLIED_OWN,), options)

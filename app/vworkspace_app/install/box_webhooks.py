@@ -39,7 +39,7 @@ from vworkspace_core.webhook.paths import (
 
 @attrs.frozen
 class WebhookTrust:
-    """The trust in webhooks as options give it: the PEM of an authority, or a certificate by cert-manager."""
+    """The options by which the API server trusts webhooks: a PEM certificate authority, or cert-manager."""
 
     namespace: str
     webhook_ca: bytes = attrs.field(default=b"", repr=False)
@@ -47,7 +47,7 @@ class WebhookTrust:
 
     @property
     def is_given(self) -> bool:
-        """Report whether the options give one of the two, without which the API server trusts no webhook."""
+        """Report whether the options give an authority or cert-manager; else the API server trusts no webhook."""
         return bool(self.webhook_ca) or self.cert_manager
 
 
@@ -61,7 +61,7 @@ def tls_secret(name: str) -> str:
 
 
 def webhook_parts(box: Box, meta: Mapping[str, Any], trust: TrustedBy) -> Iterator[dict[str, Any]]:
-    """Yield the Service, certificate and webhook configurations that a box needs.
+    """Yield the Service, the certificate and the webhook configurations that a box needs.
 
     `meta` is the metadata of the box's installation.
     """
@@ -83,7 +83,7 @@ def review_webhooks(
 ) -> Iterator[dict[str, Any]]:
     """Yield the Service, certificate and webhook configurations of kinds that are converted or reviewed in Python.
 
-    The Service is called by `name`, the other objects as in `meta`, the metadata of the workload.
+    `name` is the name of the Service's installation; `meta` is the workload's metadata for the other objects.
     """
     yield from webhook_service(name, meta, trust)
     hooks: dict[str, list[dict[str, Any]]] = {MUTATING: [], VALIDATING: []}
@@ -98,7 +98,7 @@ def review_webhooks(
 
 
 def applied_webhook_parts(name: str, meta: Mapping[str, Any], trust: TrustedBy) -> Iterator[dict[str, Any]]:
-    """Yield the Service, certificate and webhook configuration with which OperatorBoxes are validated.
+    """Yield the Service, certificate and configuration of the webhook that validates OperatorBoxes.
 
     `meta` is the metadata of the installation `name`, which runs applied boxes.
     """
@@ -108,7 +108,7 @@ def applied_webhook_parts(name: str, meta: Mapping[str, Any], trust: TrustedBy) 
 
 
 def webhook_service(name: str, meta: Mapping[str, Any], trust: TrustedBy) -> Iterator[dict[str, Any]]:
-    """Yield the Service of the webhooks, to which CRDs refer by `name`, and with cert-manager its certificate.
+    """Yield the webhooks' Service, to which CRDs refer by `name`, and its certificate if cert-manager issues it.
 
     `meta` is the metadata of the workload that serves the webhooks.
     """
@@ -122,7 +122,10 @@ def webhook_service(name: str, meta: Mapping[str, Any], trust: TrustedBy) -> Ite
 
 
 def serve_webhooks(runs: dict[str, Any], spec: dict[str, Any], name: str) -> None:
-    """Make a pod serve the webhooks installed as `name`: modify its container `runs` and its spec `spec` in place."""
+    """Make a pod serve the webhooks of the installation `name`.
+
+    The pod's container `runs` and pod spec `spec` are changed in place.
+    """
     runs["args"] += [f"--webhook-listen=0.0.0.0:{WEBHOOK_PORT}", f"--webhook-certificates={TLS_FOLDER}"]
     runs["ports"].append({"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"})
     runs["volumeMounts"].append({"name": "webhook-tls", "mountPath": TLS_FOLDER, "readOnly": True})
@@ -130,7 +133,7 @@ def serve_webhooks(runs: dict[str, Any], spec: dict[str, Any], name: str) -> Non
 
 
 def with_conversion(crd: Manifest, name: str, trust: TrustedBy) -> dict[str, Any]:
-    """Return the CRD with a conversion webhook: the one that is installed as `name`."""
+    """Return the CRD with a conversion webhook, served by the installation `name`."""
     meta, injected = dict(crd["metadata"]), injected_authority(_service(name), trust)
     if injected:
         meta["annotations"] = {**(meta.get("annotations") or {}), **injected["annotations"]}
@@ -145,5 +148,5 @@ def _service(name: str) -> str:
 
 
 def _cluster_wide(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata of a workload for an object without a namespace."""
+    """Return the metadata of a workload without its namespace, for a cluster-scoped object."""
     return {"name": meta["name"], "labels": meta["labels"]}

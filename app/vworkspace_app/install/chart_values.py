@@ -47,7 +47,7 @@ _LONGEST_MESSAGE: Final = 200
 
 
 def _optional_pattern(pattern: str) -> str:
-    """Return a pattern that matches the empty text too."""
+    """Return a regular expression that matches what `pattern` matches, and the empty text."""
     return f"^$|{pattern}"
 
 
@@ -63,9 +63,9 @@ _NAMES: Final = {"type": "array", "items": {"type": "string", **_OBJECT_NAME}}
 
 
 def _option(name: str, schema: Mapping[str, Any] | None = None) -> Any:
-    """Return the field of a value that is also an option of `manifests`, with the option's help text and default.
+    """Return the field of a chart value that is also an option of `manifests`, with its help text and default.
 
-    `name` is the option's field.
+    `name` is the option's field in `InstallOptions`.
     """
     field = attrs.fields_dict(InstallOptions)[name]
     return schema_field(field.metadata["help"], default=field.default, schema=schema)
@@ -300,7 +300,7 @@ def _closed(schema: Any) -> Any:
 
 
 def default_values() -> dict[str, Any]:
-    """Return the values that apply if a values file leaves them out."""
+    """Return the default values of the chart, which apply where a values file sets nothing."""
     defaults: dict[str, Any] = _plain(OperatorChartValues())
     return defaults
 
@@ -320,7 +320,7 @@ def _plain(value: Any) -> Any:
 
 
 def merged(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge values like Helm: maps key by key, any other value replaced as a whole; a null removes the default."""
+    """Merge values as Helm does: maps key by key; any other value is replaced, and a null removes the default."""
     together = dict(defaults)
     for key, value in given.items():
         default = together.get(key)
@@ -363,7 +363,7 @@ NO_TAG: Final = "is needed, or image.digest: which image to run"
 
 
 def _clashes(values: OperatorChartValues) -> Iterator[Problem]:
-    """Yield the problems that no schema can express. The chart's templates report the same ones."""
+    """Yield the problems of values that no schema can express. The chart's templates report the same problems."""
     if not re.search(WITH_REGISTRY, values.image.repository):
         yield Problem("image.repository", NO_REGISTRY)
     elif re.search(EXAMPLE_REGISTRY, values.image.repository):
@@ -390,7 +390,7 @@ def _text(value: Any) -> str:
 
 
 def options_of(values: OperatorChartValues, namespace: str) -> InstallOptions:
-    """Return the options of `manifests` that have the same effect as these values."""
+    """Return the options of the command `manifests` that have the same effect as these values."""
     hooks = values.webhooks
     monitor = values.service_monitor
     return InstallOptions(
@@ -445,7 +445,7 @@ def _pods(values: OperatorChartValues) -> PodOptions:
 
 
 def values_documents(values: OperatorChartValues, namespace: str) -> Iterator[dict[str, Any]]:
-    """Yield the manifests of the operator, and those of each managed namespace in the values."""
+    """Yield the manifests of the operator, and the manifests of each managed namespace in the values."""
     options = options_of(values, namespace)
     yield from installation(options)
     for one in values.tenants:

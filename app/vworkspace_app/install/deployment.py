@@ -32,7 +32,7 @@ _GRACE_SECONDS: Final = 45
 
 
 def namespace_of(options: InstallOptions) -> dict[str, Any]:
-    """Return the operator's own namespace, where only pods of the restricted profile may run."""
+    """Return the operator's own namespace, which enforces the restricted Pod Security profile."""
     enforced = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
     metadata = meta(options.namespace)
     return {
@@ -43,7 +43,7 @@ def namespace_of(options: InstallOptions) -> dict[str, Any]:
 
 
 def workload(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the service account, and for each shard a Deployment and its budget; one of two replicas is the leader."""
+    """Yield the service account, and for each shard a Deployment and a PodDisruptionBudget."""
     account = meta(NAME, options.namespace)
     if options.pods.account_annotations:
         account["annotations"] = dict(options.pods.account_annotations)
@@ -55,7 +55,7 @@ def workload(options: InstallOptions) -> Iterator[dict[str, Any]]:
 def _shard(shard: Shard, options: InstallOptions) -> Iterator[dict[str, Any]]:
     """Yield the Deployment and the PodDisruptionBudget of one shard.
 
-    With several shards each has its own name and selector: the selector of a Deployment is immutable, and two
+    With several shards each shard has its own name and selector, because a Deployment's selector is immutable and two
     Deployments must not select the same pods.
     """
     name, more = (NAME, {}) if shard == WHOLE else (f"{NAME}-shard-{shard.index}", {SHARD_LABEL: str(shard.index)})
@@ -78,7 +78,7 @@ def _shard(shard: Shard, options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def flags(options: InstallOptions, shard: Shard = WHOLE) -> list[str]:
-    """Return the arguments of the operator's container."""
+    """Return the command-line arguments of the operator's container."""
     arguments = ["run", f"--namespace={options.namespace}", "--leader-elect", f"--listen=0.0.0.0:{HEALTH_PORT}"]
     if shard != WHOLE:
         arguments.append(f"--shard={shard}")
@@ -121,7 +121,7 @@ def _pod(options: InstallOptions, shard: Shard, selector: dict[str, Any]) -> dic
 
 
 def _have(runs: dict[str, Any], spec: dict[str, Any], chosen: PodOptions) -> None:
-    """Apply the chosen options to a pod: modify its container `runs` and its pod spec `spec` in place."""
+    """Apply the chosen options to a pod. The container `runs` and the pod spec `spec` are changed in place."""
     runs["resources"] = dict(chosen.resources)
     runs["volumeMounts"] += [dict(volume_mount) for volume_mount in chosen.volume_mounts]
     spec["volumes"] += [dict(volume) for volume in chosen.volumes]
@@ -140,9 +140,9 @@ def _have(runs: dict[str, Any], spec: dict[str, Any], chosen: PodOptions) -> Non
 
 
 def pod(account: str, runs: dict[str, Any], selector: dict[str, Any]) -> dict[str, Any]:
-    """Return the pod spec for the container `runs`: restricted profile, and a preference for spreading over nodes.
+    """Return the pod spec for the container `runs`, with the restricted profile and a preference for different nodes.
 
-    `selector` selects the replicas that are spread.
+    `selector` selects the replicas that are spread over nodes.
     """
     return {
         "serviceAccountName": account,
@@ -169,7 +169,7 @@ def _anti_affinity(selector: dict[str, Any]) -> dict[str, Any]:
 
 
 def container(image: str, pull_policy: str, arguments: list[str]) -> dict[str, Any]:
-    """Return the container that runs the operator with these arguments; it serves metrics and probes."""
+    """Return the container that runs the operator with these arguments, with its ports and probes."""
     return {
         "name": "operator",
         "image": image,

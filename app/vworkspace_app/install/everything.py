@@ -20,10 +20,10 @@ from vworkspace_core.install import access
 
 
 def installation(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the manifests of the operator, without those of managed namespaces.
+    """Yield the manifests of the operator, without those of managed namespaces and without CRDs.
 
-    The webhook configurations come last, when the operator can already answer. CRDs are separate: deleting what one
-    command printed must not delete every application.
+    The webhook configurations come last, when the operator can already answer. CRDs are printed separately, so that
+    deleting the printed objects does not delete every application.
     """
     yield namespace_of(options)
     yield from cluster_rbac(options)
@@ -45,10 +45,11 @@ def installation(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def rights(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield roles and bindings alone.
+    """Yield only roles and bindings.
 
     If the options name Velero's namespace, the page or applied boxes, these are the roles for that, else the operator's
-    own two. Other roles are left out, since applying them would replace roles that were printed with other options.
+    own two roles. Other roles are left out, since applying them would replace roles that were printed with other
+    options.
     """
     if options.velero_namespace:
         yield from _velero_rbac(options)
@@ -62,7 +63,7 @@ def rights(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def tenant(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a managed namespace: the operator's Role (RES-5), accounts (RUN-12), a quota if chosen."""
+    """Yield the objects of a managed namespace: the operator's Role (RES-5), accounts (RUN-12), perhaps a quota."""
     # Without the Namespace itself: `kubectl delete -f` would delete it with everything inside.
     yield from tenant_rights(namespace, options)
     yield from accounts(namespace, options)
@@ -71,7 +72,7 @@ def tenant(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def tenant_rights(namespace: str, options: InstallOptions, account: str = "") -> Iterator[dict[str, Any]]:
-    """Yield the operator's Role in a managed namespace; with `account`, only that account and its rights instead."""
+    """Yield the operator's Role in a managed namespace; with `account`, only this account and its rights."""
     if account:
         yield from account_of(account, namespace, options)
         return
@@ -108,9 +109,9 @@ _BASE: Final = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustom
 
 
 def kustomize_bases() -> Mapping[str, str]:
-    """Return the files of the kustomize bases: their texts by path in the repository.
+    """Return the files of the kustomize bases, as texts by path in the repository.
 
-    There is one base for the CRDs, one for the operator, and one for the objects of a managed namespace.
+    One base is for the CRDs, one for the operator, and one for the objects of a managed namespace.
     """
     crds = [f"crds/{crd['metadata']['name']}.yaml" for crd in crd_manifests()]
     options = InstallOptions()
@@ -128,6 +129,6 @@ def _kustomization(resources: Iterable[str]) -> str:
 
 
 def _anywhere(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the manifest without its namespace: a user's overlay sets it for each managed namespace."""
+    """Return the manifest without its namespace, which a user's overlay sets for each managed namespace."""
     meta = {key: value for key, value in manifest["metadata"].items() if key != "namespace"}
     return {**manifest, "metadata": meta}

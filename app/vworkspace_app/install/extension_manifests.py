@@ -28,12 +28,12 @@ _FOLDER: Final = "/etc/vworkspace/boxes"
 
 
 def name_of(box: Box) -> str:
-    """Return the name of all objects that install a box."""
+    """Return the name that all objects of a box's installation have."""
     return f"vworkspace-box-{box.name}"
 
 
 def box_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
-    """Yield a ClusterRole for kinds read everywhere, Roles for the namespaces of children, and bindings."""
+    """Yield a ClusterRole for kinds that the box reads everywhere, Roles for its children, and bindings."""
     acting = [] if box.account is not None else owners((box,))
     return roles_of(name_of(box), access_of((box,)), [*acting], options)
 
@@ -41,7 +41,7 @@ def box_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
 def account_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
     """Yield the roles of a ServiceAccount that the box impersonates to write the children of its objects.
 
-    `options` are about that account: its namespace and name, and the namespaces of the children.
+    `options` has the account's namespace and name, and the namespaces of the children.
     """
     access = access_of_account(box)
     if options.owner_reference_protection:
@@ -57,7 +57,7 @@ APPLIED: Final = "vworkspace-boxes"
 
 
 def applied_installation(image: str, options: RoleOptions, trust: WebhookTrust) -> Iterator[dict[str, Any]]:
-    """Yield the manifests of a process that runs applied boxes. The roles for the kinds of each box are separate.
+    """Yield the manifests of a process that runs applied boxes, without roles for the kinds of each box.
 
     If `trust` is given, the process also serves the webhook that validates boxes.
     """
@@ -87,10 +87,10 @@ def applied_installation(image: str, options: RoleOptions, trust: WebhookTrust) 
 def box_installation(
     box: Box, files: Mapping[str, str], image: str, options: RoleOptions, trust: WebhookTrust
 ) -> Iterator[dict[str, Any]]:
-    """Yield all manifests that run a box, except its CRD: deleting that would delete every object of the kind.
+    """Yield all manifests that run a box, except its CRD, whose deletion would delete every object of the kind.
 
-    `files` holds the texts of the box's files by name, first the box itself. The pods carry a hash of them, and so are
-    recreated when one changes.
+    `files` has the texts of the box's files by name, the box itself first. The pods have a hash of the files, and so
+    are recreated when a file changes.
     """
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta_of(name_of(box), options.namespace)}
     yield from box_rbac(box, options)
@@ -129,7 +129,7 @@ def _box_arguments(box: Box, file: str, options: RoleOptions) -> list[str]:
 
 
 def _hash(files: Mapping[str, str]) -> dict[str, str]:
-    """Return a pod annotation with a hash of the files: pods are recreated to read a changed box."""
+    """Return a pod annotation with a hash of the files, because of which pods are recreated for a changed box."""
     return {"box.vworkspace.io/files-hash": content_hash(dict(files))}
 
 
@@ -146,11 +146,11 @@ def controllers_installation(
     hooked: Sequence[Resource[Any, Any]] = (),
     trust: WebhookTrust = NOBODY,
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield all manifests that run controllers, except CRDs: deleting those would delete every object of the kinds.
+    """Yield all manifests that run controllers, except CRDs, whose deletion would delete every object of the kinds.
 
     `name` is the name of the Deployment and of the ServiceAccount to which `roles` are bound; `names` are the
     controllers to run from packages in `image`. The process serves the webhooks of the kinds `hooked`, which the API
-    server trusts because of `trust`.
+    server trusts by `trust`.
     """
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta_of(name, options.namespace)}
     yield from roles

@@ -16,7 +16,10 @@ _NODE_LOCAL_DNS: Final = "169.254.20.10/32"
 
 
 def network_policy(metadata: Mapping[str, Any], labels: Mapping[str, str], ports: Sequence[int]) -> dict[str, Any]:
-    """Return a policy for pods with these labels: only `ports` can be reached, and egress excludes node addresses."""
+    """Return a NetworkPolicy for pods with these labels.
+
+    Only `ports` can be reached, and the pods cannot reach the node's own addresses.
+    """
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -33,7 +36,7 @@ def network_policy(metadata: Mapping[str, Any], labels: Mapping[str, str], ports
 
 
 def disruption_budget(metadata: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
-    """Return the budget by which at most one of the pods with these labels is evicted at a time."""
+    """Return the PodDisruptionBudget by which at most one of the pods with these labels is evicted at a time."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -45,8 +48,8 @@ def disruption_budget(metadata: Mapping[str, Any], labels: Mapping[str, str]) ->
 def _egress() -> list[dict[str, Any]]:
     """Return egress rules that allow everything except the node's own addresses, where clouds serve credentials.
 
-    The API server and the control plane cannot be selected by labels, nor by a known port. DNS is allowed to pods, and
-    to the node's DNS cache.
+    The API server and the control plane can be selected neither by labels nor by a known port. DNS is allowed to pods,
+    and to the node's DNS cache.
     """
     outside: list[dict[str, Any]] = [
         {"ipBlock": {"cidr": "0.0.0.0/0", "except": [_LINK_LOCAL]}},
@@ -62,7 +65,7 @@ _FILE: Final = Path(__file__).with_name("alerts.yaml")
 
 @cache
 def alerts_file() -> str:
-    """Return the file of alert rules in the format of Prometheus."""
+    """Return the text of the file with alert rules in the format of Prometheus."""
     return _FILE.read_text(encoding="utf-8")
 
 
@@ -118,7 +121,7 @@ def _service(name: str, options: InstallOptions, port: dict[str, Any]) -> dict[s
 
 
 def _named(name: str, options: InstallOptions) -> dict[str, Any]:
-    """Return metadata with the component label by which a ServiceMonitor selects one of the two Services."""
+    """Return metadata with a component label, by which a ServiceMonitor selects the right Service."""
     metadata = meta(name, options.namespace)
     return {**metadata, "labels": {**metadata["labels"], "app.kubernetes.io/component": name}}
 

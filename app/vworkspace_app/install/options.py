@@ -55,7 +55,7 @@ class MountedBox:
 
 @attrs.frozen
 class PodOptions:
-    """Changes to the defaults of the operator's pods, as parts of manifests; empty ones change nothing."""
+    """The changes to the defaults of the operator's pods, as parts of manifests; empty parts change nothing."""
 
     replicas: int = 2
     resources: Mapping[str, Any] = attrs.field(factory=lambda: DEFAULT_RESOURCES)
@@ -79,7 +79,7 @@ class PodOptions:
 
 
 class OptionScope(Enum):
-    """The sort of output of `manifests` that an option affects; with any other output the option is refused."""
+    """The sort of output of `manifests` that an option affects. The option is refused with any other output."""
 
     OPERATOR = auto()
     ROLES = auto()
@@ -88,7 +88,7 @@ class OptionScope(Enum):
 
 
 def option(about: str, default: Any, scope: OptionScope | None = None) -> Any:
-    """Return a field with its help text, for `manifests --help` and the chart, and the outputs that it affects."""
+    """Return a field with its default, its help text for `manifests --help`, and the outputs that it affects."""
     return attrs.field(default=default, metadata={"help": about, "scope": scope})
 
 
@@ -189,9 +189,10 @@ class InstallOptions:
     pods: Annotated[PodOptions, Parameter(parse=False)] = attrs.field(factory=PodOptions)
 
     def role_name(self, suffix: str = "") -> str:
-        """Return the name of a role of the operator.
+        """Return the name of the operator's role, with `suffix`.
 
-        With a `user` the name is unique to that user, so that the role of an installation in the same cluster stays.
+        With a `user` the name is unique to that user, so that it does not replace the role of an installation in the
+        same cluster.
         """
         if not self.user:
             return f"{NAME}{suffix}"
@@ -205,7 +206,7 @@ class InstallOptions:
 
 
 def meta(name: str, namespace: str | None = None) -> dict[str, Any]:
-    """Return metadata with the recommended labels."""
+    """Return metadata with the labels that Kubernetes recommends."""
     labels = {**INSTANCE_LABELS, "app.kubernetes.io/version": VERSION, "app.kubernetes.io/part-of": "vworkspace"}
     place = {} if namespace is None else {"namespace": namespace}
     return {"name": name, **place, "labels": labels}

@@ -36,13 +36,13 @@ CHOSEN_SETTINGS: Final = tuple(setting for setting in SETTINGS if setting.name n
 
 
 def profile_flags(profile: Profile, chosen: Mapping[str, str], *, agent: bool) -> list[str]:
-    """Return arguments of `run`: the profile's settings, overridden by the chosen ones."""
+    """Return the command-line arguments of `run` for a profile's settings, overridden by the `chosen` settings."""
     desired = {**profile_settings(profile, agent=agent), **chosen}
     return [_flag(_BY_NAME[name], text) for name, text in sorted(desired.items())]
 
 
 def profile_settings(profile: Profile, *, agent: bool) -> dict[str, str]:
-    """Return the settings of a profile by name, as text."""
+    """Return the settings of a profile by name, as text; without an agent, no settings of jobs."""
     of_profile = _STRICT if profile is Profile.MULTI_TENANT else _OPEN
     return {name: text for name, text in of_profile.items() if agent or name not in _OF_JOBS}
 
@@ -55,7 +55,10 @@ def _flag(setting: Setting, text: str) -> str:
 
 
 def read_settings(given: list[str]) -> dict[str, str]:
-    """Return settings by name from texts such as `log-level=debug`. Raises ValueError, which says what is valid."""
+    """Return settings by name from texts such as `log-level=debug`.
+
+    Raises ValueError, with the valid settings in its message.
+    """
     values: dict[str, str] = {}
     for setting in given:
         name, equals, text = setting.partition("=")

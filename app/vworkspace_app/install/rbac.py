@@ -18,7 +18,10 @@ _AGGREGATED: Final = (
 
 
 def rules(accesses: Iterable[Access]) -> list[dict[str, Any]]:
-    """Return RBAC rules that grant exactly these verbs; resources of a group with equal verbs share a rule."""
+    """Return RBAC rules that grant exactly these verbs.
+
+    Resources of one API group with equal verbs share a rule.
+    """
     together: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for (group, resource, name), verbs in sorted(resources(accesses).items()):
         ordered = tuple(verb for verb in _ORDER if verb in verbs)
@@ -38,7 +41,7 @@ def cluster_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
     """Yield the operator's ClusterRole and its binding.
 
     The rights that the admission plugin OwnerReferencesPermissionEnforcement requires are a separate role, which stays
-    when the manifests are applied again without them.
+    when the manifests are applied again without that option.
     """
     yield from cluster_wide(options.role_name(), access.EVERYWHERE, options)
     if options.owner_reference_protection:
@@ -53,7 +56,7 @@ def cluster_wide(name: str, accesses: Iterable[Access], options: InstallOptions)
 
 
 def tenant_roles() -> Iterator[dict[str, Any]]:
-    """Yield ClusterRoles for our kinds, which Kubernetes aggregates into its roles for users: view, edit and admin."""
+    """Yield ClusterRoles for the operator's kinds, which Kubernetes aggregates into its roles view, edit and admin."""
     for suffix, granted, into in _AGGREGATED:
         metadata = meta(f"{NAME}-{suffix}")
         metadata["labels"] |= {f"{_GROUP}/aggregate-to-{role}": "true" for role in into}

@@ -17,9 +17,11 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 
 @attrs.frozen
 class RoleOptions:
-    """The namespace and account in which a controller runs. If `tenants` is empty it may act in every namespace.
+    """The namespace and account in which a controller runs.
 
-    If `account` is empty, it has the controller's name.
+    If `account` is empty, the account has the controller's name.
+
+    The controller may act in the namespaces `tenants`, in every namespace if it is empty.
     """
 
     namespace: str = "vworkspace-system"
@@ -54,7 +56,7 @@ def roles_of(
 
 
 def former_roles(name: str, kinds: Sequence[Kind], options: RoleOptions) -> Iterator[dict[str, Any]]:
-    """Yield roles to prune objects of kinds that an earlier definition created, each with its binding.
+    """Yield roles to delete objects of kinds that an earlier definition created, each with its binding.
 
     Each kind has a role of its own, which can be applied alone, and deleted once no object of the kind is left.
     """
@@ -69,7 +71,7 @@ def former_roles(name: str, kinds: Sequence[Kind], options: RoleOptions) -> Iter
 def deployment_of(
     name: str, spec: Mapping[str, Any], options: RoleOptions, annotations: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the Deployment; `spec` and `annotations` are those of its pods."""
+    """Return the Deployment of a controller. `spec` and `annotations` are its pods' spec and annotations."""
     about = {"annotations": dict(annotations)} if annotations else {}
     template = {"metadata": {"labels": meta_of(name)["labels"], **about}, "spec": spec}
     return {
@@ -85,7 +87,7 @@ def deployment_of(
 
 
 def guards_of(name: str, options: RoleOptions, ports: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """Yield a network policy that opens `ports` of the controller's pods, and their PodDisruptionBudget."""
+    """Yield a NetworkPolicy that opens `ports` of the controller's pods, and their PodDisruptionBudget."""
     metadata = meta_of(name, options.namespace)
     yield network_policy(metadata, labels_of(name), ports)
     if options.elects:

@@ -33,9 +33,9 @@ _SAYS_SOMETHING_NEW: Final = {
 
 
 def configurations(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the configuration of the defaulting webhook, and that of the two validating webhooks.
+    """Yield the configuration of the defaulting webhook, and the configuration of the two validating webhooks.
 
-    One of those is for managed namespaces, the other for all other namespaces.
+    One validating webhook is for managed namespaces, the other for all other namespaces.
     """
     gated = {"key": NAMESPACE_GATE, "operator": "In", "values": [NAMESPACE_GATE_VALUE]}
     ungated = {**gated, "operator": "NotIn"}
@@ -52,7 +52,7 @@ def configurations(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 class TrustedBy(Protocol):
-    """The namespace in which the webhooks run, and the reason why the API server trusts their certificate."""
+    """The installation of webhooks: its namespace, and the option by which the API server trusts its certificate."""
 
     @property
     def namespace(self) -> str: ...
@@ -71,9 +71,9 @@ def applied_configuration(options: InstallOptions) -> dict[str, Any]:
 
 
 def operator_box_webhook(client: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the webhook that validates OperatorBoxes, at the `clientConfig` `client`.
+    """Return the webhook that validates OperatorBoxes, with the `clientConfig` `client`.
 
-    It fails open: without it the status of the box has the same problems, and nothing of the box takes effect.
+    It fails open: without the webhook, the status of the box reports the same problems, and the box has no effect.
     """
     name, conditions = f"operatorboxes.{OPERATOR_BOX.group}", (STAYS, _SAYS_SOMETHING_NEW)
     return webhook(name, [OPERATOR_BOX], client, conditions, failurePolicy="Ignore")
@@ -82,19 +82,22 @@ def operator_box_webhook(client: Mapping[str, Any]) -> dict[str, Any]:
 def configuration(
     kind: str, metadata: Mapping[str, Any], webhooks: Sequence[Mapping[str, Any]], service: str, trust: TrustedBy
 ) -> dict[str, Any]:
-    """Return a webhook configuration of this `kind`; the Service `service` leads to its webhooks."""
+    """Return a webhook configuration of this `kind`. Its webhooks are served by the Service `service`."""
     whole = {**metadata, **injected_authority(service, trust)}
     return {"apiVersion": _GROUP, "kind": kind, "metadata": whole, "webhooks": [*webhooks]}
 
 
 def injected_authority(service: str, trust: TrustedBy) -> dict[str, Any]:
-    """Return the `annotations` by which cert-manager writes the authority of a Service's certificate into an object."""
+    """Return the `annotations` that make cert-manager write the authority of a Service's certificate into an object.
+
+    Return an empty mapping without cert-manager.
+    """
     injected = {"cert-manager.io/inject-ca-from": f"{trust.namespace}/{service}"}
     return {"annotations": injected} if trust.cert_manager else {}
 
 
 def client_config(service: str, path: str, trust: TrustedBy) -> dict[str, Any]:
-    """Return the `clientConfig` of the webhook at a path of a Service."""
+    """Return the `clientConfig` of the webhook at the path `path` of a Service."""
     where = {"name": service, "namespace": trust.namespace, "path": path, "port": 443}
     return {"service": where, **({"caBundle": b64encode(trust.webhook_ca).decode()} if trust.webhook_ca else {})}
 
@@ -102,9 +105,9 @@ def client_config(service: str, path: str, trust: TrustedBy) -> dict[str, Any]:
 def webhook(
     name: str, kinds: Iterable[Kind], client: Mapping[str, Any], conditions: Iterable[Mapping[str, str]], **more: Any
 ) -> dict[str, Any]:
-    """Return a webhook that reviews creates and updates of `kinds`. `more` are further fields, or replace some.
+    """Return a webhook that reviews creates and updates of `kinds`; `more` adds or replaces fields of the webhook.
 
-    A write in another version is reviewed in the version of the kind.
+    A write in another API version is reviewed in the version of the kind.
     """
     rules = [
         {
@@ -143,14 +146,14 @@ def _own(name: str, path: str, options: InstallOptions, **more: Any) -> dict[str
 
 
 def certificate(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield cert-manager's Issuer, and the Certificate of the webhooks' Service."""
+    """Yield cert-manager's Issuer, and the Certificate for the Service of the webhooks."""
     yield from certificate_of(meta(_ISSUER, options.namespace), meta(SERVICE, options.namespace), TLS_SECRET)
 
 
 def certificate_of(issuer: dict[str, Any], service: dict[str, Any], secret: str) -> Iterator[dict[str, Any]]:
     """Yield a self-signed Issuer and the Certificate of a Service. `issuer` and `service` are their metadata.
 
-    `secret` is the name of the Secret into which the certificate is written.
+    `secret` is the name of the Secret into which cert-manager writes the certificate.
     """
     group, host = "cert-manager.io/v1", f"{service['name']}.{service['namespace']}.svc"
     yield {"apiVersion": group, "kind": "Issuer", "metadata": issuer, "spec": {"selfSigned": {}}}

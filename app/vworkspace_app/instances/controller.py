@@ -45,9 +45,9 @@ InstanceSource: TypeAlias = ApplicationInstance | Unreadable[ApplicationInstance
 
 
 def release_names(manifest: Manifest) -> Iterator[str]:
-    """Yield the name of an instance's release as an index key.
+    """Yield the name of an instance's release as `<namespace>/<name>`, as an index key.
 
-    By it the instance is reconciled when an object with that name changes that it does not own.
+    By this key the instance is reconciled when an object with that name changes that the instance does not own.
     """
     name = get_path(manifest, "spec", "release", "name")
     if isinstance(name, str):
@@ -126,13 +126,13 @@ class InstanceReconciler:
         return reconcile(source, observed, context)
 
     def _settings_in_force(self) -> Settings:
-        """Return the settings with the Cluster objects' policy; the object is reused until the policy changes."""
+        """Return the settings with the Cluster objects' policy. The same value is returned until the policy changes."""
         if (policy := self._policy()) is not self._in_force.policy:
             self._in_force = attrs.evolve(self.settings, policy=policy)
         return self._in_force
 
     def _policy(self) -> Policy:
-        """Return the strictest policy of the settings and all Cluster objects of this cluster id (RES-3)."""
+        """Return the strictest policy of the settings and all Cluster objects with this cluster's id (RES-3)."""
         clusters = self.informers.store(CLUSTER)
         manifests = (clusters.raw(namespace, name) for namespace, name in clusters.names())
         return strictest_policy(self.settings.policy, filter(None, manifests), self.settings.cluster_id)
@@ -148,7 +148,7 @@ class InstanceReconciler:
         return await self._with_unmanaged_objects(instance, await self._whole(await self._cached(instance)))
 
     async def _whole(self, observed: InstanceObserved) -> InstanceObserved:
-        """Return the snapshot with full objects: those that the caches hold only as outlines are read live."""
+        """Return the snapshot with full objects. Objects that the caches hold only as outlines are read live."""
         outlines = [ref for ref, manifest in observed.objects.items() if is_outline(manifest)]
         if not outlines:
             return observed
@@ -180,9 +180,9 @@ class InstanceReconciler:
         return InstanceObserved(namespace, objects, missing, override=override, withdrawn=withdrawn)
 
     async def _release_request(self, instance: ApplicationInstance) -> tuple[ReleaseOverride | None, frozenset[str]]:
-        """Return the change of the release that a helm Operation requests (REC-9); None if no Operation does.
+        """Return the change of the release that a helm Operation requests (REC-9); None if no Operation requests one.
 
-        The second value is the uids of Operations whose request was withdrawn.
+        The second value has the uids of Operations whose request was withdrawn.
         """
         target = ObjectRef(APPLICATION_INSTANCE, instance.metadata.namespace, instance.metadata.name)
         held = self.informers.store(OPERATION).indexed(UPGRADES_OF, str(target))
@@ -193,9 +193,9 @@ class InstanceReconciler:
     async def _with_unmanaged_objects(
         self, instance: ApplicationInstance, observed: InstanceObserved
     ) -> InstanceObserved:
-        """Return the snapshot plus objects that are not cached, read live.
+        """Return the snapshot with further objects that are not cached, read live.
 
-        These are ConfigMaps that others created (REC-4), and Helm's release records.
+        These are ConfigMaps that others created (REC-4), and Helm's release Secrets.
         """
         objects = dict(observed.objects)
         for ref in watched_refs(instance, observed.override):
@@ -229,7 +229,7 @@ class InstanceReconciler:
             yield target
 
     def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every instance in a changed namespace, since the namespace's labels may decide about them."""
+        """Yield every instance in a changed namespace, since the namespace's labels may affect them."""
         for namespace, name in self.informers.store(APPLICATION_INSTANCE).names(change.ref.name):
             yield ObjectRef(APPLICATION_INSTANCE, namespace, name)
 
@@ -245,7 +245,10 @@ def _read_stored(stored: StoredObject) -> InstanceSource:
 
 @lru_cache(maxsize=64)
 def _read_raw(raw: bytes) -> InstanceSource:
-    """Decode an instance. The cache serves successive passes over the same version while Flux reports progress."""
+    """Decode an instance.
+
+    The result is cached for successive passes over the same version, while Flux reports progress.
+    """
     return _read(msgspec.json.decode(raw))
 
 

@@ -48,7 +48,7 @@ OnStep: TypeAlias = Callable[[AgentState, AgentState], None]
 
 @attrs.frozen
 class SettledJob:
-    """A job that has a result. `about` names its object; `error` is redacted."""
+    """A job that has a result. `about` names its object; secrets in `error` are redacted."""
 
     id: str
     about: str
@@ -61,12 +61,11 @@ class SettledJob:
 class Agent:
     """The job agent of one cluster, which pulls jobs and reports on them. Only the leader may run it (PULL-4).
 
-    `random` returns numbers in [0, 1) for jitter. `reread` reads the credential again and reports whether it changed.
-    `rotate` obtains and stores a new one. `objects` lists the owned objects from the informers. `cluster` returns the
-    Cluster object that reports on this operator. `noticed` is called with each write to the cluster. `on_change` is
-    called when the connection's state changes, and when events start or stop being dropped. `on_result` is called with
-    the outcome of each job that has a result, `on_step` with the states before and after each event. No callback may
-    raise.
+    `random` returns numbers in [0, 1) for jitter. `reread` reads the credential again and returns whether it changed.
+    `rotate` obtains and stores a new credential. `objects` lists the owned objects from the informers. `cluster`
+    returns the Cluster object that reports on this operator. `noticed` is called with each write to the cluster,
+    `on_change` when the connection's state changes or events start or stop being dropped, `on_result` with the outcome
+    of each job that has a result, and `on_step` with the states before and after each event. No callback may raise.
     """
 
     def __init__(
@@ -132,7 +131,7 @@ class Agent:
 
     @property
     def state(self) -> AgentState:
-        """The machine's state: open jobs and the clock skew."""
+        """The state of the job machine: open jobs and the clock skew."""
         return self._state
 
     @property
@@ -159,7 +158,7 @@ class Agent:
     def on_object_changed(self, live: Manifest | None, ref: ObjectRef) -> None:
         """Handle a change of an ApplicationInstance or Operation, without suspending.
 
-        `live` is None if it was deleted.
+        `live` is None if the object was deleted.
         """
         self._events.object_changed(ref, live, belongs_to_job=has_open_job(self._state, ref))
         self._feed(m.ObjectChanged(ref, live))
@@ -174,7 +173,7 @@ class Agent:
         self._feed(m.SecurityChanged(security))
 
     def retry_now(self) -> None:
-        """Send all that waits for a retry, and poll again, because the credential or the server has changed."""
+        """Send all messages that wait for a retry, and poll again, because the credential or the server has changed."""
         self._polling.retry_now()
         for queue in self._queues:
             queue.retry_now()
@@ -285,14 +284,14 @@ class Agent:
                 self._executor.start(effect)
 
     def _object_of(self, job_id: str) -> str:
-        """Return the name of a job's object, for a refused job the one in its key; empty for an unknown job."""
+        """Return the name of a job's object, from the idempotency key for a refused job; empty for an unknown job."""
         job = self._state.jobs.get(job_id)
         if job is None:
             return ""
         return str(job.ref) if job.ref is not None else job.key.partition("@")[0].replace("/", " ", 1)
 
     def report_rotated(self, request: str) -> None:
-        """Report that the rotation which `request` asked for is done (PULL-6)."""
+        """Report to the control plane that the rotation for `request` is done (PULL-6)."""
         self._events.credential_rotated(self._state.scope.cluster_id, request)
 
     def _result(self, effect: m.PostResult) -> Delivery:

@@ -21,7 +21,7 @@ log = structlog.get_logger("vworkspace.agent")
 class Delivery:
     """A request to the control plane that is repeated until it is answered, with its callbacks.
 
-    `final` lists the errors that count as an answer. `answered` is called with None after success, or with such an
+    `final` lists the errors that count as an answer. `answered` is called with None after success, or with a final
     error. After any other error, `lost` is called and the request is repeated.
     """
 
@@ -66,7 +66,7 @@ class DeliveryQueue:
         return len(self._waiting) + len(self._in_flight)
 
     def put(self, delivery: Delivery) -> None:
-        """Queue a delivery. It replaces a waiting one with the same key."""
+        """Queue a delivery. It replaces a waiting delivery with the same key."""
         present = self._waiting.get(delivery.key)
         if present is None:
             self._waiting[delivery.key] = _Waiting(delivery)
@@ -86,7 +86,7 @@ class DeliveryQueue:
         self._wake()
 
     def release(self) -> None:
-        """End the hold of the queue: deliver everything that waits, because the control plane answers again."""
+        """End the hold of the queue, and deliver everything that waits, because the control plane answers again."""
         self.retry_now()
         self.outage_hold.release()
 
@@ -98,12 +98,12 @@ class DeliveryQueue:
         return True
 
     async def drain(self) -> None:
-        """Wait until every delivery is done, or one fails."""
+        """Wait until every delivery is done, or until a delivery fails."""
         while len(self) and self._pace.failures == 0:
             await self._ended.wait()
 
     async def run(self) -> None:
-        """Deliver until cancelled."""
+        """Deliver the queued requests until cancelled."""
         async with anyio.create_task_group() as tasks:
             while True:
                 chosen = self._pick()
@@ -189,14 +189,14 @@ class DeliveryQueue:
 
 
 def _asked_wait(error: OperatorError) -> float:
-    """Return the seconds that the server asked to wait before the next request; 0 if it did not."""
+    """Return the number of seconds that the server demanded before the next request; 0 if it demanded none."""
     return (error.retry_after or 0.0) if isinstance(error, Unavailable) else 0.0
 
 
 def ack(control: ControlPlane, job_id: str, feed: Callable[[m.JobEvent], None]) -> Delivery:
     """Return the delivery that acknowledges a job.
 
-    `feed` is called with the outcome: acked, closed, unknown, or lost, so that it may have been acked.
+    `feed` is called with the outcome: acked, closed, unknown, or lost (then the ack may have arrived).
     """
 
     def answered(error: OperatorError | None) -> None:
@@ -216,7 +216,10 @@ def ack(control: ControlPlane, job_id: str, feed: Callable[[m.JobEvent], None]) 
 
 
 def result(control: ControlPlane, effect: m.PostResult, accepted: Callable[[], None]) -> Delivery:
-    """Return the delivery of a job's result. It is repeated even after a refusal: no other copy exists (PULL-4)."""
+    """Return the delivery of a job's result.
+
+    It is repeated even after a refusal, because no other copy of the result exists (PULL-4).
+    """
     job_id, body = effect.job_id, effect.body
 
     def answered(error: OperatorError | None) -> None:
@@ -239,15 +242,15 @@ def status(control: ControlPlane, effect: m.PostStatus) -> Delivery:
 
 
 def status_key(job_id: str) -> str:
-    """Return the key of a job's statuses in the delivery queue, which they share: a newer one replaces an older one."""
+    """Return the key of a job's statuses in the delivery queue, where a newer status replaces an older one."""
     return f"status/{job_id}"
 
 
 class Reconnect:
-    """The coordinator that holds all queues while polls fail, and releases them in order when one succeeds.
+    """The coordinator that holds all queues while polls fail, and releases them in order when a poll succeeds.
 
-    The order is that of PULL-5: snapshot and statuses, then acks and results, then events. Each is released when the
-    one before is drained or has failed, at the latest `head_start` seconds after it: a status that the server cannot
+    The order is that of PULL-5: snapshot and statuses, then acks and results, then events. A queue is released when the
+    former queue is drained or has failed, at the latest `head_start` seconds after it: a status that the server cannot
     process does not delay results.
     """
 
@@ -259,7 +262,7 @@ class Reconnect:
         self._rounds = 0
 
     def hold(self) -> None:
-        """Hold all queues because polls fail. Each further poll that fails permits one attempt."""
+        """Hold all queues because polls fail. Each further failed poll permits one attempt."""
         for queue in (self._statuses, self._urgent, self._events):
             queue.outage_hold.hold()
 

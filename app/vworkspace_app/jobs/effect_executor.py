@@ -19,7 +19,7 @@ log = structlog.get_logger("vworkspace.agent")
 
 
 class JobEffectExecutor:
-    """The executor of effects, at most `parallel` at a time; it feeds their outcomes to the job state machine.
+    """The executor of effects, at most `parallel` at a time. It feeds their outcomes to the job state machine.
 
     `tasks` is the group in which effects run. While it is None, before the start and after the end, no effect is begun,
     and the next process continues from the stored records. `noticed` is called with each object that was applied or
@@ -43,16 +43,16 @@ class JobEffectExecutor:
 
     @property
     def is_idle(self) -> bool:
-        """Report whether no effect runs, apart from credential rotations, which wait for the control plane."""
+        """Report whether no effect runs. Credential rotations do not count, since they wait for the control plane."""
         return self._count == 0
 
     async def drain(self) -> None:
-        """Wait until `is_idle`."""
+        """Wait until no effect runs (see `is_idle`)."""
         while self._count:
             await self._ended.wait()
 
     def start(self, effect: ClusterEffect) -> None:
-        """Perform `effect` in the background, as soon as fewer than `parallel` others run."""
+        """Perform `effect` in the background, as soon as fewer than `parallel` other effects run."""
         if self.tasks is None:
             return
         if isinstance(effect, m.RotateCredential):
@@ -90,7 +90,7 @@ class JobEffectExecutor:
 
 
 def _log(effect: Any, answer: m.JobEvent) -> None:
-    """Log the change that an effect made in the cluster, if it made one."""
+    """Log the change that an effect made in the cluster; nothing if it made none."""
     if isinstance(answer, m.Applied):
         log.info("an object is applied", job_id=answer.job_id, object=str(effect.ref))
     if isinstance(answer, m.DeleteSent):
@@ -98,4 +98,4 @@ def _log(effect: Any, answer: m.JobEvent) -> None:
 
 
 async def _ignore(ref: ObjectRef, live: Manifest | None) -> None:
-    """Do nothing after a write: there are no caches to update."""
+    """Do nothing after a write. It is used if there are no caches to update."""

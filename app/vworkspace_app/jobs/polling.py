@@ -15,7 +15,7 @@ from vworkspace_core.jobs import messages as m
 
 
 class LongPoll:
-    """The loop that polls for the jobs of a cluster until it is stopped. A failed poll does not end it.
+    """The loop that polls for the jobs of a cluster until it is stopped. A failed poll does not end the loop.
 
     `random` returns numbers in [0, 1) for jitter. `feed` is called with the server's time. `offered` is called with the
     jobs of each answer, and returns whether one of them is new.
@@ -52,7 +52,7 @@ class LongPoll:
         self._run_scope.cancel()
 
     def retry_now(self) -> None:
-        """Cancel the waiting poll and send another, because the server may be a different one now."""
+        """Cancel the waiting poll and send another, because the next poll may reach another server."""
         self._poll_scope.cancel()
         self.wake()
 
@@ -61,14 +61,17 @@ class LongPoll:
         self._wake_up.set()
 
     async def run(self) -> None:
-        """Poll until `stop`."""
+        """Poll repeatedly until `stop` is called."""
         with self._run_scope:
             pace = RetryPace()
             while True:
                 pace = await self._round(pace)
 
     async def _round(self, pace: RetryPace) -> RetryPace:
-        """Poll once, handle the answer, and wait until the next poll is due; return the pace for that one."""
+        """Poll once, handle the answer, and wait until the next poll is due.
+
+        Return the retry state for the next poll.
+        """
         began, was_up = self._clock.monotonic(), self._connection.is_up
         # Until the first answer the poll does not wait for jobs: an answer proves at once that all is well.
         wait = self._settings.wait_seconds if was_up and not pace.failures else 0
@@ -91,16 +94,19 @@ class LongPoll:
         return pace.succeeded()
 
     async def _fetch(self, wait: int) -> Fetched | None:
-        """Poll once; return None if `retry_now` cancelled it. Jobs in a lost answer are offered again by the server."""
+        """Poll once, and return the answer; None if `retry_now` cancelled the poll.
+
+        The server offers the jobs of a lost answer again.
+        """
         with anyio.CancelScope() as self._poll_scope:
             return await self._connection.poll(lambda: self._control.fetch(self._cluster_id, wait))
         return None
 
     async def _after_failure(self, was_up: bool) -> None:
-        """Release the queues after a failed poll as far as it proves something.
+        """Release the queues after a failed poll as far as its error permits.
 
-        A 429 proves that the server is there: all queues catch up. If it is unreachable, one attempt is permitted. A
-        rejected credential affects all requests, so nothing is permitted.
+        A 429 proves that the server is reachable: all queues catch up. If the server is unreachable, one attempt is
+        permitted. A rejected credential affects all requests, so nothing is permitted.
         """
         match self._connection.state.connectivity:
             case Connectivity.CONNECTED if not was_up:
@@ -111,7 +117,10 @@ class LongPoll:
                 pass
 
     async def _wait_out(self, seconds: float) -> None:
-        """Sleep until the next poll; `wake` ends this early, but not within a second of the failure (PULL-7)."""
+        """Sleep until the next poll is due.
+
+        `wake` ends the sleep early, but not within a second of the failure (PULL-7).
+        """
         self._wake_up = anyio.Event()
         await self._clock.sleep(min(seconds, SOONEST))
         with anyio.move_on_after(seconds - SOONEST):

@@ -37,10 +37,10 @@ _TOGETHER: Final = 64
 
 @attrs.frozen
 class AgentOptions:
-    """The control plane `control` from which jobs are pulled, and the `store` of open jobs (PULL-1, PULL-4).
+    """The options of the job agent: the control plane that offers jobs, and the store of open jobs (PULL-1, PULL-4).
 
-    `rotation` renews the credential; None if it cannot be stored. `reread` reads the credential again and reports
-    whether the token changed. `opener` makes the object that verifies and decrypts payloads from the credentials.
+    `rotation` renews the credential; None if it cannot be stored. `reread` reads the credential again and returns
+    whether the token changed. `opener` creates the object that verifies and decrypts payloads from the credentials.
     """
 
     control: ControlPlane
@@ -104,7 +104,7 @@ class ManagedAgent:
         return self.agent.report()
 
     async def run(self) -> None:
-        """Pull jobs until cancelled. Only the leader may call this, once the caches have synced."""
+        """Pull jobs until cancelled. Only the leader may call this, after the caches have synced."""
         self._secure()
         self._leading = True
         for number, manifest in enumerate(self._own_objects()):
@@ -120,7 +120,7 @@ class ManagedAgent:
             group.start_soon(self.agent.run, name="agent")
 
     async def finish(self) -> None:
-        """Accept no new jobs, and finish those that run (RUN-4)."""
+        """Accept no new jobs, and finish the running ones (RUN-4)."""
         await self.agent.finish()
 
     def _saw(self, change: CacheChange) -> None:
@@ -128,18 +128,20 @@ class ManagedAgent:
             self.agent.on_object_changed(_live(change), change.ref)
 
     def _own_objects(self) -> Iterator[Manifest]:
-        """Yield every ApplicationInstance and Operation, each as cached at the moment it is yielded."""
+        """Yield every ApplicationInstance and Operation in the cache, each in its latest version."""
         for kind in (APPLICATION_INSTANCE, OPERATION):
             store = self._informers.store(kind)
             yield from filter(None, (store.get(namespace, name) for namespace, name in store.names()))
 
     def _reporting(self) -> Manifest | None:
-        """Return the Cluster object that reports this operator; the first by name if there are several."""
+        """Return the Cluster object that reports on this operator; the first by name if there are several, None if
+        none.
+        """
         clusters = of_cluster(self._informers.store(CLUSTER).objects(), self._cluster_id)
         return min(clusters, key=lambda cluster: str(metadata(cluster).get("name")), default=None)
 
     def _rotate_when_asked(self, rotation: RotationManager) -> None:
-        """Pass on rotation requests of Cluster objects, now and after each change of them (PULL-8)."""
+        """Pass the rotation requests of Cluster objects to `rotation`, now and after each change (PULL-8)."""
         clusters = self._informers.store(CLUSTER).objects
 
         def wish() -> None:
@@ -149,9 +151,9 @@ class ManagedAgent:
         wish()
 
     def _hurry(self, credentials: Credentials) -> None:
-        """Retry at once if the URL, token or a certificate changed. Any other change leaves the waiting poll alone.
+        """Retry immediately if the URL, token or a certificate changed.
 
-        Nor is there a retry when the token only falls back after a rejection.
+        Any other change leaves the waiting poll alone, and so does a fallback to the other token after a rejection.
         """
         before, self._connection = self._connection, _connection(credentials)
         rotation = self._options.rotation
@@ -159,22 +161,22 @@ class ManagedAgent:
             self.agent.retry_now()
 
     def _secure(self) -> None:
-        """Set the requirements on payloads by the present Cluster objects and keys (PULL-9)."""
+        """Set the requirements on payloads of jobs, from the present Cluster objects and keys (PULL-9)."""
         required = required_by(self._informers.store(CLUSTER).objects(), self._cluster_id)
         opener = self._options.opener(self._credentials.current)
         self.agent.set_security(in_force(required, opener, self._options.settings.signatures))
 
     def _admit(self, manifest: Manifest) -> tuple[Problem, ...]:
-        """Return the problems that admission webhooks would find in a payload's object.
+        """Return the problems that admission webhooks would find in the object of a job's payload.
 
-        They include problems by an Operation's template (PULL-10).
+        They include problems with the template of an Operation (PULL-10).
         """
         problems = admit(manifest, settings=self._settings.decisions.admission)
         return problems or template_problems(manifest, self._settings.templates)
 
 
 def _connection(credentials: Credentials) -> tuple[str, ...]:
-    """Return the parts of the credentials on which requests to the control plane depend."""
+    """Return the parts of the credentials that requests to the control plane use."""
     return (
         credentials.url,
         credentials.token,
@@ -185,7 +187,7 @@ def _connection(credentials: Credentials) -> tuple[str, ...]:
 
 
 def _ref(manifest: Manifest) -> ObjectRef:
-    """Return the reference to an object of our own kinds."""
+    """Return the reference to an object of one of the operator's own kinds."""
     kind = next(kind for kind in OWN_KINDS if kind.kind == manifest["kind"])
     return ref_of(manifest, kind)
 

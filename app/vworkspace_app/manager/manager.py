@@ -66,8 +66,7 @@ class Manager:
     enable them; they refuse a kind whose status a composite or one of `writers` writes. `random` returns numbers in [0,
     1) for jitter. `receiver`, if given, gets notices about objects that need a person's attention, `collector` the
     spans of traces. `ready` is set when the caches have synced. If there are several shards, each reconciles the
-    objects in its own namespaces; only the first shard reports to the Cluster object, and only that one may have an
-    agent.
+    objects in its own namespaces; only the first shard reports to the Cluster object and may have an agent.
     """
 
     def __init__(
@@ -129,7 +128,10 @@ class Manager:
         self.credentials.subscribe(lambda _: self._report_again())
 
     def _applied_boxes(self, api: KubeApi, options: ManagerOptions, taken: Sequence[StatusWriter]) -> AppliedBoxes:
-        """Return the applied boxes. Their manager, which is added here, works in the namespaces of every shard."""
+        """Return the applied boxes.
+
+        Their controllers run in a manager that works in the namespaces of every shard, and that is added to this one.
+        """
         clock, whole = self._clock, attrs.evolve(options, shard=WHOLE)
         manager = ExtensionManager(api, clock, self.events, whole, namespaces=True)
         namespace = self._settings.namespace
@@ -228,7 +230,7 @@ class Manager:
 
     @property
     def worker_pools(self) -> Mapping[str, WorkerPool]:
-        """The worker pools by controller name, as metrics and logs give it."""
+        """The worker pools by controller name, as in metrics and logs."""
         return self.components.worker_pools
 
     async def wait_ready(self) -> None:
@@ -272,7 +274,10 @@ class Manager:
         await self._election.elected()
 
     async def _wait_ready_or_stuck(self) -> None:
-        """Wait until every cache has synced, or until one keeps failing, so that the Cluster object can report that."""
+        """Wait until every cache has synced, or until a cache keeps failing.
+
+        In the latter case the Cluster object can report the failure.
+        """
         async with anyio.create_task_group() as group:
 
             async def first(wait: Callable[[], Awaitable[None]]) -> None:
@@ -310,7 +315,7 @@ class Manager:
         return self._controllers.is_backlogged
 
     def _skew(self) -> timedelta:
-        """Return how far the control plane's clock is ahead of ours (PULL-12)."""
+        """Return how far the control plane's clock is ahead of the operator's (PULL-12)."""
         return timedelta(0) if self._agent is None else self._agent.agent.state.skew
 
     def _approval_secret_changed(self) -> None:
@@ -320,7 +325,7 @@ class Manager:
 
 
 def _cache_scope(settings: OperatorSettings, agent: AgentOptions | None) -> CacheScope:
-    """Return which objects the caches hold: all of our kinds with an agent, which reports them; else the shard's."""
+    """Return the scope of the caches: with an agent, all objects of the operator's kinds; else the shard's objects."""
     return CacheScope(settings.shard, settings.operations.velero_namespace, all_of_ours=agent is not None)
 
 

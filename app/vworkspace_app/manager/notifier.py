@@ -28,14 +28,18 @@ class DocumentReceiver(Protocol):
     """A receiver of JSON documents, such as notices (CloudEvents) or spans of traces."""
 
     async def send(self, document: Mapping[str, Any]) -> None:
-        """Deliver one document. Raises Invalid if it will never be accepted, else another OperatorError."""
+        """Deliver one document.
+
+        Raises Invalid if the receiver will never accept the document, else another OperatorError.
+        """
         ...
 
 
 class Notifier:
     """The sender of notices about the objects of this process's shard. It sends nothing before `run`.
 
-    `page_url` is the base URL of links in notices; empty for no links. A notifier must be created before informers run.
+    `page_url` is the base URL of links in notices; empty for no links. A notifier must be created before the informers
+    run.
     """
 
     def __init__(
@@ -118,7 +122,7 @@ class Notifier:
         return 0 if self._state is None else len(self._state.waiting)
 
     async def _wait(self, seconds: float | None) -> None:
-        """Wait for a change, at most for `seconds`; without a limit if None."""
+        """Wait for a change, for at most `seconds`, or without a limit if it is None."""
         with anyio.move_on_after(seconds):
             await self._news.wait()
         self._news = anyio.Event()

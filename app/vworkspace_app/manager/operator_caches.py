@@ -56,17 +56,17 @@ _SLIM: Mapping[Kind, Callable[[Manifest], Manifest]] = {
 
 
 def _slim_own(manifest: Manifest) -> Manifest:
-    """Return an object of our own kinds as caches keep it. It shares parts with `manifest`."""
+    """Return an object of the operator's own kinds as it is cached. The result shares parts with `manifest`."""
     return with_writer(OWN_STATUS.with_holders(manifest), manifest)
 
 
 @attrs.frozen
 class CacheScope:
-    """The namespaces whose objects this process caches: those of its shard (RUN-13), or all.
+    """The namespaces whose objects this process caches: the namespaces of its shard (RUN-13), or all.
 
-    A list request cannot select by a hash. Every shard therefore reads all lists and watches, and drops other shards'
-    objects immediately. Velero's objects are in Velero's own namespace, whichever shard's Operations they belong to.
-    With `all_of_ours` the objects of our own kinds are kept in all namespaces.
+    A list request cannot select by a hash. So every shard reads all lists and watches, and drops other shards' objects
+    immediately. Velero's objects are in Velero's own namespace, whichever shard's Operations they belong to. With
+    `all_of_ours` the objects of the operator's own kinds are cached in all namespaces.
     """
 
     shard: Shard = WHOLE
@@ -74,7 +74,7 @@ class CacheScope:
     all_of_ours: bool = False
 
     def of(self, kind: Kind) -> Callable[[str], bool] | None:
-        """Return a predicate for namespaces whose objects of a kind are kept; None to keep those of all namespaces."""
+        """Return a predicate for the namespaces whose objects of a kind are cached; None if all namespaces are."""
         if self.shard == WHOLE or (self.all_of_ours and kind in OWN_KINDS):
             return None
         beside = self.velero_namespace if kind in KINDS_ELSEWHERE else None
@@ -90,7 +90,7 @@ def informers_of(
 ) -> Iterator[InformerRunner]:
     """Yield one informer per kind.
 
-    Informers of our own kinds have no selector, so that no object with our finalizer is missed (RES-5).
+    Informers of the operator's own kinds have no selector, so that no object with its finalizer is missed (RES-5).
     """
     informer = partial(
         InformerRunner, api, clock=clock, random=random, remedy=partial(remedy, installation=installation)

@@ -63,7 +63,7 @@ async def production_manager(
 ) -> AsyncIterator[Manager]:
     """Yield a manager on `api` with the production adapters.
 
-    It pulls jobs through `connect` if `agent` is given. `credentials` starts with what `source` returned first, and
+    It pulls jobs through `connect` if `agent` is given. `credentials` starts with the first result of `source`, and
     follows its changes while the block runs.
     """
     machine, used = machine or Machine(), credentials
@@ -100,7 +100,8 @@ async def production_manager(
 def _receiver(way: str, url: str, file: Path | None, media_type: str) -> JsonReceiver | None:
     """Return a client of the receiver at `url`; None for an empty URL.
 
-    `file` holds its token, and is read at each request. `way` names the options in messages.
+    `file` has the receiver's token, and is read at each request. `way` is the first word of the options' names in
+    messages, such as `notify`.
     """
 
     def token() -> str:
@@ -155,7 +156,7 @@ async def _agent_options(
 
 
 async def _find_registration_token(api: KubeApi, namespace: str, rotation: RotationManager) -> None:
-    """Give `rotation` a new registration token if there is one, with which the cluster can register again."""
+    """Look for a registration token in the cluster, and give it to `rotation`, so that it can register again."""
     present = rotation.live.current
     try:
         way = await find_bootstrap(api, namespace, cluster_id=present.cluster_id, url=present.url)
@@ -171,7 +172,7 @@ def _log_store_error(message: str) -> None:
 
 
 def endpoint_of(credentials: Credentials, allow_http: bool = False) -> ControlPlaneEndpoint:
-    """Return the control plane's URL and the credentials for calls to it."""
+    """Return the control plane's URL and the credentials as the endpoint for calls."""
     return ControlPlaneEndpoint(
         credentials.url,
         credentials.token,

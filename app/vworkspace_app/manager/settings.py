@@ -16,7 +16,7 @@ from vworkspace_core.operations.templates import Templates
 
 @attrs.frozen
 class OperatorSettings:
-    """The settings of the operator's process, and those of its decisions."""
+    """The settings of the operator's process, and of its decisions."""
 
     decisions: Settings
     operations: OperationSettings = attrs.field()
@@ -65,7 +65,7 @@ class OperatorSettings:
 
     @property
     def all_weak_settings(self) -> tuple[str, ...]:
-        """All weak settings, each as a sentence that says its consequence."""
+        """All weak settings, each as a sentence with its consequence."""
         return (*weak_settings_of(self.decisions, self.operations, self.required_bindings), *self.weak_settings)
 
     @operations.default

@@ -31,7 +31,7 @@ async def leader_election(
 ) -> AsyncIterator[Election]:
     """Take part in leader election while the block runs, if the settings enable it; release the Lease afterwards.
 
-    Raises LeaseLost.
+    Yield the election. Raises LeaseLost.
     """
     if not settings.leader_elect:
         yield Election()
@@ -68,7 +68,7 @@ async def first_credentials(
 ) -> tuple[Credentials, Installation]:
     """Return the credential, and how the operator was installed, once both can be read.
 
-    Wait until the API server answers and a credential exists. Each change of what is missing is logged.
+    Wait until the API server answers and a credential exists. Each change of the obstacle is logged.
     """
     last_error = ""
     waiting = _Waiting(clock)
@@ -93,7 +93,7 @@ async def first_credentials(
 
 @attrs.define
 class _Waiting:
-    """The wait for a missing or incomplete credential. It logs what is missing, again only when that changes."""
+    """The wait for a missing or incomplete credential, which logs what is missing after each change."""
 
     clock: Clock
     _told: str = attrs.field(default="", init=False)
@@ -107,7 +107,7 @@ class _Waiting:
 
 
 async def _can_enrol(api: KubeApi, source: CredentialsSource) -> bool:
-    """Report whether the cluster can register with a one-time token; False if the operator may not read that."""
+    """Report whether the cluster can register with a one-time token; False if the operator may not read the token."""
     try:
         return await can_bootstrap(api, source)
     except (Unavailable, Unauthorized):
@@ -119,7 +119,7 @@ async def _can_enrol(api: KubeApi, source: CredentialsSource) -> bool:
 async def _read_or_register(
     api: KubeApi, source: CredentialsSource, waiting: _Waiting, elected: Callable[[], Awaitable[None]]
 ) -> Credentials:
-    """Return the credential once it exists: because a user creates it, or by registration with a one-time token."""
+    """Return the credential once it exists: created by a user, or obtained by registration with a one-time token."""
     while True:
         try:
             return await source.read()

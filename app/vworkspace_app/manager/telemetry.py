@@ -25,8 +25,8 @@ from vworkspace_core.credentials.secret import Credentials
 class Components:
     """The parts of a process that telemetry observes. `agent` is None if the process pulls no jobs.
 
-    `managers` run the controllers, and `applied` are the boxes that are applied to the cluster, if this process runs
-    them: what is loaded changes while it runs. `api` is the operator's API server.
+    `managers` run the controllers. `applied` are the boxes that are applied to the cluster, None if this process does
+    not run them; boxes are loaded and unloaded while it runs. `api` is the operator's API server.
     """
 
     informers: Informers
@@ -42,12 +42,12 @@ class Components:
 
     @property
     def worker_pools(self) -> Mapping[str, WorkerPool]:
-        """The worker pools by the name of their controller, as in metrics and logs."""
+        """The worker pools by controller name, as in metrics and logs."""
         return {name: pool for manager in self.managers for name, pool in manager.worker_pools.items()}
 
     @property
     def further(self) -> tuple[InformerRunner, ...]:
-        """The informers beyond `informers`, such as those of composites, each of which watches its part of a kind."""
+        """The informers that are not in `informers`, such as those of composites; each watches a part of a kind."""
         every = (informer for manager in self.managers for informer in manager.informers)
         own = frozenset(self.informers)
         return tuple(informer for informer in dict.fromkeys(every) if informer not in own)
@@ -67,7 +67,7 @@ class Components:
         return () if self.applied is None else tuple(box.reconciler for box in self.applied.served.values())
 
     def follow_composites(self, follower: Follower) -> None:
-        """Call `follower` with every composite that runs or is loaded later, and again when it is unloaded."""
+        """Call `follower` with every composite that runs or is loaded later, and again when a composite is unloaded."""
         for composite in self.extensions.composites:
             follower(composite, True)
         if self.applied is not None:
@@ -87,7 +87,7 @@ def components_of_extensions(
 
 
 class Telemetry(Protocol):
-    """A receiver of calls about what happens in the process. They are synchronous, and must not raise."""
+    """A receiver of calls about events in the process. Its methods are synchronous, and must not raise."""
 
     def observer(self, controller: str) -> ReconcileObserver:
         """Return the observer of a controller's reconciles."""
@@ -98,7 +98,7 @@ class Telemetry(Protocol):
         ...
 
     def attach(self, components: Components) -> None:
-        """Observe these components from now on. It is called once, before any of them runs."""
+        """Observe these components from now on. It is called once, before any component runs."""
         ...
 
 

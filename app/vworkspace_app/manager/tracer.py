@@ -83,7 +83,7 @@ class Tracer:
                     self._add(self._recorder.job_changed(was, is_now, self._clock.now()))
 
     def reconciled(self, done: Reconciled) -> None:
-        """Record a pass that has ended."""
+        """Record a reconcile pass that has ended."""
         if self._recorder is not None:
             writes = [f"{verb} {ref}" for verb, ref in done.executed]
             error = "" if done.error is None else str(done.error)
@@ -91,7 +91,7 @@ class Tracer:
             self._add(self._recorder.reconciled(done.ref, done.seconds, done.label.value, writes, error, now))
 
     def hot_loop_found(self, ref: ObjectRef, finding: HotLoopEvidence) -> None:
-        """Do nothing: a hot loop is in the log and in the metrics."""
+        """Do nothing, since a hot loop is reported in the log and in the metrics."""
 
     def _changed(self, change: CacheChange) -> None:
         self._observed(change.ref, None if change.type is ChangeType.DELETED else change.object)
@@ -107,7 +107,10 @@ class Tracer:
             self._news.set()
 
     async def _deliver(self, failures: int) -> int:
-        """Send a batch of spans; return how many attempts in a row have failed, given the number before this one."""
+        """Send a batch of spans, and return the number of consecutive failures.
+
+        `failures` is the number before this attempt.
+        """
         batch = [self._waiting.popleft() for _ in range(min(_AT_ONCE, len(self._waiting)))]
         try:
             await self._receiver.send(otlp(batch, self._cluster, self._version))

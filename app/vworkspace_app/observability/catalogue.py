@@ -20,7 +20,7 @@ class Type(StrEnum):
 
 @attrs.frozen
 class Metric:
-    """One metric. The name of a counter includes its `_total`."""
+    """One metric. `name` includes the suffix `_total` of a counter, `about` is the help text."""
 
     name: str
     type: Type

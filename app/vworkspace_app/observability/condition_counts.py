@@ -60,7 +60,7 @@ _Entry: TypeAlias = tuple[float, str, str, ObjectRef]
 
 @attrs.frozen
 class ConditionSample:
-    """The number of objects with a condition, and since how many seconds the first of them has had it, if known."""
+    """The number of objects with a condition, and for how many seconds the first has had it; None if unknown."""
 
     labels: ConditionLabels
     count: int
@@ -69,7 +69,7 @@ class ConditionSample:
 
 @attrs.frozen
 class Unready:
-    """An object that is not Ready, and for how many seconds."""
+    """An object that is not Ready, with the number of seconds since it is not."""
 
     ref: ObjectRef
     reason: str
@@ -78,7 +78,10 @@ class Unready:
 
 @attrs.define
 class _Longest:
-    """The objects with one condition, ordered by its start. Outdated entries stay in the heap until they come first."""
+    """The objects with one condition, ordered by its start.
+
+    Outdated entries stay in the heap until they come first.
+    """
 
     since: dict[ObjectRef, float] = attrs.field(factory=dict)
     heap: list[_Entry] = attrs.field(factory=list)
@@ -113,7 +116,10 @@ def _entry(ref: ObjectRef, since: float) -> _Entry:
 
 @attrs.define
 class ConditionCounts:
-    """The counter of conditions of one kind. A reason not in `reasons`, such as one of Flux, counts as `other`."""
+    """A counter of the conditions of one kind's objects.
+
+    A reason that is not in `reasons`, such as a reason of Flux, counts as `other`.
+    """
 
     types: frozenset[str]
     reasons: frozenset[str]
@@ -126,7 +132,7 @@ class ConditionCounts:
     """The tuple of each condition, which all objects with that condition share to save memory."""
 
     def count(self, change: CacheChange) -> None:
-        """Count a change that an informer reported."""
+        """Update the counts by a change that an informer reported."""
         now = {} if change.type is ChangeType.DELETED else dict(self._conditions(change.object))
         for labels in self._by_object.pop(change.ref, ()):
             self._counts[labels] -= 1
@@ -140,7 +146,7 @@ class ConditionCounts:
             self._by_object[change.ref] = tuple(now)
 
     def forget(self) -> None:
-        """Count no object any more. The conditions that were counted stay, with the number 0."""
+        """Count no object from now on. The known conditions stay, with the number 0."""
         self._by_object.clear()
         self._longest.clear()
         self._counts = Counter(dict.fromkeys(self._counts, 0))
@@ -148,14 +154,17 @@ class ConditionCounts:
     def samples(self, now: float) -> tuple[ConditionSample, ...]:
         """Return the number of objects with each condition. `now` is in seconds since the epoch.
 
-        A condition that no object has any more is still reported with 0: the end of a series would look like an outage.
+        A condition that no object has any more is reported with 0, since the end of a series would look like an outage.
         """
         return tuple(
             ConditionSample(labels, count, self._oldest(labels, now)) for labels, count in sorted(self._counts.items())
         )
 
     def unready(self, most: int, now: float) -> list[Unready]:
-        """Return the `most` objects that have not been Ready for the longest time."""
+        """Return the `most` objects that have not been Ready for the longest time.
+
+        `now` is in seconds since the epoch.
+        """
         entries = [
             (entry, labels[2])
             for labels, longest in self._longest.items()
@@ -184,7 +193,7 @@ class ConditionCounts:
 
 
 def _since(condition: Mapping[str, Any]) -> float | None:
-    """Return the lastTransitionTime of a condition in seconds since the epoch; None if it has none."""
+    """Return a condition's lastTransitionTime in seconds since the epoch; None if it is missing or malformed."""
     began = time_or_none(condition.get("lastTransitionTime"))
     return None if began is None else began.timestamp()
 
@@ -207,12 +216,12 @@ def box_conditions() -> ConditionCounts:
 
 @attrs.define
 class RolloutProgress:
-    """The numbers of objects that the status of each applied box has, by the name of the box and by state."""
+    """The numbers of objects by state in the status of each applied box, by the name of the box."""
 
     counts: dict[str, Mapping[str, int]] = attrs.field(factory=dict)
 
     def count(self, change: CacheChange) -> None:
-        """Read the status of a box that an informer reported."""
+        """Record the roll-out numbers in the status of a box that an informer reported."""
         rollout = get_path(change.object, "status", "rollout")
         if change.type is ChangeType.DELETED or not isinstance(rollout, Mapping):
             self.counts.pop(change.ref.name, None)
@@ -222,5 +231,5 @@ class RolloutProgress:
 
 
 def parent_conditions() -> ConditionCounts:
-    """Return the counter for the conditions of one kind that a box or a pure reconciler owns."""
+    """Return the counter for the conditions of one kind that belongs to a box or a pure reconciler."""
     return ConditionCounts(frozenset(STANDARD), _PARENT_REASONS, managed=False)

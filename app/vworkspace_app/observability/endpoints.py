@@ -35,7 +35,7 @@ _log = structlog.get_logger("operator")
 def application(
     latest: LatestStats, metrics: Metrics, now: Callable[[], float], further: Sequence[BaseRoute] = ()
 ) -> Starlette:
-    """Return the ASGI application of metrics and probes, which read `latest`. Routes in `further` come last."""
+    """Return the ASGI application of metrics and probes, which read `latest`. Further routes come last."""
 
     def judged(judge: Callable[..., HealthReport]) -> Callable[[Request], PlainTextResponse]:
         def answer(_: Request) -> PlainTextResponse:

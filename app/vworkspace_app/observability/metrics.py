@@ -29,9 +29,9 @@ _RESULTS: Final = {label: label.value for label in ResultLabel} | {ResultLabel.T
 
 
 class Metrics:
-    """The registry of the process's metrics. `now` is the monotonic clock by which `latest` was taken.
+    """The registry of the process's metrics. `now` is the monotonic clock that also dates `latest`.
 
-    `server` is the URL of the API server. Its host is a label, as in client-go's metrics.
+    `server` is the URL of the API server; its host is a label, as in client-go's metrics.
     """
 
     def __init__(self, latest: LatestStats, now: Callable[[], float], server: str = "") -> None:
@@ -70,7 +70,7 @@ class Metrics:
         return Histogram(metric.name, metric.about, metric.labels, buckets=metric.buckets, registry=self.registry)
 
     def controller(self, name: str) -> "ControllerMetrics":
-        """Return the metrics of a controller; all their series exist from now on, with the value zero."""
+        """Return the metrics of a controller. All their series exist from now on, with the value zero."""
         counters = (self._errors, self._terminal, self._panics, self._timeouts, self._hot_loops, self._writes)
         for counter in counters:
             counter.labels(name)
@@ -79,7 +79,7 @@ class Metrics:
         return ControllerMetrics(self, name)
 
     def request(self, method: str, code: str, seconds: float = 0.0) -> None:
-        """Count a request to the API server that took `seconds`. `code` is `<error>` if it was not answered."""
+        """Count a request to the API server that took `seconds`. `code` is `<error>` if there was no answer."""
         series = self._request_series.get((method, code))
         if series is None:
             known = code if code == "<error>" or (code.isdecimal() and len(code) == 3) else _OTHER
@@ -115,7 +115,8 @@ class Metrics:
     def operation(self, type_: str, engine: str, phase: str) -> None:
         """Count an Operation that entered `phase`.
 
-        The series of the other phases are created with zero, so that a later change to one is visible as an increase.
+        The series of the other phases are created with zero, so that a later change to another phase is visible as an
+        increase.
         """
         kind, by = _one_of(OperationType, type_), _one_of(EngineName, engine)
         for known in Phase:
@@ -140,7 +141,7 @@ class ControllerMetrics:
         self._work_time = metrics._work_time.labels(name, name)
 
     def reconciled(self, done: Reconciled) -> None:
-        """Count a reconcile."""
+        """Count a reconcile pass that has ended."""
         metrics, name = self._metrics, self._name
         self._results[done.label].inc()
         self._reconcile_time.observe(done.seconds)
@@ -159,7 +160,7 @@ class ControllerMetrics:
             metrics._writes.labels(name).inc(len(done.executed))
 
     def hot_loop_found(self, ref: ObjectRef, finding: HotLoopEvidence) -> None:
-        """Count a hot loop. Only the log names the object."""
+        """Count a hot loop. Only the log, not the metric, names the object."""
         self._metrics._hot_loops.labels(self._name).inc()
 
 
@@ -177,13 +178,13 @@ class _StatsCollector(Collector):
 
 
 class _WithoutCreated(Collector):
-    """A view of a registry without the `_created` series: they double every counter, and no dashboard reads them."""
+    """A view of a registry without the `_created` series, which double every counter and which no dashboard reads."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
 
     def collect(self) -> Iterator[Family]:
-        """Yield every family without its `_created` series."""
+        """Yield every metric family without its `_created` series."""
         for family in self._registry.collect():
             family.samples = [sample for sample in family.samples if not sample.name.endswith("_created")]
             yield family

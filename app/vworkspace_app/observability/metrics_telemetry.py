@@ -55,11 +55,11 @@ class MetricsTelemetry:
     _stopping: bool = attrs.field(default=False, init=False)
 
     def observer(self, controller: str) -> ReconcileObserver:
-        """Return an observer that logs and counts."""
+        """Return an observer of a controller that logs and counts its reconciles."""
         return Observers((LoggingObserver(), self.metrics.controller(controller)))
 
     def job_ended(self, outcome: str) -> None:
-        """Count a job's outcome."""
+        """Count the outcome of a job."""
         self.metrics.job(outcome)
 
     def attach(self, components: Components) -> None:
@@ -93,13 +93,16 @@ class MetricsTelemetry:
             runner.subscribe(partial(self._count_own, counts.count) if is_of_shard else counts.count)
 
     async def run(self) -> NoReturn:
-        """Update the statistics each second until cancelled. This also shows that the event loop is alive."""
+        """Update the statistics each second until cancelled.
+
+        The updates also show that the event loop is not blocked.
+        """
         while True:
             self.refresh()
             await self.clock.sleep(_HEARTBEAT_SECONDS)
 
     def stop(self) -> None:
-        """Report the process as not ready from now on, because it is ending."""
+        """Report the process as not ready from now on, because the process is ending."""
         self._stopping = True
         self.refresh()
 
@@ -149,7 +152,10 @@ class MetricsTelemetry:
         return None if since is None else max(0.0, (self.clock.now() - since).total_seconds())
 
     def _count_own(self, count: Callable[[CacheChange], None], change: CacheChange) -> None:
-        """Pass on changes of this shard's objects only: the first shard caches more, and all shards are summed up."""
+        """Call `count` for a change of an object of this shard; ignore other shards' objects.
+
+        The first shard caches more objects, and all shards are summed up.
+        """
         shard = WHOLE if self._components is None else self._components.shard
         if shard.owns(change.ref.name if change.ref.kind == NAMESPACE else change.ref.namespace):
             count(change)
@@ -163,7 +169,7 @@ class MetricsTelemetry:
     def _count_operation(self, change: CacheChange) -> None:
         """Count an Operation that enters a phase, except when the informer first lists it.
 
-        Only the leader counts: a sum over all replicas must be the number of Operations.
+        Only the leader counts: the sum over all replicas must be the number of Operations.
         """
         leads = all(held for _, held in self._components.leases()) if self._components else False
         if change.initial or change.type is ChangeType.DELETED or not leads:

@@ -36,7 +36,7 @@ class AgentStats:
 class ProcessStats:
     """The statistics of the process at one time.
 
-    `taken_at` is the time by the monotonic clock. `credential_age` is None if it is unknown.
+    `taken_at` is the time by the monotonic clock. `credential_age` is in seconds, None if unknown.
     """
 
     taken_at: float
@@ -61,7 +61,7 @@ class ProcessStats:
 
 
 class LatestStats:
-    """A holder of the newest statistics. One thread writes, any thread may read: the value itself is immutable."""
+    """A holder of the newest statistics. One thread writes them, any thread may read: the value itself is immutable."""
 
     def __init__(self, first: ProcessStats) -> None:
         self._current = first

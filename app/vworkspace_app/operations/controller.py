@@ -72,8 +72,8 @@ class ApprovalChecks:
     """The sources of the data by which approval claims are checked (OPS-4). They are read again for every pass.
 
     `secret` returns the present approval secret, None if there is none. `skew` returns how far the control plane's
-    clock is ahead of ours (PULL-12). `required_bindings` are the fields that every claim must be bound to. Used claims
-    are recorded in `namespace`.
+    clock is ahead (PULL-12). `required_bindings` are the fields that every claim must be bound to. Used claims are
+    recorded in `namespace`.
     """
 
     secret: Callable[[], bytes | None] = lambda: None
@@ -141,14 +141,14 @@ class OperationReconciler:
         return ReconcileResult()
 
     def _depends_on(self, key: ObjectRef, source: OperationSource) -> Iterable[ObjectRef]:
-        """Return the objects on which a pass depends: the Operation, its target, and those that its engine looks up."""
+        """Return the objects on which a pass depends: the Operation, its target, and objects for the engine."""
         operation = readable(source)
         target = target_ref(operation)
         live = self.informers.store(target.kind).get(target.namespace, target.name)
         return dict.fromkeys((key, target, *lookups(operation, self._context(), live)))
 
     def _looked_at_before_the_start(self, source: OperationSource, context: OperationContext) -> Iterator[ObjectRef]:
-        """Yield the objects that a start of the Operation depends on; none once it has started."""
+        """Yield the objects on which the start of the Operation depends; none if the Operation has started."""
         if isinstance(source, Unreadable) or source.status.phase not in (None, Phase.PENDING):
             return
         if is_managed(source.metadata) and source.metadata.deletion_timestamp is None:
@@ -157,15 +157,18 @@ class OperationReconciler:
             yield from lookups(source, context, live)
 
     def exclusion_key(self, key: ObjectRef) -> ObjectRef | None:
-        """Return the Operation's target: keys with the same one are reconciled one at a time (OPS-5).
+        """Return the Operation's target. Operations with the same target are reconciled one at a time (OPS-5).
 
-        The target of an Operation is immutable.
+        Return None if the Operation is not cached.
         """
         manifest = self.informers.store(OPERATION).get(key.namespace, key.name)
         return None if manifest is None else target_in(manifest)
 
     def _context(self, claims: Claims | None = None) -> OperationContext:
-        """Return the context of a decision. Without `claims` it is that of a pass that has not used an approval."""
+        """Return the context of a decision.
+
+        Without `claims` the context is that of a pass that has not used an approval.
+        """
         approvals = self.approvals
         if claims is None:
             bindings = approvals.required_bindings
@@ -181,9 +184,9 @@ class OperationReconciler:
         return reconcile_operation(source, observed, context)
 
     async def _observe(self, key: ObjectRef, source: OperationSource, stored: StoredObject) -> OperationObserved:
-        """Return the snapshot for all decisions of a pass, with the approval claims in it.
+        """Return the snapshot for all decisions of a pass, with the data on approval claims.
 
-        Raises errors of the port from live reads, and Permanent for an unreadable status.
+        Raises errors of the API server from live reads, and Permanent for an unreadable status.
         """
         if not is_managed(source.metadata):
             await self._unmanaged.report(key, stored.manifest)
@@ -197,9 +200,9 @@ class OperationReconciler:
     async def _claims_with_spent_approval(
         self, source: OperationSource, observed: OperationObserved, context: OperationContext
     ) -> Claims:
-        """Return the context's claims, updated if the pass starts a run that needs an approval.
+        """Return the data on approval claims, with the approval used by this pass, if it starts a run that needs one.
 
-        The approval is recorded as used before the run starts. If that fails, the claims carry the error.
+        The approval is recorded as used before the run starts. If that fails, the result has the error.
         """
         redemption = None if isinstance(source, Unreadable) else approval_to_redeem(source, observed, context)
         if redemption is None:
@@ -213,7 +216,7 @@ class OperationReconciler:
             return attrs.evolve(context.claims, trouble=error.message)
 
     async def _observe_objects(self, operation: Operation, context: OperationContext) -> OperationObserved:
-        """Return the snapshot from the caches, or by live reads if the next step is irreversible."""
+        """Return the snapshot from the caches, or from live reads if the next step is irreversible."""
         observed = await self._cached(operation, context)
         if not needs_live_view(operation, observed, context):
             return observed
@@ -241,23 +244,26 @@ class OperationReconciler:
         return OperationObserved(namespace, {ref: live for ref, live in objects.items() if live is not None})
 
     async def _held(self, ref: ObjectRef) -> Manifest | None:
-        """Return a full object from the caches; it is read live if they hold only its outline."""
+        """Return an object from the caches; it is read live if the caches have only its outline.
+
+        None if it does not exist.
+        """
         store = self.informers.store(ref.kind, ref.namespace)
         return await self.informers.whole(ref, store.get(ref.namespace, ref.name))
 
     # --- which Operations a change concerns -------------------------------------------------------------------------
 
     def keys_of_operation(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the changed Operation, and the Operations on its target whose turn comes by the change."""
+        """Yield the changed Operation, and waiting Operations on the same target that may start after the change."""
         yield change.ref
         yield from (ref for ref, is_next in self._waiting_for(change) if is_next)
 
     def keys_behind(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the Operations on the changed one's target that still wait, but may now wait for another one."""
+        """Yield Operations on the changed Operation's target that keep waiting, but perhaps for another Operation."""
         yield from (ref for ref, is_next in self._waiting_for(change) if not is_next)
 
     def _waiting_for(self, change: CacheChange) -> Iterator[tuple[ObjectRef, bool]]:
-        """Yield the waiting Operations on a target that a change frees, each with whether its turn has come."""
+        """Yield the waiting Operations on a target that a change frees, each with whether it may start now."""
         target = target_in(change.object)
         if target is None or not _makes_room(change):
             return
@@ -269,9 +275,9 @@ class OperationReconciler:
                 yield ref, first_ahead(operation, operations) is None
 
     def keys_of_engine_object(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the Operation for which an engine created the object, in any namespace.
+        """Yield the Operation for which an engine created the changed object, in any namespace.
 
-        It is found by the uid in the object's label, because names in labels may be shortened.
+        The Operation is found by the uid in the object's label, because names in labels may be shortened.
         """
         for manifest in (change.object, change.old_object or {}):
             uid = get_path(manifest, "metadata", "labels", OPERATION_UID)
@@ -283,7 +289,7 @@ class OperationReconciler:
         yield from self._found(OPEN_ON, str(change.ref))
 
     def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every Operation in the changed namespace that has not ended: the namespace may have become managed."""
+        """Yield every unfinished Operation in the changed namespace, since the namespace may have become managed."""
         yield from self._found(OPEN, change.ref.name)
 
     def keys_awaiting(self, change: CacheChange) -> Iterator[ObjectRef]:
@@ -291,7 +297,7 @@ class OperationReconciler:
         yield from self.awaited.keys_waiting_for(change.ref)
 
     def open_keys(self, _change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every Operation that has not ended, after the API server began or stopped serving a kind."""
+        """Yield every unfinished Operation, after the API server began or stopped serving a kind."""
         yield from self._found(OPEN, EVERYWHERE)
 
     def awaiting_approval(self) -> Iterator[ObjectRef]:
@@ -324,19 +330,22 @@ def _is_running(source: OperationSource, result: ReconcileResult) -> bool:
 
 
 def _refuse_unknown_past(source: Unreadable[Operation]) -> None:
-    """Raise Permanent for a managed Operation with an unreadable status: it may have run, so it must not run again."""
+    """Raise Permanent for a managed Operation with an unreadable status.
+
+    The Operation may have run, so it must not be started again.
+    """
     if not source.has_status and source.metadata.deletion_timestamp is None and is_managed(source.metadata):
         raise Permanent(f"its status cannot be read, and nothing is written over it: {source.problems}")
 
 
 def _makes_room(change: CacheChange) -> bool:
-    """Report whether a change ends the running or waiting of an Operation, or turns one into the other."""
+    """Report whether a change ends an Operation's running or waiting, or turns waiting into running or the reverse."""
     gone = change.type is ChangeType.DELETED
     before = _run_state(change.object if gone else change.old_object)
     return any(before) and before != _run_state(None if gone else change.object)
 
 
 def _run_state(manifest: Manifest | None) -> tuple[bool, bool]:
-    """Return whether the Operation is running, and whether it waits to run; both False if missing or unreadable."""
+    """Return whether the Operation is running, and whether it waits to run; both False if missing or malformed."""
     operation = None if manifest is None else _read(manifest)
     return conflict_order_of(operation) if isinstance(operation, Operation) else (False, False)

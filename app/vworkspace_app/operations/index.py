@@ -20,7 +20,10 @@ class AwaitedObjects:
     _by: dict[ObjectRef, set[ObjectRef]] = attrs.field(factory=dict)
 
     def awaits(self, key: ObjectRef, objects: Iterable[ObjectRef]) -> None:
-        """Record that an Operation waits for exactly these objects. An empty collection removes it from the index."""
+        """Record that an Operation waits for exactly these objects.
+
+        An Operation that waits for none is removed from the index.
+        """
         desired, before = frozenset(objects), self._of.pop(key, frozenset())
         for ref in before - desired:
             self._by[ref].discard(key)
@@ -32,7 +35,7 @@ class AwaitedObjects:
             self._of[key] = desired
 
     def keys_waiting_for(self, ref: ObjectRef) -> Iterator[ObjectRef]:
-        """Yield the Operations that wait for an object, sorted by name."""
+        """Yield the Operations that wait for the object `ref`, sorted by name."""
         yield from sorted(self._by.get(ref, ()), key=str)
 
 
@@ -52,7 +55,7 @@ EVERYWHERE: Final = "*"
 
 
 def target_in(manifest: Manifest) -> ObjectRef | None:
-    """Return the target that an Operation's manifest names; None if it names none."""
+    """Return the target that an Operation's manifest names; None if the manifest names none."""
     name = get_path(manifest, "spec", "targetRef", "name")
     namespace = metadata(manifest).get("namespace")
     return ObjectRef(APPLICATION_INSTANCE, namespace, name) if isinstance(name, str) and name else None

@@ -12,10 +12,10 @@ from vworkspace_core.operations.templates import OperationTemplate, Templates, l
 
 
 def read_templates(paths: Sequence[str]) -> Templates:
-    """Return the built-in templates and those in the files. A template replaces an earlier one of the same name.
+    """Return the built-in templates and the templates in the files.
 
-    Raises CommandError with file, line, path and problem: for a document that is no template, an unknown engine, or a
-    second template of the same type and engine.
+    A template replaces an earlier one of the same name. Raises CommandError with file, line, path and problem: for a
+    document that is no template, an unknown engine, or a second template of the same type and engine.
     """
     templates = builtin_templates()
     for path in paths:

@@ -13,13 +13,13 @@ _log = structlog.get_logger("operator")
 
 @attrs.frozen
 class UnmanagedReports:
-    """The reporter of objects that the operator ignores. It reports each only once."""
+    """The reporter of objects that the operator ignores, because they lack its label. It reports each object once."""
 
     events: EventSink
     _reported: Once = attrs.field(factory=Once)
 
     async def report(self, key: ObjectRef, manifest: Manifest) -> None:
-        """Emit an Event about an object that the operator ignores, unless one was emitted before."""
+        """Emit an Event about an object that the operator ignores, unless an Event was emitted before."""
         event = unmanaged(key, manifest)
         if event is not None and self._reported.first(str(key), event.regarding_uid):
             _log.info("left alone: not labelled for this operator", object=str(key), why=event.note)

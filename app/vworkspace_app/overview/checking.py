@@ -52,7 +52,7 @@ _NEEDED_TO_INSTALL: Final = (
 
 
 async def before_installing(api: KubeApiClient) -> AsyncIterator[Finding]:
-    """Yield findings about what must be in the cluster before the operator is installed."""
+    """Yield findings about the requirements on the cluster before the operator is installed."""
     yield checkup.api_server(await api.server_version())
     yield checkup.may_install(
         await _missing(api, _SELF_REVIEW, {}, [(right, "") for right in _NEEDED_TO_INSTALL]) or ()
@@ -63,7 +63,7 @@ async def before_installing(api: KubeApiClient) -> AsyncIterator[Finding]:
 
 
 async def installed(api: KubeApiClient, options: InstallOptions, now: datetime) -> AsyncIterator[Finding]:
-    """Yield findings about what `manifests` installs with these options: whether it exists, and whether it works."""
+    """Yield findings about the objects that `manifests` installs with these options: whether they exist and work."""
     yield checkup.api_server(await api.server_version())
     definitions = await _definitions(api)
     clusters = await all_of(api, CLUSTER) if checkup.is_served(definitions, CLUSTER) else ()
@@ -94,7 +94,7 @@ async def _runs_an_agent(
 
 
 async def _unless_forbidden(point: str, look: Callable[[], Awaitable[Finding]]) -> Finding:
-    """Return the finding of `look`; one with the verdict UNKNOWN if the user may not read what it needs."""
+    """Return the finding of `look`; a finding with the result UNKNOWN if the user lacks the rights for it."""
     try:
         return await look()
     except Forbidden as error:
@@ -166,7 +166,7 @@ async def _check_rights(
 async def _missing(
     api: KubeApiClient, kind: Kind, subject: Mapping[str, Any], desired: Sequence[tuple[Right, str]]
 ) -> list[Right] | None:
-    """Return the desired rights that the subject lacks, in order; None if the user may not review its rights."""
+    """Return the desired rights that the subject lacks, in order; None if the user may not review them."""
     limit, answers = anyio.CapacityLimiter(_AT_ONCE), dict[int, bool | OperatorError]()
 
     async def ask(number: int, right: Right, name: str) -> None:

@@ -38,9 +38,9 @@ Objects: TypeAlias = Mapping[ObjectRef, Manifest]
 
 @attrs.frozen
 class ObjectChange:
-    """An object before and after a change; None where it does not exist.
+    """An object before and after a change; None where the object does not exist.
 
-    `refused` says why the API server would refuse the change; empty if it would not.
+    `refused` says why the API server would refuse the change; it is empty if the server would not.
     """
 
     ref: ObjectRef
@@ -54,7 +54,7 @@ class Difference:
     """The changes that applying one manifest would cause, and the operator's decision after it.
 
     `present` is the object once applied. `is_held` says that the control plane wrote the object, and that the change
-    affects fields which the control plane holds.
+    affects fields of the control plane.
     """
 
     changes: tuple[ObjectChange, ...]
@@ -72,7 +72,7 @@ class DryRun:
     api: KubeApi
 
     async def change(self, apply: Apply, live: Manifest | None, manager: str) -> ObjectChange:
-        """Return the change by an apply; it is estimated without the server if the user has no right to apply.
+        """Return the change by an apply. Without the right to apply, the change is estimated without the API server.
 
         `live` is the object now, `manager` the field manager.
         """
@@ -89,7 +89,7 @@ class DryRun:
 
 
 async def difference(api: KubeApi, kind: Kind, manifest: Manifest, now: datetime, box: Box | None = None) -> Difference:
-    """Return what applying `manifest` would change. With a `box`, it is an object of the box's kind.
+    """Return the changes that applying `manifest` would cause. With a `box`, it is an object of the box's kind.
 
     Raises the errors of `KubeApi.get` and `KubeApi.list`, and ValidationProblems.
     """
@@ -121,7 +121,10 @@ def _takes_from_control_plane(own: ObjectChange) -> bool:
 
 
 def _as_stored(own: ObjectChange, now: datetime) -> Manifest:
-    """Return the object as the API server would store it; without a dry run, placeholders stand for its own fields."""
+    """Return the object as the API server would store it.
+
+    Without a dry run, placeholders are used for the metadata that the server sets.
+    """
     after = own.after or {}
     if metadata(after).get("uid"):
         return after
@@ -139,9 +142,9 @@ async def _decided(
 
 
 async def _of_box(api: KubeApi, box: Box, manifest: Manifest, now: datetime) -> tuple[Decision, Objects, Decision]:
-    """Return the box's decision, the objects that it read, and the deletes that wait until the rest is ready.
+    """Return the box's decision, the objects that it read, and the deletes that wait until other objects are ready.
 
-    Objects that are created later, since they wait for others, are not in it: `status --box` shows them.
+    Objects that are created later, since they wait for others, are not in the decision: `status --box` shows them.
     """
     composite = composite_of(box)
     parent = composite.read(manifest)
@@ -168,9 +171,10 @@ async def _of_instance(api: KubeApi, manifest: Manifest, now: datetime) -> tuple
 
 
 async def _of_operation(api: KubeApi, manifest: Manifest, now: datetime) -> tuple[Decision, Objects, Decision]:
-    """Return the decision and the objects that it read.
+    """Return the Operation's decision with the creates of the next pass, the objects that it read, and no later
+    decision.
 
-    The decision is that of the first pass, plus the creates of the next pass, when the intent is recorded (OPS-1).
+    The next pass creates the engine objects, when the intent is recorded (OPS-1).
     """
     cluster_id = await _cluster_id(api, manifest)
     # A user who compares need not read the secret that checks claims: it counts as not configured.
@@ -186,7 +190,7 @@ async def _of_operation(api: KubeApi, manifest: Manifest, now: datetime) -> tupl
 
 
 async def _cluster_id(api: KubeApi, manifest: Manifest) -> str:
-    """Return the id in the Cluster object if there is exactly one, else the one in the label of `manifest`."""
+    """Return the id in the Cluster object if there is exactly one, else the id in the label of `manifest`."""
     try:
         clusters = (await api.list(CLUSTER)).items
     except (Forbidden, NotFound):
@@ -196,7 +200,7 @@ async def _cluster_id(api: KubeApi, manifest: Manifest) -> str:
 
 
 def overlaid(live: Any, desired: Any) -> Any:
-    """Return an estimate of what a server-side apply of `desired` makes of `live`: maps merged, lists replaced."""
+    """Return an estimate of the result of a server-side apply of `desired` on `live`: maps merged, lists replaced."""
     if not isinstance(live, Mapping) or not isinstance(desired, Mapping):
         return desired
     merged = {key: overlaid(live[key], desired[key]) if key in desired else live[key] for key in live}

@@ -30,7 +30,7 @@ class FollowedObjects:
         self._heard = anyio.Event()
 
     async def run(self, show: Callable[[OwnObjects], None]) -> None:
-        """Call `show` with all objects at first and after each change, until cancelled."""
+        """Call `show` with all objects, at first and after each change, until cancelled."""
         async with anyio.create_task_group() as group:
             for kind in self._kinds:
                 group.start_soon(self._forever, kind)
@@ -63,7 +63,10 @@ class FollowedObjects:
             self._heard.set()
 
     async def _follow(self, kind: Kind) -> None:
-        """Watch a kind until the watch ends. Without a resource version it begins with an event for each object."""
+        """Watch a kind until the watch ends.
+
+        Without a resourceVersion the watch begins with an event for each existing object.
+        """
         self._objects = {ref: each for ref, each in self._objects.items() if ref.kind != kind}
         namespace = self._namespace if kind.namespaced else None
         self._heard.set()

@@ -63,7 +63,10 @@ _LAST_EVENTS: Final = 5
 
 @attrs.frozen
 class OwnObjects:
-    """All objects of our kinds. `unreadable` are the kinds that could not be listed, each with the reason."""
+    """All objects of the operator's kinds.
+
+    `unreadable` has the kinds that could not be listed, each with the reason.
+    """
 
     objects: tuple[tuple[Kind, Manifest], ...]
     leases: tuple[Manifest, ...] = ()
@@ -73,7 +76,7 @@ class OwnObjects:
 
 @attrs.frozen
 class ObjectContext:
-    """An object, all objects created for it, and its last Events, the oldest first."""
+    """An object, all objects created for it, and its latest Events, the oldest first."""
 
     kind: Kind
     manifest: Manifest
@@ -85,7 +88,7 @@ class ObjectContext:
     """The input of the box's decision about the object; None without a box, or if the user may not read all of it."""
 
     def tree(self, now: datetime) -> Branch:
-        """Return the object and everything created for it, as a tree."""
+        """Return the object and all objects created for it, as a tree."""
         if self.box is not None and self.snapshot is not None:
             from vworkspace_core.overview.box_tree import tree_of_box  # only for a box: graphs are slow to import
 
@@ -98,7 +101,7 @@ class ObjectContext:
 
 
 class PermittedReader:
-    """A reader that leaves out objects which the user may not read, and remembers their kinds."""
+    """A reader that skips objects which the user may not read, and remembers their kinds."""
 
     def __init__(self, api: KubeApi) -> None:
         self._api = api
@@ -110,7 +113,7 @@ class PermittedReader:
         return tuple(self._unreadable.values())
 
     async def all(self, kind: Kind, *, namespace: str | None = None, selector: str = "") -> tuple[Manifest, ...]:
-        """Return all objects of a kind; none if it is not served or may not be listed."""
+        """Return all objects of a kind; empty if the kind is not served or may not be listed."""
         where = namespace if kind.namespaced else None
         try:
             return await all_of(self._api, kind, selector=selector, namespace=where)
@@ -119,7 +122,7 @@ class PermittedReader:
             return ()
 
     async def one(self, ref: ObjectRef) -> Manifest | None:
-        """Return one object; None if it does not exist or may not be read."""
+        """Return one object; None if the object does not exist or may not be read."""
         try:
             return await find(self._api, ref)
         except Forbidden as error:
@@ -127,7 +130,7 @@ class PermittedReader:
             return None
 
     async def seen_by(self, box: "Box", manifest: Manifest) -> Snapshot | None:
-        """Return the input of a box's decision about one object; None if the user may not read all of it."""
+        """Return the snapshot for a box's decision about one object; None if the user may not read all of it."""
         from purekube.boxes.decide import composite_of  # only for a box: it is half of the start
         from purekube.composites.observe import observe_live
 
@@ -138,7 +141,7 @@ class PermittedReader:
             return None
 
     async def applied_box_of(self, manifest: Manifest) -> "Box | None":
-        """Return the box by which an object is reconciled, from the OperatorBox in the cluster.
+        """Return the box that reconciles an object, from the OperatorBox in the cluster.
 
         Return None if there is none, if it has another revision than the object, or if the user may not read it.
         """
@@ -159,7 +162,7 @@ class PermittedReader:
             return None
 
     async def leases(self, namespace: str) -> tuple[Manifest, ...]:
-        """Return the Leases of the operator's replicas; none if they may not be listed."""
+        """Return the Leases of the operator's replicas; empty if the user may not list them."""
         try:
             return await leases_of(self._api, namespace, NAME)
         except Forbidden as error:
@@ -170,7 +173,7 @@ class PermittedReader:
 async def read_own_objects(
     api: KubeApi, *, namespace: str | None, system_namespace: str, boxes: Sequence[Kind] = ()
 ) -> OwnObjects:
-    """Return all objects of our kinds and of boxes' kinds, in one namespace or all.
+    """Return all objects of the operator's kinds and of boxes' kinds, in one namespace, or in all if it is None.
 
     Raises the errors of `KubeApi.list` except Forbidden.
     """
@@ -184,9 +187,8 @@ async def read_own_objects(
 async def read_object_context(api: KubeApi, kind: Kind, manifest: Manifest, box: "Box | None" = None) -> ObjectContext:
     """Return the object with the objects created for it. With a `box`, they include all that its decision reads.
 
-    Without one, an object of an applied box is read with that.
-
-    Raises the errors of `KubeApi.list` except Forbidden.
+    Without `box`, an object of an applied box is read with the box in the cluster. Raises the errors of `KubeApi.list`
+    except Forbidden.
     """
     reader, uid = PermittedReader(api), bounded_name(str(get_path(manifest, "metadata", "uid") or ""))
     objects: dict[ObjectRef, Manifest] = {}
@@ -205,9 +207,9 @@ async def read_object_context(api: KubeApi, kind: Kind, manifest: Manifest, box:
 
 
 async def _marked(reader: PermittedReader, manifest: Manifest, into: dict[ObjectRef, Manifest]) -> None:
-    """Add to `into` the children of an object of a box or pure reconciler.
+    """Add the children of an object of a box or pure reconciler to `into`.
 
-    The object's annotation names their kinds, and a label on each child holds the object's uid.
+    An annotation of the object names the children's kinds, and a label of each child has the object's uid.
     """
     from purekube.composites.parent import recorded_kinds  # only for a box: graphs are slow to import
     from vworkspace_core.overview.box_tree import MARKS_OF_PARENTS
@@ -232,7 +234,7 @@ async def _read_children(reader: PermittedReader, label: str, uid: str, into: di
 
 
 async def _installed(reader: PermittedReader, into: dict[ObjectRef, Manifest]) -> None:
-    """Add to `into` the objects that Flux installed for each HelmRelease in it, and the pods of those releases."""
+    """Add to `into` the objects that Flux installed for each HelmRelease in `into`, and the pods of these releases."""
     for release in [ref for ref in into if ref.kind == HELM_RELEASE]:
         selector = f"{RELEASE_NAME}={release.name},{RELEASE_NAMESPACE}={release.namespace}"
         for kind in _INSTALLED:
@@ -241,7 +243,7 @@ async def _installed(reader: PermittedReader, into: dict[ObjectRef, Manifest]) -
 
 
 async def _runs(reader: PermittedReader, instance: Manifest, into: dict[ObjectRef, Manifest]) -> None:
-    """Add to `into` the Operations on the instance."""
+    """Add the Operations on the instance to `into`."""
     name, namespace = (get_path(instance, "metadata", field) for field in ("name", "namespace"))
     operations = [
         operation
@@ -259,7 +261,7 @@ async def _pods(reader: PermittedReader, owners: Mapping[ObjectRef, Manifest], i
 
 
 async def _events(reader: PermittedReader, manifest: Manifest) -> tuple[Manifest, ...]:
-    """Return the last Events about the object, which the API server keeps for an hour by default."""
+    """Return the latest Events about the object. The API server keeps Events for an hour by default."""
     uid = get_path(manifest, "metadata", "uid")
     about = [
         event
@@ -270,7 +272,7 @@ async def _events(reader: PermittedReader, manifest: Manifest) -> tuple[Manifest
 
 
 def event_time(event: Manifest) -> str:
-    """Return the time of an Event's last occurrence, as the text that it contains."""
+    """Return the time of an Event's last occurrence, as text; empty if it has none."""
     # An Event written through events.k8s.io/v1 has an eventTime, and no lastTimestamp; a repeated one has a series.
     for path in (("series", "lastObservedTime"), ("lastTimestamp",), ("eventTime",), ("metadata", "creationTimestamp")):
         if isinstance(text := get_path(event, *path), str) and text:
@@ -279,7 +281,7 @@ def event_time(event: Manifest) -> str:
 
 
 async def boxes_of(api: KubeApi, files: Sequence[str]) -> "list[Box]":
-    """Load boxes from files. CRDs that the files lack are read from the cluster. Raises CommandError."""
+    """Load boxes from files. CRDs that are not in the files are read from the cluster. Raises CommandError."""
     if not files:
         return []
     from purekube_run.boxes.installed import installed_definitions, missing_definitions
@@ -292,9 +294,9 @@ async def boxes_of(api: KubeApi, files: Sequence[str]) -> "list[Box]":
 
 
 async def kinds_of_boxes(reader: PermittedReader) -> tuple[Kind, ...]:
-    """Return the kinds whose CRD carries the label of a box or a controller, and the kind of applied boxes.
+    """Return the kinds whose CRD has the label of a box or a controller, and the kind of applied boxes.
 
-    `box init`, `box manifests --crds-only` and `controllers crds` put the label there.
+    The commands `box init`, `box manifests --crds-only` and `controllers crds` set the label.
     """
     applied = await reader.one(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, OPERATOR_BOX.crd_name))
     labels = (BOX_NAME, CONTROLLER_NAME)
@@ -303,7 +305,7 @@ async def kinds_of_boxes(reader: PermittedReader) -> tuple[Kind, ...]:
 
 
 async def kinds_by_word(reader: PermittedReader, word: str) -> Mapping[str, Kind]:
-    """Return {word: kind} for the kind that kubectl would take a word for, such as a plural; empty if there is none."""
+    """Return {word: kind} for the kind that kubectl understands by `word`, such as a plural; empty if there is none."""
     definitions = await reader.all(CUSTOM_RESOURCE_DEFINITION)
     found = _kinds(each for each in definitions if word in words_of(each))
     return {word: found[0]} if found else {}

@@ -25,23 +25,28 @@ class Screen:
         return cls(columns(), shown)
 
     def less(self, columns: int) -> "Screen":
-        """Return a screen that is narrower by that many columns."""
+        """Return a screen that is narrower by this number of columns."""
         return attrs.evolve(self, width=max(self.width - columns, 1))
 
     def folded(self, text: str, indent: str = "") -> list[str]:
-        """Return a text as lines wrapped to the screen, each with the indent."""
+        """Return a text as lines wrapped to the screen, each indented by `indent`."""
         if len(indent) + len(text) <= self.width and "\n" not in text:
             return [f"{indent}{text}"]
         inside = max(self.width - len(indent), 1)
         return [f"{indent}{line}" for line in textwrap.wrap(text, inside, break_on_hyphens=False)]
 
     def coloured(self, text: str, colour: str) -> str:
-        """Return a text in a colour, the number of an SGR sequence; unchanged if the screen shows no colours."""
+        """Return a text with a colour, given as the number of an SGR sequence; unchanged if the screen shows no
+        colours.
+        """
         return f"\x1b[{colour}m{text}\x1b[0m" if self.colours else text
 
 
 def columns() -> int:
-    """Return the terminal's width in columns. Output to another program has no limit unless COLUMNS is set."""
+    """Return the terminal's width in columns.
+
+    Output to another program has no limit unless the variable COLUMNS is set.
+    """
     asked = os.environ.get("COLUMNS", "")
     if asked.isdigit() and int(asked) > 0:
         return int(asked)

@@ -53,7 +53,7 @@ def list_table(summaries: Sequence[Summary], now: datetime, screen: Screen) -> I
 
 
 def _below(text: str, screen: Screen) -> list[str]:
-    """Return a text for below an object's line: its line breaks removed, wrapped and indented."""
+    """Return a text as wrapped and indented lines to print below an object's line. Its line breaks are removed."""
     return screen.folded(" ".join(text.split()), "  ")
 
 
@@ -80,7 +80,7 @@ def _row(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
 
 
 def _details(summary: Summary, screen: Screen) -> Iterator[str]:
-    """Yield the lines about an object below its own; none if it is healthy."""
+    """Yield the lines with details to print below an object's line; none if the object is healthy."""
     if _is_well(summary):
         return
     yield from _explained(summary, screen)
@@ -107,7 +107,7 @@ def _is_well(summary: Summary) -> bool:
 
 
 def footer(summaries: Sequence[Summary], workers: Workers, unreadable: Iterable[str], now: datetime) -> list[str]:
-    """Return the number of objects in each state, which operators are running, and what could not be read."""
+    """Return the last lines: the number of objects in each state, which operators run, and what could not be read."""
     told = ", ".join(f"{number} {state}" for state, number in state_counts(summaries).items())
     number = "1 object" if len(summaries) == 1 else f"{len(summaries)} objects"
     lines = [f"{number}: {told}" if summaries else "no objects of the operator's kinds are here"]
@@ -151,7 +151,7 @@ def _at_work(one: AtWork, now: datetime, otherwise: str) -> str:
 
 
 def object_report(branch: Branch, around: ObjectContext, now: datetime, screen: Screen) -> Iterator[str]:
-    """Yield the report on one object: who requested it, its tree, remedies, and its last Events."""
+    """Yield the lines of the report on one object: who requested it, its tree, remedies, and its latest Events."""
     yield from screen.folded(f"Source: {origin_of(around.manifest)}")
     yield from _tree(branch, now, screen)
     if branch.summary.next_look:
@@ -170,7 +170,10 @@ def object_report(branch: Branch, around: ObjectContext, now: datetime, screen: 
 
 
 def _tree(branch: Branch, now: datetime, screen: Screen, head: str = "", below: str = "") -> Iterator[str]:
-    """Yield the lines of an object and its children. `head` is the prefix of the first line, `below` of all others."""
+    """Yield the lines of an object and its children.
+
+    `head` is the prefix of the first line, `below` the prefix of all others.
+    """
     guides = [screen.coloured(guide, _DIM) if guide else "" for guide in (head, below)]
     first, *others = _label(branch, now, screen.less(len(head)))
     yield f"{guides[0]}{first}"
@@ -181,7 +184,7 @@ def _tree(branch: Branch, now: datetime, screen: Screen, head: str = "", below: 
 
 
 def _label(branch: Branch, now: datetime, screen: Screen) -> Iterator[str]:
-    """Yield the line of an object in a tree, and below it versions that differ, and the message if it is unhealthy."""
+    """Yield the line of an object in a tree; below it versions that differ, and the message if it is unhealthy."""
     summary, since = branch.summary, age(branch.summary.since, now)
     node = f"{branch.node}: " if branch.node else ""
     reason = "" if summary.reason == summary.state.value else summary.reason
@@ -200,18 +203,18 @@ def _label(branch: Branch, now: datetime, screen: Screen) -> Iterator[str]:
 
 
 def _versions(summary: Summary) -> str:
-    """Return which version is wanted and which is deployed."""
+    """Return a text with the desired and the deployed version."""
     by = f" (requested by Operation {summary.override})" if summary.override else ""
     return f"wanted: {summary.wanted}; deployed: {summary.deployed or 'nothing'}{by}"
 
 
 def _named(ref: ObjectRef) -> str:
-    """Return kind and name of an object, or only the kind if its name is not known yet."""
+    """Return kind and name of an object, or only the kind if the object has no name yet."""
     return short(ref) if ref.name else ref.kind.kind.lower()
 
 
 def _steps(branch: Branch) -> list[tuple[str, str]]:
-    """Return the remedies of the object and everything below it, each once, with what to do with it."""
+    """Return the remedies of the object and its children without repetition, each with words that introduce it."""
     own = branch.summary.steps
     return list(dict.fromkeys([*own, *(each for child in branch.children for each in _steps(child))]))
 
@@ -219,9 +222,9 @@ def _steps(branch: Branch) -> list[tuple[str, str]]:
 def _events(
     events: Sequence[Manifest], said: str, commands: Sequence[str], now: datetime, screen: Screen
 ) -> Iterator[str]:
-    """Yield a line for each Event; successive Events with the same time and text share one.
+    """Yield a line for each Event; successive Events with the same time and text share a line.
 
-    `said` and `commands` were printed above, so they are only referred to.
+    `said` and `commands` are texts printed above, to which the lines only refer.
     """
     for (since, note), same in groupby(events, key=lambda event: (_since(event, now), _note(event))):
         reasons = ", ".join(dict.fromkeys(str(get_path(event, "reason") or "") for event in same))
@@ -245,7 +248,7 @@ def _note(event: Manifest) -> str:
 
 
 def age(since: datetime | None, now: datetime) -> str:
-    """Return the time since `since` like kubectl prints it: in one unit, or in two if it is short; empty for None."""
+    """Return the time since `since` as kubectl prints it: in one unit, or two if it is short; empty for None."""
     if since is None:
         return ""
     seconds = max(timedelta(0), now - since) // timedelta(seconds=1)

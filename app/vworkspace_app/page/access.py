@@ -56,7 +56,7 @@ def may_be_token(text: str, now: float) -> bool:
 
 
 def _expiry(text: str) -> float | None:
-    """Return the expiry time of a JWT; None if it has none, and for other tokens."""
+    """Return the expiry time of a JWT in seconds since the epoch; None if it has none, and for other tokens."""
     parts = text.split(".")
     if len(parts) != 3:
         return None
@@ -73,22 +73,22 @@ class _Account:
 
 
 class Allowances:
-    """The limits on unknown tokens by client address. Only the most recent addresses are remembered."""
+    """The limits on tries with unknown tokens, by client address. Only the most recent addresses are remembered."""
 
     def __init__(self) -> None:
         self._accounts: OrderedDict[str, _Account] = OrderedDict()
 
     def take(self, address: str, now: float) -> bool:
-        """Count an unknown token against the limit of an address; return False if the limit is reached.
+        """Count a try with an unknown token for the client's address; return False if the address has no tries left.
 
-        `now` is monotonic seconds.
+        `now` is in seconds by the monotonic clock.
         """
         left = self._left(address, now)
         self._set(address, max(0.0, left - 1) if left >= 1 else left, now)
         return left >= 1
 
     def give_back(self, address: str, now: float) -> None:
-        """Undo `take`, because the token was known."""
+        """Undo `take` for the client's address, because the token was known."""
         self._set(address, min(float(BURST), self._left(address, now) + 1), now)
 
     def _left(self, address: str, now: float) -> float:
@@ -122,7 +122,7 @@ class Reviews(Protocol):
     """The part of an API client that the page needs: token and access reviews."""
 
     async def review(self, manifest: Manifest, *, kind: Kind) -> Manifest:
-        """Return the review with its status. Raises OperatorError."""
+        """Send a TokenReview or SubjectAccessReview, and return it with its status. Raises OperatorError."""
         ...
 
 
@@ -133,7 +133,7 @@ class PasswordAccess:
     password: str = attrs.field(repr=False)
 
     async def refusal(self, request: Request) -> Response | None:
-        """Return None for a request with the secret, or else a 401 response."""
+        """Return None for a request with the right secret, or else a 401 response."""
         token = _token(request.headers.get("authorization", ""))
         if self.password and compare_digest(token.encode(), self.password.encode()):
             return None
@@ -169,11 +169,11 @@ class TokenAccess:
         self._limit: anyio.CapacityLimiter | None = None
 
     def attach(self, reviews: Reviews) -> None:
-        """Send reviews to this API server from now on. It must be called on the event loop of `reviews`."""
+        """Send token reviews to this API server from now on. It must be called on the event loop of `reviews`."""
         self._reviews, self._ask = reviews, OtherLoop()
 
     async def refusal(self, request: Request) -> Response | None:
-        """Return None if the token may open the page, or else a response.
+        """Return None if the token may open the page, or else the response that refuses it.
 
         The response is 401 for an unknown token, 403 for a missing right, 429 after too many tries, and 503 if the API
         server does not answer.
@@ -199,7 +199,7 @@ class TokenAccess:
                 assert_never(verdict)
 
     async def _verdict(self, token: str, address: str) -> TokenReview:
-        """Return the verdict on a token: a cached one, or a new one of the API server.
+        """Return the review's result for a token, from the cache or the API server.
 
         An address that has tried too many unknown tokens gets UNJUDGED. Raises Unanswered.
         """
@@ -222,7 +222,10 @@ class TokenAccess:
 
 
 class _Memory:
-    """The cache of verdicts on recent tokens. Known and unknown tokens have one each, so neither evicts the other."""
+    """A cache of the results for recent tokens.
+
+    Known and unknown tokens have a cache each, so that neither evicts the other.
+    """
 
     def __init__(self) -> None:
         self._verdicts: OrderedDict[bytes, _Remembered] = OrderedDict()
@@ -239,7 +242,7 @@ class _Memory:
 
 
 async def judged(reviews: Reviews, token: str) -> TokenReview:
-    """Return whether the API server knows a token, and lets its user open the page. Raises OperatorError."""
+    """Return whether the API server knows a token, and permits its user to open the page. Raises OperatorError."""
     known = await reviews.review(_review_manifest(TOKEN_REVIEW, {"token": token}), kind=TOKEN_REVIEW)
     if get_path(known, "status", "authenticated") is not True:
         return TokenReview.UNKNOWN
@@ -261,7 +264,7 @@ def _review_manifest(kind: Kind, spec: dict[str, Any]) -> Manifest:
 
 
 def _token(header: str) -> str:
-    """Return the token in the header `Authorization`; empty if there is none."""
+    """Return the token in the value of the header `Authorization`; empty if there is none."""
     scheme, _, value = header.partition(" ")
     value = value.strip()
     if len(value) > 2 * LONGEST:

@@ -40,7 +40,7 @@ _SMALL, _LARGE = 7.0, 8.3
 
 @attrs.frozen
 class PlacedText:
-    """A line of text in a node. `role` says what the text is: `kind`, `name`, `state`, `reason` and so on."""
+    """A line of text in a drawn node. `role` says what the text is: `kind`, `name`, `state`, `reason` and so on."""
 
     role: str
     y: int
@@ -62,7 +62,7 @@ class PlacedNode:
 
 @attrs.frozen
 class Line:
-    """An edge to the node `target`, as an SVG path."""
+    """An edge to the node `target`, drawn as an SVG path."""
 
     path: str
     target: str
@@ -72,7 +72,7 @@ class Line:
 
 @attrs.frozen
 class Drawing:
-    """A drawing of this size: all nodes and edges with their positions."""
+    """A drawing with its size in pixels, and all nodes and edges with their positions."""
 
     width: int
     height: int
@@ -81,7 +81,7 @@ class Drawing:
 
 
 def drawings_of(object_graph: ObjectGraph) -> tuple[Drawing, Drawing]:
-    """Return two drawings of a graph: one for wide and one for narrow screens, neither wider than its screen."""
+    """Return two drawings of a graph: one for wide screens and one for narrow screens."""
     down = object_graph.rows <= _MOST_ABREAST and object_graph.columns > _MOST_SLIM
     across = object_graph.rows if down else object_graph.columns
     fits = across <= _MOST_SLIM
@@ -89,7 +89,7 @@ def drawings_of(object_graph: ObjectGraph) -> tuple[Drawing, Drawing]:
 
 
 def _plane(object_graph: ObjectGraph, *, down: bool) -> Drawing:
-    """Return a drawing with the graph's columns side by side; with `down`, the columns are rows from top to bottom."""
+    """Return a drawing with the graph's columns next to each other, or with `down`, below each other."""
     node_width = NODE_WIDTH if down or object_graph.columns <= _MOST_ABREAST else _SLIM_WIDTH
     height = _height(object_graph)
     step_x, step_y = node_width + (_BESIDE if down else _GAP), height + (_GAP if down else _BESIDE)
@@ -111,7 +111,7 @@ def _height(object_graph: ObjectGraph) -> int:
 
 
 def _stack(object_graph: ObjectGraph, width: int) -> Drawing:
-    """Return a drawing with one node per row, each indented below its source."""
+    """Return a drawing with one node per row, each indented below its source node."""
     at: dict[str, PlacedNode] = {}
     height = _height(object_graph)
     for row, (node, depth) in enumerate(_by_source(object_graph)):
@@ -121,7 +121,10 @@ def _stack(object_graph: ObjectGraph, width: int) -> Drawing:
 
 
 def _by_source(object_graph: ObjectGraph) -> Iterator[tuple[ObjectGraphNode, int]]:
-    """Yield each node once, with its depth in the tree: after its last source, unless the graph has a cycle."""
+    """Yield each node once, with its depth in the tree.
+
+    A node comes after its last source, unless the graph has a cycle.
+    """
     order = {node.id: node for node in walk(object_graph)}
     place = {name: at for at, name in enumerate(order)}
     below: dict[str, list[str]] = {name: [] for name in order}
@@ -164,9 +167,9 @@ def _placed(node: ObjectGraphNode, x: int, y: int, width: int, height: int) -> P
 
 
 def _gate(node: ObjectGraphNode) -> str:
-    """Return the state of a node's gate in a few words, with the gate's condition if it is closed.
+    """Return the state of a node's `when` condition in a few words, with the condition if it is not true.
 
-    The text is empty without a gate, and for any other state.
+    The text is empty for a node without a condition, and in any other state.
     """
     if not node.when_conditions:
         return ""
@@ -210,7 +213,7 @@ def _elbow(source: PlacedNode, target: PlacedNode) -> str:
 
 
 def graph_part(object_graph: ObjectGraph, linked: Set[Kind] = frozenset(), remark: str = "") -> ScreenPart:
-    """Return the part of a screen with the graph. Objects of the `linked` kinds link to their own pages."""
+    """Return the part of a screen with the drawn graph. Objects of the `linked` kinds link to their own pages."""
     wide, narrow = drawings_of(object_graph)
     worst = min(object_graph.nodes, key=_distance_to_cause, default=None)
     is_well = worst is None or urgency(worst.severity) > urgency(Severity.MOVING)
@@ -225,8 +228,8 @@ def graph_part(object_graph: ObjectGraph, linked: Set[Kind] = frozenset(), remar
 def _distance_to_cause(node: ObjectGraphNode) -> tuple[int, bool, int]:
     """Return a sort key. The node with the least key explains the state of the others.
 
-    That is the most severe one; of several, one that waits for no other and is farthest downstream: a pod, not its
-    release.
+    This is the most severe node; of several, a node that waits for no other and is farthest downstream, such as a pod
+    and not its release.
     """
     return urgency(node.severity), bool(node.waits_for), -node.column
 
@@ -247,12 +250,12 @@ class TracePage:
 
     @property
     def tabs(self) -> Sequence[Tab]:
-        """The only tab."""
+        """The only tab of the page."""
         return _TABS
 
     @property
     def extent(self) -> Extent:
-        """The recorded run."""
+        """The part of the world that the page shows: the recorded run."""
         return Extent("one recorded run")
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:
@@ -260,7 +263,10 @@ class TracePage:
         return lambda: None
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
-        """Return the screen of moment number `at` of the query, compared with moment number `from` if that is given."""
+        """Return the screen for a moment of the trace.
+
+        The query's `at` is the number of the moment. With `from`, another number, the two moments are compared.
+        """
         if path != "/":
             return None
         number, moment = self.trace.at(_number(query.get("at", "")) or 0)

@@ -20,7 +20,7 @@ Entries = Callable[[], Iterable[Any]]
 
 @attrs.define
 class JobsPage:
-    """A `ScreenSource` that shows the jobs of a control plane. `jobs` and `events` return the admin API's JSON.
+    """A `ScreenSource` that shows the jobs of a control plane. `jobs` and `events` return JSON of the admin API.
 
     Both are in order of arrival. `path` is the URL path of the page. It must be created on the event loop that owns
     both lists.
@@ -33,7 +33,7 @@ class JobsPage:
 
     @property
     def tabs(self) -> Sequence[Tab]:
-        """The only tab."""
+        """The only tab of the page."""
         return (Tab("jobs", "Control plane", self.path.removeprefix("/")),)
 
     @property
@@ -42,7 +42,7 @@ class JobsPage:
         return Extent("every job of this control plane")
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:
-        """Do nothing: there are no notifications. An open page is rendered again every second."""
+        """Do nothing, since changes are not reported. An open page is rendered again every second."""
         return lambda: None
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:

@@ -24,7 +24,7 @@ _CHARACTER: Final = 6.9
 class PlacedBar:
     """A bar with its left edge and width in percent.
 
-    `room` says on which screens its word fits into it: `all`, `wide` (on wide ones only) or `none`.
+    `room` says on which screens the bar's word fits into it: `all`, `wide` (only wide screens) or `none`.
     """
 
     bar: Bar
@@ -53,12 +53,12 @@ class Tick:
 
 
 def lane_query(query: Mapping[str, str]) -> LaneQuery:
-    """Return which time range and lanes a URL's query requests."""
+    """Return the time range and the choice of lanes in a URL's query."""
     return LaneQuery(query.get("range", ""), "problems" in query)
 
 
 def lanes_part(view: LaneView, linked: Set[Kind]) -> ScreenPart:
-    """Return the part of a screen that shows lanes. Objects of the `linked` kinds have pages."""
+    """Return the part of a screen that shows lanes. Objects of the `linked` kinds have pages of their own."""
     lanes = [(lane, list(_placed(lane, view)), list(_marks(lane, view))) for lane in view.lanes]
     ranges = [(name, _address(attrs.evolve(view.query, range=name)), name == view.range) for name in RANGES]
     toggle = _address(attrs.evolve(view.query, problems=not view.query.problems))

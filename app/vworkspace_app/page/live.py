@@ -26,7 +26,7 @@ BEAT_SECONDS: Final = 15.0
 
 @attrs.define(eq=False)
 class _Follower:
-    """A follower. `scope` holds the namespaces that affect its screen; None for all."""
+    """A browser that has the page open. `scope` has the namespaces that affect its screen; None for all."""
 
     address: str
     has_to_leave: bool = False
@@ -36,7 +36,10 @@ class _Follower:
 
 @attrs.define(eq=False)
 class _View:
-    """The rendering that all followers of one URL share. `revision` counts the changes that it includes."""
+    """The rendering of one URL's screen, shared by all its followers.
+
+    `revision` is the number of changes that the rendering includes.
+    """
 
     turn: anyio.Lock = attrs.field(factory=anyio.Lock)
     followers: int = 0
@@ -45,7 +48,7 @@ class _View:
 
 
 class Followers:
-    """The browsers that have the page open, and are sent its changes.
+    """The browsers that have the page open, to which changes of the page are sent.
 
     All methods must be called on the event loop that serves the page. The source may report changes from any thread.
     """
@@ -64,10 +67,10 @@ class Followers:
         return len(self._followers)
 
     def has_room(self, address: str) -> bool:
-        """Report whether another follower from an address is admitted.
+        """Report whether another follower from a client address is admitted.
 
-        If the site is full, it is only if another address has at least two followers more, of which that address loses
-        one.
+        If the site is full, it is admitted only if another address has at least two followers more; the newest follower
+        of that address is then ended.
         """
         if len(self._followers) < self._most:
             return True
@@ -77,7 +80,7 @@ class Followers:
     async def follow(
         self, path: str, query: dict[str, str], view: str, have: str, address: str = ""
     ) -> AsyncIterator[bytes]:
-        """Yield server-sent events for one follower, until its place is given to another.
+        """Yield server-sent events for one follower, until it has to make room for another.
 
         `view` is the part of the URL by which followers share a rendering. `have` is the digest of the screen that the
         browser shows now.
@@ -118,7 +121,7 @@ class Followers:
             self._leave(follower, path, view)
 
     def _make_room(self) -> None:
-        """End the newest follower from the address that has the most, if the site is full."""
+        """End the newest follower of the address that has the most followers, if the site is full."""
         if len(self._followers) >= self._most:
             counts = Counter(follower.address for follower in self._followers)
             leaving = max(reversed(self._followers), key=lambda follower: counts[follower.address])
@@ -157,7 +160,9 @@ class Followers:
             return shared.drawn
 
     async def _heard(self, follower: _Follower, pause: float) -> bool:
-        """Wait for a change for `pause` seconds, and for others that follow it shortly; report whether one came."""
+        """Wait for a change for `pause` seconds, and shortly for changes that follow; return whether there was a
+        change.
+        """
         with anyio.move_on_after(pause):
             await follower.woken.wait()
             await anyio.sleep(GATHER_SECONDS)
@@ -172,7 +177,7 @@ class Followers:
 
 
 class _News:
-    """The changes reported by other threads: however many there are, the serving loop is woken once for all of them."""
+    """A collector of changes reported by other threads. It wakes the serving event loop once for several changes."""
 
     def __init__(self, wake: Callable[[set[str | None]], None]) -> None:
         self._wake = wake
@@ -181,11 +186,11 @@ class _News:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def listen(self) -> None:
-        """Wake the event loop that runs now, from now on."""
+        """Wake the event loop that is running now for future changes."""
         self._loop = asyncio.get_running_loop()
 
     def tell(self, namespace: str | None) -> None:
-        """Report a change in a namespace, None for a cluster-wide one. Thread-safe."""
+        """Report a change in a namespace, or a cluster-wide change if it is None. Thread-safe."""
         with self._lock:
             is_first = not self._namespaces
             self._namespaces.add(namespace)
@@ -200,7 +205,7 @@ class _News:
 
 
 def _news_of(drawn: RenderedScreen, before: RenderedScreen | None) -> dict[str, object]:
-    """Return the data by which a browser that shows `before` comes to show `drawn`."""
+    """Return the data with which a browser that shows `before` is updated to show `drawn`."""
     news = {"parts": drawn.changes(before), "have": drawn.digest}
     return {**news, "title": drawn.tab_title, "icon": drawn.icon}
 

@@ -24,7 +24,7 @@ class OtherLoop:
     async def __call__(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Return the result of the coroutine that `work` returns.
 
-        Raises what it raises, and Unanswered if the other loop is blocked or has ended.
+        Raises its exceptions, and Unanswered if the other loop is blocked or has ended.
         """
         if asyncio.get_running_loop() is self._loop:
             return await work()

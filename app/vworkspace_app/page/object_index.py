@@ -40,7 +40,10 @@ class ListIndex:
         self.add(informers)
 
     def add(self, informers: Iterable[InformerRunner]) -> None:
-        """List the objects of further informers. Several of one kind each have the objects of a namespace."""
+        """Add the objects of further informers to the list.
+
+        Several informers of one kind have the objects of one namespace each.
+        """
         for runner in informers:
             self._informers[runner.kind].append(runner)
             runner.subscribe(self._changed)
@@ -48,7 +51,7 @@ class ListIndex:
                 self._stale |= dict.fromkeys(_refs(runner))
 
     def remove(self, informers: Iterable[InformerRunner]) -> None:
-        """List the objects of these informers no longer."""
+        """Remove the objects of these informers from the list."""
         for runner in informers:
             self._informers[runner.kind].remove(runner)
             runner.unsubscribe(self._changed)
@@ -56,7 +59,7 @@ class ListIndex:
                 self._stale |= dict.fromkeys(_refs(runner))
 
     async def rows(self) -> tuple[ListRow, ...]:
-        """Return the rows of all objects in the caches now."""
+        """Return the rows of all objects that are in the caches now."""
         async with self._turn:
             if self._rows is None:
                 self._rows = {}

@@ -82,7 +82,10 @@ class _Attached:
 
 
 class OperatorPage:
-    """A `ScreenSource` that shows one operator process. Before `attach` is called, it shows that the process starts."""
+    """A `ScreenSource` that shows one operator process.
+
+    Before `attach` is called, it shows that the process is starting.
+    """
 
     def __init__(self) -> None:
         self._attached: _Attached | None = None
@@ -99,7 +102,7 @@ class OperatorPage:
         return Extent("nothing yet") if self._attached is None else extent_of(self._attached.components)
 
     def attach(self, components: Components, clock: Clock) -> None:
-        """Show these components from now on. It is called once on their event loop, before anything runs."""
+        """Show these components from now on. It is called once on their event loop, before any of them runs."""
         followed = {informer for each in components.composites for informer in (*each.informers, *each.externals)}
         listed = (runner for runner in list_informers(components) if runner not in followed)
         index = ListIndex(listed, is_watched=lambda: bool(self._heard))
@@ -111,7 +114,7 @@ class OperatorPage:
                 runner.subscribe(self._tell)
 
     def _follow(self, index: ListIndex, composite: CompositeReconciler, is_loaded: bool) -> None:
-        """Show the objects of a composite while it runs."""
+        """Add the objects of a composite to the page when it is loaded, and remove them when it is unloaded."""
         if not is_loaded:
             index.remove(composite.parents)
             return
@@ -204,7 +207,7 @@ def _moved(row: ListRow) -> tuple[bool, bool, Any]:
 
 
 def _live(components: Components, row: ListRow) -> tuple[Kind, Manifest] | None:
-    """Return the object of a list row from the caches, with its kind; None if it is gone."""
+    """Return the object of a list row from the caches, with its kind; None if the object is no longer cached."""
     for runner in list_informers(components):
         if runner.kind == row.ref.kind and (live := runner.store.get(row.ref.namespace, row.ref.name)) is not None:
             return row.ref.kind, live
@@ -217,7 +220,10 @@ async def _linked(components: Components) -> frozenset[Kind]:
 
 
 async def _with_pods(at: _Attached, resource: str, namespace: str | None, name: str) -> CachedObject | None:
-    """Return an object with the objects created for it. For our own kinds, pods of its release and Jobs are added."""
+    """Return an object with the objects created for it; None if the object is not cached.
+
+    For the operator's own kinds, pods of the release and of Jobs are included.
+    """
     found = await _cached(at.components, resource, namespace, name)
     if found is None or at.pods is None or found.kind not in OWN_KINDS:
         return found
@@ -243,9 +249,9 @@ async def _cached(components: Components, resource: str, namespace: str | None, 
 
 
 def extent_of(components: Components) -> Extent:
-    """Return which part of the cluster a process shows: all of it, or its shard.
+    """Return the part of the cluster that a process shows: all of it, or its shard.
 
-    The shard that runs the agent shows our kinds of every namespace.
+    The shard that runs the agent shows the operator's own kinds in every namespace.
     """
     shard = components.shard
     if shard == WHOLE:
@@ -287,7 +293,7 @@ def object_screen(
 ) -> Screen:
     """Return the screen of one object: its state, its graph (also as a list), and its timeline.
 
-    The lanes are in the order of cause and effect: first `jobs`, then the object, and below it what was created for it.
+    The lanes are in the order of cause and effect: first `jobs`, then the object, then the objects created for it.
     """
     kind, manifest = cached_object.kind, cached_object.manifest
     summary, origin = redacted_summary(summary_of(kind, manifest)), origin_of(manifest)
@@ -334,7 +340,7 @@ def object_screen(
 
 
 def timeline_part(entries: Sequence[TimelineEntry], linked: Set[Kind]) -> ScreenPart:
-    """Return the part of a screen with a timeline of entries, the newest first."""
+    """Return the part of a screen with a timeline of the entries, the newest first."""
     days: dict[str, list[TimelineEntry]] = {}
     for entry in entries:
         days.setdefault(entry.at.strftime("%Y-%m-%d"), []).append(entry)
@@ -343,7 +349,10 @@ def timeline_part(entries: Sequence[TimelineEntry], linked: Set[Kind]) -> Screen
 
 
 def job_lanes(agent: Agent | None, now: datetime, *, about: str = "", only_failed: bool = False) -> list[Lane]:
-    """Return a lane for each settled and each open job of this process. With `about`, only those on that object."""
+    """Return a lane for each settled and each open job of this process.
+
+    With `about`, an object's name, only jobs on that object are included; with `only_failed`, only failed jobs.
+    """
     if agent is None:
         return []
     settled = [

@@ -46,7 +46,7 @@ ASSETS: Final = {
 
 
 def asset(name: str) -> bytes:
-    """Return the content of one of `ASSETS`."""
+    """Return the content of the asset `name`, one of `ASSETS`."""
     if name.startswith("icon-"):
         badge = _BADGES[Severity(name.removeprefix("icon-").removesuffix(".svg"))]
         return asset("icon.svg").replace(b"</svg>", badge.encode() + b"</svg>")
@@ -72,14 +72,14 @@ class RenderedScreen:
 
     @property
     def digest(self) -> str:
-        """A hash of all content, by which equal screens are recognized."""
+        """A hash of the screen's content, by which equal screens are recognized."""
         text = "\0".join((self.tab_title, self.icon, *(part.html for part in self.parts.values())))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def changes(self, before: "RenderedScreen | None") -> dict[str, str]:
-        """Return the HTML of what differs from `before`, by element id.
+        """Return the HTML of the parts that differ from `before`, by element id.
 
-        If a list has the same items in the same order, it is only the items that changed, else the whole part.
+        For a list with the same items in the same order these are only the changed items, else the whole part.
         """
         if before is None:
             return {name: part.html for name, part in self.parts.items()}
@@ -94,7 +94,7 @@ class RenderedScreen:
 
 
 class Renderer:
-    """The renderer of the screens of a site, whose name is in every title.
+    """The renderer of the screens of a site. The site's name is in every title.
 
     `root` is the URL path of the site, ending with a slash.
     """
@@ -140,7 +140,7 @@ class Renderer:
         )
 
     def message(self, path: str, title: str, text: str, extent: Extent) -> str:
-        """Return an HTML document with a single message, such as an error and its remedy."""
+        """Return an HTML document with a single message, such as an error with its remedy."""
         template = self._environment.get_template("message.html")
         return template.render(root=root_of(path), title=title, text=text, extent=extent)
 
@@ -163,5 +163,5 @@ def clip(text: str, longest: int) -> str:
 
 
 def _moment(at: datetime | None) -> str:
-    """Return a time as text. A script in the browser replaces it by the time that has passed since."""
+    """Return a time as text; empty for None. A script in the browser replaces the text by the time since then."""
     return "" if at is None else at.strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -23,7 +23,7 @@ def list_query(query: Mapping[str, str]) -> ListQuery:
 
 
 def list_path(query: ListQuery, **changes: str | int) -> str:
-    """Return the path of the object list with some filters changed. The page number is reset to 1 unless given."""
+    """Return the URL path of the object list with some filters changed. The page number is reset to 1 unless given."""
     said = {
         "kind": query.kind, "state": query.state, "namespace": query.namespace, "q": query.text, "page": "",
         "needs": "you" if query.needs else "", "dense": "1" if query.dense else "",
@@ -40,10 +40,10 @@ def root_of(path: str) -> str:
 
 @attrs.frozen
 class ScreenPart:
-    """A part of a screen, with an id: a template, and the values to fill it with.
+    """A part of a screen, with an id: a template, and the values to fill the template with.
 
-    With `items` it is a list. Each item has an id, is rendered by `item_template`, and can be replaced alone while the
-    other items and their order stay.
+    With `items` the part is a list. Each item has an id, is rendered by `item_template`, and can be replaced alone
+    while the other items and their order stay.
     """
 
     id: str
@@ -57,8 +57,8 @@ class ScreenPart:
 class Screen:
     """The content of one page.
 
-    `scope` holds the namespaces whose changes can affect it; None for all. `every` is an interval in seconds at which
-    an open page is rendered again, for values whose changes are not reported; None for never. `tab_title` and
+    `scope` has the namespaces whose changes can affect the page; None for all. `every` is the interval in seconds at
+    which an open page is rendered again, for values whose changes are not reported; None for never. `tab_title` and
     `severity` are shown in the browser tab. `has_heading` says that a part contains the heading.
     """
 
@@ -83,7 +83,10 @@ class Tab:
 
 @attrs.frozen
 class Extent:
-    """The part of the world that a site shows, as a phrase. `mark` is a short form of it next to the site's name."""
+    """The part of the world that a site shows, as a phrase.
+
+    `mark` is a short form of the phrase next to the site's name.
+    """
 
     phrase: str
     mark: str = ""
@@ -103,24 +106,27 @@ class ScreenSource(Protocol):
 
     @property
     def extent(self) -> Extent:
-        """The part of the world that is shown."""
+        """The part of the world that the screens show."""
         ...
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
-        """Return the screen at a path; None if there is none. Raises Unanswered."""
+        """Return the screen at a URL path; None if there is none.
+
+        Raises Unanswered if the event loop that owns the data does not answer.
+        """
         ...
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:
-        """Call `heard` on changes until the returned function is called."""
+        """Call `heard` after each change of the data, until the returned function is called."""
         ...
 
 
 class Unanswered(Exception):
-    """The error that the event loop which owns the data does not answer, or not in time."""
+    """An error that the event loop which owns the data does not answer, or not in time."""
 
 
 class CombinedSource:
-    """A `ScreenSource` that combines several: each path is served by the first one that has a screen for it."""
+    """A `ScreenSource` that combines several sources. A path is served by the first source that has a screen for it."""
 
     def __init__(self, *sources: ScreenSource) -> None:
         self._sources = sources
@@ -137,14 +143,14 @@ class CombinedSource:
         return Extent(" and ".join(extent.phrase for extent in extents), "".join(extent.mark for extent in extents))
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
-        """Return the screen of the first source that has one."""
+        """Return the screen of the first source that has a screen at this path; None if no source has."""
         for source in self._sources:
             if (screen := await source.screen(path, query)) is not None:
                 return screen
         return None
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:
-        """Call `heard` on changes of any source."""
+        """Call `heard` after each change of any source, until the returned function is called."""
         ends = [source.subscribe(heard) for source in self._sources]
 
         def end() -> None:

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 
 class ServedPage:
-    """The page of an operator process; without access it has no routes. `hide` masks the process's secrets in texts.
+    """The page of an operator process, without routes if the settings give no access to it.
 
-    `hosts` are names under which an open page is served, in addition to those that `KnownHosts` accepts.
+    `hide` masks the process's secrets in texts. `hosts` are names under which an open page is served, in addition to
+    the names that `KnownHosts` accepts.
     """
 
     def __init__(
@@ -46,18 +47,18 @@ class ServedPage:
         self.routes = site.Site(self._page, name, self._tokens or names, hide).routes()
 
     def ask(self, reviews: "Reviews") -> None:
-        """Use this API server to review tokens, if the page requires a token."""
+        """Use the client `reviews` of the API server to review tokens, if the page requires a token."""
         if self._tokens is not None:
             self._tokens.attach(reviews)
 
     def beside(self, telemetry: Telemetry, clock: Clock) -> Telemetry:
-        """Return telemetry that also attaches the page to components, or `telemetry` itself if there is no page."""
+        """Return a telemetry that also attaches the page to components; `telemetry` itself if there is no page."""
         return telemetry if self._page is None else PageTelemetry(telemetry, self._page, clock)
 
 
 @attrs.frozen
 class PageTelemetry:
-    """A wrapper of a `Telemetry` that also attaches a page to the components."""
+    """A `Telemetry` that passes calls to another one and also attaches a page to the components."""
 
     telemetry: Telemetry
     page: "OperatorPage"

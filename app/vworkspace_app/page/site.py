@@ -51,16 +51,16 @@ class ViewerRule(Protocol):
 
 @attrs.frozen
 class KnownHosts:
-    """Access under host names that no attacker can control, or under one of `further`.
+    """A rule that permits only host names that no attacker can control, and the names in `further`.
 
-    Otherwise, while a user runs a port-forward, any website that the user opens could read the page: under a name of
-    its own that it makes resolve to 127.0.0.1 (DNS rebinding).
+    Otherwise, while a user runs a port-forward, any website that the user opens could read the page: it could make a
+    name of its own resolve to 127.0.0.1 (DNS rebinding).
     """
 
     further: frozenset[str] = frozenset()
 
     async def refusal(self, request: Request) -> Response | None:
-        """Return a 421 response if the header `Host` has any other name, else None."""
+        """Return a 421 response if the header `Host` has an unknown name, else None."""
         if is_known_host(request.headers.get("host", ""), self.further):
             return None
         return PlainTextResponse(_UNKNOWN_HOST, 421)
@@ -87,7 +87,7 @@ def is_known_host(host: str, further: Set[str] = frozenset()) -> bool:
 
 
 class Site:
-    """A website that shows one source. `hide` masks secrets in all text that the site sends."""
+    """A website that shows the screens of one source. `hide` masks secrets in all text that the site sends."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Site:
         self.followers = Followers(source, self._renderer)
 
     def routes(self) -> list[BaseRoute]:
-        """Return all routes of the site. They must come after all others, since the last one matches every path."""
+        """Return all routes of the site. They must come after all others, since the last route matches every path."""
         return [
             Route("/assets/{name}", self._guarded(self._asset)),
             Route(EVENTS, self._guarded(self._events)),
@@ -166,7 +166,10 @@ class Site:
         return _EventStream(self, request, (path, query, view, have, address))
 
     async def admits(self, request: Request) -> bool:
-        """Report whether a request is still permitted: access may be revoked while its event stream is open."""
+        """Report whether a request is still permitted.
+
+        Access may be revoked while the request's event stream is open.
+        """
         return await self._access.refusal(request) is None
 
     def shown(self, event: bytes) -> bytes:
@@ -175,7 +178,7 @@ class Site:
 
 
 def _path(request: Request) -> str:
-    """Return the path as the browser sent it, still percent-encoded: a name may contain an encoded slash."""
+    """Return the URL path as the browser sent it, still percent-encoded, since a name may contain an encoded slash."""
     raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
     below = request.scope.get("root_path", "")  # where the site is mounted
     return "/" + raw.decode("ascii", "replace").removeprefix(below).lstrip("/")

@@ -40,7 +40,7 @@ class CachedObject:
     """A cached object and the objects created for it.
 
     `composite` and `observed` are set only for an object of a box or pure reconciler. `remark` says which objects are
-    missing; empty if none are.
+    missing; it is empty if none are.
     """
 
     kind: Kind
@@ -52,7 +52,7 @@ class CachedObject:
 
 
 async def of_own_kind(informers: Informers, kind: Kind, namespace: str | None, name: str) -> CachedObject | None:
-    """Return an object of one of our own kinds; None if the caches do not hold it."""
+    """Return an object of one of the operator's own kinds with the objects created for it; None if not cached."""
     manifest = informers.store(kind).get(namespace, name)
     if manifest is None:
         return None
@@ -75,12 +75,12 @@ async def of_own_kind(informers: Informers, kind: Kind, namespace: str | None, n
 
 
 def uid_of(manifest: Manifest) -> str:
-    """Return the uid of an object in the form that labels hold; empty if it has none."""
+    """Return an object's uid in the form that labels have; empty if it has none."""
     return bounded_name(str(metadata(manifest).get("uid") or ""))
 
 
 async def releases_of(informers: Informers, owners: Iterable[Manifest]) -> dict[str, Manifest]:
-    """Return the HelmReleases of these instances, by the instance's uid."""
+    """Return the HelmReleases of the instances `owners`, by the instance's uid."""
     uids, found = {uid_of(owner).encode() for owner in owners} - {b""}, dict[str, Manifest]()
     store = informers.store(HELM_RELEASE)
     for number, (namespace, name) in enumerate(store.names()):
@@ -94,7 +94,7 @@ async def releases_of(informers: Informers, owners: Iterable[Manifest]) -> dict[
 
 
 async def _holding(store: ObjectStore, namespace: str | None, text: bytes) -> dict[ObjectRef, Manifest]:
-    """Return the objects, in one namespace or all, whose JSON contains `text`.
+    """Return the objects whose JSON contains `text`, in one namespace, or in all if it is None.
 
     The search avoids decoding every object only to read its labels.
     """
@@ -109,7 +109,7 @@ async def _holding(store: ObjectStore, namespace: str | None, text: bytes) -> di
 
 
 def of_composite(reconciler: CompositeReconciler, namespace: str | None, name: str) -> CachedObject | None:
-    """Return an object of a box or pure reconciler and the objects that its decision reads; None if not cached."""
+    """Return an object of a box or pure reconciler with the objects that its decision reads; None if not cached."""
     composite = reconciler.composite
     manifest = reconciler.informers.store(composite.kind).get(namespace, name)
     if manifest is None:
@@ -137,7 +137,7 @@ def _is_missing(informers: Informers, kind: Kind) -> bool:
 
 
 async def of_controller(passes: ControllerPasses, namespace: str | None, name: str) -> CachedObject | None:
-    """Return an object of a reconciler in Python, with the objects that it owns; None if it is not cached."""
+    """Return an object of a reconciler in Python, with the objects that it owns; None if the object is not cached."""
     own = passes.watches.own
     manifest = own.store.get(namespace, name)
     if manifest is None:
@@ -149,7 +149,10 @@ async def of_controller(passes: ControllerPasses, namespace: str | None, name: s
 
 
 def list_informers(components: Components) -> Iterator[InformerRunner]:
-    """Yield the informers of the listed kinds: ours, applied boxes, and those whose status this process writes."""
+    """Yield the informers of the listed kinds.
+
+    These are the operator's own kinds, applied boxes, and kinds whose status this process writes.
+    """
     found = [components.informers.find(kind) for kind in OWN_KINDS]
     found += [runner for runner in components.further if runner.kind == OPERATOR_BOX]
     found += [runner for composite in components.composites for runner in composite.parents]

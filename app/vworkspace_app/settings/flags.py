@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., None])
 
 
 def with_flags(command: F) -> F:
-    """Return `command` with a flag for each setting in place of its `**flags`. A flag that is not given is None."""
+    """Return `command` with a flag for each setting instead of its `**flags`. A flag that is not given is None."""
     return with_flags_of(SETTINGS)(command)
 
 
@@ -45,16 +45,16 @@ def _flags(rows: Iterable[Setting]) -> Iterator[inspect.Parameter]:
 
 
 def _hint(row: Setting) -> str:
-    """Return which values a flag takes, and its default, such as `(between 1 and 64; default 4)`."""
+    """Return a hint on a flag's values and its default, such as `(between 1 and 64; default 4)`."""
     hints = [] if row.setting_type in (SWITCH, TEXT) else [row.setting_type.about]
     hints += [f"default {row.shown_default}"] if row.shown_default else []
     return f"({'; '.join(hints)})" if hints else ""
 
 
 def print_config(loaded: Loaded) -> str:
-    """Return a settings file with the effective settings, each with its origin as a comment.
+    """Return the text of a settings file with the effective settings, each with its origin as a comment.
 
-    Secrets are masked; a setting without a value is a comment.
+    Secrets are masked. A setting without a value is a comment.
     """
     return "".join(_line(row, loaded) for row in SETTINGS)
 

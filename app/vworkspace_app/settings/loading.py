@@ -26,9 +26,10 @@ from vworkspace_core.api.labels import FIELD_MANAGER
 
 
 async def find_installation(api: KubeApi, namespace: str, *, agent: bool) -> Installation:
-    """Return by which tool the operator in this namespace was installed, according to its service account.
+    """Return how the operator in this namespace was installed, by the labels of its service account.
 
-    If that cannot be read, the result is that the printed manifests were applied. Raises Unavailable and Unauthorized.
+    If these cannot be read, the result assumes that the printed manifests were applied. Raises Unavailable and
+    Unauthorized.
     """
     try:
         account = await find(api, ObjectRef(SERVICE_ACCOUNT, namespace, FIELD_MANAGER))
@@ -53,7 +54,7 @@ _OF_A_SERVICE = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_[0-9]+_(TC
 
 @attrs.frozen
 class Loaded:
-    """The effective settings. `origins` says where each comes from: a flag, a variable, the file, or `default`."""
+    """The effective settings. `origins` has the origin of each: a flag, a variable, the file, or `default`."""
 
     settings: RunSettings
     origins: Mapping[str, str]
@@ -61,7 +62,7 @@ class Loaded:
 
 @attrs.frozen
 class _SettingText:
-    """The text of a setting, and where it comes from."""
+    """The text of a setting, and its origin."""
 
     text: str
     origin: str
@@ -102,7 +103,7 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path | None
 def _setting_text(
     row: Setting, flags: Mapping[str, Any], environ: Mapping[str, str], filed: Mapping[str, _SettingText]
 ) -> _SettingText | None:
-    """Return the text of a setting from the first source that has one; None if none has."""
+    """Return the text of a setting from the first source that has one (flag, variable, file); None if no source has."""
     flag = flags.get(row.name)
     if flag is not None:
         return _SettingText(_text(flag), row.flag)
@@ -113,7 +114,7 @@ def _setting_text(
 
 
 def _filed(file: Path, problems: list[str]) -> dict[str, _SettingText]:
-    """Return the settings in the file by name; add problems with its keys to `problems`."""
+    """Return the settings in the file by name; append problems with the file's keys to `problems`."""
     rows = {key: row for row in SETTINGS for key in row.keys}
     values: dict[str, _SettingText] = {}
     for key, value in _mapping(file).items():
@@ -138,7 +139,7 @@ def _misspelt(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _mapping(file: Path) -> dict[str, Any]:
-    """Return the mapping in the file; empty for an empty file."""
+    """Return the mapping in the file; empty for an empty file. Raises CommandError if the file has anything else."""
     values = [value for _, value in read_values(str(file))]
     if len(values) > 1 or not all(isinstance(value, dict) for value in values):
         raise CommandError(f"{file}: one mapping of names to values is wanted")

@@ -24,7 +24,7 @@ _SWITCH: Final = {"true": True, "false": False}
 
 @attrs.frozen
 class SettingType(Generic[T]):
-    """The type of a setting. `read` parses a text, and raises ValueError, which says what is valid.
+    """The type of a setting. `read` parses a text, or raises ValueError with a description of valid values.
 
     `about` describes valid values.
     """
@@ -76,7 +76,7 @@ class Setting:
 
     @property
     def shown_default(self) -> str:
-        """The default as a user would write it; empty if there is none."""
+        """The default as text, as a user would write it; empty if there is none."""
         return as_text(self.default) if self.default is not None else ""
 
     @classmethod
@@ -100,7 +100,7 @@ def setting(setting_type: SettingType[T], default: T, about: str, *, also: str =
 
 
 def whole_number(least: int, most: int) -> SettingType[int]:
-    """Return the type of a whole number within bounds."""
+    """Return the type of a setting whose value is a whole number from `least` to `most`."""
     about = f"between {least} and {most}"
 
     def read(text: str) -> int:
@@ -112,7 +112,7 @@ def whole_number(least: int, most: int) -> SettingType[int]:
 
 
 def seconds_of(duration: str) -> float:
-    """Return the seconds of a Go duration such as 1m30s."""
+    """Return the number of seconds in a Go duration such as 1m30s."""
     parts = re.findall(r"([0-9.]+)(ms|s|m|h)", duration)
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 

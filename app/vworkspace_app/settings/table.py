@@ -239,7 +239,7 @@ SETTINGS: tuple[Setting, ...] = tuple(Setting.of(field) for field in attrs.field
 
 
 def lease_policy(settings: RunSettings) -> LeasePolicy:
-    """Return the durations of leader election."""
+    """Return the durations of leader election from the settings."""
     return LeasePolicy(
         duration=seconds_of(settings.leader_elect_lease_duration),
         renew_deadline=seconds_of(settings.leader_elect_renew_deadline),
@@ -266,7 +266,7 @@ _OF_THE_AGENT: Final = ("control_plane_url", "token_file")
 
 
 def clashes(said: Set[str], settings: RunSettings) -> Iterator[str]:
-    """Yield a problem for each setting that is missing, or has no effect, because of others.
+    """Yield a problem for each setting that is missing, or has no effect, because of other settings.
 
     `said` are the names of the settings that were given, even if their values are invalid.
     """

@@ -70,7 +70,7 @@ _OF_GUESTS: Final = 5
 
 
 def lives(random: Random, instances: int, seconds: float) -> Iterator[Act]:
-    """Yield the acts on this number of instances, and on the guests' namespace if one of them is in it."""
+    """Yield the acts on this number of instances, and on the guests' namespace if an instance is in it."""
     acts = [act for number in range(instances) for act in _life(random, number, seconds)]
     yield from acts
     if any(act.name.startswith("guest") for act in acts):
@@ -92,14 +92,17 @@ def _life(random: Random, number: int, seconds: float) -> Iterator[Act]:
 
 
 def _life_of_namespace(random: Random, seconds: float) -> Iterator[Act]:
-    """Yield the acts on the guests' namespace: it is opened, closed for a while, opened, deleted, and opened again."""
+    """Yield the acts on the guests' namespace.
+
+    It is created as managed, unlabelled for a while, labelled again, deleted, and created again.
+    """
     shares = (random.uniform(0.0, 0.1), *sorted(random.uniform(0.3, 0.9) for _ in range(4)))
     for step, (share, do) in enumerate(zip(shares, (Do.OPEN, Do.CLOSE, Do.OPEN, Do.END, Do.OPEN), strict=True)):
         yield Act(round(share * seconds, 3), do, "guest-0", step)
 
 
 def acts_in(recording: Recording) -> Iterator[Act]:
-    """Yield the users' acts in a recording: one for each change that no controller made."""
+    """Yield the users' acts in a recording: one act for each change that no controller made."""
     before: dict[ObjectRef, Manifest] = {}
     names: dict[tuple[str | None, str], str] = {}
     for number, change in enumerate(recording.changes):
@@ -121,7 +124,7 @@ def acts_in(recording: Recording) -> Iterator[Act]:
 
 
 def _acts(old: Manifest | None, new: Manifest | None, *, by_job: bool) -> Iterator[Do]:
-    """Yield the acts that lead from one version of an instance to the next; None is an absent instance."""
+    """Yield the acts that lead from one version of an instance to the next. None means that it does not exist."""
     if new is None or get_path(new, "metadata", "deletionTimestamp"):
         if old is not None and not get_path(old, "metadata", "deletionTimestamp"):
             yield Do.DELETE_JOB if by_job else Do.DELETE

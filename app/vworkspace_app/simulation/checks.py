@@ -15,9 +15,9 @@ _SECRETS: Final = (PASSWORD.encode(), b"tok-")
 
 
 class OperatorChecks(Laws):
-    """The laws that hold in every world, for a world of the operator.
+    """The laws that hold in every simulated world, for a world of the operator.
 
-    With several shards there is one Lease for each, which `WriteLaws` checks.
+    With several shards there is one Lease for each shard, which `WriteLaws` checks.
     """
 
     def __init__(self, world: SimulatedWorld) -> None:
@@ -27,12 +27,12 @@ class OperatorChecks(Laws):
 
     @staticmethod
     def shows_secret(value: Any) -> bool:
-        """Report whether a value contains a secret of the simulation."""
+        """Report whether a value, encoded as JSON, contains a secret of the simulation."""
         return leaks(msgspec.json.encode(value))
 
 
 def leaks(text: bytes) -> bool:
-    """Report whether an output contains a secret of the simulation."""
+    """Report whether a text contains a secret of the simulation."""
     return any(secret in text for secret in _SECRETS)
 
 
@@ -43,12 +43,12 @@ Flaw = tuple[str, str, str]
 
 
 def conditions_by_type(manifest: Manifest | None) -> dict[str, Mapping[str, Any]]:
-    """Return the conditions of an object by type."""
+    """Return the conditions of an object, keyed by condition type."""
     return {condition["type"]: condition for condition in get_path(manifest, "status", "conditions") or ()}
 
 
 def status_flaws(kind: str, manifest: Manifest) -> Iterator[Flaw]:
-    """Yield the violations in one status."""
+    """Yield the violations of laws in one status."""
     generation, own = manifest["metadata"]["generation"], owned_types(kind)
     for condition in conditions_by_type(manifest).values():
         if condition["type"] not in own:
@@ -63,7 +63,7 @@ def status_flaws(kind: str, manifest: Manifest) -> Iterator[Flaw]:
 
 
 def succession_flaws(kind: str, before: Manifest, after: Manifest) -> Iterator[Flaw]:
-    """Yield the violations by a change of an object's status, from `before` to `after`."""
+    """Yield the violations of laws by a change of an object's status, from `before` to `after`."""
     old, new = (int(get_path(live, "status", "observedGeneration") or 0) for live in (before, after))
     if new < old:
         yield "REC-7", "observedGeneration does not fall", f"{old}, then {new}"

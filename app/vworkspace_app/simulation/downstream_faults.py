@@ -39,7 +39,7 @@ _AGAIN: Final = 5.0
 
 
 def _chosen(at: _Strike, kinds: Sequence[Kind]) -> tuple[ObjectRef, Manifest] | None:
-    """Return one object of these kinds that is not being deleted; None if there is none."""
+    """Return a random object of these kinds that is not being deleted; None if there is none."""
     live = [
         (ref_of(each, kind), each)
         for kind in kinds
@@ -65,7 +65,10 @@ def _write_status(
 
 
 def _tell_the_truth(world: SimulatedWorld, ref: ObjectRef, live: Manifest) -> None:
-    """Restore the status of `live` if the injected one is still there, and make Flux look at all objects again."""
+    """Replace an injected status by the true status of `live`, unless Flux has replaced it already.
+
+    Flux is made to process all objects again.
+    """
     now = world.get(ref)
     if now is not None and now["metadata"]["uid"] == live["metadata"]["uid"] and _is_injected(now):
         true = live.get("status") or {}
@@ -76,12 +79,12 @@ def _tell_the_truth(world: SimulatedWorld, ref: ObjectRef, live: Manifest) -> No
 
 
 def _is_injected(live: Manifest) -> bool:
-    """Report whether the object's status is an injected one, which Flux has not replaced."""
+    """Report whether the object's status was injected by a fault and not yet replaced by Flux."""
     return any(each["reason"] == _INJECTED for each in get_path(live, "status", "conditions") or ())
 
 
 def _ready(live: Manifest, status: str, generation: int, message: str) -> list[dict[str, Any]]:
-    """Return the conditions of an object with an injected Ready in place of its own."""
+    """Return the conditions of an object with an injected Ready condition instead of its own."""
     others = [each for each in get_path(live, "status", "conditions") or () if each["type"] != "Ready"]
     moment = live["metadata"]["creationTimestamp"]
     ready = {"type": "Ready", "status": status, "reason": _INJECTED, "message": message}
@@ -89,7 +92,7 @@ def _ready(live: Manifest, status: str, generation: int, message: str) -> list[d
 
 
 def _flux_lies(at: _Strike) -> None:
-    """Report Ready for a generation that is later or earlier than the object's."""
+    """Make a HelmRelease report Ready for a generation that is later or earlier than its own."""
     found = _chosen(at, (HELM_RELEASE,))
     if found is None:
         return
@@ -102,7 +105,7 @@ def _flux_lies(at: _Strike) -> None:
 
 
 def _flux_flaps(at: _Strike) -> None:
-    """Report Ready with changing statuses, in quick succession."""
+    """Make a HelmRelease report Ready with changing statuses, in quick succession."""
     found = _chosen(at, (HELM_RELEASE,))
     if found is None:
         return
@@ -119,7 +122,10 @@ def _flux_flaps(at: _Strike) -> None:
 
 
 def _flux_garbage(at: _Strike) -> None:
-    """Report a long message with a secret and control characters, and an observedGeneration below zero."""
+    """Make a Flux object report a long message with a secret and control characters.
+
+    Its observedGeneration is negative.
+    """
     found = _chosen(at, (HELM_RELEASE, OCI_REPOSITORY, HELM_REPOSITORY))
     if found is None:
         return
@@ -131,7 +137,7 @@ def _flux_garbage(at: _Strike) -> None:
 
 
 def _engine_garbage(at: _Strike) -> None:
-    """Report a phase that no engine knows, which counts as progress and not as failure (OPS-6)."""
+    """Make a Workflow report an unknown phase, which counts as progress and not as failure (OPS-6)."""
     found = _chosen(at, (WORKFLOW,))
     if found is None:
         return
@@ -170,7 +176,7 @@ def _remove_definition(at: _Strike) -> None:
 
 
 def _change_definition(at: _Strike) -> None:
-    """Change a CRD like an upgrade may: add a printer column."""
+    """Add a printer column to a CRD, as an upgrade may do."""
     ref = ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, _DEFINED[int(at.choice * len(_DEFINED))].crd_name)
     live = at.world.get(ref)
     if live is None or live["metadata"].get("deletionTimestamp"):

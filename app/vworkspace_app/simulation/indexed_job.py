@@ -30,7 +30,7 @@ _NAME: Final = re.compile(r"[a-z](?:[-a-z0-9]{0,40}[a-z0-9])?")
 
 @attrs.frozen
 class IndexedRuns:
-    """The options of a Job: how many runs it has, and the arguments of `simulate` that all pods get."""
+    """The options of an Indexed Job: the number of runs, and the arguments of `simulate` that all pods get."""
 
     name: str
     namespace: str
@@ -52,12 +52,14 @@ class IndexedRuns:
 
 
 def is_job_name(name: str) -> bool:
-    """Report whether a name is short and plain enough that ConfigMaps can be named after it and a seed."""
+    """Report whether a Job's name is short and plain enough that ConfigMaps can be named after it and a seed."""
     return _NAME.fullmatch(name) is not None
 
 
 def job_manifests(runs: IndexedRuns) -> Iterator[dict[str, Any]]:
-    """Yield the manifests of the ServiceAccount, the Role with its only right, the binding, and the Job."""
+    """Yield the manifests of the ServiceAccount, the Role with the right to create ConfigMaps, its binding, and the
+    Job.
+    """
     for kind, body in (
         (SERVICE_ACCOUNT, {}),
         (ROLE, {"rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}]}),
@@ -112,7 +114,7 @@ def _pod_spec(runs: IndexedRuns) -> dict[str, Any]:
 
 
 def arguments_of(runs: IndexedRuns) -> Iterator[str]:
-    """Yield the arguments of the container; the kubelet replaces the variable in them by the pod's index."""
+    """Yield the arguments of the container. The kubelet replaces the variable in them by the pod's index."""
     yield from ("simulate", f"--runs={runs.runs_of_an_index}", f"--seed={runs.seed}")
     yield from ("--index=$(JOB_COMPLETION_INDEX)", f"--verdict={VERDICT}")
     yield f"--config-maps={runs.namespace}/{runs.name}"
@@ -120,7 +122,7 @@ def arguments_of(runs: IndexedRuns) -> Iterator[str]:
 
 
 def broken_run_manifest(namespace: str, job: str, seed: int, text: str) -> dict[str, Any]:
-    """Return the ConfigMap with a run that broke a law. Its name follows from the Job and the seed."""
+    """Return the ConfigMap with a run that violated a law. Its name consists of the Job's name and the seed."""
     manifest = CONFIG_MAP.manifest(f"{job}-{'m' if seed < 0 else ''}{abs(seed)}", namespace)
     manifest["metadata"]["labels"] = {LABEL: job}
     return {**manifest, "data": {FILE: text}}
@@ -131,8 +133,9 @@ def broken_run_manifest(namespace: str, job: str, seed: int, text: str) -> dict[
 
 @attrs.frozen
 class Collected:
-    """The results of the pods of an Indexed Job by completion index; `missing` gives the reason for each index without
-    one.
+    """The results of the pods of an Indexed Job, by completion index.
+
+    `missing` has the reason for each index without a result.
     """
 
     tallies: Mapping[int, SimulationTally]
@@ -166,7 +169,10 @@ def _index_of(pod: Manifest) -> int | None:
 
 
 def _message(pod: Manifest) -> str:
-    """Return the termination message of the pod's container. Raises ValueError if it has not ended, or left none."""
+    """Return the termination message of the pod's container.
+
+    Raises ValueError if the container has not ended, or left no message.
+    """
     statuses = get_path(pod, "status", "containerStatuses") or ()
     ended = next((get_path(status, "state", "terminated") for status in statuses), None)
     if ended is None:

@@ -22,7 +22,7 @@ from vworkspace_fake.controlplane.jobs import JobEntry
 
 
 class JobLaws:
-    """The laws of jobs. Several do not apply after a restore of etcd, which loses the records of answered jobs."""
+    """The laws of jobs. Several do not apply after a restore of etcd, in which records of answered jobs are lost."""
 
     def __init__(self, laws: OperatorChecks) -> None:
         self._laws = laws
@@ -47,19 +47,22 @@ class JobLaws:
         self._gone[f"{ref.namespace}/{ref.name}"] = self._world.seconds
 
     def settled(self, live: Manifest, is_settled: bool) -> None:
-        """Record that an instance is in the state that its last job requested, if `is_settled`."""
+        """Record that an instance is in the state that its last job requested, if `is_settled` is true."""
         if is_settled:
             self._confirmed.add(_key(live))
 
     def applied(self, ref: ObjectRef, was: Manifest | None, live: Manifest) -> None:
-        """Check that no job takes effect after it was answered, when an instance changes from `was` to `live`."""
+        """Check that a job which was answered has no further effect, when an instance changes from `was` to `live`."""
         key = _key(live)
         if key and (was is None or _key(was) != key) and not self._was_restored:
             told = f"{key} was answered before"
             self._laws.check("PULL-4", "one effect per job", ref, key not in self._answered, told)
 
     def _acked(self, job: JobEntry) -> None:
-        """Check that a job's record exists before its ack, unless the job was answered before or is forged."""
+        """Check that a job's record exists before its ack.
+
+        Jobs that are forged, or were answered before, are exempt.
+        """
         self._first.setdefault(job.raw["idempotencyKey"], job.id)
         record = self._world.server.store.get(place_of(SECRET), (OWN_NAMESPACE, head_name(job.id)))
         is_new = job.raw["idempotencyKey"] not in self._answered and not is_forged(job.raw)
@@ -104,7 +107,7 @@ BY_US: Final = f'"manager":"{labels.FIELD_MANAGER}"'.encode()
 
 @attrs.define
 class _Memory:
-    """The remembered facts about an object, by its uid."""
+    """The remembered facts about an object. `wishes` has the requested chart version and values by generation."""
 
     live: Manifest | None = None
     """The state after the last change."""
@@ -160,7 +163,7 @@ class InstanceLaws:
         self._jobs.applied(ref, was, live)
 
     def _check_left(self, ref: ObjectRef, before: Record) -> None:
-        """Check that an instance loses its finalizer only when its HelmRelease is gone."""
+        """Check that an instance loses its finalizer only when its HelmRelease no longer exists."""
         if labels.FINALIZER not in before.finalizers or self._laws.is_restored_now:
             return
         store = self._laws.world.server.store
@@ -172,7 +175,7 @@ class InstanceLaws:
         self._check("REC-10", "the finalizer outlives the release", ref, not left, f"{left} exists")
 
     def _check_wishes(self, ref: ObjectRef, was: Manifest | None, live: Manifest) -> None:
-        """Check that no forged or older job changes an instance, and that a field of another manager stays."""
+        """Check that no forged or older job changes an instance, and that no other field manager is overruled."""
         version = get_path(live, "spec", "chart", "version")
         self._check("PULL-9", "a forged job has no effect", ref, version != FORGED, f"it wants {version}")
         if was is None:
@@ -224,7 +227,9 @@ class InstanceLaws:
             self._note_release(uid, live)
 
     def _note_release(self, uid: str, live: Manifest) -> None:
-        """Record the values with which Flux reports a chart version as deployed, if its report is current."""
+        """Record the values of a chart version that Flux reports as deployed, if its report is about the present
+        generation.
+        """
         if get_path(live, "status", "observedGeneration") != live["metadata"]["generation"]:
             return
         history: Any = get_path(live, "status", "history") or ({},)
@@ -234,12 +239,12 @@ class InstanceLaws:
             known.append(values)
 
     def _was_released(self, uid: str, versions: tuple[str, str], values: Mapping[str, Any]) -> bool:
-        """Report whether Flux has reported one of the versions as deployed with values that include these."""
+        """Report whether Flux has reported one of `versions` as deployed, with values that include `values`."""
         known = (each for version in versions for each in self._released.get((uid, version), ()))
         return any(all(each.get(key) == value for key, value in values.items()) for each in known)
 
     def _check_born(self, ref: ObjectRef, uid: str) -> None:
-        """Check that the instance of a new child exists with our finalizer, and has no other HelmRelease."""
+        """Check that the instance of a new child exists with the operator's finalizer, and has no other HelmRelease."""
         store = self._laws.world.server.store
         instances = store.scan(place_of(APPLICATION_INSTANCE), ref.namespace)
         owner = next((each for each in instances if each.uid == uid), None)
@@ -252,7 +257,7 @@ class InstanceLaws:
 
 
 def taken_by(manager: str, before: Manifest, after: Manifest) -> set[str]:
-    """Return the fields that a write takes over: `manager` has gained them, and another manager has lost them."""
+    """Return the fields that a write takes over: `manager` has gained them, and another field manager has lost them."""
     first, second = _entries(before), _entries(after)
     if first == second:
         return set()
@@ -269,12 +274,12 @@ _REQUESTS: Final = "/f:metadata/f:annotations/f:reconcile.fluxcd.io"
 
 
 def _entries(live: Manifest) -> list[Mapping[str, Any]]:
-    """Return the managedFields entries except those of subresources."""
+    """Return the managedFields entries of an object, without entries of subresources."""
     return [entry for entry in metadata(live).get("managedFields") or () if not entry.get("subresource")]
 
 
 def _holders(entries: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
-    """Return the fields that each manager owns, by its name."""
+    """Return the fields that each field manager owns, by the manager's name."""
     held: dict[str, set[str]] = {}
     for entry in entries:
         held.setdefault(entry["manager"], set()).update(_paths(entry.get("fieldsV1") or _NO_FIELDS, ""))

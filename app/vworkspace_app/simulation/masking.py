@@ -35,14 +35,14 @@ _MOST_QUOTED: Final = 5_000
 
 @attrs.define
 class Masker:
-    """The masking of one recording, with a key that is never written."""
+    """The masking of values in one recording, with a key that is never written."""
 
     key: bytes = attrs.field(repr=False)
     _quoted: set[str] = attrs.field(factory=set, repr=False)
     _pattern: re.Pattern[str] | None = attrs.field(default=None, repr=False)
 
     def masked(self, manifest: Manifest) -> dict[str, Any]:
-        """Return an object in the form in which it is recorded."""
+        """Return an object in masked form, as it is recorded."""
         masked: dict[str, Any] = _Walk(_fields_of(manifest), self._mask, self._without_quotes).of(manifest)
         applied = get_path(masked, "metadata", "annotations", APPLIED_HASH)
         if applied and get_path(manifest, "spec", "values"):
@@ -57,7 +57,7 @@ class Masker:
         return MARK + hmac.new(self.key, text.encode(errors="replace"), hashlib.sha256).hexdigest()[:16]
 
     def _without_quotes(self, text: str) -> str:
-        """Return a text with `***` in place of each value that was masked before."""
+        """Return a text with `***` instead of each value that was masked before."""
         if self._pattern is None and self._quoted:
             longest_first = sorted(self._quoted, key=len, reverse=True)
             self._pattern = re.compile("|".join(map(re.escape, longest_first)))
@@ -65,13 +65,13 @@ class Masker:
 
 
 def without_values(manifest: Manifest) -> dict[str, Any]:
-    """Return an object for display, with `***` in place of every value and digest."""
+    """Return an object for display, with `***` instead of every value and digest."""
     shown: dict[str, Any] = _Walk(_fields_of(manifest), lambda value: REDACTED, lambda text: text).of(manifest)
     return shown
 
 
 def holds_masked(value: Any) -> bool:
-    """Report whether a value, or a part of it, was masked when it was recorded."""
+    """Report whether a value, or a part of it, was masked in the recording."""
     if isinstance(value, str):
         return value.startswith(MARK)
     if isinstance(value, Mapping):
@@ -95,7 +95,7 @@ class _Walk:
     unquoted: Callable[[str], str]
 
     def of(self, value: Any, key: str = "") -> Any:
-        """Return a value with secrets masked; `key` is the name of the field that holds it."""
+        """Return a value with secrets masked; `key` is the name of the field that contains the value."""
         if isinstance(value, Mapping):
             named = isinstance(value.get("name"), str) and isinstance(value.get("value"), str)
             return {

@@ -108,7 +108,7 @@ class OperationLaws:
         self._check("OPS-5", "what conflicts never runs together", ref, not beside, f"{', '.join(beside)} runs too")
 
     def _engine_object(self, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
-        """Check an engine object that the operator creates: its Operation exists, has no other, and is approved."""
+        """Check a new engine object: its Operation exists, has no other engine object, and is approved."""
         if after is None or before is not None or self._laws.is_restored_now or BY_US not in after.raw:
             return
         uid = after.labels.get(labels.OPERATION_UID, "")
@@ -126,7 +126,9 @@ class OperationLaws:
             self._check_approval(ref, live)
 
     def _check_approval(self, ref: ObjectRef, live: Manifest) -> None:
-        """Check that an Operation which starts has the approval that it needs, and that this started no other one."""
+        """Check that an Operation which starts has the required approval, and that no other Operation used the
+        approval.
+        """
         is_required = get_path(live, "spec", "approvals", "required") is True
         if not is_required and (live["spec"]["type"], live["spec"]["engine"]) not in _APPROVED:
             return
@@ -139,7 +141,7 @@ class OperationLaws:
 
 
 def _request_in(claim: str) -> str:
-    """Return the request's id from an approval claim; the claim itself if it cannot be decoded."""
+    """Return the request's id in an approval claim; the claim itself if it cannot be decoded."""
     middle = claim.split(".")[1] if claim.count(".") == 2 else ""
     try:
         payload: Any = msgspec.json.decode(base64.urlsafe_b64decode(middle + "=" * (-len(middle) % 4)))

@@ -30,7 +30,10 @@ CRASH_POINTS: Final = tuple(f"{side} {point}" for point in POINTS for side in SI
 
 
 def point_of(world: SimulatedWorld, request: KubeRequest) -> str:
-    """Return the write point of a request, such as `patch pods`; an apply of an absent object is a create (S-18)."""
+    """Return the write point of a request, such as `patch pods`.
+
+    An apply of an object that does not exist counts as a create (S-18).
+    """
     key: ObjectKey = (request.namespace or "", request.name)
     match request.verb:
         case KubeVerb.APPLY if world.server.store.get(place_of(request.kind), key) is None:
@@ -70,7 +73,7 @@ def _registry_away(at: OperatorStrike) -> None:
 
 
 def _of_control(fault: ScriptedFault, per_hour: float) -> SimulatedFault[SimulatedWorld]:
-    """Return a fault that makes the next request to the control plane fail in this way."""
+    """Return the simulated fault that makes the next request to the control plane fail with `fault`."""
 
     def strike(at: OperatorStrike) -> None:
         at.world.control.faults.inject(fault)
@@ -86,7 +89,7 @@ def _control_away(at: OperatorStrike) -> None:
 
 
 def _control_forgets(at: OperatorStrike) -> None:
-    """Offer an acknowledged job again, like a control plane restored from a backup before the acknowledgement."""
+    """Make the control plane offer an acknowledged job again, as after a restore from an older backup."""
     acked = [job for job in at.world.control.jobs if job.open and job.acked_at is not None]
     if acked:
         job = acked[int(at.choice * len(acked))]
@@ -96,7 +99,7 @@ def _control_forgets(at: OperatorStrike) -> None:
 
 
 def _control_repeats(at: OperatorStrike) -> None:
-    """Make the control plane offer a job that was already answered again, under a new id."""
+    """Make the control plane offer an answered job again, under a new id."""
     jobs = [job for job in at.world.control.jobs if job.result is not None]
     if jobs:
         job = jobs[int(at.choice * len(jobs))]
@@ -130,7 +133,7 @@ def _control_late(at: OperatorStrike) -> None:
 
 
 def _crash_at_point(at: OperatorStrike) -> None:
-    """Crash the process that comes first to a certain sort of write, either before or after it."""
+    """Crash the first process that makes a write at a random write point, either before or after the write."""
     side, _, point = CRASH_POINTS[int(at.choice * len(CRASH_POINTS))].partition(" ")
     trouble = Trouble.CRASH_BEFORE if side == "before" else Trouble.CRASH_AFTER
     ordered: list[tuple[list[Disturbance], Disturbance]] = []
@@ -149,7 +152,10 @@ def _crash_at_point(at: OperatorStrike) -> None:
 
 
 def _stale_cache(at: OperatorStrike) -> None:
-    """Delay the watches of kinds other than ours. The fault counts only if an object is deleted in that time."""
+    """Delay the watches of kinds other than the operator's own.
+
+    The fault counts only if an object is deleted in that time.
+    """
     world, until = at.world, at.world.seconds + at.seconds
     for replica in world.replicas:
         for watch in replica.link.watches:

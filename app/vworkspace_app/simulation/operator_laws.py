@@ -50,7 +50,7 @@ class WriteLaws:
             self._laws.check("REC-6", "a write names its version", request.ref, bool(version), told)
 
     def _check_shard(self, write: ObservedWrite) -> None:
-        """Check that the writer holds its shard's Lease, and that a status it writes is in a namespace of its shard."""
+        """Check that the writer holds its shard's Lease, and writes statuses only in namespaces of its shard."""
         shard, request = self._shards[write.replica], write.request
         if request.kind == LEASE:
             return
@@ -65,7 +65,7 @@ class WriteLaws:
             self._laws.check("RUN-13", "one shard acts on an object", request.ref, owns, f"shard {shard} wrote it")
 
     def _check_delete(self, write: ObservedWrite) -> None:
-        """Check that no object is deleted that an existing instance uses."""
+        """Check that no object is deleted while an existing instance uses it."""
         request = write.request
         owner = self._instances.owner_of(str(get_path(request.body, "preconditions", "uid") or ""))
         if write.error is None and owner:
@@ -74,9 +74,9 @@ class WriteLaws:
             self._laws.check("REC-10", "nothing in use is deleted", request.ref, not used, told)
 
     def _is_used(self, request: KubeRequest, owner: str) -> bool:
-        """Report whether an instance that is not being deleted uses the object of a request.
+        """Report whether the instance `owner`, unless it is being deleted, uses the object of a request.
 
-        It uses its HelmRelease, and the source that this names.
+        An instance uses its HelmRelease, and the source that the HelmRelease names.
         """
         store = self._world.server.store
         instances = store.scan(place_of(APPLICATION_INSTANCE), request.namespace)
@@ -97,7 +97,7 @@ _COMPARED: Final = 10
 
 
 class OperatorLaws(OperatorChecks):
-    """All laws of the operator's world: those of every world, of instances, jobs, Operations, writes and secrets."""
+    """All laws of the operator's world: common laws, and laws of instances, jobs, Operations, writes and secrets."""
 
     own = (LEASE, CLUSTER)
     settles = SETTLED
@@ -118,11 +118,13 @@ class OperatorLaws(OperatorChecks):
         self.check("RES-7", "no secret in a log", ref, not leaks(line.encode()), "a secret")
 
     def unsettled(self) -> Iterator[Unsettled]:
-        """Yield what does not hold yet of the laws that need time."""
+        """Yield the violations of laws that need time to be satisfied, as they are now."""
         return unsettled(self.operator_world)
 
     def compare(self) -> None:
-        """Compare the end of every tenth run with a fresh world to which only the last intents were applied."""
+        """Compare the end of a run with a fresh world in which only the last intents were applied; only every tenth
+        run.
+        """
         if self.world.seed % _COMPARED:
             return
         first = next(differences(self.operator_world), None)
@@ -130,7 +132,7 @@ class OperatorLaws(OperatorChecks):
         self.check("SIM-4", "state of history is state of intents", ref, first is None, told)
 
     def finish(self) -> None:
-        """Check that no report to the control plane holds a secret."""
+        """Check that no report to the control plane contains a secret."""
         for job in self.operator_world.control.jobs:
             sent = msgspec.json.encode([job.statuses, job.result])
             self.check("RES-7", "no secret in a report", job.id, not leaks(sent), "a secret")

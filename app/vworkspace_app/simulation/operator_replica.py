@@ -32,7 +32,7 @@ _FAR: Final = (0.01, 0.06)
 class ControlConnection:
     """The connection of one replica to the simulated control plane.
 
-    `on_token_used` is called with each token and whether it was accepted, like the connection over HTTP does.
+    `on_token_used` is called with each token and whether it was accepted, as by the connection over HTTP.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class _ReplicaTelemetry(LogOnly):
 class OperatorReplica(Replica):
     """A process of the operator, which may crash and be restarted.
 
-    `manager` is None from each start until the new manager exists.
+    `manager` is None after each start until the new manager exists.
     """
 
     def __init__(self, world: Surroundings, control: ControlPlaneServer, name: str, settings: RunSettings) -> None:
@@ -107,7 +107,7 @@ class OperatorReplica(Replica):
         self._control = control
 
     async def main(self, machine: Machine) -> None:
-        """Run the operator like `run` does, on the connections of this replica."""
+        """Run the operator as the command `run` does, on the connections of this replica."""
         self.manager = None
         settings, shard = self.settings, shard_in(self.settings)
         async with leader_election(settings, self.connect, machine) as election:

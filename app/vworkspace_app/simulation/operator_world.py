@@ -72,7 +72,7 @@ class WorldSettings:
 
 
 class SimulatedWorld(World):
-    """A simulated cluster with its operator and control plane, which runs while the `with` block does."""
+    """A simulated cluster with its operator and control plane, which runs during the `with` block."""
 
     def __init__(self, settings: WorldSettings | None = None) -> None:
         self.settings = settings = settings or WorldSettings()
@@ -163,13 +163,13 @@ FLUX: Final = FluxBehaviour(
 
 @lru_cache(maxsize=1)
 def _sealing() -> tuple[Sealing, str]:
-    """Return the control plane's signing and the public key to verify it, which are the same in every world."""
+    """Return the control plane's signing key, and the public key that verifies signatures; the same in every world."""
     key = signing_key_of(sha256(b"the control plane of a simulation").digest())
     return Sealing(signing_key=key), key.as_pem(private=False).decode()
 
 
 def furnish(world: SimulatedWorld) -> None:
-    """Create what engines need, and give the control plane keys to sign jobs and approve Operations."""
+    """Create the objects that engines need, and give the control plane keys to sign jobs and approve Operations."""
     sealing, public_key = _sealing()
     world.control.seal = sealing
     keys = {CredentialKey.APPROVAL_SECRET: APPROVAL_SECRET, CredentialKey.SIGNING_KEY: public_key.encode()}
@@ -182,9 +182,9 @@ def furnish(world: SimulatedWorld) -> None:
 
 
 def open_namespace(world: SimulatedWorld, name: str) -> None:
-    """Make a namespace managed: create it with what engines need, or label an existing one.
+    """Make a namespace managed: create it with the objects that engines need, or label an existing namespace.
 
-    Raises errors of the port.
+    Raises errors of the API server.
     """
     label = {"metadata": {"labels": {NAMESPACE_GATE: NAMESPACE_GATE_VALUE}}}
     manifest = NAMESPACE.manifest(name)

@@ -58,7 +58,7 @@ class RecordingHead:
 
 @attrs.frozen
 class RecordedChange:
-    """A line of a recording: seconds since its beginning, the type of change, and the object.
+    """A line of a recording: seconds since the recording's beginning, the type of change, and the object.
 
     The type is `listed` for an object of the first list, `added`, `updated` or `deleted`; the last line has `end` and
     no object.
@@ -73,7 +73,7 @@ class RecordedChange:
 class RecordedObject:
     """A recorded change of an object of a known kind.
 
-    `manifest` is the object after it, None if it was deleted; `last` is the object as it was last seen.
+    `manifest` is the object after the change, None if it was deleted; `last` is its last known state.
     """
 
     at: float
@@ -85,7 +85,7 @@ class RecordedObject:
 
 @attrs.frozen
 class Recording:
-    """A recording that was read: when it began, every change in order, and its length in seconds."""
+    """A recording that was read from a file: when it began, every change in order, and its length in seconds."""
 
     start: datetime
     cluster_id: str
@@ -94,7 +94,7 @@ class Recording:
 
 
 def line_of(value: RecordingHead | RecordedChange) -> bytes:
-    """Return a line of the file, as JSON."""
+    """Return a line of a recording's file, as JSON."""
     return msgspec.json.encode(attrs.asdict(value), order="sorted") + b"\n"
 
 
@@ -109,7 +109,7 @@ def is_recording(path: Path) -> bool:
 
 
 def read_recording(path: Path) -> Recording:
-    """Return the recording in a file. Raises BadFile."""
+    """Return the recording in a file. Raises BadFile if the file is not one."""
     lines = read_bytes(path, LARGEST).split(b"\n")
     head: RecordingHead = converted(path, decoded(path, lines[0], "line 1: "), RecordingHead, "line 1: ")
     if head.format != FORMAT:
@@ -186,7 +186,10 @@ class ClusterRecorder:
     _masker: Masker = attrs.field(factory=lambda: Masker(secrets.token_bytes(32)))
 
     async def record(self, seconds: float, cluster_id: str = "") -> None:
-        """Record for that many seconds, or until the file is full. Raises the errors of `KubeApi.list`."""
+        """Record the cluster for this number of seconds, or until the file is full.
+
+        Raises the errors of `KubeApi.list`.
+        """
         self._began = self.clock.monotonic()
         head = RecordingHead(FORMAT, format_time(self.clock.now()), cluster_id, VERSION)
         self._put(line_of(head))

@@ -47,7 +47,10 @@ _OWNERS: Final = {INSTANCE_UID: APPLICATION_INSTANCE, OPERATION_UID: OPERATION}
 
 @attrs.frozen
 class RecordedDifference:
-    """The writes that this version decides, but that the recorded objects lack from `since` to `until`, in seconds."""
+    """The writes that this version decides, but that the recorded objects lack.
+
+    `since` and `until` are in seconds since the recording began.
+    """
 
     ref: ObjectRef
     since: float
@@ -61,7 +64,7 @@ class RecordedDifference:
 
 @attrs.frozen
 class ReplayedRecording:
-    """A recording with this version's decisions; `decided` is their number."""
+    """A recording with this version's decisions. `decided` is the number of decisions."""
 
     history: RunHistory
     differences: tuple[RecordedDifference, ...]
@@ -83,7 +86,7 @@ def replayed(recording: Recording, settings: Settings) -> ReplayedRecording:
 
 
 class _Replay:
-    """The replay of one recording: the objects at present, and the decisions whose writes they lack."""
+    """The replay of one recording: the present objects, and the decisions whose writes the objects lack."""
 
     def __init__(self, recording: Recording, settings: Settings) -> None:
         self.recording = recording
@@ -96,7 +99,7 @@ class _Replay:
         self._templates = builtin_templates()
 
     def run(self) -> None:
-        """Replay all changes. Nothing is decided before the first lists are complete."""
+        """Replay all changes. No decision is made before the first lists are complete."""
         changes = self.recording.changes
         first = max((number for number, change in enumerate(changes) if change.is_listed), default=-1)
         for number, change in enumerate(changes):
@@ -158,7 +161,7 @@ class _Replay:
             self._note(at, "this version", str(shown), shown)
 
     def _conclude(self, ref: ObjectRef, since: float, decision: RunDecision, *, until: float) -> None:
-        """Record a difference from `since` to `until` if it lasted long enough."""
+        """Record a difference from `since` to `until`, in seconds, if it lasted long enough."""
         if until - since >= IN_PROGRESS:
             difference = RecordedDifference(ref, since, until, decision)
             self.differences.append(difference)
@@ -209,7 +212,7 @@ class _Replay:
         return reconcile_operation(source, observed, context)
 
     def _is_secretly_decided(self, operation: Operation) -> bool:
-        """Report whether an Operation waits to start and may need an approval, which no recording contains."""
+        """Report whether an Operation waits to start and may need an approval, which is never part of a recording."""
         if operation.status.phase in (Phase.RUNNING, *TERMINAL_PHASES):
             return False
         template = self._templates.find(operation.spec.type, operation.spec.engine)
@@ -258,9 +261,9 @@ def _effects(decision: Decision) -> Iterator[str]:
 def _with_desired_hashes(
     applies: Iterable[Apply], objects: Mapping[ObjectRef, Manifest]
 ) -> dict[ObjectRef, Manifest] | None:
-    """Return the objects with the applied hash of `applies` where only a masked hash differs; None if none does.
+    """Return `objects` with the applied hash of `applies` where only a masked hash differs; None if none does.
 
-    Hashes of objects with values are masked in a recording and cannot be compared. Instead the values must be equal.
+    Hashes of objects with values are masked in a recording and cannot be compared. The values must be equal instead.
     """
     stamped = {}
     for apply in applies:

@@ -22,7 +22,7 @@ from vworkspace_app.simulation.workload import SimulatedWorkload
 
 
 def settings_of(script: SimulationScript) -> WorldSettings:
-    """Return the settings of a script's world, in which releases of one version fail."""
+    """Return the settings of a script's world. In it the releases of one chart version fail."""
     return WorldSettings(seed=script.seed, replicas=script.replicas, shards=script.shards, flux=FLUX)
 
 
@@ -39,9 +39,9 @@ _DEEDS: Final = (*Do, *Deed)
 
 
 def simulation_for(script: SimulationScript) -> Simulation[Any, Any]:
-    """Return the simulation that a script is for: of a user's boxes and controllers, or of the operator.
+    """Return the simulation that runs a script: of a user's boxes and controllers, or of the operator.
 
-    Raises CommandError.
+    Raises CommandError if a box or controller cannot be loaded.
     """
     if script.boxes or script.controllers:
         return extension_simulation(script.boxes, script.controllers, script.crds)
@@ -51,7 +51,10 @@ def simulation_for(script: SimulationScript) -> Simulation[Any, Any]:
 def perform(
     script: SimulationScript, prepare: Callable[[Any, Any], None] = lambda world, laws: None
 ) -> SimulationOutcome:
-    """Run a script in a new world, and return the outcome. `prepare` may change the world or add laws before."""
+    """Run a script in a new world, and return the outcome.
+
+    `prepare` is called before with the world and its laws, and may change the world or add laws.
+    """
     return simulation_for(script).perform(script, prepare)
 
 
@@ -77,12 +80,12 @@ def drawn(script: SimulationScript, objects: int, faults: Collection[str]) -> Si
 
 
 def read_script(path: Path) -> SimulationScript:
-    """Return the script in a file. Raises BadFile."""
+    """Return the script in a file. Raises BadFile if there is none."""
     return script_file.read_script(path, _DEEDS, FAULTS)
 
 
 def script_in(path: Path, raw: bytes) -> SimulationScript:
-    """Return the script in a file's content; `path` is for messages. Raises BadFile."""
+    """Return the script in a file's content; `path` is for messages. Raises BadFile if there is none."""
     return script_file.script_in(path, raw, _DEEDS, FAULTS)
 
 
@@ -93,9 +96,9 @@ ExtensionSimulation: TypeAlias = Simulation[ExtensionWorld, ExtensionLaws]
 def extension_simulation(
     boxes: tuple[str, ...], controllers: tuple[str, ...], crds: tuple[str, ...]
 ) -> ExtensionSimulation:
-    """Return the simulation of boxes and controllers, given by file and module.
+    """Return the simulation of boxes and controllers, given by their files and modules.
 
-    Raises CommandError for what cannot be found, read, or run together.
+    Raises CommandError if they cannot be found, read, or run together.
     """
     further = list(further_crds([Path(path) for path in crds]))
     loaded = load_controllers([name for given in controllers for name in controllers_in(given)])

@@ -54,7 +54,7 @@ class RunDecision:
 
 @attrs.frozen
 class ReplicaState:
-    """The state inside a replica: the keys in its queues, its open jobs, and the messages that it has to send."""
+    """The state inside a replica: the keys in its queues, its open jobs, and the messages that wait to be sent."""
 
     name: str
     condition: str
@@ -65,7 +65,10 @@ class ReplicaState:
 
 @attrs.frozen
 class RunMoment:
-    """A moment; `at` is in seconds since the run began. `changes` is the number of changes of objects before it."""
+    """A moment of a run; `at` is in seconds since the run began.
+
+    `changes` is the number of changes of objects before the moment.
+    """
 
     at: float
     actor: str
@@ -78,19 +81,25 @@ class RunMoment:
 
 @attrs.define
 class ObjectHistory:
-    """All versions of all objects in order. `count` is the number of changes so far; `shown` are the kinds to show."""
+    """All versions of all objects in order. `count` is the number of changes so far.
+
+    `shown` are the kinds to show.
+    """
 
     count: int = 0
     shown: tuple[Kind, ...] = SHOWN_KINDS
     _versions: defaultdict[ObjectRef, list[tuple[int, bytes | None]]] = attrs.field(factory=lambda: defaultdict(list))
 
     def note(self, ref: ObjectRef, raw: bytes | None) -> None:
-        """Add a new version of an object as JSON; None if it was deleted."""
+        """Add a new version of an object as JSON; None if the object was deleted."""
         self.count += 1
         self._versions[ref].append((self.count, raw))
 
     def at(self, changes: int, kinds: Sequence[Kind] = ()) -> Mapping[ObjectRef, Manifest]:
-        """Return the objects of `kinds` after that many changes, sorted by reference; without `kinds` those to show."""
+        """Return the objects of `kinds` as they were after `changes` changes, sorted by reference.
+
+        Without `kinds`, return objects of the kinds to show.
+        """
         objects = {}
         for ref in sorted(self._versions):
             if ref.kind in (kinds or self.shown) and (raw := self._raw(ref, changes)) is not None:
@@ -112,7 +121,7 @@ class RunHistory:
     objects: ObjectHistory = attrs.field(factory=ObjectHistory)
 
     def decisions(self) -> Iterator[int]:
-        """Yield the indices of the moments at which something was decided."""
+        """Yield the indices of the moments with a decision."""
         return (number for number, moment in enumerate(self.moments) if moment.decision is not None)
 
     def number_at(self, seconds: float) -> int:
@@ -171,7 +180,7 @@ class RunRecorder:
 
 
 def decision_of(controller: str, done: Reconciled) -> RunDecision:
-    """Return the decision of a reconcile, in words."""
+    """Return the decision of a reconcile pass, with its writes and error as text."""
     decision = done.decision
     effects = tuple(verb if verb == "status" else f"{verb} {ref}" for verb, ref in done.executed)
     error = safe(str(done.error)) if done.error is not None else ""
@@ -186,7 +195,7 @@ def _next_look(requeue: Requeue) -> str:
 
 
 def state_of(replica: OperatorReplica | ExtensionReplica) -> ReplicaState:
-    """Return the state inside a replica."""
+    """Return the state inside a replica: its queues, jobs and outgoing messages."""
     if not replica.is_running:
         return ReplicaState(replica.name, "ended")
     if replica.manager is None:

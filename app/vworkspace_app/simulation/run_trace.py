@@ -22,7 +22,7 @@ _REMEMBERED: Final = 64
 
 
 class RunMoments(Sequence[Moment]):
-    """The moments of a run as a sequence. Each is made when it is read."""
+    """The moments of a run as a sequence. A moment is created only when it is read."""
 
     def __init__(self, history: RunHistory) -> None:
         self._history = history
@@ -64,7 +64,7 @@ class RunMoments(Sequence[Moment]):
         )
 
     def _decisions_until(self, number: int) -> Mapping[ObjectRef, int]:
-        """Return the index of the last decision about each object, up to the moment `number`."""
+        """Return, for each object, the index of the last moment with a decision about it, up to the moment `number`."""
         decided: dict[ObjectRef, int] = {}
         for at in self._decided:
             if at > number:
@@ -86,7 +86,7 @@ class RunMoments(Sequence[Moment]):
 
 
 def _subject(moment: RunMoment, decided: Mapping[ObjectRef, int]) -> ObjectRef | None:
-    """Return the object that a moment is about: the one decided on, else the last one decided on before it."""
+    """Return the object that a moment is about: the object of its decision, else of the last decision before it."""
     if moment.decision is not None:
         return moment.decision.ref
     return max(decided, key=decided.__getitem__) if decided else None
@@ -140,7 +140,10 @@ def _lease_row(ref: ObjectRef, live: Manifest) -> tuple[str, ...]:
 
 
 def _record_rows(records: Iterable[object]) -> Iterator[tuple[str, ...]]:
-    """Yield the rows of job records. Only the fields of a state are named, since it holds the job's payload."""
+    """Yield the table rows of job records.
+
+    Of a record's state only the names of fields are shown, since their values contain the job's payload.
+    """
     for record in records:
         match record:
             case Head():

@@ -44,7 +44,7 @@ SETTLED: Final = (
 
 
 def unsettled(world: SimulatedWorld) -> Iterator[Unsettled]:
-    """Yield each object that does not satisfy one of these laws yet."""
+    """Yield each object that does not satisfy one of the laws in this module yet."""
     gated = {
         live["metadata"]["name"]
         for live in world.objects(NAMESPACE)
@@ -106,15 +106,15 @@ def _open_operations(world: SimulatedWorld) -> Iterator[Unsettled]:
 
 
 def is_ready(live: Manifest) -> bool:
-    """Report whether an instance is Ready at its generation."""
+    """Report whether an instance is Ready at its present generation."""
     ready = conditions_by_type(live).get("Ready", {})
     return (ready.get("status"), ready.get("observedGeneration")) == ("True", live["metadata"]["generation"])
 
 
 def has_converged(live: Manifest, *, is_gated: bool) -> bool:
-    """Report whether an instance is Ready, or says why it cannot be.
+    """Report whether an instance is Ready, or reports why it cannot be Ready.
 
-    It cannot be if it is suspended, in a namespace that is not managed, or of the broken version.
+    It cannot be Ready if it is suspended, in a namespace that is not managed, or of the broken chart version.
     """
     conditions = conditions_by_type(live)
     if not is_gated:
@@ -130,7 +130,10 @@ _LOOK: Final = 30.0
 
 
 def differences(world: SimulatedWorld) -> Iterator[Unsettled]:
-    """Yield each object that differs from a fresh world with the same intents. Time passes only in the fresh world."""
+    """Yield each object that differs from the same object in a fresh world with the same intents.
+
+    Virtual time passes only in the fresh world.
+    """
     intents = {ref_of(live, APPLICATION_INSTANCE): live for live in world.objects(APPLICATION_INSTANCE)}
     wanted = {ref: live for ref, live in intents.items() if _is_wanted(live)}
     after = _shapes(world, wanted)
@@ -151,7 +154,9 @@ def differences(world: SimulatedWorld) -> Iterator[Unsettled]:
 
 
 def _is_wanted(live: Manifest) -> bool:
-    """Report whether the state of an instance follows from its spec alone."""
+    """Report whether the state of an instance depends on its spec alone: it is Ready, not suspended and has no
+    override.
+    """
     return is_ready(live) and not get_path(live, "status", "releaseOverride") and not get_path(live, "spec", "suspend")
 
 
@@ -167,7 +172,10 @@ def _is_there(world: SimulatedWorld, ref: ObjectRef) -> bool:
 
 
 def _shapes(world: SimulatedWorld, wanted: Mapping[ObjectRef, Manifest]) -> dict[ObjectRef, bytes]:
-    """Return the children of these instances, and what the instances report, by reference, without uids and times."""
+    """Return the children of these instances, and the instances' reports, as bytes by reference.
+
+    Uids and times are left out, so that two worlds can be compared.
+    """
     shapes: dict[ObjectRef, bytes] = {}
     uids: set[str] = set()
     for ref in wanted:
@@ -183,7 +191,7 @@ def _shapes(world: SimulatedWorld, wanted: Mapping[ObjectRef, Manifest]) -> dict
 
 
 def _report(live: Manifest) -> tuple[Any, ...]:
-    """Return what an instance's status says apart from history: the conditions that are True, and its versions."""
+    """Return the parts of an instance's status that do not depend on history: true conditions, and versions."""
     conditions = sorted(
         (each["type"], each["reason"]) for each in live["status"]["conditions"] if each["status"] == "True"
     )
@@ -195,7 +203,7 @@ def _report(live: Manifest) -> tuple[Any, ...]:
 
 
 def _without_requests(live: Manifest) -> dict[str, Any]:
-    """Return an object without the annotations of users, and without requests for a retry."""
+    """Return an object without users' annotations, and without requests for a retry."""
     annotations = {
         key: value
         for key, value in (live["metadata"].get("annotations") or {}).items()

@@ -19,7 +19,7 @@ _FORMAT: Final = "vworkspace.io/verdict/v1"
 
 @attrs.frozen
 class BrokenRun:
-    """A run that broke a law. `saved` names the file or ConfigMap that holds it."""
+    """A run that violated a law. `saved` is the name of the file or ConfigMap that contains the run."""
 
     seed: int
     clause: str
@@ -29,10 +29,10 @@ class BrokenRun:
 
 @attrs.define
 class SimulationTally:
-    """The sums over runs; `first` is their first seed.
+    """The sums over several runs; `first` is the first seed.
 
-    `broken_runs` is the number of runs that broke a law. `broken` lists them; a termination message has only the first
-    few.
+    `broken_runs` is the number of runs that violated a law. `broken` lists these runs; a termination message has only
+    the first few.
     """
 
     first: int = 0
@@ -50,7 +50,7 @@ class SimulationTally:
     broken: list[BrokenRun] = attrs.field(factory=list)
 
     def add(self, outcome: SimulationOutcome) -> None:
-        """Add a run."""
+        """Add the outcome of a run to the sums."""
         self.runs += 1
         self.acts += outcome.acts
         self.jobs += outcome.counts.get("jobs", 0)
@@ -63,12 +63,12 @@ class SimulationTally:
         _count(self.checks, outcome.checks)
 
     def add_broken(self, run: BrokenRun) -> None:
-        """Add a run that broke a law."""
+        """Add a run that violated a law."""
         self.broken_runs += 1
         self.broken.append(run)
 
     def merge(self, other: "SimulationTally") -> None:
-        """Add the runs of another tally."""
+        """Add the sums of another tally."""
         self.first = min(self.first, other.first) if self.runs else other.first
         for field in ("runs", "acts", "jobs", "writes", "seconds", "broken_runs"):
             setattr(self, field, getattr(self, field) + getattr(other, field))
@@ -86,7 +86,7 @@ def _count(counts: dict[str, int], more: Mapping[str, int]) -> None:
 
 
 def verdict_text(tally: SimulationTally) -> str:
-    """Return the verdict as JSON of at most `MOST_BYTES`; if it is too long, details are left out."""
+    """Return the verdict as JSON of at most `MOST_BYTES`. If it is too long, details are left out."""
     broken = [attrs.asdict(run) for run in tally.broken[:_MOST_BROKEN]]
     sets = {name: sorted(getattr(tally, name)) for name in _SETS}
     whole = {**attrs.asdict(tally), **sets, "format": _FORMAT, "broken": broken}
@@ -100,7 +100,7 @@ def verdict_text(tally: SimulationTally) -> str:
 
 
 def read_verdict(text: str) -> SimulationTally:
-    """Return the tally in a termination message. Raises ValueError, which says what is wrong with it."""
+    """Return the tally in a termination message. Raises ValueError, with the problem in its message."""
     try:
         value: Any = msgspec.json.decode(text)
         if not isinstance(value, dict) or value.get("format") != _FORMAT:

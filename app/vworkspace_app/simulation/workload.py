@@ -38,7 +38,7 @@ _OF_OPERATIONS: Final = (
 
 
 def space_of(name: str) -> str:
-    """Return the namespace of the instance with this name."""
+    """Return the namespace of the instance `name`, which follows from the name."""
     kind, _, number = name.rpartition("-")
     return GUESTS if kind == "guest" else NAMESPACES[int(number) % len(NAMESPACES)]
 
@@ -49,7 +49,10 @@ def ref_of_instance(name: str) -> ObjectRef:
 
 
 def instance(name: str, version: str, number: int = 0) -> dict[str, Any]:
-    """Return the manifest of an ApplicationInstance. An even number in its name means an OCI chart, an odd one HTTP."""
+    """Return the manifest of an ApplicationInstance.
+
+    With an even number in its name it has an OCI chart, with an odd number a chart from an HTTP repository.
+    """
     space = space_of(name)
     capabilities = {f"{labels.CAPABILITY_PREFIX}{key}": engine for key, engine in engines_of(name).items()}
     is_oci = int(name.rpartition("-")[2]) % 2 == 0
@@ -71,7 +74,7 @@ def instance(name: str, version: str, number: int = 0) -> dict[str, Any]:
 
 @attrs.define
 class SimulatedWorkload:
-    """The users of one world, who carry out acts."""
+    """The simulated users of one world, who carry out acts."""
 
     world: SimulatedWorld
     done: int = 0
@@ -86,7 +89,7 @@ class SimulatedWorkload:
         self.operations = OperationRequests(self.world)
 
     def perform(self, act: Act) -> None:
-        """Carry out an act. It has no effect if the API server refuses it."""
+        """Carry out an act. It has no effect if the API server refuses the request."""
         try:
             self._perform(act)
         except OperatorError as error:
@@ -96,9 +99,10 @@ class SimulatedWorkload:
         self.world.note("people", f"{act.do} {act.name} {act.number}")
 
     def help_out(self) -> None:
-        """Do what only users can, once faults are over: retry stalled instances, give fields back, take over releases.
+        """Do the tasks that only users can, once faults are over.
 
-        After a restore of etcd, also let the control plane offer open jobs again.
+        They retry stalled instances, give up fields and take over releases. After a restore of etcd, the control plane
+        also offers open jobs again.
         """
         self.jobs.offer_again()
         for name, uid in self._stalled():
@@ -114,7 +118,10 @@ class SimulatedWorkload:
                 self._take_over(live["metadata"], str(blocked.get("message")))
 
     def _take_over(self, meta: Mapping[str, Any], told: str) -> None:
-        """Label Helm's Secrets of a release as the message of NameTaken says, as after a restore of Velero (REC-4)."""
+        """Label Helm's Secrets of a release as the message of the reason NameTaken advises (REC-4).
+
+        This is needed after a restore by Velero.
+        """
         words = told.partition(_TAKE_OVER)[2].split()[4:]
         for secret in self.world.objects(SECRET) if words else ():
             found = secret["metadata"].get("labels") or {}
@@ -124,14 +131,14 @@ class SimulatedWorkload:
                 self.world.change(ref, {"metadata": {"labels": dict(word.split("=", 1) for word in words)}})
 
     def _stalled(self) -> Iterator[tuple[str, str]]:
-        """Yield name and uid of each instance that is stalled and that a retry can fix (REC-14)."""
+        """Yield name and uid of each stalled instance that a retry can fix (REC-14)."""
         for live in self.world.objects(APPLICATION_INSTANCE):
             conditions = {each["type"]: each["status"] for each in get_path(live, "status", "conditions") or ()}
             if conditions.get("Stalled") == "True" and get_path(live, "spec", "chart", "version") != BROKEN:
                 yield live["metadata"]["name"], live["metadata"]["uid"]
 
     def counts(self) -> Mapping[str, int]:
-        """Return how many jobs and Operations were requested."""
+        """Return the numbers of requested jobs and Operations."""
         asked = sum(len(refs) for refs in self.operations.asked.values())
         return {"jobs": sum(1 for _ in self.world.control.jobs), "Operations": asked}
 
@@ -200,7 +207,7 @@ class SimulatedWorkload:
                 self.world.delete(ref)
 
     def _apply(self, ref: ObjectRef, fields: Mapping[str, Any]) -> None:
-        """Apply fields like a GitOps tool, which forces conflicts."""
+        """Apply fields of an object as a GitOps tool does, which forces conflicts."""
         self.world.apply({**ref.kind.manifest(ref.name, ref.namespace), **fields}, ref.kind, GITOPS)
 
 
@@ -209,7 +216,7 @@ def _release(name: str) -> ObjectRef:
 
 
 def _patch(do: Do, number: int) -> dict[str, Any] | None:
-    """Return the patch of an instance by which an act is carried out; None for any other act."""
+    """Return the patch of an instance that carries out an act; None if the act needs no patch."""
     match do:
         case Do.UPGRADE:
             return {"spec": {"chart": {"version": f"1.{number}.0"}}}

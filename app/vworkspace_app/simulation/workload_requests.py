@@ -40,7 +40,7 @@ _HOUR: Final = timedelta(hours=1)
 
 
 def engines_of(name: str) -> dict[str, str]:
-    """Return the engine of each capability of an instance. It depends on the number in the name."""
+    """Return the engine of each capability of an instance, which depends on the number in the instance's name."""
     number = int(name.rpartition("-")[2])
     backups, migrations = _BACKUPS[number % len(_BACKUPS)], _MIGRATIONS[number % len(_MIGRATIONS)]
     others = {"upgrade": "helm", "runcommand": "job", "runbook": "workflow"}
@@ -61,7 +61,10 @@ class OperationRequests:
     _first_approved: dict[str, str] = attrs.field(factory=dict, init=False)
 
     def manifest(self, act: Act, namespace: str, *, of: str = "") -> dict[str, Any]:
-        """Return a new Operation of the template `of`; if that is empty, the act's number chooses the template."""
+        """Return the manifest of a new Operation by the template `of`.
+
+        If `of` is empty, the act's number chooses the template.
+        """
         choices = _templates_of(act.name)
         template = _TEMPLATES[of] if of else choices[act.number % len(choices)]
         name = f"{template.name.replace('.', '-').lower()}-{act.name}-{act.number}"
@@ -81,13 +84,14 @@ class OperationRequests:
         return {**manifest, "spec": spec}
 
     def create(self, act: Act, namespace: str, *, of: str = "") -> None:
-        """Create an Operation as a user. Raises errors of the port."""
+        """Create an Operation as a user does. Raises errors of the API server."""
         self.world.create(self.manifest(act, namespace, of=of), OPERATION)
 
     def create_approved(self, act: Act, namespace: str) -> None:
-        """Create an Operation with an approval: its own if the act's number is odd, else the instance's first one.
+        """Create an Operation with an approval.
 
-        Raises errors of the port.
+        If the act's number is odd this is an approval of its own, else the instance's first approval. Raises errors of
+        the API server.
         """
         manifest = self.manifest(act, namespace)
         name, spec = manifest["metadata"]["name"], manifest["spec"]
@@ -96,7 +100,7 @@ class OperationRequests:
         self.world.create(manifest, OPERATION)
 
     def approve(self, act: Act) -> None:
-        """Approve the last Operation of an instance; every fourth time with the approval of the first Operation."""
+        """Approve the last Operation of an instance, but every fourth time with the approval of its first Operation."""
         live = self._last(act.name)
         if live is None:
             return
@@ -122,7 +126,7 @@ class OperationRequests:
         return self.world.get(self.asked[name][-1]) if name in self.asked else None
 
     def _further(self, template: OperationTemplate, act: Act) -> Mapping[str, Any]:
-        """Return the parameters that depend on the act, or on an earlier Operation's object."""
+        """Return the parameters that depend on the act, or on the engine object of an earlier Operation."""
         if template.engine == "helm":
             return {"targetVersion": f"1.{act.number}.1", "valuesPatch": {"patched": act.number}}
         if template.capability == "restore" and (field := _EARLIER.get(template.engine)):
@@ -130,7 +134,7 @@ class OperationRequests:
         return {}
 
     def _made(self, name: str, engine: str) -> str:
-        """Return the name of the object of an instance's last successful backup; empty if there is none."""
+        """Return the name of the engine object of an instance's last successful backup; empty if there is none."""
         backups = [self.world.get(ref) for ref in self.asked.get(name, ())]
         done = [
             str(get_path(live, "status", "engineRef", "name"))
@@ -141,7 +145,10 @@ class OperationRequests:
         return done[-1] if done else ""
 
     def _approval(self, name: str, namespace: str, parameters: Any, request: str) -> dict[str, Any]:
-        """Return an Operation's `spec.approvals`. `request` names the approver's decision, valid for one run."""
+        """Return the `spec.approvals` of an Operation.
+
+        `request` is the id of the approver's decision, which is valid for one run.
+        """
         now = self.world.loop.now()
         payload = {
             "at": now.isoformat(),
@@ -181,7 +188,7 @@ class JobRequests:
                 self.world.note("people", f"offer {job.id} again, since etcd was restored")
 
     def ask(self, act: Act) -> None:
-        """Offer the job by which an act is carried out."""
+        """Offer the job that carries out an act."""
         do = Do(act.do)
         match do:
             case Do.REPLAY:
@@ -229,7 +236,7 @@ class JobRequests:
             self._enqueue(raw["kind"], raw["payload"], raw["idempotencyKey"])
 
     def _forge(self, name: str) -> None:
-        """Offer a job whose payload was replaced after it was signed, like an attacker on the network could."""
+        """Offer a job whose payload was replaced after it was signed, as an attacker on the network could do."""
         entry = self.world.control.enqueue(
             CLUSTER_ID,
             kind="apply",
@@ -240,6 +247,6 @@ class JobRequests:
 
 
 def is_forged(raw: Mapping[str, Any]) -> bool:
-    """Report whether a job is a forged one, by the version that it requests."""
+    """Report whether a job is forged, by the chart version that it requests."""
     chart = (raw["payload"].get("spec") or {}).get("chart") or {}
     return bool(chart.get("version") == FORGED)

@@ -53,7 +53,7 @@ _SHARD_OR_WHOLE: Final = re.compile(re.escape(NAME) + "(-shard-[0-9]+)?")
 class Inventory:
     """The operator's objects in a cluster, and all HelmReleases.
 
-    `leases` are those in all namespaces; empty if no replica ever took part in leader election.
+    `leases` are the operator's Leases in all namespaces; empty if no replica ever took part in leader election.
     """
 
     system_namespace: str
@@ -74,7 +74,10 @@ class Inventory:
 
     @property
     def applications(self) -> tuple[Manifest, ...]:
-        """The instances that are not abandoned and have the operator's finalizer: what they deployed goes with them."""
+        """The instances that have the operator's finalizer and are not abandoned.
+
+        Their releases are uninstalled with them.
+        """
         return tuple(
             manifest
             for manifest in self.instances
@@ -83,17 +86,17 @@ class Inventory:
 
     @property
     def abandoned(self) -> tuple[Manifest, ...]:
-        """The instances that a user has marked as abandoned. What they deployed always stays."""
+        """The instances that a user has marked as abandoned. Their releases always stay."""
         return tuple(manifest for manifest in self.instances if is_abandoned(read_meta(manifest)))
 
     def staying(self, *, keep_applications: bool) -> tuple[Manifest, ...]:
-        """Return the HelmReleases that remain after the uninstallation, including those of other owners."""
+        """Return the HelmReleases that stay after the uninstallation, including those of other owners."""
         going = () if keep_applications else self.applications
         uids = [str(metadata(instance)["uid"]) for instance in going]
         return tuple(release for release in self.releases if not any(is_controlled_by(release, uid) for uid in uids))
 
     def remaining_releases(self, *, keep_applications: bool) -> tuple[ObjectRef, ...]:
-        """Return the HelmReleases that remain and that the operator created."""
+        """Return references to the operator's HelmReleases that stay after the uninstallation."""
         return tuple(
             ref_of(release, HELM_RELEASE)
             for release in self.staying(keep_applications=keep_applications)
@@ -107,7 +110,7 @@ class Inventory:
     def namespace_to_delete(self, *, keep_applications: bool) -> ObjectRef | None:
         """Return the operator's own namespace if it may be deleted.
 
-        Return None if `manifests` did not create it, or if a HelmRelease in it remains.
+        Return None if `manifests` did not create the namespace, or if a HelmRelease in it stays.
         """
         staying = self.staying(keep_applications=keep_applications)
         is_used = any(metadata(release)["namespace"] == self.system_namespace for release in staying)
@@ -122,7 +125,7 @@ class Inventory:
 
 
 async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
-    """Read everything that is to be uninstalled from the cluster.
+    """Read all objects that are to be uninstalled from the cluster.
 
     Raises the errors of `KubeApi.list` and `KubeApi.get` except NotFound.
     """

@@ -34,7 +34,10 @@ _HOLDING: Final = (FINALIZER, "orphan")
 
 
 async def advance_deletion(api: KubeApi, kind: Kind, manifests: Sequence[Manifest]) -> None:
-    """Advance the deletion of these objects as far as possible now. It must be called until they are gone."""
+    """Advance the deletion of these objects as far as possible now.
+
+    It must be called repeatedly until they are gone.
+    """
     owners = [owner for manifest in manifests if (owner := await _marked(api, kind, manifest)) is not None]
     if await _disowned(api, kind, owners):
         for owner in owners:
@@ -42,7 +45,10 @@ async def advance_deletion(api: KubeApi, kind: Kind, manifests: Sequence[Manifes
 
 
 async def _marked(api: KubeApi, kind: Kind, manifest: Manifest) -> ObjectMeta | None:
-    """Mark an object as abandoned, then delete exactly that version. Return None if it has changed or is gone."""
+    """Mark an object as abandoned, delete exactly that version, and return its metadata.
+
+    Return None if the object has changed in the meantime or no longer exists.
+    """
     ref, meta = ref_of(manifest, kind), read_meta(manifest)
     try:
         if not is_abandoned(meta) or (FINALIZER not in meta.finalizers and not meta.deletion_timestamp):
@@ -59,7 +65,7 @@ async def _marked(api: KubeApi, kind: Kind, manifest: Manifest) -> ObjectMeta | 
 
 
 async def _disowned(api: KubeApi, kind: Kind, owners: Sequence[ObjectMeta]) -> bool:
-    """Release the children of these owners; report whether there was none left to release."""
+    """Release the children of these owners; return True if no child was left to release."""
     by_namespace: dict[str, list[ObjectMeta]] = {}
     for owner in owners:
         by_namespace.setdefault(owner.namespace, []).append(owner)
@@ -77,7 +83,10 @@ async def _disowned(api: KubeApi, kind: Kind, owners: Sequence[ObjectMeta]) -> b
 
 
 def _next_patch(kind: Kind, ref: ObjectRef, live: Manifest, owners: Sequence[ObjectMeta]) -> Iterator[MergePatch]:
-    """Yield the patch that releases a child from one of `owners`, if it has one; the next call finds further ones."""
+    """Yield the patch that releases a child from one of `owners`; nothing if none of them owns it.
+
+    A child of several owners is released by further calls.
+    """
     for owner in owners:
         patch = orphaning_patch(ref, live, owner) if kind == APPLICATION_INSTANCE else _unlocking(ref, live, owner.uid)
         if patch is not None:
@@ -86,9 +95,10 @@ def _next_patch(kind: Kind, ref: ObjectRef, live: Manifest, owners: Sequence[Obj
 
 
 def _unlocking(ref: ObjectRef, live: Manifest, uid: str) -> MergePatch | None:
-    """Return a patch that removes owner and our finalizer from an engine object, so that it keeps running.
+    """Return a patch that removes the owner and the operator's finalizer from an engine object, so that it keeps
+    running.
 
-    Return None if `uid` is not among its owners.
+    Return None if `uid` is not among the object's owners.
     """
     if all(get_path(owner, "uid") != uid for owner in metadata(live).get("ownerReferences") or ()):
         return None

@@ -33,12 +33,15 @@ _OURS: Final = (OPERATION, APPLICATION_INSTANCE)
 
 
 class Stuck(Exception):
-    """The error that a step makes no progress. Its message names the obstacle and the remedy."""
+    """An error that a step makes no progress. Its message names the obstacle and the remedy."""
 
 
 @attrs.frozen
 class UninstallStep:
-    """A step: its title, and the function that performs it. That raises Stuck, and the errors of `KubeApi`."""
+    """A step of the uninstallation: its title, and the function that performs it.
+
+    The function raises Stuck, and the errors of `KubeApi`.
+    """
 
     title: str
     act: Callable[[], Awaitable[None]] = attrs.field(repr=False)
@@ -46,14 +49,16 @@ class UninstallStep:
 
 @attrs.frozen
 class Waiting:
-    """The time limit in seconds for one object, and the clock (UTC) that measures it."""
+    """The limit of waits for one object in seconds, and the clock (UTC) that measures it."""
 
     patience: float
     now: Callable[[], datetime]
     sleep: Callable[[float], Awaitable[None]] = attrs.field(repr=False)
 
     def limit(self, longest: float | None = None) -> datetime:
-        """Return when a wait that begins now has to end: after `patience` seconds, or `longest` if that is less."""
+        """Return when a wait that begins now has to end: after `patience` seconds, or `longest` seconds if that is
+        less.
+        """
         return self.now() + timedelta(seconds=self.patience if longest is None else min(longest, self.patience))
 
 
@@ -122,7 +127,7 @@ class _Work:
     # --- execution ---------------------------------------------------------------------------------------------------
 
     async def _delete_all(self, kind: Kind) -> None:
-        """Delete all objects of a kind, including ones created meanwhile, until there are none."""
+        """Delete all objects of a kind, including objects created meanwhile, until there are none."""
         limit = self.waiting.limit()
         while left := await all_of(self.api, kind):
             for manifest in left:
@@ -140,7 +145,9 @@ class _Work:
                 await self.api.patch(ref, change, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
 
     async def _let_go(self, kind: Kind) -> None:
-        """Delete all objects of a kind without their children, including ones created meanwhile, until none is left."""
+        """Delete all objects of a kind but not their children, including objects created meanwhile, until there are
+        none.
+        """
         limit = self.waiting.limit()
         while left := await all_of(self.api, kind):
             await advance_deletion(self.api, kind, left)
@@ -159,7 +166,10 @@ class _Work:
         return tuple(lease for lease in leases if is_held(lease, self.waiting.now()))
 
     async def _delete_definition(self, ref: ObjectRef) -> None:
-        """Delete a CRD. If applications are kept, first delete instances created meanwhile, without their children."""
+        """Delete a CRD.
+
+        If applications are kept, instances created meanwhile are deleted before, without their children.
+        """
         kind = next((kind for kind in _OURS if kind.crd_name == ref.name), None)
         if kind is not None and self.keep:
             await self._let_go(kind)
@@ -173,7 +183,7 @@ class _Work:
             await self._pause(limit, f"{ref}: not gone")
 
     async def _delete_right(self, ref: ObjectRef) -> None:
-        """Delete a role, binding or account, unless a HelmRelease uses it by now."""
+        """Delete a role, binding or account, unless a HelmRelease uses it in the meantime."""
         live = await find(self.api, ref)
         rights = {**self.inventory.rights, **({} if live is None else {ref: live})}
         if ref not in named_by_releases(rights, await all_of(self.api, HELM_RELEASE, namespace=ref.namespace)):
@@ -194,7 +204,7 @@ class _Work:
             await self.api.delete(ref)
 
     async def _pause(self, limit: datetime, obstacle: str) -> None:
-        """Wait before the next attempt. Raises Stuck with `obstacle` if `limit` has passed."""
+        """Wait before the next attempt. Raises Stuck with `obstacle` if the time `limit` has passed."""
         if self.waiting.now() >= limit:
             raise Stuck(obstacle)
         await self.waiting.sleep(_POLL_SECONDS)
@@ -206,7 +216,7 @@ def _count_and_names(kind: Kind, manifests: Iterable[Manifest]) -> str:
 
 
 def count_and_first(kind: Kind, names: list[str]) -> str:
-    """Return a text with the number of names and the first of them."""
+    """Return a text with the number of objects and the first ten names."""
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
     plural = kind.kind if len(names) == 1 else f"{kind.kind}s"
     return f"{len(names)} {plural} ({', '.join(names[:10])}{more})"
@@ -217,7 +227,7 @@ def _holders(leases: Iterable[Manifest]) -> str:
 
 
 def _deletion_message(manifest: Manifest) -> str:
-    """Return the message of an object's condition about its deletion."""
+    """Return the message of an object's condition about its deletion, or a hint if there is none."""
     for condition in get_path(manifest, "status", "conditions") or ():
         if get_path(condition, "type") in ("Deleting", "Running") and get_path(condition, "status") == "True":
             return str(get_path(condition, "message"))
@@ -225,6 +235,6 @@ def _deletion_message(manifest: Manifest) -> str:
 
 
 def _foreign_finalizers(manifests: Iterable[Manifest]) -> str:
-    """Return a part of a message that names the finalizers which are not the operator's; empty if there are none."""
+    """Return a part of a message on finalizers that are not the operator's; empty if there are none."""
     names = {name for manifest in manifests for name in metadata(manifest).get("finalizers") or ()} - {FINALIZER}
     return f", because of finalizers that are not the operator's: {', '.join(sorted(names))}" if names else ""

@@ -21,16 +21,19 @@ from vworkspace_core.overview.remedy import CLI_MANAGER
 async def execute_verb(
     api: KubeApi, name: str, namespace: str | None, decide: Callable[[Kind, Manifest], PlannedAction | Refusal]
 ) -> str:
-    """Perform an action, such as `suspend`, on the named object; return a message about it.
+    """Perform an action, such as `suspend`, on the named object, and return a message about it.
 
-    `decide` returns the write or a refusal. Raises CommandError if it is refused, and the errors of `KubeApi.patch`.
+    `decide` returns the write or a refusal. Raises CommandError for a refusal, and the errors of `KubeApi.patch`.
     """
     kind, manifest = await find_named_object(api, name, namespace)
     return await carry_out(api, kind, manifest, decide(kind, manifest))
 
 
 async def carry_out(api: KubeApi, kind: Kind, manifest: Manifest, decided: PlannedAction | Refusal) -> str:
-    """Perform the planned write on exactly that object, not on a new one of the same name; return a message."""
+    """Perform the planned write on exactly that object, and return a message.
+
+    A new object of the same name is not changed. Raises CommandError for a refusal.
+    """
     match decided:
         case Refusal(why, is_done=True):
             return why
@@ -54,7 +57,7 @@ async def _write(api: KubeApi, ref: ObjectRef, uid: str, decided: PlannedAction)
 
 @attrs.frozen
 class ApprovalRequest:
-    """A request to approve an Operation: its name, the approver, and how long the claim is valid."""
+    """A request to approve an Operation: the Operation's name, the approver, and how long the claim is valid."""
 
     name: str
     namespace: str | None
@@ -64,7 +67,7 @@ class ApprovalRequest:
 
 
 async def approve_operation(api: KubeApi, request: ApprovalRequest, now: datetime) -> str:
-    """Write an approval claim for exactly this Operation, like the control plane would; return a message.
+    """Write an approval claim for exactly this Operation, as the control plane would do, and return a message.
 
     Any user who may read the operator's credentials may approve: the API server's RBAC decides.
     """

@@ -20,7 +20,7 @@ _ATTEMPTS = 5
 
 @attrs.frozen
 class Held:
-    """The objects of a kind that have one of these finalizers. `by` names the controller in messages."""
+    """The objects of a kind that have one of these finalizers. `by` is the controller's name for messages."""
 
     kind: Kind
     finalizers: Collection[str]
@@ -29,9 +29,9 @@ class Held:
 
 @attrs.frozen
 class Forgetting:
-    """The removal of finalizers. `tell` is called with a line for each object.
+    """The removal of finalizers from objects. `tell` is called with a line of text for each object.
 
-    With `dry_run` nothing is written.
+    With `dry_run` no object is changed.
     """
 
     api: KubeApi
@@ -41,8 +41,8 @@ class Forgetting:
     async def run(self, held: Held) -> int:
         """Remove `held.finalizers` from all objects of `held.kind`; return how many objects had one of them.
 
-        A dry run returns the same number. Raises OperatorError if a request fails: some objects are then done already,
-        and a second run continues with the others.
+        A dry run returns the same number. Raises OperatorError if a request fails; a second run then continues with the
+        other objects.
         """
         refs = [ref async for ref in self._objects(held)]
         for ref in refs:

@@ -26,9 +26,9 @@ NOTHING: Final[Mapping[str, Kind]] = {}
 
 
 def kinds_named(name: str, others: Mapping[str, Kind] = NOTHING) -> tuple[tuple[Kind, ...], str]:
-    """Return the kinds to which `NAME` or `KIND/NAME` may refer, and the name. Raises CommandError for an unknown kind.
+    """Return the kinds to which `NAME` or `KIND/NAME` may refer, and the name.
 
-    `others` maps further words to kinds.
+    `others` maps further words to kinds. Raises CommandError for an unknown kind.
     """
     word, slash, bare = name.partition("/")
     if not slash:
@@ -42,14 +42,14 @@ def kinds_named(name: str, others: Mapping[str, Kind] = NOTHING) -> tuple[tuple[
 
 
 def is_known(word: str) -> bool:
-    """Report whether a word names one of our own kinds."""
+    """Report whether a word names one of the operator's own kinds."""
     return word.lower() in _WORDS
 
 
 async def find_named_object(
     api: KubeApi, name: str, namespace: str | None, others: Mapping[str, Kind] = NOTHING
 ) -> tuple[Kind, Manifest]:
-    """Return the object to which `NAME` or `KIND/NAME` refers, in one namespace or all.
+    """Return the object to which `NAME` or `KIND/NAME` refers, in one namespace, or in all if it is None.
 
     Raises CommandError if there is none or several, and the errors of `KubeApi.list`.
     """

@@ -27,7 +27,7 @@ _OF_RELEASE: Final = "app.kubernetes.io/instance"
 
 @attrs.frozen
 class LogRequest:
-    """A request for logs: the object whose pods are read, the number of lines, and whether to follow new ones.
+    """A request for logs: the object whose pods are read, the number of lines, and whether to follow new lines.
 
     An empty `name` means the operator itself.
     """
@@ -40,7 +40,7 @@ class LogRequest:
 
 
 async def write_logs(api: KubeApiClient, request: LogRequest, write: Callable[[str], None]) -> None:
-    """Write each log line, prefixed with pod and container. Raises CommandError if there is no pod."""
+    """Write each log line, prefixed with pod and container. Raises CommandError if no pod exists."""
     pods = [pod async for pod in _pods(api, request)]
     if not pods:
         raise CommandError(f"no pod of {request.name or 'the operator'} is there" + _where(request))
@@ -57,7 +57,7 @@ async def write_logs(api: KubeApiClient, request: LogRequest, write: Callable[[s
 async def _copy(
     api: KubeApiClient, pod: ObjectRef, container: str, request: LogRequest, write: Callable[[str], None]
 ) -> None:
-    """Write the log of one container; an error, such as that it has not started, becomes a line of it."""
+    """Write the log of one container. An error, such as that the container has not started, is written as a line."""
     head = f"[{pod.name}/{container}]"
     try:
         async for line in api.pod_log(pod, container, follow=request.follow, tail_lines=request.tail):
@@ -80,7 +80,7 @@ async def _pods(api: KubeApi, request: LogRequest) -> AsyncIterator[Manifest]:
 
 
 async def _selectors(api: KubeApi, kind: Kind, manifest: Manifest) -> Sequence[str]:
-    """Return the label selectors of the pods that belong to an object."""
+    """Return the label selectors of the pods that belong to an object. Raises CommandError for a kind without pods."""
     if kind == APPLICATION_INSTANCE:
         name = get_path(manifest, "spec", "release", "name") or get_path(manifest, "metadata", "name")
         return (f"{_OF_RELEASE}={name}",)

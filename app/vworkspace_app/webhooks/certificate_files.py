@@ -29,7 +29,7 @@ class CertificateFiles:
     _content: tuple[bytes, ...] = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        """Read chain and key for the first time. Raises CommandError."""
+        """Read chain and key for the first time. Raises CommandError if they are unusable."""
         try:
             self._content = self._read()
             self._current = self._loaded()
@@ -39,13 +39,16 @@ class CertificateFiles:
             raise CommandError(problem) from error
 
     def context(self) -> ssl.SSLContext:
-        """Return the server's TLS context. Every handshake uses the newest certificate that could be read."""
+        """Return the server's TLS context. Every handshake uses the newest readable certificate."""
         outer = self._loaded()
         outer.sni_callback = self._choose
         return outer
 
     async def follow(self, clock: Clock) -> None:
-        """Read the files again whenever they change, until cancelled; if that fails, the old certificate is used on."""
+        """Read the files again whenever they change, until cancelled.
+
+        If that fails, the old certificate stays in use.
+        """
         logged = ""
         while True:
             await clock.sleep(_RELOAD_SECONDS)
@@ -59,7 +62,7 @@ class CertificateFiles:
                 logged = why
 
     def reload(self) -> bool:
-        """Read the files again; report whether the certificate is new. Raises OSError and ssl.SSLError."""
+        """Read the files again, and return whether the certificate is new. Raises OSError and ssl.SSLError."""
         content = self._read()
         if content == self._content:
             return False
@@ -86,7 +89,7 @@ class CertificateFiles:
 
 
 def _problem(error: OSError) -> str:
-    """Return the error in words that contain nothing from a file."""
+    """Return a description of the error that contains nothing from a file."""
     return error.reason if isinstance(error, ssl.SSLError) else f"{error.filename}: {error.strerror}"
 
 

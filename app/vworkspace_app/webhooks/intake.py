@@ -31,7 +31,7 @@ _OLDEST_EVERY: Final = 8
 
 @attrs.define(eq=False)
 class ReviewBody:
-    """The part of a review's body that has arrived."""
+    """The received part of a review's body."""
 
     content: bytearray = attrs.field(factory=bytearray)
     refusal: int = 0
@@ -40,19 +40,22 @@ class ReviewBody:
 
     @property
     def counted(self) -> int:
-        """The number of bytes that count towards the budget."""
+        """The number of bytes that count towards the memory budget."""
         return max(0, len(self.content) - SMALL)
 
 
 @attrs.define
 class Bodies:
-    """The bodies of reviews in memory, which share a budget."""
+    """The bodies of reviews in memory, which share a budget in bytes."""
 
     _held: dict[ReviewBody, bool] = attrs.field(factory=dict)
     """The bodies, each with whether it is complete."""
 
     async def read(self, request: Request) -> ReviewBody:
-        """Read a body and keep it until `let_go`. If that is refused, return an empty body with a refusal."""
+        """Read a body and keep it in memory until `let_go`.
+
+        If the body is refused, return an empty body with the HTTP code of the refusal.
+        """
         body = ReviewBody()
         self._held[body] = False
         try:
@@ -73,7 +76,7 @@ class Bodies:
         return body
 
     def let_go(self, body: ReviewBody) -> None:
-        """Remove a body from memory, so that it no longer counts."""
+        """Remove a body from memory, so that its bytes no longer count."""
         self._held.pop(body, None)
 
     def _counted(self) -> int:
@@ -90,9 +93,9 @@ class Bodies:
 
 @attrs.define
 class Turns:
-    """A lock that lets reviews be judged one at a time, with pauses for the event loop.
+    """A lock by which reviews are judged one at a time, with pauses for other tasks of the event loop.
 
-    After each part of a review the event loop is left free for as long as that part took. Otherwise reviews that arrive
+    After each part of a review the event loop is left free for as long as the part took. Otherwise reviews that arrive
     together would block it for the sum of their times (RUN-11). `now` is the monotonic clock.
     """
 
@@ -107,7 +110,7 @@ class Turns:
 
     @asynccontextmanager
     async def taken(self, size: int) -> AsyncIterator[None]:
-        """Wait for the turn of a review of `size` bytes, and keep it while the block runs."""
+        """Wait until a review of `size` bytes gets the lock, and hold the lock while the block runs."""
         await self._wait(size)
         try:
             await anyio.sleep(max(0.0, self._free_at - self.now()))
@@ -119,7 +122,7 @@ class Turns:
             self._next()
 
     async def rest(self) -> None:
-        """Pause between two parts of a review for as long as the last part took, unless that was short."""
+        """Pause between two parts of a review for as long as the last part took, unless it was short."""
         took = self.now() - self._began
         if took >= _LONG:
             await anyio.sleep(took)
@@ -142,7 +145,7 @@ class Turns:
             raise
 
     def _next(self) -> None:
-        """Give the turn to the smallest waiting review; every eighth time to the oldest."""
+        """Give the lock to the smallest waiting review, but every eighth time to the oldest."""
         self._is_taken = bool(self._waiting)
         if self._waiting:
             self._given += 1

@@ -31,14 +31,14 @@ Judge = Callable[[AdmissionRequest], Awaitable[dict[str, Any]]]
 
 @attrs.frozen(eq=False)
 class ServedKinds:
-    """The webhooks for users' kinds: converters between versions, and functions that judge a review, by URL path."""
+    """The webhooks for users' kinds: converters between versions, and functions that judge reviews, by URL path."""
 
     converters: tuple[Converter, ...] = ()
     judges: Mapping[str, Judge] = attrs.field(factory=dict)
 
     @classmethod
     def of(cls, boxes: Iterable[Box], resources: Sequence[Resource[Any, Any]] = ()) -> "ServedKinds":
-        """Return the webhooks of boxes, and of kinds that are made from attrs classes."""
+        """Return the webhooks of boxes, and of kinds that are defined by attrs classes."""
         found = tuple(boxes)
         converters = (*(each.converter for each in resources), *(converter_of(box) for box in found))
         judges = {path: judge for box in found for path, judge in _judges(BoxAdmission.of(box))}
@@ -46,7 +46,7 @@ class ServedKinds:
         return cls(tuple(converter for converter in converters if converter is not None), judges)
 
     def with_judge(self, path: str, judge: Judge) -> "ServedKinds":
-        """Return these webhooks with one more, at this URL path."""
+        """Return these webhooks with another one added at this URL path."""
         return attrs.evolve(self, judges={**self.judges, path: judge})
 
     def __bool__(self) -> bool:
@@ -91,7 +91,7 @@ _TOO_DEEP: Final = {"kind": "one of the objects", UNREADABLE: [""]}
 
 
 class _Request(msgspec.Struct):
-    """The fields of a ConversionReview's request; its objects are decoded one by one later."""
+    """The fields of a ConversionReview's request. Its objects are decoded one by one later."""
 
     uid: str = ""
     desiredAPIVersion: str = ""
@@ -108,9 +108,10 @@ _decode = msgspec.json.Decoder(_Review).decode
 
 
 async def answered(body: bytes, converters: Sequence[Converter], rest: Callable[[], Awaitable[None]]) -> bytes:
-    """Return the response to a ConversionReview. `rest` is awaited after each object, so that other tasks get a turn.
+    """Return the response to a ConversionReview.
 
-    Raises MalformedConversionReview and msgspec.DecodeError for a body that is no such review.
+    `rest` is awaited after each object, so that other tasks can run. Raises MalformedConversionReview and
+    msgspec.DecodeError for a malformed body.
     """
     request = _read(body)
     converted: list[Any] = []

@@ -42,8 +42,8 @@ async def serve_webhooks(
 ) -> None:
     """Serve the webhooks by HTTPS until cancelled; `ready` is called with the URL.
 
-    If `files` require client certificates, the common name must be in `client_names`, or any if that is empty. Raises
-    OSError if the address cannot be bound.
+    If `files` require client certificates, the common name must be in `client_names`; if that is empty, any name is
+    accepted. Raises OSError if the address cannot be bound.
     """
     listener = bind(host, port)
     url = url_of(host, listener, "https")
@@ -67,9 +67,9 @@ async def webhooks(
     observer: ReviewObserver,
     kinds: ServedKinds = NO_KINDS,
 ) -> AsyncIterator[None]:
-    """Serve the webhooks that `settings` enable while the block runs. Their rules are those of the reconciler.
+    """Serve the webhooks that `settings` enable while the block runs. They apply the same rules as the reconciler.
 
-    Raises CommandError for certificates that cannot be used.
+    Raises CommandError for unusable certificates.
     """
     itself = service_account_user(settings.namespace, FIELD_MANAGER)
     writers = frozenset((*settings.writers, itself)) if settings.writers else frozenset()

@@ -36,7 +36,7 @@ from vworkspace_core.webhook.validating import WebhookSettings, refusals
 
 
 class ReviewObserver(Protocol):
-    """An observer of admission and conversion reviews. Each review that begins also ends, exactly once."""
+    """An observer of admission and conversion reviews. For each review, the beginning and the end are reported once."""
 
     def webhook(self, path: str) -> None:
         """Record that a webhook is served at this path."""
@@ -45,7 +45,10 @@ class ReviewObserver(Protocol):
         """Record that the webhook at this path received a review."""
 
     def review_ended(self, path: str, code: int, seconds: float) -> None:
-        """Record that a review was answered with this HTTP code; 500 also means that it was abandoned or failed."""
+        """Record that a review was answered with this HTTP code.
+
+        The code 500 also means that it was abandoned or failed.
+        """
 
 
 class _NoObserver:
@@ -137,7 +140,7 @@ class _UserInfo(msgspec.Struct):
 
 
 class _Request(msgspec.Struct):
-    """The fields of an AdmissionReview's request; its objects are decoded one by one later."""
+    """The fields of an AdmissionReview's request. Its objects are decoded one by one later."""
 
     uid: str = ""
     userInfo: _UserInfo | None = None
@@ -159,9 +162,9 @@ _decode = msgspec.json.Decoder(_Review).decode
 
 
 async def _review(body: bytes, rest: Rest) -> AdmissionRequest:
-    """Decode a review in parts, with `rest` between them; return its request.
+    """Decode a review in parts, awaiting `rest` between them, and return its request.
 
-    Raises MalformedReview and msgspec.DecodeError.
+    Raises MalformedReview and msgspec.DecodeError for a malformed body.
     """
     try:
         review = _decode(body)

@@ -159,7 +159,7 @@ def close(job: JobState, at: JobStepContext) -> m.CloseRecord:
 
 
 def timeout(job: JobState) -> JobResult:
-    """Return the failed result of a job whose object did not settle in time, with the reason from the object's status."""
+    """Return the failed result of a job whose object did not settle in time, with the reason in the object's status."""
     until = format_time(job.expires_at) if job.expires_at else "its time"
     seen = job.latest or {}
     what = "had not started and was cancelled" if can_still_start(seen) else "had not settled"

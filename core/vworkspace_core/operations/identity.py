@@ -110,7 +110,7 @@ def was_created_by_operation(manifest: Manifest, operation: Operation) -> bool:
 
 
 def own_object(operation: Operation, objects: Objects) -> tuple[ObjectRef, Manifest] | None:
-    """Return the engine object to which the status refers; None if it is missing or was not created for this Operation."""
+    """Return the engine object to which the status refers; None if it is missing or belongs to another Operation."""
     known = operation.status.engine_ref
     if known is None:
         return None

@@ -28,21 +28,21 @@ _QUOTA_SECONDS = 2.0
 
 
 def _phases(c: InstanceCase, ref: ObjectRef) -> list[tuple[Call, str]]:
-    """Return the operator's successful writes of the Operation's status in order, each with the phase it wrote."""
+    """Return the operator's successful writes of the Operation's status in order, each with the written phase."""
     wrote = [call for call in c.writes() if call.concerns(ref, "status") and call.succeeded]
     return [(call, str(get_path(call.answer or {}, "status", "phase") or "")) for call in wrote]
 
 
 async def _job(c: InstanceCase, ref: ObjectRef) -> Manifest:
-    """Return the Job of an Operation, as soon as there is one. Raises NotTried."""
+    """Return the Job of an Operation, as soon as it exists. Raises NotTried after the time limit."""
     jobs = await c.required("a Job of the Operation (OPS-8)", lambda: c.made_for(ref, JOB))
     return jobs[0]
 
 
 async def _forbid_pods(c: InstanceCase) -> None:
-    """Let the Jobs of this namespace hang where the cluster has its own Job controller: a quota refuses their pods.
+    """Forbid the pods of this namespace's Jobs by a quota, so that a Job controller of the cluster cannot run them.
 
-    kube-apiserver refuses them as soon as it knows the quota, at the latest when the quota's status shows its limits.
+    Wait until the quota's status shows its limits: by then kube-apiserver enforces the quota.
     """
     ref = ObjectRef(RESOURCE_QUOTA, c.namespace, "no-pods")
     await c.apply({**RESOURCE_QUOTA.manifest(ref.name, ref.namespace), "spec": {"hard": {"pods": "0"}}}, ref.kind)
@@ -54,12 +54,15 @@ async def _forbid_pods(c: InstanceCase) -> None:
 
 
 async def _require_hanging(c: InstanceCase) -> None:
-    """Raise NotTried if a Job of the namespace completed: the check needs one that hangs."""
+    """Raise NotTried if a Job of the namespace completed, because the check needs a Job that hangs."""
     _require_unfinished(*await c.objects(JOB))
 
 
 def _require_unfinished(*jobs: Manifest) -> None:
-    """Raise NotTried if one of the Jobs completed or is about to, since the cluster has its own Job controller."""
+    """Raise NotTried if one of the Jobs has completed or is about to.
+
+    This happens if the cluster has its own Job controller.
+    """
     if any({"Complete", "SuccessCriteriaMet"} & conditions_of(job).keys() for job in jobs):
         raise NotTried(
             "its stimulus did not come about: a Job that hangs or fails, since a controller of the cluster ran it"
@@ -67,7 +70,7 @@ def _require_unfinished(*jobs: Manifest) -> None:
 
 
 async def _delete_hanging(c: InstanceCase, job: ObjectRef) -> None:
-    """Delete a Job that hangs, only in a state in which it was seen to hang. Raises NotTried if it completed."""
+    """Delete a Job in exactly the state in which it was seen to hang. Raises NotTried if the Job completed."""
 
     async def is_deleted() -> bool:
         live = metadata(await c.get(job) or {})
@@ -85,10 +88,10 @@ Body: TypeAlias = Callable[[InstanceCase], Awaitable[None]]
 
 
 def _with_jobs(outcome: DownstreamOutcome) -> Callable[[Body], Body]:
-    """Return a decorator of checks: Jobs end only as `outcome` says.
+    """Return a decorator for checks in which Jobs end only with `outcome`.
 
-    If the check fails although a Job completed, because the cluster has a Job controller that knows no quotas, it
-    raises NotTried instead.
+    If a check fails although a Job completed, because the cluster's own Job controller ran it, the check raises
+    NotTried instead.
     """
 
     def decorated(body: Body) -> Body:

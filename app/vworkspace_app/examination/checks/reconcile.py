@@ -272,7 +272,7 @@ async def observed_generation(c: InstanceCase) -> None:
 
 
 async def _take(c: InstanceCase, replicas: int | None) -> None:
-    """Apply `spec.values.replicaCount` to the HelmRelease as a user with kubectl; with None give up that field."""
+    """Apply `spec.values.replicaCount` to the HelmRelease as a user with kubectl does; None gives up the field."""
     spec: Any = {} if replicas is None else {"values": {"replicaCount": replicas}}
     head = {"apiVersion": HELM_RELEASE.api_version, "kind": HELM_RELEASE.kind}
     await c.apply(
