@@ -159,9 +159,9 @@ class _Play:
         self.stage.verdict()
 
     async def _linger(self, world: DemoWorld) -> None:
-        """Prepare the playground, print commands to try, and wait to be cancelled by a signal.
+        """Prepare the playground, print commands to try, and wait until a signal cancels the demo.
 
-        If an object of the playground does not come in time, what exists is left running.
+        If an object of the playground is not created in time, the existing objects are left running.
         """
         self.stage.act("A playground")
         with suppress(TooSlow):

@@ -24,7 +24,7 @@ from vworkspace_core.credentials.secret import (
 
 @attrs.frozen
 class CredentialsSource:
-    """A reader of the credential, which is read whenever it may have changed.
+    """A reader of the credential. `read` is called whenever the credential may have changed.
 
     Without an `agent` no key is required, and only the approval secret is read (SEE-4). With `allow_http` the token may
     be sent to another machine over plain http:// (PULL-9).

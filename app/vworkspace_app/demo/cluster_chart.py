@@ -65,7 +65,7 @@ class OciRegistry:
 
     @property
     def oci(self) -> str:
-        """The URL of the repositories' path, for `chart.url` of an application."""
+        """The `oci://` URL of the path that contains the repositories, for `chart.url` of an application."""
         return f"oci://{self.address}/{self.place}"
 
     def push(self, name: str, version: str, archive: bytes) -> str:

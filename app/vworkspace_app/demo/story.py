@@ -36,7 +36,7 @@ class PlayedWorld(StoryWorld, Protocol):
 
     @property
     def control(self) -> ControlPlaneServer:
-        """The control plane."""
+        """The control plane of the story's world."""
         ...
 
     @property

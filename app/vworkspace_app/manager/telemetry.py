@@ -54,7 +54,7 @@ class Components:
 
     @property
     def loaded(self) -> tuple[InformerRunner, ...]:
-        """The informers among `further` that only applied boxes need."""
+        """The informers that only applied boxes need, a part of `further`."""
         return tuple(runner for box in self._boxes for runner in (*box.informers, *box.externals))
 
     @property

@@ -178,7 +178,7 @@ def _gate(node: ObjectGraphNode) -> str:
 
 
 def tip_of(node: ObjectGraphNode) -> str:
-    """Return the text of a node's tooltip: its state with reason and message, and what it waits for."""
+    """Return the text of a node's tooltip: its state with reason and message, and the nodes that it waits for."""
     state = " ".join(dict.fromkeys(filter(None, (node.state, node.reason))))
     waits = f"waits for {', '.join(node.waits_for)}" if node.waits_for else ""
     phase = f"phase {node.phase}" if node.phase else ""

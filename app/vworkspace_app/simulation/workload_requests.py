@@ -90,8 +90,8 @@ class OperationRequests:
     def create_approved(self, act: Act, namespace: str) -> None:
         """Create an Operation with an approval.
 
-        If the act's number is odd this is an approval of its own, else the instance's first approval. Raises errors of
-        the API server.
+        If the act's number is odd this is a new approval, else the instance's first one, which may be used already.
+        Raises errors of the API server.
         """
         manifest = self.manifest(act, namespace)
         name, spec = manifest["metadata"]["name"], manifest["spec"]

@@ -122,7 +122,7 @@ _NO_HTTP: Final = "must start with https://; http:// is not allowed unless the o
 def admit(
     manifest: Manifest, old: Manifest | None = None, settings: AdmissionSettings = _DEFAULTS
 ) -> tuple[Problem, ...]:
-    """Return every reason to refuse `manifest`, an object of one of our kinds that is new or replaces `old`.
+    """Return every reason to refuse `manifest`, an object of the operator's kinds that is new or replaces `old`.
 
     An update that leaves the spec unchanged is always allowed, so that a finalizer can be removed and a status written
     even on an invalid object (RUN-6).
@@ -136,7 +136,7 @@ def admit(
 def stored_problems(
     manifest: Manifest, old: Manifest | None = None, settings: AdmissionSettings = _DEFAULTS
 ) -> tuple[Problem, ...]:
-    """Return every rule that an object breaks as the API server stores it; none if its kind is not ours.
+    """Return every rule that an object breaks as the API server stores it; empty for kinds other than the operator's.
 
     Unknown fields are no problem here, because the API server prunes them before it stores the object. The webhook and
     the reconciler refuse the same objects. With `old`, the object before an update, the rules on immutable fields are

@@ -131,7 +131,10 @@ def class_of(manifest: Any) -> type[Any] | None:
 
 
 def validate_strict(manifest: Any) -> tuple[Problem, ...]:
-    """Return every problem of `manifest` as an object of one of our kinds. Unknown fields are problems too."""
+    """Return every problem of `manifest` as an object of one of the operator's kinds.
+
+    Unknown fields are problems too.
+    """
     if not isinstance(manifest, Mapping):
         return (Problem("", f"must be an object, not {type_name(manifest)}"),)
     cls = class_of(manifest)

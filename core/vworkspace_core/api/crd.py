@@ -75,7 +75,7 @@ _SHORT_NAMES: Final[Mapping[type[Any], Sequence[str]]] = {
 
 
 def crd_manifests() -> list[dict[str, Any]]:
-    """Return the CRDs of all our kinds, in the order of `CLASSES`."""
+    """Return the CRDs of all the operator's kinds, in the order of `CLASSES`."""
     return [crd_manifest(cls) for cls in CLASSES]
 
 

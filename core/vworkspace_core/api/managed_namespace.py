@@ -55,7 +55,7 @@ class _Status(Protocol):
 
 
 class Claimable(Protocol):
-    """An object of our own kinds, whose status shows which operator wrote it."""
+    """An object of one of the operator's own kinds, whose status shows which operator wrote it."""
 
     @property
     def metadata(self) -> ObjectMeta:

@@ -110,7 +110,10 @@ CredentialAnswer: TypeAlias = SecretWritten | WriteFailed | SecretChanged | Issu
 
 @attrs.frozen
 class EffectAnswered:
-    """The answer to the effect with this number. The answer to an outdated effect changes nothing."""
+    """The answer to the effect with this number.
+
+    The answer to an effect that is no longer expected changes nothing.
+    """
 
     number: int
     answer: CredentialAnswer

@@ -61,7 +61,7 @@ class StoredCredential:
     served: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
 
     def has_served(self, request: str) -> bool:
-        """Report whether the last rotation served `request`, a text such as `job/<key>`."""
+        """Report whether a recorded rotation has served `request`, a text such as `job/<key>`."""
         sort, _, what = request.partition("/")
         return content_hash(what) in self.served.get(sort, ())
 

@@ -41,7 +41,7 @@ _LARGEST_MESSAGE: Final = 2048
 def slim_release(manifest: Manifest) -> Manifest:
     """Return a HelmRelease as it is cached.
 
-    It is complete if it may belong to an instance; otherwise it has only its identity and owner.
+    If it may belong to an instance, only managedFields are reduced; otherwise only its identity and owner are kept.
     """
     if not _may_be_ours(manifest):
         return _identifying_fields(manifest)

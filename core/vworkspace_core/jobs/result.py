@@ -36,7 +36,7 @@ LONGEST_ERROR: Final = 1024
 
 
 class JobOutcome(StrEnum):
-    """The four ways in which a job ends."""
+    """The four outcomes of a job."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"

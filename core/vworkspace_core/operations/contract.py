@@ -278,24 +278,24 @@ def _no_remedy(_operation: Operation, _status: EngineStatus, _settings: Operatio
 
 @attrs.frozen
 class Engine:
-    """One engine: everything that the operator knows about it.
+    """All facts and functions by which the operator uses one engine, such as Velero.
 
-    What it does:
-        `kinds` are those that it creates. `check` refuses what the parameters' schema cannot detect, and may read what
-        `looks_up` named, whose `awaited` kinds are watched. `desired` is the object to create, in `namespace` if that
-        is not the Operation's own, and `observe` interprets its status. `initial_outputs` returns outputs at the start.
-        `recurring` says that an operation has no end of its own, `needs_seconds` that parameters require a longer time
-        than usual. `blocks_end` is for an engine without an object: whether it still affects the target, so that the
-        end has to wait.
-    What it reads:
-        `extra_reads` names what must also be read, live, before the object's status is believed; `diagnostics` what
-        must be listed if the object says nothing or is gone; and `final_status` returns the end of a vanished one from
-        that. `access` are rights for these reads in the whole cluster, `tenant_access` in each gated namespace.
-    What people learn:
-        `controller` is what has to be installed; without one, every cluster has it. `terminal_reasons` are reasons of a
-        run that cannot continue without help: the end names the last one. `remedy` is what helps, for a message.
-        `readiness` are rules for its kinds in `status`, in addition to those of `readiness.generic`. `templates` come
-        with it, and `demo` shows it.
+    Functions that run an Operation:
+        `kinds` returns the kinds that the engine creates. `check` refuses parameters that their schema cannot detect;
+        it may read the objects that `looks_up` names, and their kinds in `awaited` are watched. `desired` returns the
+        object to create, in `namespace` if it is not the Operation's, and `observe` interprets its status.
+        `initial_outputs` returns outputs at the start. `recurring` says that an Operation has no end of its own.
+        `needs_seconds` returns a longer deadline that the parameters require. `blocks_end` reports for an engine
+        without an object whether the run still affects the target, so that its end has to wait.
+    Reads in addition to the engine object:
+        `extra_reads` names objects that are read live before a status is believed. `diagnostics` names lists that are
+        read if the object is missing or explains nothing, and `final_status` derives from them how a vanished run
+        ended. `access` has the rights for these reads in the whole cluster, `tenant_access` in managed namespaces.
+    Information for people:
+        `controller` has to be installed; None if every cluster has it. `terminal_reasons` are reasons of a run that
+        cannot continue without help; the final message names the last one. `remedy` returns help for a message.
+        `readiness` has rules for the engine's kinds in the command `status`, in addition to `readiness.generic`.
+        `templates` come with the engine, and `demo` is its example in the demo.
     """
 
     name: str

@@ -65,7 +65,7 @@ class Mark:
 
 @attrs.frozen
 class Lane:
-    """The bars of one object or job, in order. `ref` is None for a job."""
+    """The bars of one object or job on a timeline, in order of time. `ref` is None for a job."""
 
     kind: str
     name: str

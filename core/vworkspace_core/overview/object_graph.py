@@ -242,8 +242,9 @@ def _laid_out(nodes: Sequence[ObjectGraphNode], edges: Iterable[ObjectGraphEdge]
 
 
 def _most_urgent(nodes: Sequence[ObjectGraphNode]) -> Sequence[ObjectGraphNode]:
-    """Return the nodes to draw, in their order: the first two, which are the requester and the object, and the most
-    urgent.
+    """Return the nodes to draw, in their order: the most urgent, and always the first two.
+
+    The first two are the requester and the object, to which all others belong.
     """
     by_urgency = sorted(range(len(nodes)), key=lambda at: (at > 1, urgency(nodes[at].severity)))
     return [nodes[at] for at in sorted(by_urgency[:MOST_NODES])]

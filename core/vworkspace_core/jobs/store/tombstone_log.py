@@ -93,7 +93,10 @@ class TombstoneLog:
         raise Unavailable("the tombstones are being written by somebody else too: is a second operator at work?")
 
     async def _write(self, batch: list[TombstoneEntry]) -> bool:
-        """Write a batch, in one try. Return False if the log had changed; then it was read again."""
+        """Try once to write a batch.
+
+        Return False if another writer had changed the log; the log was then read again.
+        """
         last = self._segments[-1] if self._segments else None
         if last is not None and last.version is None and not await self._reread(last):
             return False
