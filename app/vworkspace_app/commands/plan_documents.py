@@ -85,7 +85,7 @@ def _is(manifest: Manifest, kind: Kind) -> bool:
 
 @attrs.frozen
 class InputDocuments:
-    """The documents given to `plan` of all kinds that decisions read, by reference."""
+    """The documents given to the command `plan` of all kinds that decisions read, by reference."""
 
     objects: Mapping[ObjectRef, Manifest]
 

@@ -177,7 +177,7 @@ class BoxTeller(Narrator[BoxScene]):
 
 
 async def run_box_story(scene: BoxScene, stage: Stage) -> None:
-    """Play the whole story. Raises TooSlow if a step takes too long."""
+    """Play all acts of the demo's box story. Raises TooSlow if a step takes too long."""
     teller = BoxTeller(scene, stage)
     for act in (teller.file, teller.phases, teller.change, teller.drift, teller.without_host, teller.deletion):
         await act()

@@ -21,7 +21,7 @@ _ONE_VERSION: Final = "the chart is named with one version; with --registry the 
 
 
 async def run_cluster_story(world: ClusterWorld, stage: Stage) -> None:
-    """Play all acts in order.
+    """Play all acts of the demo's story on a cluster.
 
     Raises TooSlow if a step takes too long; the error includes the instance's Ready condition.
     """

@@ -235,7 +235,7 @@ def _where(resource: Manifest) -> str:
 
 
 async def run_operations_story(world: DemoWorld, stage: Stage) -> None:
-    """Play all acts in order. Raises TooSlow if a step takes too long."""
+    """Play all acts of the demo's story about Operations. Raises TooSlow if a step takes too long."""
     teller = OperationsTeller(world, stage)
     await teller.application()
     await teller.every_engine()

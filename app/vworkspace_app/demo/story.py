@@ -285,7 +285,7 @@ def _deleting(sighting: Sighting) -> bool:
 
 
 async def run_story(world: PlayedWorld, stage: Stage) -> None:
-    """Play all acts in order. Raises TooSlow if a step takes too long."""
+    """Play all acts of the demo's main story. Raises TooSlow if a step takes too long."""
     teller = StoryRunner(world, stage)
     await teller.eight_steps()
     await teller.failing_upgrade()

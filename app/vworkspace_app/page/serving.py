@@ -58,7 +58,7 @@ class ServedPage:
 
 @attrs.frozen
 class PageTelemetry:
-    """A `Telemetry` that passes calls to another one and also attaches a page to the components."""
+    """A `Telemetry` that passes each call to the wrapped `telemetry`, and also attaches a page to the components."""
 
     telemetry: Telemetry
     page: "OperatorPage"

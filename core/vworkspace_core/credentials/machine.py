@@ -96,7 +96,9 @@ def _react(state: CredentialState, event: r.CredentialEvent, now: datetime) -> C
 
 
 def _onwards(state: CredentialState, now: datetime) -> CredentialStep:
-    """Return the next step of a machine that has no effect under way, with reports of the requests that are done."""
+    """Return the next step of the credential machine if no effect is under way, with reports of the requests that are
+    done.
+    """
     if state.stage in AT_REST and (state.locked_out or not state.stored.token) and state.bootstrap.token:
         return register(state)
     if state.stage is not RotationStage.IDLE or not state.stored.token:

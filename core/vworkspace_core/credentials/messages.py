@@ -110,9 +110,9 @@ CredentialAnswer: TypeAlias = SecretWritten | WriteFailed | SecretChanged | Issu
 
 @attrs.frozen
 class EffectAnswered:
-    """The answer to the effect with this number.
+    """The event that the effect with this number was answered by the control plane or the API server.
 
-    The answer to an effect that is no longer expected changes nothing.
+    An answer to an effect that the machine no longer waits for changes nothing.
     """
 
     number: int

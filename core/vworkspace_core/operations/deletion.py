@@ -158,9 +158,9 @@ def _has_finished(operation: Operation, observed: OperationObserved, context: Op
 def _finish_without_object(
     operation: Operation, observed: OperationObserved, context: OperationContext, gone: Decision
 ) -> Decision:
-    """Return `gone` if nothing is left to stop, or a wait while an unsuccessful run still affects its target.
+    """Return the decision about deleting an Operation without an engine object.
 
-    It is called when there is no engine object.
+    This is `gone`, which removes the finalizer, or a wait while an unsuccessful run still affects its target.
     """
     engine = context.engine_of(operation)
     succeeded = operation.status.phase is Phase.SUCCEEDED

@@ -317,7 +317,7 @@ def _is_retried(manifest: Manifest) -> bool:
 
 
 def _newer(summary: Summary, overlooked: str) -> Summary:
-    """Return the summary with Progressing in place of a Ready or Suspended that is about an older generation.
+    """Return the summary with the state Progressing, if its state Ready or Suspended is about an older generation.
 
     `overlooked` is the message for Progressing; it is empty if there is no newer generation. Other states are kept.
     """
