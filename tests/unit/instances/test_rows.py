@@ -83,6 +83,11 @@ def test_row_2_suspended_by_hand_keeps_ready_and_its_old_observed_generation() -
     assert (generations["Ready"], generations["Suspended"]) == (1, 2)
 
 
+def test_row_2_the_command_resumes_the_release_that_was_suspended() -> None:
+    message = message_of(scene(deployed(), suspended_by_hand=True).decide(), "Suspended")
+    assert f"kubectl patch {RELEASE.kind.crd_name} {RELEASE.name} " in message
+
+
 def test_row_2_suspended_before_the_first_release_is_not_deployed() -> None:
     decision = scene({"observedGeneration": 1}, manifest=instance_manifest(suspend=True)).decide()
 
