@@ -270,5 +270,5 @@ def origin_of(text: Any, *, literal: bool = False) -> Origin:
 
 def _origin(tree: Expression) -> Origin:
     """Return who controls the value of an expression over the parent. Any other variable counts as chosen by users."""
-    others = {name: Taint(origin=Origin.CHOSEN) for name in names_in(tree) if name != "self"}
-    return taint_of(tree, {**others, "self": PARENT}).whole.origin
+    chosen = dict.fromkeys(names_in(tree), Taint(origin=Origin.CHOSEN))
+    return taint_of(tree, {**chosen, "self": PARENT}).whole.origin
