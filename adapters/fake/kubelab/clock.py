@@ -60,7 +60,7 @@ class BusyError(RuntimeError):
 
 
 class _JumpingSelector(selectors.SelectSelector):
-    """A selector that does not wait: it advances the loop's time instead."""
+    """A selector that never waits, but advances the event loop's virtual time."""
 
     jump: Callable[[float], None]
     at_rest: Callable[[], bool]
@@ -69,7 +69,7 @@ class _JumpingSelector(selectors.SelectSelector):
     most_rounds: int | None = None
 
     def select(self, timeout: float | None = None) -> Any:
-        """Return the ready descriptors; if there are none, let time jump by `timeout`."""
+        """Return the ready file descriptors; if there are none, advance the loop's time by `timeout` seconds."""
         ready = super().select(0) if len(self.get_map()) > 1 else []  # one is the loop's own pipe
         self.rounds += 1
         if self.most_rounds is not None and self.rounds > self.most_rounds:
@@ -161,7 +161,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
     ) -> "asyncio.Future[T]":
-        """Run a function in a thread. Virtual time does not pass until it ends."""
+        """Run a function in a thread. Virtual time does not pass until the function ends."""
         future = super().run_in_executor(executor, func, *args)
         self._in_threads += 1
         future.add_done_callback(self._back)
@@ -189,7 +189,10 @@ def virtual_loop(start: datetime = START) -> Callable[[], VirtualTimeLoop]:
 
 
 class VirtualClock:
-    """A `Clock` of the running virtual loop. It can be created anywhere, but used only inside the loop."""
+    """A `Clock` that shows the time of the running virtual loop.
+
+    It can be created anywhere, but used only inside a VirtualTimeLoop.
+    """
 
     def now(self) -> datetime:
         """Return the virtual wall time."""

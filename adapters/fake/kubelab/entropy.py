@@ -1,4 +1,4 @@
-"""Reproducible random texts: the same from the same seed; uids and suffixes of generated names are made of them."""
+"""Reproducible random texts, which depend only on a seed, for uids and for suffixes of generated names."""
 
 import random
 from random import Random
@@ -6,7 +6,7 @@ from uuid import UUID
 
 
 class SeededEntropy:
-    """An `Entropy` whose texts depend only on `seed`. They differ from each other, except by chance."""
+    """An `Entropy` whose random texts depend only on `seed`."""
 
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)

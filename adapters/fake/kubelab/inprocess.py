@@ -66,7 +66,7 @@ class InProcessTransport:
         self._on_open = on_open
 
     async def send(self, request: KubeRequest) -> Manifest:
-        """Perform one request. A get ignores `resourceVersion`, because there is no cache that could be stale."""
+        """Return the answer to one request. `resourceVersion` of a get is ignored, because there is no cache."""
         try:
             return self._perform(request)
         except ApiFailure as failure:
@@ -123,7 +123,7 @@ class InProcessTransport:
 class InProcessKube(KubeApi):
     """A `KubeApi` to an in-memory API server, as one user.
 
-    `on_open` is called with the stream of each watch, which the caller may end or let fail.
+    `on_open` is called with the stream of each watch, so that its owner can end the stream or let it fail.
     """
 
     def __init__(self, server: ApiServer, *, caller: Caller = ADMIN, on_open: OnOpen = _ignore) -> None:

@@ -217,9 +217,10 @@ class ApiServer:
         options: DeleteOptions = PLAIN_DELETE,
         caller: Caller = ADMIN,
     ) -> ObjectPage:
-        """Delete every object of a collection that `selector` matches (by default all); return them as they were.
+        """Delete every object of a collection that `selector` matches (by default all), and return the objects.
 
-        Each object is deleted as by `delete`: one with finalizers stays, marked with a deletionTimestamp.
+        The objects are returned in their state before the deletion. Each object is deleted as by `delete`: an object
+        with finalizers stays, marked with a deletionTimestamp.
         """
         how = WriteOptions(dry_run=options.dry_run)
 
@@ -271,7 +272,7 @@ class ApiServer:
     def _write(
         self, verb: RequestVerb, target: RequestTarget, options: WriteOptions, caller: Caller, act: Callable[[], T]
     ) -> T:
-        """Perform a write, then what it triggers: an update of the served resources, and a garbage collection."""
+        """Perform a write and then the work that it triggers: updating the served resources, and garbage collection."""
         answer = self.request_filter.answer(verb, target, caller, act, options)
         if not options.dry_run:
             self._definitions.settle(target.resource.storage, self._delete_all)
@@ -288,7 +289,7 @@ class ApiServer:
             self._collecting = False
 
     def _commit(self, prepared: Prepared) -> Reply:
-        """Store a decided write, unless a ValidatingAdmissionPolicy denies it."""
+        """Store a decided write. Raises ApiFailure if a ValidatingAdmissionPolicy denies the write."""
         if self.store.count(BINDINGS):
             policies, bindings = (
                 [record.shared() for record in self.store.scan(where)] for where in (POLICIES, BINDINGS)

@@ -51,7 +51,7 @@ def _definition(kind: Kind) -> ServedKind:
 
 @attrs.frozen
 class Attributes:
-    """The attributes of a request for authorization: a verb on a resource.
+    """The attributes by which a request is authorized: a verb on a resource.
 
     `namespace` is empty for cluster-scoped requests, `name` for requests about a whole collection.
     """
@@ -170,7 +170,7 @@ def service_account(namespace: str, name: str, *, agent: str = "") -> Caller:
 
 
 def applies_to(subject: Mapping[str, Any], caller: Caller) -> bool:
-    """Report whether a binding's subject is this caller."""
+    """Report whether a binding's subject means this caller: the user, a group of the user, or the ServiceAccount."""
     match subject.get("kind"):
         case "User":
             return bool(subject["name"] == caller.user)
@@ -183,7 +183,7 @@ def applies_to(subject: Mapping[str, Any], caller: Caller) -> bool:
 
 
 def permits(rule: Rule, asked: Attributes) -> bool:
-    """Report whether one rule of a role permits the request."""
+    """Report whether a role's `rule` permits the request with the attributes `asked`."""
     names = rule.get("resourceNames") or ()
     return (
         _is_listed(rule.get("verbs"), asked.verb)

@@ -64,10 +64,10 @@ class RequestFilter:
         *,
         only: str = "",
     ) -> T:
-        """Authorize the request, return the result of `act`, and write an audit entry even if either fails.
+        """Authorize the request, return the result of `act`, and write an audit entry even if either step fails.
 
-        No entry is written for ConversionNeeded, after which the request is repeated. `only` is the name that a list or
-        watch selects. It counts as the object's name for roles with `resourceNames`.
+        No entry is written for ConversionNeeded, because the request is then repeated. `only` is the name that a list
+        or watch selects; it counts as the object's name for roles with `resourceNames`.
         """
         before, status = self._store.version, 500
         try:
@@ -154,7 +154,7 @@ def _check_served(verb: RequestVerb, target: RequestTarget) -> None:
 class Reviewer:
     """The part of the server that answers access reviews.
 
-    A caller may review itself; to review other users it needs a right.
+    A caller may review its own rights; to review other users' rights, a caller needs a right.
     """
 
     def __init__(self, rbac: Rbac, request_filter: RequestFilter) -> None:
@@ -191,9 +191,9 @@ class Reviewer:
 
 
 def _subject_of(body: Mapping[str, Any]) -> Caller:
-    """Return the caller that a SubjectAccessReview is about.
+    """Return the caller whose rights a SubjectAccessReview asks about.
 
-    Raises ApiFailure 422 if the review names none, as kube-apiserver does.
+    Raises ApiFailure 422 if the review names no user and no group, as kube-apiserver does.
     """
     user, groups = str(get_path(body, "spec", "user") or ""), get_path(body, "spec", "groups") or ()
     if not user and not groups:

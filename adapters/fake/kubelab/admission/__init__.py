@@ -1,1 +1,1 @@
-"""Admission webhooks of the embedded API server: which are called, with what, and what their answers mean."""
+"""Admission webhooks of the embedded API server: the choice of webhooks, their requests, and their answers."""

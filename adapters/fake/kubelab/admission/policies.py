@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicies: which of them refuse a write, as their bindings say.
+"""ValidatingAdmissionPolicies: the policies that refuse a write, selected by their bindings.
 
 Expressions see `object`, `oldObject` and `request`; there are no parameters, no variables and no `authorizer`.
 """

@@ -1,4 +1,4 @@
-"""Admission webhooks without I/O: which to call for a write, what to send, what the answer means.
+"""Admission webhooks without I/O: the webhooks to call for a write, their requests, and the meaning of their answers.
 
 The HTTP handler makes the calls; the server only needs their outcome (RUN-6). Match conditions of a webhook
 (`matchConditions`) see `object`, `oldObject` and `request`; the `authorizer` of kube-apiserver is missing.
@@ -45,11 +45,11 @@ def webhooks_for(
     configurations: Iterable[tuple[bool, Manifest]],
     namespace_labels: Mapping[str, str],
 ) -> tuple[Webhook, ...]:
-    """Return the webhooks to call for a request, in the order of calling.
+    """Return the webhooks to call for a write request, in the order of calling.
 
-    Each of `configurations` is a pair, in order: whether it is mutating, and the configuration object. As in
-    kube-apiserver, no webhook is called for writes of webhook configurations: a broken one could otherwise lock out
-    every user.
+    Each of `configurations` is a pair: whether the configuration is mutating, and the configuration object. As in
+    kube-apiserver, no webhook is called for writes of webhook configurations, because a broken webhook could otherwise
+    lock out every user.
     """
     if request.target.resource.group == _GROUP:
         return ()

@@ -1,4 +1,4 @@
-"""The kinds that are served without a CRD, with the list types, defaults and immutable fields that users notice."""
+"""The kinds that are served without a CRD, with their schemas, defaults and immutable fields."""
 
 from typing import Final
 

@@ -39,7 +39,10 @@ def _decoded_size(data: Mapping[str, str]) -> int:
 
 
 def _check_frozen(new: Manifest, old: Manifest, *fields: str) -> list[StatusCause]:
-    """Return a cause for each changed field of `fields`, and for `immutable` itself, if `old` has `immutable: true`."""
+    """Return a problem for each changed field of `fields` if `old` has `immutable: true`.
+
+    Changing `immutable` itself is a problem, too.
+    """
     if not old.get("immutable"):
         return []
     text = "field is immutable when `immutable` is set"
@@ -100,7 +103,7 @@ def _check_secret_update(new: Manifest, old: Manifest) -> list[StatusCause]:
 
 
 def _update_secret(new: Manifest, old: Manifest) -> Manifest:
-    """Return the updated Secret. It keeps the old type if a PUT leaves the type out."""
+    """Return the updated Secret. The Secret keeps its type if a PUT leaves the type out."""
     return {**new, "type": old["type"]} if not new.get("type") and old.get("type") else new
 
 

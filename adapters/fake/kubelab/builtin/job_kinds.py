@@ -120,7 +120,7 @@ def _create_job(manifest: Manifest) -> Manifest:
 
 
 def _update_job(new: Manifest, old: Manifest) -> Manifest:
-    """Return the updated Job. It keeps the generated selector if a PUT leaves it out."""
+    """Return the updated Job. The Job keeps its generated selector if a PUT leaves the selector out."""
     spec, before = dict(new["spec"]), old["spec"]
     if "selector" not in spec and "selector" in before:
         spec["selector"] = before["selector"]

@@ -38,7 +38,7 @@ def _create_service(manifest: Manifest) -> Manifest:
 
 
 def _update_service(new: Manifest, old: Manifest) -> Manifest:
-    """Return the updated Service. It keeps its cluster IP and the related fields if an update leaves them out."""
+    """Return the updated Service. The Service keeps its cluster IP and related fields if an update leaves them out."""
     spec, before = dict(new["spec"]), old["spec"]
     for key in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort"):
         if not spec.get(key) and before.get(key) and spec["type"] != "ExternalName":
@@ -79,7 +79,10 @@ def _check_service_update(new: Manifest, old: Manifest) -> list[StatusCause]:
 
 
 def _read_policy(manifest: Manifest) -> Manifest:
-    """Return a NetworkPolicy with defaults: with egress rules it applies to both directions, and ports are TCP."""
+    """Return a NetworkPolicy with its defaults: the protocol TCP, and the policy types that its rules imply.
+
+    A policy with egress rules applies to both directions.
+    """
     spec = dict(manifest.get("spec") or {})
     if not spec.get("policyTypes"):
         spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]

@@ -46,7 +46,7 @@ def _check_update(new: Manifest, old: Manifest) -> list[StatusCause]:
 
 
 def _fixed(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a pod's spec that an update may not change."""
+    """Return a pod's spec without the fields that an update may change."""
     out = {key: value for key, value in spec.items() if key not in ("activeDeadlineSeconds", "tolerations")}
     for key in ("containers", "initContainers"):
         if key in out:

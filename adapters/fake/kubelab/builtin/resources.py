@@ -1,7 +1,7 @@
 """The built-in resources: the definitions of the built-in kinds with the settings that only serving needs.
 
-Events are stored once and served under two APIs, as in a real server: what is written as `events.k8s.io/v1` is read as
-`v1` by `kubectl describe`, and the other way round.
+Events are stored once and served under two APIs, as in a real server: an Event that is written as `events.k8s.io/v1`
+can be read as `v1`, which `kubectl describe` does, and the other way round.
 """
 
 from typing import Final

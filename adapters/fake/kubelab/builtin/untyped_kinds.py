@@ -1,4 +1,4 @@
-"""The built-in kinds without a schema here: they are stored as they are written, and no controller acts on them."""
+"""The built-in kinds without a schema: objects are stored as they are written, and no controller acts on them."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The behaviour of the simulated controllers as a file: what fails, with which words, and how long everything takes."""
+"""The behaviour of the simulated controllers, read from a file: failures, their messages, and durations."""
 
 import os
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _OPTION = "behaviour"
 
 @attrs.frozen
 class ClusterBehaviour:
-    """The behaviour of all simulated controllers of a cluster. For a part that is None everything succeeds."""
+    """The behaviour of all simulated controllers of a cluster. If a part is None, all its actions succeed."""
 
     flux: FluxBehaviour | None = None
     downstream: DownstreamBehaviour | None = None

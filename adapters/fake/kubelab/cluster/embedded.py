@@ -71,7 +71,10 @@ class EmbeddedCluster:
         access: ClusterAccess = OPEN,
         services: Services | None = None,
     ) -> None:
-        """Serve and simulate until cancelled; `ready` is called with the URL once requests are accepted."""
+        """Serve, and run the simulated controllers, until cancelled.
+
+        `ready` is called with the URL once requests are accepted.
+        """
         async with anyio.create_task_group() as group:
             for simulator in (self.flux, self.downstream):
                 if simulator is not None:
@@ -82,7 +85,7 @@ class EmbeddedCluster:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
-        """Serve on a free port and simulate while the block runs; yield the URL."""
+        """Serve on a free port and run the simulated controllers while the block runs; yield the server's URL."""
         async with anyio.create_task_group() as group:
             yield await group.start(self._run_as_task)
             group.cancel_scope.cancel()

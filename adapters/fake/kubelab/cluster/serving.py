@@ -1,4 +1,4 @@
-"""A cluster served from a thread of its own: for tests in any style, with any client, and for commands."""
+"""A cluster that is served from its own thread, for tests with any client and for commands."""
 
 import signal
 import tempfile

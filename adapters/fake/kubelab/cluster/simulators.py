@@ -1,4 +1,4 @@
-"""The simulated downstream controllers of an embedded API server: their names, their CRDs, running them."""
+"""The simulated downstream controllers of an embedded API server: names, CRDs, and functions that run them."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -83,7 +83,7 @@ async def simulate(server: ApiServer, simulator: Simulator) -> None:
 
 
 class _WallClock:
-    """The clock of the machine."""
+    """A clock that shows the machine's time."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)

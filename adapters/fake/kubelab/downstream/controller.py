@@ -22,10 +22,10 @@ class WipeMemories(Question):
 
 @attrs.frozen
 class ObjectView:
-    """Everything that a controller sees in one pass. `live` is None for a deleted object that the controller remembers.
+    """All objects that a controller sees in one pass. `live` is None for a deleted object that it remembers.
 
-    `memory` is its memory of this object. `world` has every observed object of the kinds that the controller watches.
-    `memories` are the controllers' memories of all objects, by object and uid.
+    `memory` is the controller's memory of this object. `world` has every observed object of the kinds that the
+    controller watches. `memories` are the controllers' memories of all objects, by object and uid.
     """
 
     ref: ObjectRef
@@ -75,10 +75,10 @@ class ObjectView:
 
 @attrs.frozen
 class PassResult:
-    """The end of a pass over one object: the controller's memory of the object, and the time of the next pass.
+    """The result of a pass over one object: the controller's memory of the object, and the time of the next pass.
 
-    With None the memory is dropped. `interval` says that the next pass is a periodic one, and that no work remains.
-    `error` is the text that the controller would log.
+    If `memory` is None the controller forgets the object. `interval` says that the next pass is a periodic one, and
+    that no work remains. `error` is the text that the controller would log.
     """
 
     memory: Any = None
@@ -113,7 +113,10 @@ class DownstreamController:
 
 
 def change(view: ObjectView, after: Mapping[str, Any], *, subresource: str = "") -> PassStep[None]:
-    """Patch the live object so that it has the top-level fields of `after`. Nothing is sent if it has them already."""
+    """Patch the live object so that it has the top-level fields of `after`.
+
+    No patch is sent if the object has them already.
+    """
     before = view.live or {}
     body = {key: after[key] for key in after if after[key] != before.get(key)}
     patch: dict[str, Any] = {}
@@ -126,14 +129,14 @@ def change(view: ObjectView, after: Mapping[str, Any], *, subresource: str = "")
 
 
 def with_finalizers(view: ObjectView, *desired: str) -> dict[str, Any]:
-    """Return the object's metadata with these finalizers added after its own."""
+    """Return the object's metadata with the finalizers `desired` added after the existing ones."""
     meta = metadata(view.live or {})
     present = list(meta.get("finalizers") or ())
     return {**meta, "finalizers": [*present, *(name for name in desired if name not in present)]}
 
 
 def without_finalizers(ref: ObjectRef, live: Manifest | None, *gone: str) -> PassStep[None]:
-    """Remove the finalizers `gone` from the object. Nothing is sent if it has none of them."""
+    """Remove the finalizers `gone` from the object. No patch is sent if the object has none of them."""
     present = metadata(live or {}).get("finalizers") or ()
     left = [name for name in present if name not in gone]
     if len(left) < len(present):
@@ -195,7 +198,7 @@ class Attempt:
 
 
 def begin(view: ObjectView, used: Sequence[DownstreamRule], seconds: float) -> Attempt:
-    """Return a new attempt at the object. It takes `seconds` unless its outcome has a duration."""
+    """Return a new attempt at the object. The attempt takes `seconds` unless its outcome has a duration."""
     rule = view.behaviour.choose(view.ref, used)
     outcome = rule.outcome if rule is not None else DownstreamOutcome()
     takes = outcome.seconds if outcome.seconds is not None else seconds

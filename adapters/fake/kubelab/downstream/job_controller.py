@@ -83,7 +83,7 @@ def _condition(job: Manifest, *types: str) -> Mapping[str, Any] | None:
 
 
 def _finished(view: ObjectView, end: Mapping[str, Any]) -> PassStep[PassResult]:
-    """Delete a finished Job when its TTL has passed. `end` is its final condition."""
+    """Delete a finished Job once its TTL has passed. `end` is the Job's final condition."""
     ttl, since = view.spec.get("ttlSecondsAfterFinished"), moment_of(end.get("lastTransitionTime"))
     if ttl is None or since is None:
         return NOTHING
@@ -310,7 +310,7 @@ def _missing(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> in
 
 
 def _stop(view: ObjectView, memory: _Memory, status: dict[str, Any], verdict: _Verdict) -> _Memory:
-    """Return the memory without the running pods, which count as failed once they are gone.
+    """Return the memory without the running pods, which count as failed once they have ended.
 
     The interim condition is added to `status`, which is modified in place.
     """

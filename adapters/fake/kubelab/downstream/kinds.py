@@ -1,4 +1,4 @@
-"""Kinds that only the simulated controllers and their users need; the operator does not use them."""
+"""Kinds that only the simulated controllers and their users need, and the operator does not."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The pods of a simulated Job: each has a name and Events, and only one that cannot start is an object."""
+"""The pods of a simulated Job. Each pod has a name and Events; only a pod that cannot start is stored as an object."""
 
 import uuid
 from typing import Any, Final
@@ -51,7 +51,7 @@ def created(view: ObjectView, pod: JobPod) -> PassStep[None]:
 
 
 def write_waiting_reason(view: ObjectView, pod: JobPod) -> PassStep[None]:
-    """Write into a pod's status why it does not start: no node fits, the image or a Secret is missing."""
+    """Write the reason why a pod does not start into its status: no node fits, or an image or Secret is missing."""
     if pod.attempt.outcome.waiting:
         body = {"status": {"phase": "Pending", **_waiting(pod)}}
         yield SimulatedPatch(ObjectRef(POD, view.ref.namespace, pod.name), "", body, "status")

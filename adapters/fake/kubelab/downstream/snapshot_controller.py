@@ -238,7 +238,7 @@ def _claim(view: ObjectView) -> Manifest | _Trouble | None:
 
 
 def _bind(view: ObjectView, class_: Manifest) -> PassStep[None]:
-    """Bind the snapshot to a new content that is not ready: write the finalizers, the content and a status."""
+    """Bind the snapshot to a new content that is not ready yet: write finalizers, the content and a status."""
     name = str(metadata(class_)["name"])
     # The default class is written into the spec.
     spec = {**view.spec, "volumeSnapshotClassName": name}
@@ -252,7 +252,7 @@ def _bind(view: ObjectView, class_: Manifest) -> PassStep[None]:
 
 
 def _ready(view: ObjectView, size: str, content: str) -> PassStep[None]:
-    """Write a status that says that the snapshot is ready, without the error of earlier attempts."""
+    """Write a status that says that the snapshot is ready, without the error of an earlier attempt."""
     status = {key: value for key, value in view.status.items() if key != "error"}
     status |= {"boundVolumeSnapshotContentName": content, "creationTime": view.timestamp()}
     status |= {"readyToUse": True, "restoreSize": size}
@@ -279,7 +279,10 @@ def _bind_provided(view: ObjectView, memory: _Memory, name: str) -> PassStep[Pas
 
 
 def _delete(view: ObjectView) -> PassStep[PassResult]:
-    """Finish a deletion: remove the finalizers, and delete the content as well if its `deletionPolicy` says so."""
+    """Finish the deletion of a snapshot: remove its finalizers.
+
+    Its VolumeSnapshotContent is also deleted if the `deletionPolicy` says so.
+    """
     name = view.status.get("boundVolumeSnapshotContentName")
     content = view.world.get(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, str(name)))
     if content is not None and get_path(content, "spec", "deletionPolicy") == "Delete":

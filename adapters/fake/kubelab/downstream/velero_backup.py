@@ -1,4 +1,4 @@
-"""Velero's backups: the queue, the validation and the run."""
+"""Velero's backups: their queue, their validation, and the run of one backup."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -139,7 +139,7 @@ def _start_backup(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _captured(view: ObjectView, spec: Mapping[str, Any]) -> PassStep[tuple[tuple[Kind, Manifest], ...]]:
-    """Return every object that the backup contains, as it is when the backup begins."""
+    """Return every object that the backup contains, in its state at the backup's begin."""
     items: list[tuple[Kind, Manifest]] = []
     for kind in view.behaviour.velero.captured or (yield from _every_kind()):
         for namespace in _namespaces(spec):

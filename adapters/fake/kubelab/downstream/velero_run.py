@@ -66,7 +66,7 @@ class VeleroRun:
 
 
 def start(view: ObjectView, flow: Flow, manifest: Manifest, status: Mapping[str, Any]) -> VeleroRun:
-    """Return a new run in the phase InProgress.
+    """Return a new backup or restore run in the phase InProgress.
 
     `manifest` is the object with Velero's defaults, `status` the status so far.
     """
@@ -121,12 +121,12 @@ def counted(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
 
 
 def under_way(run: VeleroRun) -> PassResult:
-    """Return a pass result that remembers the run and schedules a pass for its next phase."""
+    """Return a pass result that keeps the run in memory and schedules a pass for its next phase."""
     return PassResult(memory=run, requeue_at=earliest(run.until, run.half))
 
 
 def write_status(view: ObjectView, run: VeleroRun) -> PassStep[None]:
-    """Write the status together with the object. There is no status subresource, so this increments the generation."""
+    """Write the run's status into its object. The kind has no status subresource, so this increments the generation."""
     if view.live is not None:
         yield from change(view, {"status": dict(run.status)})
 

@@ -29,7 +29,7 @@ class Stored:
 
 
 def selected(kind: Kind, item: Manifest, spec: Mapping[str, Any]) -> bool:
-    """Report whether a backup or restore with this spec selects an object, by namespace and resource."""
+    """Report whether a backup or restore with this spec selects an object, by its namespace and kind."""
     names = {kind.plural, f"{kind.plural}.{kind.group}" if kind.group else kind.plural}
     included, excluded = spec.get("includedResources") or ("*",), spec.get("excludedResources") or ()
     namespace = metadata(item).get("namespace")
@@ -57,7 +57,7 @@ def at_its_end(view: ObjectView) -> PassStep[PassResult]:
 def in_storage(view: ObjectView, stored: Stored) -> PassStep[PassResult]:
     """Keep a stored backup until it expires.
 
-    If its Backup object is missing, the next sync creates the object again.
+    If the Backup object of the stored backup is missing, the next sync creates the object again.
     """
     if view.live is not None:
         result = yield from at_its_end(view)
@@ -97,6 +97,6 @@ def _synced(view: ObjectView, stored: Stored) -> dict[str, Any]:
 
 
 def stored_data(memories: Mapping[ObjectRef, Mapping[str, Any]], backup: ObjectRef) -> Sequence[tuple[Kind, Manifest]]:
-    """Return the objects that the stored backup `backup` contains; none if it is not in the object storage."""
+    """Return the objects in the stored backup `backup`; none if the object storage does not have this backup."""
     records = [memory for memory in memories.get(backup, {}).values() if isinstance(memory, Stored)]
     return records[-1].items if records else ()

@@ -1,6 +1,6 @@
 """VolSync: syncs by manual trigger, by schedule or continuously, with the statuses that its state machine writes.
 
-Two of its habits mislead and are imitated on purpose. The manual trigger is copied to `lastManualSync` when a sync
+Two misleading habits of VolSync are imitated on purpose. The manual trigger is copied to `lastManualSync` when a sync
 ends, not when it begins (`statemachine/machine.go`, transitionToCleaningUp). A failing mover is started again for ever,
 while Synchronizing stays True.
 """
@@ -190,7 +190,7 @@ def _write_status(
 
 
 def _synchronize(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
-    """Continue a sync, or begin one."""
+    """Continue the sync in progress, or begin a new sync."""
     status = dict(view.status)
     if "restic" in view.spec:
         status.setdefault("restic", {})
@@ -266,7 +266,7 @@ def _ended(view: ObjectView, status: dict[str, Any], memory: _Memory, attempt: A
 
 
 def _succeeded(view: ObjectView, status: dict[str, Any], memory: _Memory) -> PassStep[PassResult]:
-    """End a sync. The trigger that the spec has now counts as done, as in VolSync."""
+    """End a successful sync. The trigger that the spec has now counts as done, as in VolSync."""
     started = moment_of(status.pop("lastSyncStartTime", None)) or view.now
     status["lastSyncTime"] = view.timestamp()
     status["lastSyncDuration"] = go_duration((view.now - started).total_seconds())

@@ -75,7 +75,7 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _completed(view: ObjectView) -> PassStep[PassResult]:
-    """Delete a completed workflow when its TTL has passed, and do nothing else with it."""
+    """Delete a completed workflow once its TTL has passed; a completed workflow changes in no other way."""
     ttl, ended = view.spec.get("ttlStrategy") or {}, moment_of(view.status.get("finishedAt"))
     special = "secondsAfterSuccess" if view.status.get("phase") == "Succeeded" else "secondsAfterFailure"
     seconds = ttl.get(special, ttl.get("secondsAfterCompletion"))
@@ -131,7 +131,7 @@ def _steps_of(view: ObjectView, outcome: DownstreamOutcome) -> tuple[WorkflowSte
 
 
 def _advance(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
-    """Run steps one after the other until all are done, one has failed, or there is something to wait for."""
+    """Run the steps one after the other until all are done, a step has failed, or a step is not over yet."""
     memory = _let_go(view, memory)
     while True:
         stopped = _stopped(view)
@@ -258,7 +258,7 @@ def _conditions(records: Sequence[StepRecord], end: _End | None) -> list[dict[st
 
 
 def _end_event(view: ObjectView, end: _End) -> PostEvent:
-    """Return the Event about the workflow's end, as Argo posts it. It remains when the workflow is deleted."""
+    """Return the Event that Argo posts about the workflow's end. The Event remains when the workflow is deleted."""
     good = end.phase == "Succeeded"
     reason, text = ("WorkflowSucceeded", "Workflow completed") if good else ("WorkflowFailed", end.message)
     return PostEvent(view.ref, view.uid, "Normal" if good else "Warning", reason, text, view.timestamp())

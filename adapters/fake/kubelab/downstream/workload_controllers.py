@@ -80,7 +80,7 @@ class Rollout:
         return Pods(self.want, min(self.want, done + 1), done, left)
 
     def next_step(self, now: datetime) -> datetime | None:
-        """Return when the next pod becomes ready; None if no more will."""
+        """Return when the next pod becomes ready; None if no more pods will."""
         pods = self.at(now)
         if pods.done or not self.works:
             return None
@@ -184,7 +184,7 @@ def _write_status(view: ObjectView, status: Mapping[str, Any]) -> PassStep[None]
 
 
 def _deadline(view: ObjectView, memory: Rollout, pods: Pods) -> datetime | None:
-    """Return when the Deployment will miss its progress deadline; None if it is complete or has missed it."""
+    """Return when the Deployment will miss its progress deadline; None if it is complete or has missed the deadline."""
     if view.ref.kind != DEPLOYMENT or pods.done:
         return None
     late = memory.began + timedelta(seconds=memory.seconds * pods.ready + _progress_deadline(view))

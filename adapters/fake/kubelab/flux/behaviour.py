@@ -42,9 +42,9 @@ class OutcomeKind(StrEnum):
 
 @attrs.frozen
 class FluxOutcome:
-    """The outcome of one Helm action. `seconds` overrides its usual duration.
+    """The outcome of one Helm action. `seconds` overrides the action's usual duration.
 
-    `times` limits the uses of a rule with this outcome, per release and chart version.
+    `times` limits how often a rule with this outcome is used for each release and chart version.
     """
 
     kind: OutcomeKind = OutcomeKind.SUCCEED
@@ -109,7 +109,10 @@ class SourceFault(StrEnum):
 
 @attrs.frozen
 class SourceOutcome:
-    """The outcome of one request. `seconds` overrides its usual duration; `times` limits the uses per source."""
+    """The outcome of one request to a registry or repository. `seconds` overrides the request's usual duration.
+
+    `times` limits how often a rule with this outcome is used for each source.
+    """
 
     fault: SourceFault = SourceFault.NONE
     message: str = ""

@@ -85,16 +85,16 @@ def conditions_patch(latest: Manifest, before: Manifest, after: Manifest, now: d
 
 
 def metadata_patch(before: Manifest, after: Manifest) -> dict[str, Any] | None:
-    """Return the patch of the metadata, None if nothing changed.
+    """Return the patch of the metadata, None if the metadata has not changed.
 
-    It replaces all finalizers without a lock, as Flux does.
+    The patch replaces all finalizers without a resourceVersion, as Flux does.
     """
     diff = merge_diff(metadata(before), metadata(after))
     return {"metadata": diff} if diff else None
 
 
 def status_patch(before: Manifest, after: Manifest) -> dict[str, Any] | None:
-    """Return the patch of the status without its conditions; None if nothing else changed."""
+    """Return the patch of the status without its conditions; None if the rest of the status has not changed."""
     if "status" in before and "status" not in after:
         return {"status": None}
     diff = merge_diff(_rest(before), _rest(after))
@@ -185,12 +185,12 @@ class Draft:
         )
 
     def report(self, type_: str, status: str, reason: str, message: str) -> None:
-        """Set a condition as `mark` does, and post an Event with its reason and message."""
+        """Set a condition as `mark` does, and queue an Event with the condition's reason and message."""
         self.mark(type_, status, reason, message)
         self.tell(reason, message)
 
     def tell(self, reason: str, message: str) -> None:
-        """Post an Event together with the next patch, if Events are posted at all."""
+        """Queue an Event about the object, which the next patch posts. Without `events` nothing is queued."""
         if self._events is not None:
             kind = "Normal" if reason.endswith("Succeeded") or reason in _NORMAL else "Warning"
             uid = str(metadata(self.object).get("uid", ""))

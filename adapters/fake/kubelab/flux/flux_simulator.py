@@ -1,4 +1,4 @@
-"""The simulated Flux as a whole: source-controller and helm-controller on any API server."""
+"""The complete Flux simulation: source-controller and helm-controller on any API server."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -90,12 +90,15 @@ class FluxSimulator(Simulator):
 
     @property
     def workloads(self) -> Sequence[ReleasedWorkload]:
-        """All workloads that Helm has installed and not removed."""
+        """All workloads that Helm has installed and not uninstalled."""
         return self._storage.workloads()
 
     @property
     def left_behind(self) -> Sequence[ReleasedWorkload]:
-        """The workloads without a HelmRelease, because that was deleted while suspended or without its finalizer."""
+        """The installed workloads whose HelmRelease does not exist.
+
+        Such a HelmRelease was deleted while it was suspended, or without Flux's finalizer.
+        """
         return tuple(item for item in self.workloads if item.owner not in self._objects)
 
     def _affected(self, ref: ObjectRef, old: Manifest | None, new: Manifest | None) -> Iterable[ObjectRef]:

@@ -21,7 +21,7 @@ _HOOKS_FAILED: Final = "hooks failed: "
 def install(request: HelmRequest) -> PassStep[str]:
     """Install the chart, and clear the history of any earlier release.
 
-    Return the error if Helm has stored no release, and otherwise an empty text.
+    Return Helm's error if Helm has stored no release, and otherwise an empty text.
     """
     request.set_history([])
     return (yield from _release(request, Action.INSTALL, None))
@@ -30,7 +30,7 @@ def install(request: HelmRequest) -> PassStep[str]:
 def upgrade(request: HelmRequest) -> PassStep[str]:
     """Upgrade the release to the desired chart and values.
 
-    Return the error if Helm has stored no release, and otherwise an empty text.
+    Return Helm's error if Helm has stored no release, and otherwise an empty text.
     """
     releases = yield from request.load()
     return (yield from _release(request, Action.UPGRADE, _base(releases)))
@@ -168,7 +168,10 @@ def _count_failed_test(request: HelmRequest) -> None:
 
 
 def rollback(request: HelmRequest) -> PassStep[str]:
-    """Roll back to the previous success as a new revision. Success means Remediated=True and Ready=False."""
+    """Roll back to the previous successful release, as a new revision.
+
+    A successful rollback sets Remediated=True and Ready=False.
+    """
     draft, spec = request.draft, request.spec
     target = previous(request.history, ignore_tests=remediation_for(spec, Action.UPGRADE).ignore_test_failures)
     if target is None:
@@ -223,9 +226,9 @@ def _tell_rollback(request: HelmRequest, outcome: ActionAnswer, what: str) -> No
 
 
 def uninstall(draft: Draft, spec: HelmSpec) -> PassStep[str]:
-    """Uninstall the release that `status.history` records; return the error if that failed, else empty.
+    """Uninstall the release that `status.history` records; return Helm's error, empty for a success.
 
-    This uses the status alone, since the spec may name another release by now. A missing release counts as uninstalled;
+    Only the status is used, since the spec may name another release by now. A missing release counts as uninstalled;
     without a history there is nothing to uninstall.
     """
     history: list[Snapshot] = list(draft.status.get("history") or ())

@@ -1,4 +1,4 @@
-"""The state of a release, and the action that follows from it."""
+"""The state of a Helm release, and the decision about the next action."""
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, StrEnum, auto
@@ -22,7 +22,7 @@ from kubelab.simulation.effects import PassStep
 
 
 class HelmReleaseState(Enum):
-    """The state of a release compared with its HelmRelease."""
+    """The states of a Helm release in comparison with its HelmRelease."""
 
     ABSENT = auto()
     UNMANAGED = auto()
@@ -63,9 +63,9 @@ class NoAction:
 
 @attrs.frozen
 class Stop:
-    """The decision that no action may be tried.
+    """The decision that no action may be tried, although the release is not as desired.
 
-    The HelmRelease then stalls, or fails if the state is unknown.
+    The HelmRelease then stalls, or fails if the state of the release is unknown.
     """
 
     reason: str

@@ -42,7 +42,7 @@ def find_source(draft: Draft, spec: HelmSpec) -> PassStep[_FoundSource]:
 
 
 def source_problem(source: Manifest) -> str:
-    """Return why the source does not count as ready; empty if it does.
+    """Return why the source is not ready for use; empty if it is ready.
 
     As in helm-controller, the Ready condition does not matter: a source whose registry is unreachable still serves its
     artifact. A suspended source counts as ready as well, with its old artifact.

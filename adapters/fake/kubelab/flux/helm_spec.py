@@ -73,7 +73,7 @@ class HelmSpec:
 
     @property
     def release_namespace(self) -> str:
-        """The namespace of the release's objects."""
+        """The namespace of the objects that the Helm release installs."""
         return str(self.raw.get("targetNamespace") or self.namespace)
 
     @property
@@ -127,7 +127,7 @@ class HelmSpec:
         )
 
     def timeout(self, action: Action) -> float:
-        """Return the seconds that an action may take."""
+        """Return the time in seconds that a Helm action may take."""
         text = get_path(self.raw, action.value, "timeout") or self.raw.get("timeout")
         return seconds_of(str(text)) if text else _DEFAULT_TIMEOUT
 
@@ -177,7 +177,7 @@ class Chart:
 
 @attrs.frozen
 class HelmValues:
-    """Composed values: the inline ones, and a digest over them and the referenced ones."""
+    """The composed values of a release: the inline values, and a digest over all values."""
 
     inline: Mapping[str, Any]
     digest: str

@@ -47,14 +47,17 @@ class StoreReleases(Question):
 
 @attrs.frozen
 class FindDrift(Question):
-    """A request for the resources of a release that were changed in the cluster. The answer is a tuple of names."""
+    """A request for the resources of a release that were changed in the cluster.
+
+    The answer is a tuple of their names.
+    """
 
     owner: ObjectRef
 
 
 @attrs.frozen
 class CanImpersonate(Question):
-    """A question whether a service account exists. The answer is a bool."""
+    """A question whether a service account exists, so that Flux can impersonate it. The answer is a bool."""
 
     namespace: str
     name: str
@@ -86,7 +89,7 @@ def load_releases(namespace: str, name: str, owner: ObjectRef) -> PassStep[tuple
 
 
 def find_drift(owner: ObjectRef) -> PassStep[Sequence[str]]:
-    """Return the names of resources of `owner`'s release that were changed without Helm."""
+    """Return the names of the resources of `owner`'s release that were changed without Helm (drift)."""
     answer: Sequence[str] = yield FindDrift(owner)
     return answer
 

@@ -1,4 +1,4 @@
-"""The script of a simulation: the choice of the rule that decides next, and the count of each rule's uses."""
+"""The script of a simulation: it chooses the rule that decides next, and counts each rule's uses."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -115,7 +115,7 @@ class Script:
                 return sha256_of(key + self.behaviour.digest_salts.get(key, ""))
 
     def drift(self, owner: ObjectRef) -> Sequence[str]:
-        """Return the resources of a HelmRelease that were changed by hand and not corrected since."""
+        """Return the resources of a HelmRelease that were changed by hand and not corrected since then."""
         key = f"{owner.namespace}/{owner.name}"
         resources = self.behaviour.drifted.get(key, ())
         return () if self._corrected.get(key) is resources else resources

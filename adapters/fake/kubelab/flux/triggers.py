@@ -1,7 +1,7 @@
 """The objects that a change triggers: the predicates and mappings of both controllers, as one pure function.
 
-Status writes trigger nothing, except for a source's artifact: it triggers the HelmReleases and HelmCharts made from it.
-That is the only way in which a new tag reaches a HelmRelease, whose generation it does not change.
+Status writes trigger no reconciliation, with one exception: a source's new artifact triggers the HelmReleases and
+HelmCharts that use the source. Only in this way a new tag reaches a HelmRelease, whose generation stays the same.
 """
 
 from collections.abc import Iterator, Mapping

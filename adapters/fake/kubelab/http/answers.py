@@ -1,4 +1,4 @@
-"""Responses in the form that the client's Accept header selects, compressed if it permits that."""
+"""Responses in the form that the client's Accept header selects, compressed if the client accepts that."""
 
 import gzip
 from collections.abc import Iterator, Mapping
@@ -18,7 +18,7 @@ from kubelab.model.resources import ServedResource
 
 
 class AnswerForm(Enum):
-    """The forms in which an object, a list or discovery can be answered."""
+    """The forms in which an object, a list or a discovery document can be answered."""
 
     OBJECT = "object"
     TABLE = "Table"
@@ -29,7 +29,7 @@ class AnswerForm(Enum):
 
 @attrs.frozen
 class AcceptedForm:
-    """The form in which to answer, the version of that form's API group, and whether as YAML instead of JSON."""
+    """The form in which to answer, the version of that form's API group, and whether the answer is YAML."""
 
     form: AnswerForm
     version: str = "v1"
@@ -58,7 +58,7 @@ def media_type(header: str) -> str:
 def wanted_form(accept: str, forms: frozenset[AnswerForm]) -> AcceptedForm:
     """Return the first form in the Accept header that is possible: the plain object, or one of `forms`.
 
-    Raises ApiFailure 406 if there is none.
+    Raises ApiFailure 406 if no form is possible.
     """
     for kind, parameters in _clauses(accept or "*/*"):
         if kind not in {"application/json", "application/yaml", "application/*", "*/*"}:
@@ -114,9 +114,9 @@ def object_answer(
     *,
     warnings: tuple[str, ...] = (),
 ) -> Response:
-    """Return one object: in full, as a Table, or its metadata only.
+    """Return a response with one object: in full, as a row of a Table, or its metadata only.
 
-    `include` is the part of the object that rows of a Table contain. `warnings` come before the reply's own.
+    `include` is the part of the object that rows of a Table contain. `warnings` come before the warnings of `reply`.
     """
     if accepted_form.form is AnswerForm.OBJECT:
         response = _response(reply.raw, accepted_form, reply.status)
@@ -135,7 +135,7 @@ def warn(response: Response, text: str) -> None:
 
 
 def list_answer(listed: ObjectPage, accepted_form: AcceptedForm, include: str, now: datetime) -> Response:
-    """Return a list: in full, as a Table, or as a list of metadata."""
+    """Return a response with a list: in full, as a Table, or as a list of metadata."""
     match accepted_form.form:
         case AnswerForm.TABLE:
             content: Any = table(listed.resource, listed.objects(), listed.metadata(), include, now)
@@ -169,7 +169,7 @@ def shown(
 
 
 def compressed(response: Response) -> Response:
-    """Return the response with a gzipped body if it is large enough, else unchanged."""
+    """Return the response with a gzipped body if the body is large enough, otherwise unchanged."""
     body = bytes(response.body)
     if len(body) < _COMPRESS_FROM:
         return response
@@ -186,6 +186,6 @@ def _response(raw: bytes, accepted_form: AcceptedForm, status: int) -> Response:
 
 
 def _quoted(text: str) -> str:
-    """Return text that is valid between the quotes of a Warning header: one line of latin-1."""
+    """Return the text in a form that is valid in a quoted Warning header: one line of latin-1."""
     plain = " ".join(text.split()).replace("\\", "\\\\").replace('"', '\\"')
     return plain.encode("latin-1", "replace").decode("latin-1")

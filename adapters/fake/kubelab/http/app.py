@@ -132,8 +132,8 @@ _DISCOVERY: Final = frozenset({AnswerForm.DISCOVERY})
 class HttpHandler:
     """The ASGI application of one `ApiServer`.
 
-    `tokens` maps bearer tokens to callers; without it every caller is the administrator. `bookmark_interval` is in
-    seconds. `services` maps in-cluster services to the URLs at which admission webhooks are called.
+    `tokens` maps bearer tokens to callers; without `tokens` every caller is the administrator. `bookmark_interval` is
+    in seconds. `services` maps in-cluster services to the URLs at which admission webhooks are called.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class HttpHandler:
             await response(scope, receive, send)
 
     async def _respond(self, request: Request, send: Send) -> Response | None:
-        """Return the response to a request; None if it has been sent already (a watch)."""
+        """Return the response to a request; None if the response has been sent already, as for a watch."""
         path = request.scope["path"]
         if path.startswith(_OPEN):
             return PlainTextResponse("ok")

@@ -1,4 +1,4 @@
-"""Certificates for a server that speaks TLS: signed by a new authority at each start, stored nowhere."""
+"""Certificates for a TLS server, signed by a new authority at each start. No certificate is stored."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -19,7 +19,10 @@ SKEW: Final = timedelta(hours=1)
 
 
 def certificates_for(hosts: Sequence[str], now: datetime) -> Certificates:
-    """Return the certificate of a new authority, and one signed by it for `hosts` with its key, valid for a year."""
+    """Return a server certificate for `hosts` and its key, and the certificate of the new authority that signed it.
+
+    The certificates are valid for a year.
+    """
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     issuer, subject = _name("kubelab-ca"), _name("kubelab")
     authority = (

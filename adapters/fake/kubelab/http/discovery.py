@@ -62,9 +62,9 @@ def api_resources(registry: ResourceRegistry, group: str, version: str) -> dict[
 
 
 def aggregated(registry: ResourceRegistry, *, core: bool, version: str) -> dict[str, Any]:
-    """Return aggregated discovery: all of `/api` (with `core`) or `/apis` in one document.
+    """Return the aggregated discovery document of `/api` (with `core`) or `/apis`.
 
-    `version` is that of the document, `v2` or `v2beta1`.
+    `version` is the version of the document, `v2` or `v2beta1`.
     """
     groups = [name for name in _groups(registry) if (name == "") is core]
     return {
@@ -76,7 +76,7 @@ def aggregated(registry: ResourceRegistry, *, core: bool, version: str) -> dict[
 
 
 def versions_of(registry: ResourceRegistry, group: str) -> list[str]:
-    """Return the served versions of a group, the preferred one first."""
+    """Return the served versions of a group, the preferred version first."""
     versions = {resource.version for resource in registry if resource.group == group}
     return sorted(versions, key=_priority)
 

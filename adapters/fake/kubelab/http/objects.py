@@ -1,4 +1,4 @@
-"""The resource API over HTTP: one request in, one call on the server, one response out."""
+"""The HTTP API of objects: each request becomes one call of the server and one response."""
 
 import random
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ def include_object(query: Mapping[str, str]) -> str:
 
 
 async def read_body(request: Request) -> bytes:
-    """Return the request's body, decompressed. Raises ApiFailure 413 as soon as it is too large."""
+    """Return the request's body, decompressed. Raises ApiFailure 413 as soon as the body is too large."""
     size, parts = 0, []
     async for part in request.stream():
         size += len(part)
@@ -79,7 +79,7 @@ async def answer(
 
 
 class _Call:
-    """One request with everything that its handlers need."""
+    """One request with the data that its handlers need."""
 
     def __init__(
         self,

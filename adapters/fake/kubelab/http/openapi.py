@@ -56,7 +56,8 @@ def openapi_v2(registry: ResourceRegistry) -> dict[str, Any]:
 def openapi_v2_protobuf() -> bytes:
     """Return `/openapi/v2` as a gnostic protobuf message, which is the form that kubectl requests.
 
-    It has no paths and no definitions, so kubectl validates nothing with it. Without any answer kubectl would fail.
+    The message has no paths and no definitions, so kubectl validates nothing with it. Without an answer kubectl would
+    fail.
     """
     info = text_field(1, _INFO["title"]) + text_field(2, _INFO["version"])
     return text_field(1, "2.0") + text_field(2, info) + text_field(8, b"")
@@ -109,7 +110,10 @@ def _operation(resource: ServedResource, method: str, verb: str) -> dict[str, An
 
 
 def _patch_types(resource: ServedResource) -> tuple[str, ...]:
-    """Return the media types of PATCH; clients choose strategic merge where it is offered (S-11)."""
+    """Return the media types that PATCH accepts.
+
+    Clients choose the strategic merge patch if it is accepted (S-11).
+    """
     return tuple(kind for kind in _PATCH_TYPES if not (resource.custom and "strategic" in kind))
 
 
@@ -118,7 +122,7 @@ def _gvk(resource: ServedResource) -> dict[str, str]:
 
 
 def _schema_name(resource: ServedResource) -> str:
-    """Return the name of a resource's schema.
+    """Return the name of a resource's schema in OpenAPI documents.
 
     It is `test.example.v1.Widget` for the group `example.test`, `io.k8s.api.core.v1.ConfigMap` for the core group.
     """
@@ -148,7 +152,7 @@ def _schema(resource: ServedResource) -> dict[str, Any]:
 
 
 def _patchable(schema: Any) -> Any:
-    """Return a built-in schema with patch strategy and merge key of each list that strategic merge patches merge."""
+    """Return a built-in schema in which each list has the patch strategy and merge key of strategic merge patches."""
     if isinstance(schema, list):
         return [_patchable(item) for item in schema]
     if not isinstance(schema, Mapping):

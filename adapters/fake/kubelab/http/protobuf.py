@@ -17,7 +17,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def fields_of(message: bytes) -> Iterator[Field]:
-    """Yield the fields of a message in their order. Raises ApiFailure 400 for malformed data."""
+    """Yield the fields of a protobuf message in order. Raises ApiFailure 400 for malformed data."""
     at = 0
     while at < len(message):
         tag, at = _varint(message, at)
@@ -37,7 +37,7 @@ def fields_of(message: bytes) -> Iterator[Field]:
 
 
 def text_field(number: int, value: str | bytes) -> bytes:
-    """Encode one length-delimited field."""
+    """Return a length-delimited protobuf field in encoded form."""
     raw = value.encode() if isinstance(value, str) else value
     return _encoded(number << 3 | _BYTES) + _encoded(len(raw)) + raw
 
@@ -70,7 +70,7 @@ Read = Callable[[Any], Any]
 
 @attrs.frozen
 class Member:
-    """One field of a message: its JSON name, how to decode it, and whether it is repeated or a map."""
+    """One field of a protobuf message: its JSON name, its decoder, and whether it is repeated or a map."""
 
     name: str
     read: Read
@@ -118,7 +118,7 @@ def _texts(name: str) -> Member:
 
 
 def _message(**numbers: Member) -> Read:
-    """Return a decoder of a message, given its fields by their numbers (`f1`, `f2`, …)."""
+    """Return a decoder of a protobuf message, given the message's fields by their numbers (`f1`, `f2`, …)."""
     members = {int(number[1:]): member for number, member in numbers.items()}
 
     def read(value: Any) -> dict[str, Any]:
@@ -271,7 +271,7 @@ _KINDS: Final[Mapping[tuple[str, str], Read]] = {
 def decode_object(raw: bytes) -> dict[str, Any]:
     """Return the JSON form of a protobuf body.
 
-    Raises ApiFailure 400 for other data, 415 for a kind not described here.
+    Raises ApiFailure 400 for other data, 415 for a kind that this module does not know.
     """
     if not raw.startswith(_MAGIC):
         raise bad_request("the object provided is no Kubernetes protobuf message")

@@ -16,7 +16,10 @@ BODY_LIMIT: Final = 3 * 1024 * 1024
 
 @attrs.frozen
 class DecodedBody:
-    """A decoded body. `duplicates` are the paths of keys that occur twice in one object (the last one counts)."""
+    """A decoded request body. `duplicates` are the paths of keys that occur twice in one object.
+
+    The last value of such a key counts.
+    """
 
     value: Any
     duplicates: tuple[str, ...] = ()
@@ -29,7 +32,7 @@ def check_size(size: int) -> None:
 
 
 def inflate(raw: bytes) -> bytes:
-    """Decompress gzip. Raises ApiFailure 400 for any other data, 413 if the result is too large."""
+    """Return gzipped data decompressed. Raises ApiFailure 400 for any other data, 413 if the result is too large."""
     stream = zlib.decompressobj(wbits=31)
     try:
         plain = stream.decompress(raw, BODY_LIMIT + 1)
@@ -84,7 +87,7 @@ class _Repeated:
         return members
 
     def paths(self, value: Any) -> tuple[str, ...]:
-        """Return the paths of the repeated keys in the finished document."""
+        """Return the paths of the repeated keys in the parsed document."""
         return tuple(self._walk(value, "")) if self._keys else ()
 
     def _walk(self, value: Any, path: str) -> Iterator[str]:

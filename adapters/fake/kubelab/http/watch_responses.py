@@ -1,4 +1,4 @@
-"""A watch as a chunked response: one JSON line per event, sent as soon as the event occurs."""
+"""The response to a watch: chunked, with one JSON line for each event, sent as soon as the event occurs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

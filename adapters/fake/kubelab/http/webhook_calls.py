@@ -1,4 +1,7 @@
-"""Calls of webhooks over HTTPS, and requests that need conversions: run, fetch missing conversions, run again."""
+"""Calls of webhooks over HTTPS, and requests that need conversions by a webhook.
+
+Such a request is run, its missing conversions are fetched from the webhook, and the request is run again.
+"""
 
 import http.client
 import json
@@ -76,9 +79,9 @@ T = TypeVar("T")
 async def converted(
     server: ApiServer, act: Callable[[], T], services: Services, answers: ConversionAnswers | None = None
 ) -> T:
-    """Return the result of `act` after fetching all conversions that it needs from webhooks.
+    """Return the result of `act` after fetching from webhooks all conversions that `act` needs.
 
-    `act` must change nothing before it has all of them, since it is repeated. Raises ApiFailure.
+    `act` must change nothing before it has all conversions, because it is repeated. Raises ApiFailure.
     """
     known = ConversionAnswers() if answers is None else answers
     for _ in range(_ROUNDS):

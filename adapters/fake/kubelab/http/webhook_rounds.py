@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class WithAnswers(Protocol):
-    """A function that runs an action on the server, and fetches the conversions that the action turns out to need."""
+    """The type of functions that run an action on the server and fetch the conversions that the action needs."""
 
     def __call__(self, act: Callable[[], T]) -> Awaitable[T]:
         """Return the result of `act`, which is run again after each fetched conversion."""
@@ -35,7 +35,7 @@ class WithAnswers(Protocol):
 
 
 async def perform(server: ApiServer, call: WriteCall, services: Services) -> Reply:
-    """Perform a write if all webhooks that match it agree. Raises ApiFailure."""
+    """Perform a write if all webhooks that match the write agree. Raises ApiFailure."""
     call, answers = attrs.evolve(call, defers=True), ConversionAnswers()
 
     async def with_answers(act: Callable[[], T]) -> T:
@@ -101,10 +101,10 @@ async def admit_delete(server: ApiServer, call: DeleteCall, services: Services) 
 async def _consented(
     server: ApiServer, prepared: Prepared, services: Services, with_answers: "WithAnswers"
 ) -> tuple[Prepared, tuple[str, ...]]:
-    """Return the write after every webhook has agreed, with the patches of mutating webhooks, and all warnings.
+    """Return the write after every webhook has agreed, and all warnings.
 
-    The object is validated between mutating and validating webhooks, as in kube-apiserver: a patch may add what is
-    required.
+    The write contains the patches of mutating webhooks. The object is validated between mutating and validating
+    webhooks, as in kube-apiserver: a patch may add required fields.
     """
     warnings: list[str] = []
     if not server.has_webhooks:
@@ -135,7 +135,7 @@ def _mutated(server: ApiServer, prepared: Prepared, webhook: Webhook, response: 
 async def _ask(webhook: Webhook, request: AdmissionAttributes, services: Services) -> Mapping[str, Any]:
     """Return a webhook's response.
 
-    Raises ApiFailure when it denies the request, and when it fails unless its failurePolicy is Ignore.
+    Raises ApiFailure if the webhook denies the request, or if it fails and its failurePolicy is not Ignore.
     """
     uid = str(uuid4())
     body = encode(request.review(uid, webhook.version))

@@ -1,4 +1,4 @@
-"""The controllers that an API server alone does not have, run on demand: garbage collection and namespace deletion.
+"""The controllers that a kube-apiserver itself does not have, run on demand: garbage collection, namespace deletion.
 
 They write through the server like any client, under the names that they have in a kube-controller-manager, so that the
 audit log shows them.
@@ -70,8 +70,8 @@ class BuiltinControllers:
     def locate(self, reference: Mapping[str, Any], dependent: Node) -> Node | None:
         """Return the resource and key under which the owner that `reference` names would be stored.
 
-        The owner is in the namespace of `dependent`, or in none if it is cluster-scoped. Return None if its kind is
-        unknown, or if it is namespaced while the dependent is not.
+        The owner is in the namespace of `dependent`, or in no namespace if it is cluster-scoped. Return None if the
+        owner's kind is unknown, or if the owner is namespaced and the dependent is not.
         """
         resource = self._registry.of_kind(reference["apiVersion"], reference["kind"])
         namespace = dependent[1][0]
@@ -80,7 +80,7 @@ class BuiltinControllers:
         return (resource.storage, (namespace if resource.namespaced else "", reference["name"]))
 
     def delete(self, node: Node, record: Record, propagation: str) -> None:
-        """Delete a garbage object, unless it has changed since `record` was read."""
+        """Delete a dependent without owners, unless the object has changed since `record` was read."""
         options = DeleteOptions(uid=record.uid, resource_version=str(record.version), propagation=propagation)
         self._try(lambda target: self._server.delete(target, options, GARBAGE_COLLECTOR), node)
 

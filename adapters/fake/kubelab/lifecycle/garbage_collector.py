@@ -47,9 +47,10 @@ Verdict = DropReferences | DeleteDependent | None
 
 
 def decide_dependent(owners: Mapping[str, OwnerState], finalizers: tuple[str, ...], has_dependents: bool) -> Verdict:
-    """Return the decision about a dependent, given the state of each owner by uid. None leaves it unchanged.
+    """Return the decision about a dependent, given the state of each owner by uid.
 
-    `finalizers` are those of the dependent; `has_dependents` says whether it is itself an owner.
+    None leaves the dependent unchanged. `finalizers` are the dependent's finalizers; `has_dependents` says whether the
+    dependent is an owner itself.
     """
     lost = frozenset(uid for uid, state in owners.items() if state is not OwnerState.SOLID)
     if not lost:
@@ -68,7 +69,7 @@ class ObjectAccess(Protocol):
     """The collector's access to stored objects."""
 
     def locate(self, reference: Mapping[str, Any], dependent: Node) -> Node | None:
-        """Return where the referenced owner would be stored; None if its kind is unknown."""
+        """Return the resource and key under which the referenced owner would be stored; None if its kind is unknown."""
         ...
 
     def delete(self, node: Node, record: Record, propagation: str) -> None:
@@ -92,11 +93,11 @@ class Collector:
 
     @property
     def idle(self) -> bool:
-        """True if no object is queued."""
+        """True if no object waits to be examined."""
         return not self._suspects
 
     def suspect(self, node: Node) -> None:
-        """Queue an object for the next run."""
+        """Queue an object that may have become garbage for the next run."""
         self._suspects[node] = None
 
     def run(self, hands: ObjectAccess) -> int:

@@ -1,4 +1,4 @@
-"""Namespaces: what may be created in them, and how they are deleted (NamespaceLifecycle, S-19)."""
+"""Namespaces: the objects that may be created in them, and their deletion (NamespaceLifecycle, S-19)."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -59,7 +59,7 @@ class Namespaces:
 
     @property
     def idle(self) -> bool:
-        """True if no terminating namespace must be examined."""
+        """True if the namespace controller has no terminating namespace to examine."""
         return not self._suspects
 
     def _on_change(self, where: GroupResource, change: StoredChange) -> None:

@@ -1,4 +1,4 @@
-"""The served resources: the built-in ones, and those of each CRD from its creation until it is gone."""
+"""The served resources: the built-in resources, and those of each CRD from its creation until its end."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -29,7 +29,7 @@ class ResourceRegistry:
         return iter(self._by_path.values())
 
     def add(self, resource: ServedResource) -> None:
-        """Serve a resource, replacing an earlier one at the same path."""
+        """Serve a resource. It replaces an earlier resource at the same path."""
         self._by_path[resource.group, resource.version, resource.plural] = resource
         self._by_kind[resource.group, resource.version, resource.kind] = resource
         self.generation += 1
@@ -41,7 +41,7 @@ class ResourceRegistry:
         self.generation += 1
 
     def at(self, group: str, version: str, plural: str) -> ServedResource:
-        """Return the resource of a URL path. Raises the plain-text 404 if it is not served (W-38)."""
+        """Return the resource of a URL path. Raises the plain-text 404 if the resource is not served (W-38)."""
         resource = self._by_path.get((group, version, plural))
         if resource is None:
             # A path that is not served is answered in plain text, not with a Status (W-38).
@@ -49,12 +49,12 @@ class ResourceRegistry:
         return resource
 
     def of_kind(self, api_version: str, kind: str) -> ServedResource | None:
-        """Return the resource that an owner reference or a manifest names; None if it is not served."""
+        """Return the resource of an owner reference's or manifest's kind; None if the kind is not served."""
         group, _, version = api_version.rpartition("/")
         return self._by_kind.get((group, version, kind))
 
     def of_group(self, group: str, plural: str) -> list[ServedResource]:
-        """Return every served version of one resource."""
+        """Return every served version of the resource `plural` of a group."""
         return [resource for resource in self if (resource.group, resource.plural) == (group, plural)]
 
 
@@ -206,7 +206,7 @@ class CustomDefinitions:
             self._withdraw(key[1])
 
     def _withdraw(self, name: str) -> None:
-        """Stop serving a CRD that is gone: its watches end, its paths answer 404 (W-20)."""
+        """Stop serving a deleted CRD: its watches end, and its paths answer 404 (W-20)."""
         self._generations.pop(name, None)
         plural, _, group = name.partition(".")
         for resource in self._registry.of_group(group, plural):
@@ -245,7 +245,7 @@ def _established(crd: Mapping[str, Any], now: str, problem: str) -> dict[str, An
 
 
 def _conditions(old: Sequence[Mapping[str, Any]], now: str, problem: str) -> list[dict[str, Any]]:
-    """Return the current conditions; unchanged ones keep their transition time."""
+    """Return the current conditions of a CRD; a condition that stays the same keeps its transition time."""
     desired = [
         ("NamesAccepted", "True", "NoConflicts", "no conflicts found"),
         ("Established", "True", "InitialNamesAccepted", "the initial names have been accepted"),

@@ -13,7 +13,7 @@ from purekube.schema.node import Schema
 
 
 class FieldValidation(StrEnum):
-    """The treatment of fields that the schema does not declare, in all writes except apply (W-36)."""
+    """The ways of treating fields that the schema does not declare, in all writes except apply (W-36)."""
 
     IGNORE = "Ignore"
     WARN = "Warn"
@@ -105,7 +105,7 @@ class Caller:
 
     @property
     def default_manager(self) -> str:
-        """The field manager of a write that names none: the agent up to its first `/`."""
+        """The field manager of a write that names none: the User-Agent up to its first `/`."""
         return self.agent.partition("/")[0] or "unknown"
 
 
@@ -139,7 +139,7 @@ class RequestTarget:
 
 @attrs.frozen
 class WriteOptions:
-    """The query of a write. `field_manager` is None when the caller names none."""
+    """The options in the query of a write. `field_manager` is None if the client names no manager."""
 
     field_manager: str | None = None
     force: bool = False
@@ -153,7 +153,7 @@ PLAIN_WRITE: Final = WriteOptions()
 
 @attrs.frozen
 class DeleteOptions:
-    """The body and query of a DELETE. `propagation` is empty when the caller leaves it to the default."""
+    """The body and query of a DELETE. `propagation` is empty if the client names no propagation policy."""
 
     uid: str | None = None
     resource_version: str | None = None
@@ -183,7 +183,7 @@ class Reply:
 class ListedPage:
     """One page of a list: its selected records, the list's resourceVersion, and the token for the next page, if any.
 
-    `remaining` is the number of objects after this page, None if it is not reported.
+    `remaining` is the number of objects after this page; None if it is not reported.
     """
 
     records: tuple[Record, ...]
@@ -194,7 +194,7 @@ class ListedPage:
 
 @attrs.frozen
 class ObjectPage:
-    """A page of objects of one resource."""
+    """A page of a list of objects of one resource."""
 
     resource: ServedResource
     page: ListedPage

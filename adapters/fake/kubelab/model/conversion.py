@@ -1,4 +1,4 @@
-"""Conversion between the versions of a custom kind by webhooks, without I/O: reviews to send, and their answers."""
+"""Conversion between the versions of a custom kind by webhooks, without I/O: requests to webhooks and their answers."""
 
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ _SEEN: Final = ("name", "namespace", "uid", "labels", "annotations")
 
 @attrs.frozen
 class ConversionWebhook:
-    """The webhook that converts the objects of one kind, and the version of the review that it understands."""
+    """The webhook that converts the objects of one kind, and the version of ConversionReview that it accepts."""
 
     client: WebhookClient
     review_version: str
@@ -74,7 +74,7 @@ AskWebhook = Callable[[ConversionWebhook, Manifest], Any]
 class ConversionNeeded(Exception):
     """An exception that interrupts a request until `objects` are converted to `api_version`.
 
-    The caller converts them and repeats the request.
+    The caller converts the objects and repeats the request.
     """
 
     def __init__(self, webhook: ConversionWebhook, objects: Sequence[Manifest], api_version: str) -> None:
@@ -84,14 +84,15 @@ class ConversionNeeded(Exception):
         self.api_version = api_version
 
     def review(self, uid: str) -> dict[str, Any]:
-        """Return the ConversionReview to send."""
+        """Return the ConversionReview to send to the webhook; `uid` identifies the review."""
         return review_of(self.webhook, self.objects, self.api_version, uid)
 
 
 def all_needed(needs: Sequence[ConversionNeeded]) -> ConversionNeeded:
-    """Return one ConversionNeeded that one review can fetch.
+    """Return one ConversionNeeded that a single review can satisfy.
 
-    It joins those of `needs` that have the webhook and the version of the first.
+    It has the webhook and version of the first of `needs`, and the objects of all `needs` with that webhook and
+    version.
     """
     first = needs[0]
     of_first = [
@@ -129,7 +130,7 @@ class ConversionAnswers:
             self._known[need.api_version, _key(manifest)] = result
 
     def of(self, webhook: ConversionWebhook, manifest: Manifest, api_version: str) -> Manifest:
-        """Return the converted object. Raises ConversionNeeded if it is not known yet."""
+        """Return the converted object. Raises ConversionNeeded if the conversion is not known yet."""
         known = self._known.get((api_version, _key(manifest)))
         if known is None:
             raise ConversionNeeded(webhook, [manifest], api_version)
@@ -145,7 +146,7 @@ class Conversions:
     """Conversion by webhook: through a function in this process, or with answers that the HTTP handler has fetched."""
 
     def __init__(self, ask: AskWebhook | None, check: Callable[[Manifest], Sequence[StatusCause]]) -> None:
-        """Set `ask`, which asks a webhook in this process, and `check`, which returns the problems of metadata."""
+        """Set `ask`, which calls a webhook in this process, and `check`, which returns the problems of metadata."""
         self._ask = ask
         self._check = check
         self._answers: ConversionAnswers | None = None
@@ -305,7 +306,10 @@ class KindVersions:
         return known
 
     def typed(self, manifest: Manifest, api_version: str) -> Manifest:
-        """Convert as `convert` does, to compare ownership, but raise UntypedError for fields that are unknown there."""
+        """Return `manifest` in another version, to compare ownership.
+
+        Raises UntypedError for fields that are unknown in that version, and the errors of `convert`.
+        """
         if manifest["apiVersion"] == api_version:
             return manifest
         known, unknown = self._known(manifest, api_version)
@@ -325,10 +329,10 @@ class KindVersions:
         return prune(self.schemas[api_version], dict(converted))
 
     def read(self, stored: Manifest, api_version: str) -> Manifest:
-        """Return a stored object in `api_version`, with the defaults of the version in which it is stored."""
+        """Return a stored object in `api_version`, with the defaults of the version in which the object is stored."""
         schema = self.schemas.get(stored["apiVersion"])
         return self.convert(stored if schema is None else apply_defaults(schema, dict(stored)), api_version)
 
     def written(self, manifest: Manifest) -> Manifest:
-        """Return an object converted to the version in which it is stored."""
+        """Return an object converted to the storage version of the kind."""
         return self.convert(manifest, self.storage)

@@ -1,7 +1,7 @@
-"""The definition of one served version of one kind: everything the API server knows about it.
+"""The definition of one served version of one kind, from which the API server serves the kind.
 
-Definitions are immutable values. `definitions_of_crd` makes those of custom resources, `kubelab.builtin`
-those of built-in kinds.
+Definitions are immutable values. `definitions_of_crd` makes those of custom resources, `kubelab.builtin` those of
+built-in kinds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ class Generation(Enum):
 
 
 class NameRule(Enum):
-    """The rule for names of objects."""
+    """The rules for the names of objects."""
 
     SUBDOMAIN = auto()
     """A DNS subdomain: lower case, dots, at most 253 characters."""
@@ -155,7 +155,7 @@ class ServedKind:
         return ("status",) * self.status_subresource + ("scale",) * (self.scale is not None)
 
     def reset_fields(self, subresource: str) -> FieldSet:
-        """Return the fields that writes to this endpoint cannot change, and which are not owned through it (S-26)."""
+        """Return the fields that writes to this endpoint can neither change nor own (S-26)."""
         if not self.status_subresource:
             return EMPTY
         if subresource == "status":
@@ -171,14 +171,14 @@ class ServedKind:
         return manifest if self.versions is None else self.versions.typed(manifest, api_version)
 
     def empty(self) -> dict[str, Any]:
-        """Return the state of an object before its creation: its type and the structs of the skeleton."""
+        """Return the state of an object before its creation: apiVersion, kind, and the structs of the skeleton."""
         return {"apiVersion": self.api_version, "kind": self.kind.kind, **self.behaviour.skeleton}
 
 
 def definitions_of_crd(crd: Mapping[str, Any], conversions: Conversions | None = None) -> tuple[ServedKind, ...]:
-    """Return one definition per served version of a CRD; `conversions` matters only with several versions.
+    """Return one definition for each served version of a CRD.
 
-    Raises SchemaError with the problems of all versions.
+    `conversions` matters only for several versions. Raises SchemaError with the problems of all versions.
     """
     spec = crd["spec"]
     schemas = _schemas(spec)
@@ -192,7 +192,7 @@ def definitions_of_crd(crd: Mapping[str, Any], conversions: Conversions | None =
 
 
 def _schemas(spec: Mapping[str, Any]) -> dict[str, Schema]:
-    """Return the schemas of all versions by apiVersion. Raises SchemaError with the problems of all."""
+    """Return the schemas of all versions by apiVersion. Raises SchemaError with the problems of all versions."""
     schemas: dict[str, Schema] = {}
     problems: list[SchemaProblem] = []
     for index, version in enumerate(spec["versions"]):
@@ -243,7 +243,10 @@ def _of_version(
 
 @lru_cache(maxsize=64)
 def _compiled(openapi: bytes) -> Schema:
-    """Compile the schema in this JSON. Cached, because a test run makes hundreds of servers with the same CRDs."""
+    """Return the compiled schema of the JSON text `openapi`.
+
+    Results are cached, because a test run makes hundreds of servers with the same CRDs.
+    """
     return with_type_meta(compile_schema(msgspec.json.decode(openapi)))
 
 

@@ -1,4 +1,4 @@
-"""Refusals of the API server: one exception, a `Status` object over HTTP, the core's error in process."""
+"""Refusals of the API server: one exception, sent as a `Status` over HTTP and raised as the core's error in process."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -107,7 +107,7 @@ def resource_of(group: str, plural: str) -> str:
 
 
 def not_found(group: str, plural: str, name: str) -> ApiFailure:
-    """Build the 404 for one object (or for a namespace that a write needs)."""
+    """Return the 404 failure for one object, or for a namespace that a write needs."""
     details = {"name": name, "group": group, "kind": plural}
     return ApiFailure(404, "NotFound", f'{resource_of(group, plural)} "{name}" not found', details=details)
 

@@ -43,7 +43,7 @@ class Record:
 
     `owners` maps the uid of each owner reference to whether it blocks the owner's foreground deletion. `lacks_status`
     means that readers see a default status that no write has stored yet. `schema` is the schema by which the object was
-    found valid, None if it was not validated. `api_version` is the one in which it is stored.
+    found valid, None if it was not validated. `api_version` is the version in which the object is stored.
     """
 
     key: ObjectKey
@@ -64,7 +64,7 @@ class Record:
         return copy
 
     def shared(self) -> Mapping[str, Any]:
-        """Return the object itself, not a copy: the reader must not change it."""
+        """Return the object itself, not a copy; callers must not change it."""
         return decode_shared(self.raw)
 
 
@@ -97,7 +97,7 @@ def owners_of(meta: Mapping[str, Any]) -> Mapping[str, bool]:
 
 
 def with_version(record: Record, version: int) -> Record:
-    """Return the record with another resourceVersion: the last state of an object deleted at `version` (W-17)."""
+    """Return the record with another resourceVersion, for the last state of an object deleted at `version` (W-17)."""
     manifest = record.object()
     manifest["metadata"]["resourceVersion"] = str(version)
     return attrs.evolve(record, raw=encode(manifest))
@@ -105,7 +105,7 @@ def with_version(record: Record, version: int) -> Record:
 
 @attrs.frozen(eq=False)
 class StoredChange:
-    """One write: `before` is None for a create, `after` for a delete."""
+    """One write to the store. `before` is None for a create, `after` is None for a delete."""
 
     version: int
     before: Record | None
@@ -113,7 +113,7 @@ class StoredChange:
 
 
 def seen(change: StoredChange, was: bool, now: bool) -> tuple[WatchEventType, Record] | None:
-    """Return the watch event for a change; None if the watch does not show it (W-18).
+    """Return the type and the object of the watch event for a change; None if the watch does not show it (W-18).
 
     `was` and `now` say whether the selector matches the state before and after.
     """

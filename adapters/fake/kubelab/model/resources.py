@@ -55,7 +55,7 @@ class ServedResource:
 
     @property
     def core_kind(self) -> Kind:
-        """The kind as a client names it: a `Kind` of purekube, for this version."""
+        """The `Kind` of purekube for this version, as clients use it."""
         return self.definition.kind
 
     @property
@@ -107,12 +107,12 @@ class ServedResource:
     def converts(self) -> bool:
         """True if objects may be stored in another version.
 
-        Reading one may then raise ApiFailure or ConversionNeeded.
+        Reading such an object may raise ApiFailure or ConversionNeeded.
         """
         return self.definition.versions is not None
 
     def require(self, records: Iterable[Record]) -> None:
-        """Raise one ConversionNeeded for all of the records whose conversion to this version is not known yet."""
+        """Raise one ConversionNeeded for all records that are not yet converted to this version."""
         if self.converts:
             for_each(records, self.render)
 
@@ -125,7 +125,7 @@ class ServedResource:
         return attrs.evolve(self, to_stored=unchanged, to_served=unchanged) if self.converts else self
 
     def live(self, record: Record) -> Mapping[str, Any]:
-        """Return a stored object in this version, shared between readers: it must not be changed."""
+        """Return a stored object in this version. Readers share the object, so they must not change it."""
         return self.to_served(record.shared())
 
 

@@ -30,16 +30,16 @@ def merge_diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str,
 
 @attrs.frozen
 class SimulatedGet:
-    """A read of one object. The answer is the manifest, None if it does not exist."""
+    """A read of one object. The answer is the object's manifest, None if the object does not exist."""
 
     ref: ObjectRef
 
 
 @attrs.frozen
 class SimulatedList:
-    """A read of every object of a kind, in one namespace or in all.
+    """A read of every object of a kind, in one namespace or in all namespaces.
 
-    The answer is a tuple, empty if the kind is not served.
+    The answer is a tuple of manifests, empty if the kind is not served.
     """
 
     kind: Kind
@@ -48,9 +48,9 @@ class SimulatedList:
 
 @attrs.frozen
 class SimulatedPatch:
-    """A merge patch of one object, if it has that uid (empty: any uid).
+    """A merge patch of one object, if the object has the given uid (empty: any uid).
 
-    The answer is whether it was written: a patch of a deleted object is not.
+    The answer is a bool: False if no object with this name and uid exists.
     """
 
     ref: ObjectRef
@@ -80,7 +80,7 @@ class SimulatedCreate:
 
 @attrs.frozen
 class SimulatedDelete:
-    """A delete of one object, if it exists and has that uid (empty: any uid). The answer is None."""
+    """A delete of one object, if the object exists and has the given uid (empty: any uid). The answer is None."""
 
     ref: ObjectRef
     uid: str = ""
@@ -131,11 +131,11 @@ Effect: TypeAlias = (
 
 @attrs.frozen
 class ControllerResult:
-    """The result of a pass, and the time of the next one if no change triggers it earlier.
+    """The result of a pass, and the time of the next pass if no change triggers a pass earlier.
 
     `requeue_after` is in seconds. With `backoff` the pass is repeated after the work queue's delay, which grows with
-    every failure. `interval` marks a delay as a regular interval, as opposed to remaining work. `error` is what the
-    controller would log.
+    every failure. `interval` says that `requeue_after` is a regular interval, and that no work remains. `error` is the
+    text that the controller would log.
     """
 
     requeue_after: float | None = None
@@ -154,7 +154,7 @@ REQUEUE: Final = ControllerResult(backoff=True)
 
 
 def done(interval: float | None = None) -> ControllerResult:
-    """Return the result of a successful pass; the next one is after `interval` seconds, if given."""
+    """Return the result of a successful pass. The next pass is after `interval` seconds, if given."""
     return ControllerResult(requeue_after=interval, interval=True)
 
 
@@ -179,18 +179,18 @@ PassStep: TypeAlias = Generator[Effect, Any, _T]
 
 
 def get_object(ref: ObjectRef) -> PassStep[Manifest | None]:
-    """Return the object at `ref`, None if it does not exist."""
+    """Return the object at `ref`; None if the object does not exist."""
     answer: Manifest | None = yield SimulatedGet(ref)
     return answer
 
 
 def list_objects(kind: Kind, namespace: str | None = None) -> PassStep[Sequence[Manifest]]:
-    """Return every object of a kind, in one namespace or in all."""
+    """Return every object of a kind, in one namespace or (None) in all namespaces."""
     answer: Sequence[Manifest] = yield SimulatedList(kind, namespace)
     return answer
 
 
 def patch_object(ref: ObjectRef, body: Mapping[str, Any], *, subresource: str = "") -> PassStep[bool]:
-    """Patch an object; return whether it existed."""
+    """Patch an object with the merge patch `body`; return whether the object existed."""
     answer: bool = yield SimulatedPatch(ref, "", body, subresource)
     return answer

@@ -43,14 +43,17 @@ async def list_all(api: KubeApi, kind: Kind, namespace: str | None = None, selec
 
 
 class SimulationExecutor:
-    """An executor of the effects of simulated controllers. `answer` answers those that are a `Question`."""
+    """An executor of the effects of simulated controllers. `answer` is called for each effect that is a `Question`."""
 
     def __init__(self, api: KubeApi, answer: AnswerQuestion) -> None:
         self._api = api
         self._answer = answer
 
     async def perform(self, effect: Effect, field_manager: str) -> Any:
-        """Perform one effect and return its answer. Raises the port's errors, unless the effect ignores them."""
+        """Perform one effect and return its answer.
+
+        Raises the errors of `KubeApi`, unless the effect ignores errors.
+        """
         match effect:
             case SimulatedGet(ref):
                 return await self._get(ref)
@@ -90,7 +93,10 @@ class SimulationExecutor:
             return None
 
     async def _patch(self, patch: SimulatedPatch, field_manager: str) -> bool:
-        """Patch an object, if it has the uid: the API server answers 409 for the uid of another object (W-30)."""
+        """Patch an object; return whether it was patched.
+
+        The API server answers 409 if the object has another uid than the patch (W-30).
+        """
         body = dict(patch.body)
         if patch.uid:
             body["metadata"] = {**body.get("metadata", {}), "uid": patch.uid}
@@ -108,7 +114,7 @@ class SimulationExecutor:
 
 
 def _event(post: PostEvent, component: str) -> Manifest:
-    """Return an Event of the core group as Kubernetes' controllers post them.
+    """Return an Event of the core group in the form in which Kubernetes' controllers post Events.
 
     The same reason and message give the same name, so a repetition creates no further Event.
     """

@@ -1,4 +1,4 @@
-"""The work queue of simulated controllers: when each object is due, its backoff, how many are worked on at once."""
+"""The work queue of simulated controllers: the time when each object is due, its backoff, and the number of workers."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
@@ -48,7 +48,7 @@ _LARGEST_EXPONENT: Final = 64
 class FailureBackoff:
     """The delay of client-go's exponential failure rate limiter: `base * 2**(failures - 1)` seconds, at most `cap`.
 
-    Unlike `purekube.controller.backoff` it has no jitter, because client-go's limiter has none.
+    The delay has no jitter, because client-go's limiter has none; that of `purekube.controller.backoff` has jitter.
     """
 
     base: float
@@ -82,7 +82,7 @@ class DueTimes:
         self._not_before[ref] = until
 
     def take(self, ref: ObjectRef) -> bool:
-        """Remove the object from the queue. Report whether it was there."""
+        """Remove the object from the queue. Report whether the object was in the queue."""
         self._not_before.pop(ref, None)
         self._intervals.discard(ref)
         self._is_known = False
@@ -101,7 +101,7 @@ class DueTimes:
         return self._first
 
     def first_work(self) -> datetime | None:
-        """Return when the first object with remaining work is due; None if there is none."""
+        """Return when the first object with remaining work is due; None if no object has work left."""
         return min((when for ref, when in self._due.items() if ref not in self._intervals), default=None)
 
     def clear(self) -> None:

@@ -38,8 +38,8 @@ async def reflect(
 ) -> Never:
     """List and watch a kind, and pass every change to `target`, until cancelled.
 
-    `pause` is awaited before each list, whether the server ended the stream, is unreachable, or does not serve the kind
-    yet. There is no pause if the watch's history is no longer kept (W-11).
+    When the server ends the stream, is unreachable or does not serve the kind yet, `pause` is awaited before the next
+    list. There is no pause if the watch's history is no longer kept (W-11).
     """
     while True:
         try:

@@ -72,12 +72,12 @@ def enum(*values: str, **rules: Any) -> JsonSchema:
 
 
 def items(schema: JsonSchema) -> JsonSchema:
-    """Return the schema of a list whose items have this schema."""
+    """Return the schema of a list whose items have the schema `schema`."""
     return {"type": "array", "items": schema}
 
 
 def record(properties: Mapping[str, JsonSchema], required: Sequence[str] = (), **rules: Any) -> JsonSchema:
-    """Return the schema of an object with these fields and no others; `rules` are further keywords."""
+    """Return the schema of an object with the fields `properties` and no others; `rules` are further keywords."""
     schema: JsonSchema = {"type": "object", "properties": dict(properties)}
     if required:
         schema["required"] = sorted(required)
@@ -141,7 +141,7 @@ def crd(
 ) -> dict[str, Any]:
     """Return a CustomResourceDefinition with a status subresource and Flux's default status.
 
-    Columns are name, type and path.
+    Each of `columns` has a name, a type and a path.
     """
     schema = record(
         {

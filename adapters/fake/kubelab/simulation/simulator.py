@@ -1,10 +1,10 @@
-"""A set of simulated controllers on one API: observes objects through the `KubeApi` port, runs passes over them.
+"""A set of simulated controllers: it observes objects through the `KubeApi` port, and runs passes over them.
 
 A simulator is polled: `tick(now)` does everything that is due and returns; nothing runs in between. With the in-memory
-API server it needs no event loop. `kubelab.simulation.running` runs one against any API server.
+API server it needs no event loop. `kubelab.simulation.running` runs a simulator against any API server.
 
 The engine below is shared: the work queue with its backoff, the observed objects, and the passes in progress. A
-subclass for a set of controllers defines what they watch and reconcile, and answers their questions.
+subclass for a set of controllers defines the kinds that they watch and reconcile, and answers their questions.
 """
 
 import logging
@@ -31,14 +31,14 @@ _MAX_STEPS: Final = 10_000
 
 
 class ObservedObjects(dict[ObjectRef, Manifest]):
-    """The objects as they were last observed. A subclass may keep indexes of them."""
+    """The objects in the state in which they were last observed. A subclass may keep indexes of the objects."""
 
     def put(self, ref: ObjectRef, manifest: Manifest) -> None:
         """Store an object's present state."""
         self[ref] = manifest
 
     def drop(self, ref: ObjectRef) -> Manifest | None:
-        """Forget an object; return its last state, if it was known."""
+        """Remove an object; return its last state, None if it was not known."""
         return self.pop(ref, None)
 
 
@@ -107,13 +107,13 @@ class Simulator(ABC):
 
     @abstractmethod
     async def _answer(self, question: Question) -> Any:
-        """Answer a question of a pass. May raise the port's errors."""
+        """Return the answer to a question of a pass. May raise the errors of `KubeApi`."""
 
     # --- observing -------------------------------------------------------------------------------------------------
 
     @property
     def errors(self) -> dict[ObjectRef, str]:
-        """The error of the last pass over each object whose last pass ended with one."""
+        """A mapping from each object whose last pass failed to that pass's error."""
         return dict(self._last_errors)
 
     def known(self, kind: Kind) -> Sequence[ObjectRef]:
@@ -121,7 +121,7 @@ class Simulator(ABC):
         return tuple(ref for ref in self._objects if ref.kind == kind)
 
     def set_waker(self, wake: Callable[[], None]) -> None:
-        """Set a function to call when an object becomes due for a reason other than an observed change."""
+        """Set the function to call when an object becomes due for a reason other than an observed change."""
         self._wake = wake
 
     def observe(self, kind: Kind, manifest: Manifest, now: datetime) -> None:
@@ -162,11 +162,11 @@ class Simulator(ABC):
     # --- working ---------------------------------------------------------------------------------------------------
 
     def next_wake_up(self) -> datetime | None:
-        """Return the next time at which something is due, if nothing changes until then."""
+        """Return the next time at which a pass is due, if no object changes until then; None if there is none."""
         return self._first(self._due.first())
 
     def next_work(self) -> datetime | None:
-        """Return when work is due next, except regular intervals: an action's end, a retry, a wait."""
+        """Return when work is due next: an action's end, a retry or a wait, but no pass at a regular interval."""
         return self._first(self._due.first_work())
 
     def _first(self, due: datetime | None) -> datetime | None:
@@ -176,7 +176,7 @@ class Simulator(ABC):
         return min((*busy, *(() if due is None else (due,))), default=None)
 
     async def work(self, now: datetime) -> bool:
-        """Begin and continue the passes that are due at `now`; report whether there were any."""
+        """Begin and continue the passes that are due at `now`; report whether any pass was due."""
         self._now = now
         due = self._due.at(now)
         await self._together([partial(self._take, ref, now) for ref in due])
@@ -185,7 +185,7 @@ class Simulator(ABC):
         return bool(due or busy)
 
     async def _take(self, ref: ObjectRef, now: datetime) -> None:
-        """Begin a pass over an object that is due, unless a pass over it is in progress.
+        """Begin a pass over an object that is due, unless another pass over this object is in progress.
 
         Under an event loop an object may be deleted while others are worked on, and change while its pass runs.
         """
@@ -204,9 +204,9 @@ class Simulator(ABC):
             await self._continue(ref, item, item.until, item.until)
 
     async def _continue(self, ref: ObjectRef, item: _UnderWay, answer: Any, now: datetime) -> None:
-        """Perform the effects of a pass until it sleeps or ends.
+        """Perform the effects of a pass until the pass sleeps or ends.
 
-        `answer` is sent to the pass first; it is None for a new one.
+        `answer` is sent to the pass first; for a new pass it is None.
         """
         stop = await self._converse(item.begun, answer)
         if isinstance(stop, Sleep):
@@ -220,10 +220,10 @@ class Simulator(ABC):
             self._due.add(ref, now)
 
     async def _converse(self, begun: ControllerPass, answer: Any) -> Sleep | ControllerResult:
-        """Perform the effects of a pass until it sleeps or ends; return the Sleep or the result.
+        """Perform the effects of a pass until the pass sleeps or ends; return the Sleep or the result.
 
-        An error of the API server that the pass does not catch ends it with that error. Any other exception is raised,
-        or with `recovers` logged and made the result.
+        An error of the API server that the pass does not catch ends the pass with that error. Any other exception is
+        raised or, with `recovers`, logged and made the result.
         """
         following: Callable[[], Effect] = partial(begun.steps.send, answer)
         try:

@@ -34,7 +34,7 @@ class TypedPatchError(OperatorError):
 
 
 class KindProperties(Versioned, Protocol):
-    """The properties of a kind that server-side apply needs. `ServedKind` has them."""
+    """The properties of a kind that server-side apply needs. `ServedKind` has these properties."""
 
     @property
     def kind_name(self) -> str:
@@ -111,7 +111,10 @@ def _merged(
     key: ManagerKey,
     force: bool,
 ) -> tuple[Any, dict[ManagerKey, ManagedFieldsEntry]]:
-    """Return the object after merging `config` and dropping fields that it gives up, and all managers' entries."""
+    """Return the object after merging `config`, and the entries of all managers.
+
+    Fields that the applier owned and `config` omits are dropped.
+    """
     new = merge(rules.schema, live, config)
     owned = recursive_difference(field_set(rules.schema, config), rules.ignored)
     last = managers.get(key)
@@ -130,7 +133,10 @@ def _merged(
 
 
 def _claim(last: ManagedFieldsEntry | None, owned: FieldSet, api_version: str) -> ManagedFieldsEntry:
-    """Return the applier's entry: `last` if the entry stays the same, else one for `owned` with the time of `last`."""
+    """Return the applier's new entry for the fields `owned`; `last` itself if it would not change.
+
+    The new entry keeps the time of `last`.
+    """
     if last is None:
         return ManagedFieldsEntry(owned, api_version)
     fields = without_metadata(owned)
@@ -140,10 +146,11 @@ def _claim(last: ManagedFieldsEntry | None, owned: FieldSet, api_version: str) -
 
 
 def _drop(rules: Rules, merged: Any, last: ManagedFieldsEntry, entries: Iterable[ManagedFieldsEntry]) -> Any:
-    """Return `merged` without the fields that the applier owned and omits now, unless others own them (S-37 to S-44).
+    """Return `merged` without the fields that the applier owned and now omits, unless other managers own them.
 
-    An item that no manager owns as a whole is removed with everything in it (S-41). A field that the applier did not
-    own stays if its parent stays (S-43). Each entry's fields are looked up in the entry's own version.
+    The rules are S-37 to S-44. An item that no manager owns as a whole is removed with everything in it (S-41). A field
+    that the applier did not own stays if its parent stays (S-43). Each entry's fields are looked up in the entry's own
+    version.
     """
     owned: dict[str, FieldSet] = {last.api_version: EMPTY}
     for entry in entries:
@@ -190,11 +197,12 @@ def track_update(
 ) -> dict[str, Any]:
     """Return `after` with managedFields that record what `manager` changed since `before` (None: a new object).
 
-    The manager takes every changed field from the others (S-47), takes nothing that did not change (S-48), and removed
-    fields leave every set (S-49). `managers` are the entries to start from, by default those of `before`; an existing
-    object without entries is not tracked until its first apply (S-54, S-68). An object with list items that cannot be
-    distinguished changes no ownership, because validation will refuse it. An object that a conversion fills with fields
-    unknown to the other version loses all ownership, as on kube-apiserver. `settled` is as in `apply`.
+    The manager takes every changed field from the other managers (S-47), takes no field that did not change (S-48), and
+    removed fields leave every set (S-49). `managers` are the entries to start from, by default those of `before`; an
+    existing object without entries is not tracked until its first apply (S-54, S-68). An object with list items that
+    cannot be distinguished changes no ownership, because validation will refuse the object. An object that a conversion
+    fills with fields unknown to the other version loses all ownership, as on kube-apiserver. `settled` says that
+    `before` was written under this same schema.
     """
     rules = Rules(definition, definition.reset_fields(subresource), settled)
     held = current(rules, _managers_of(before) if managers is None else managers)

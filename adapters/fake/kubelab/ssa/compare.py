@@ -17,7 +17,7 @@ from purekube.schema.structure import equal
 
 @attrs.frozen
 class Comparison:
-    """The result of comparing two values: paths only in the old one, changed paths, and paths only in the new one."""
+    """The result of comparing two values: removed paths, modified paths and added paths."""
 
     removed: FieldSet = EMPTY
     modified: FieldSet = EMPTY
@@ -129,7 +129,7 @@ class _Comparing:
                 self._duplicates(element, inner, left, right)
 
     def _duplicates(self, element: str, inner: Schema, left: list[Any], right: list[Any]) -> None:
-        """Compare the items of a list that have the same path element: more than one count as one whole (S-61)."""
+        """Compare list items with the same path element: several equal items count as one whole (S-61)."""
         here = [*self._path, element]
         if len(left) > 1 and len(right) > 1:
             if not equal(left, right):

@@ -42,7 +42,7 @@ def misfits(schema: Schema, value: Any, path: str = "") -> list[str]:
 
 
 def misfit_text(problems: list[str]) -> str:
-    """Return the message for the problems: a single one as it is, several with one per line."""
+    """Return the error message for the problems: a single problem as it is, several problems with one per line."""
     return problems[0] if len(problems) == 1 else "\n  ".join(["errors:", *problems])
 
 

@@ -43,7 +43,10 @@ def keyed(keys: dict[str, Any]) -> str:
 
 @lru_cache(maxsize=1024)
 def _named(name: str, value: str) -> str:
-    """Return the path element of an item with one key, with a cache: items are mostly conditions and ports."""
+    """Return the path element of an item with one key.
+
+    Results are cached, because most such items are conditions and ports.
+    """
     return _keyed({name: value})
 
 
@@ -78,7 +81,7 @@ def parse_element(text: str) -> str:
 
 
 def element_text(element: str) -> str:
-    """Return an element as messages print it: `.name`, `[key="value"]`, `[="value"]`, `[0]` (S-80)."""
+    """Return a path element in the form of error messages: `.name`, `[key="value"]`, `[="value"]`, `[0]` (S-80)."""
     kind, rest = element[0], element[2:]
     if kind == "f":
         return "." + rest
@@ -89,12 +92,15 @@ def element_text(element: str) -> str:
 
 
 def path_text(path: tuple[str, ...]) -> str:
-    """Return a path as messages print it. Names of fields are not quoted, so it cannot be parsed back (S-80)."""
+    """Return a path in the form of error messages.
+
+    The names of fields are not quoted, so the text cannot be parsed back (S-80).
+    """
     return "".join(map(element_text, path))
 
 
 def iterate(fields: FieldSet, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield every path of the set: at each level first its members, then the paths below, both sorted."""
+    """Yield every path of a field set: at each level first the members, then the paths below them, both sorted."""
     elements = sorted((element for element in fields if element != "."), key=_rank)
     for element in elements:
         if is_member(fields[element]):

@@ -71,7 +71,10 @@ def _join(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def difference(left: FieldSet, right: FieldSet) -> FieldSet:
-    """Return the paths of `left` that are not in `right`. A path below one of `right` stays."""
+    """Return the paths of `left` that are not in `right`.
+
+    A path of `left` that is only below a path of `right` stays.
+    """
     if not left or not right:
         return left
     out: dict[str, Any] = {}

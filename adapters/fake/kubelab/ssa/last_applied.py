@@ -72,7 +72,7 @@ def _written_before(definition: KindProperties, live: Manifest | None) -> FieldS
 
 
 def _annotated(manifest: dict[str, Any], config: Manifest) -> dict[str, Any]:
-    """Return the object with its last-applied annotation, if it has one, replaced by the configuration applied now."""
+    """Return the object with the present configuration in its last-applied annotation, if it has this annotation."""
     annotations = _annotations(manifest)
     if not annotations.get(LAST_APPLIED):
         return manifest

@@ -1,6 +1,7 @@
 """The field managers of one object, read from and written to `metadata.managedFields`.
 
-An entry is identified by manager, operation and subresource, and for updates by apiVersion too (S-63).
+An entry of managedFields is identified by manager, operation and subresource, and for updates also by apiVersion
+(S-63).
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,7 +34,7 @@ class ManagedFieldsError(ValueError):
 class ManagerKey:
     """The identity of an entry of `metadata.managedFields`.
 
-    `api_version` is empty for server-side apply: a manager has one such entry for all versions (S-63).
+    `api_version` is empty for server-side apply: a manager has a single entry for applies in all versions (S-63).
     """
 
     manager: str
@@ -59,7 +60,7 @@ class ManagerKey:
 
 @attrs.frozen
 class ManagedFieldsEntry:
-    """The fields that one manager owns. `api_version` is the version it wrote in, `time` is empty without one (S-66).
+    """The fields that one manager owns, in the version `api_version`. `time` may be empty (S-66).
 
     `wire` is the entry as it was read, as long as it has not changed.
     """
@@ -70,7 +71,7 @@ class ManagedFieldsEntry:
     wire: Mapping[str, Any] | None = attrs.field(default=None, eq=False, repr=False)
 
     def owning(self, fields: FieldSet) -> "ManagedFieldsEntry":
-        """Return the entry with these fields; the same entry if they are equal."""
+        """Return the entry with the fields `fields`; the entry itself if they are equal to its own."""
         return (
             self
             if fields is self.fields or fields == self.fields
@@ -102,9 +103,10 @@ def is_reset(managed_fields: Any, *, built_in: bool) -> bool:
 def decode_managers(
     managed_fields: Iterable[Any] | None, *, trusted: bool = True
 ) -> dict[ManagerKey, ManagedFieldsEntry]:
-    """Return the entries of managedFields. `trusted` ones were written by `encode_managers`; others are checked.
+    """Return the entries of managedFields by their identity.
 
-    Raises ManagedFieldsError for malformed ones.
+    Entries that are `trusted` were written by `encode_managers`; other entries are checked. Raises ManagedFieldsError
+    for a malformed entry.
     """
     entries: dict[ManagerKey, ManagedFieldsEntry] = {}
     for raw in managed_fields or ():
@@ -147,9 +149,9 @@ def _canonical(fields: Any) -> FieldSet:
 
 
 def encode_managers(managers: Managers) -> list[Mapping[str, Any]]:
-    """Return managedFields in the API's order.
+    """Return managedFields with the entries sorted as the API server sorts them.
 
-    Apply precedes Update, then time, manager, apiVersion and subresource decide (S-64).
+    Apply precedes Update; then entries are sorted by time, manager, apiVersion and subresource (S-64).
     """
     rows = sorted(
         managers.items(),

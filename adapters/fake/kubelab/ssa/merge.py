@@ -9,7 +9,7 @@ from purekube.schema.node import ANYTHING, MISSING, ListType, Schema
 
 
 def merge(schema: Schema, live: Any, config: Any) -> Any:
-    """Return `live` with `config` merged into it. Either may be MISSING.
+    """Return `live` with `config` merged into it. Either value may be MISSING, which means absent.
 
     Parts that the configuration does not change are the same Python objects as in `live`.
     """
@@ -112,7 +112,8 @@ class _Items:
 def remove(schema: Schema, value: Any, fields: FieldSet) -> Any:
     """Return `value` without `fields`. A map or list that loses its last member becomes null (S-42).
 
-    kube-apiserver 1.36.0 to 1.36.2 kept it, empty (structured-merge-diff 6.3.2); versions before and after do not.
+    kube-apiserver 1.36.0 to 1.36.2 kept an empty map or list (structured-merge-diff 6.3.2); earlier and later versions
+    do not.
     """
     match shape(schema, value):
         case "scalar":
@@ -151,7 +152,7 @@ def _remove_members(schema: Schema, value: Any, fields: FieldSet) -> Any:
 
 
 def with_named_fields(schema: Schema | None, fields: FieldSet) -> FieldSet:
-    """Return `fields` plus every declared struct field that is an ancestor of one of its paths."""
+    """Return `fields`, and every struct field of the schema that is an ancestor of a path in `fields`."""
     out: dict[str, Any] = {}
     for element, node in fields.items():
         if element == MEMBER or not node:

@@ -67,7 +67,7 @@ NEVER_OWNED: Final[FieldSet] = {
 
 
 class UntypedError(ValueError):
-    """An error for an object that has fields, after a conversion, that its version does not declare."""
+    """The error of a converted object that has fields which the schema of its new version does not declare."""
 
 
 class Versioned(Protocol):
@@ -86,7 +86,7 @@ class Versioned(Protocol):
         """All apiVersions (`group/version`) in which the kind is served."""
 
     def schema_of(self, api_version: str) -> Schema:
-        """Return the schema of one of the served versions."""
+        """Return the compiled schema of the served version `api_version`."""
 
     def in_version(self, manifest: Mapping[str, Any], api_version: str) -> Mapping[str, Any]:
         """Return `manifest` converted to another served version.
@@ -99,8 +99,8 @@ class Versioned(Protocol):
 class Rules:
     """The rules of ownership for one kind and endpoint.
 
-    `ignored` are fields that the endpoint resets. Changes of them give no ownership (S-26). `settled` says that the
-    live object was written under this same schema, so that its entries of this version need no adaptation.
+    `ignored` are fields that the endpoint resets: changing them gives no ownership (S-26). `settled` says that the live
+    object was written under this same schema, so that its entries of this version need no adaptation.
     """
 
     kind: Versioned
@@ -201,5 +201,5 @@ def conflict(clashes: Clashes) -> Clash:
 
 
 def without_metadata(fields: FieldSet) -> FieldSet:
-    """Return `fields` without those that no manager can own."""
+    """Return `fields` without the fields that no manager can own, such as `kind` and `metadata.name`."""
     return difference(fields, NEVER_OWNED)

@@ -1,4 +1,4 @@
-"""Values interpreted by a schema: what is a leaf, how a list item is named, which fields a value has.
+"""Values interpreted by a schema: their leaves, the names of list items, and the fields of a value.
 
 Server-side apply knows three shapes: scalars (always leaves), lists and maps (leaves when atomic). Under a schema node
 without a type a value has the shape of its own type.
@@ -26,7 +26,7 @@ _BY_TYPE: Final = {
 
 
 class ItemError(ValueError):
-    """An error for a list item without an identity: it lacks its keys, or is no scalar in a set."""
+    """The error of a list item without an identity: its keys are missing, or it is no scalar in a set."""
 
 
 def shape(schema: Schema, value: Any) -> str:
@@ -109,7 +109,10 @@ def _fields(schema: Schema, value: Any) -> tuple[dict[str, Any], bool]:
 
 
 def _item_fields(schema: Schema, items: list[Any]) -> dict[str, Any]:
-    """Return the fields of a set's or map list's items; an item that occurs twice is one field as a whole (S-61)."""
+    """Return the fields of the items of a set or map list.
+
+    An item that occurs twice is one field as a whole (S-61).
+    """
     out: dict[str, Any] = {}
     seen: set[str] = set()
     inner = items_schema(schema)

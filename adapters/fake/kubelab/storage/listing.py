@@ -1,4 +1,4 @@
-"""Lists: the version to read, where to start, how many objects, and the token to continue (W-01 to W-06)."""
+"""Lists: the version to read, the first object, the number of objects, and the token to continue (W-01 to W-06)."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping
@@ -45,7 +45,7 @@ EVERYTHING: Final = ListOptions()
 
 @attrs.frozen
 class ReadPlan:
-    """The version, start and size of one page.
+    """The resourceVersion, the start and the size of one page of a list.
 
     `version` None reads the present state. `after` is the last key of the previous page.
     """
@@ -119,9 +119,9 @@ def _plan_page(options: ListOptions, floor: int) -> ReadPlan:
 
 
 def page_of(records: list[Record], plan: ReadPlan, version: int, selective: bool) -> ListedPage:
-    """Return the selected records cut to the page's limit.
+    """Return the selected records, cut to the page's limit.
 
-    The remaining ones are counted only without selectors, that is if not `selective` (W-04).
+    The number of remaining records is reported only if the list is not `selective`, that is without selectors (W-04).
     """
     if not plan.limit or len(records) <= plan.limit:
         return ListedPage(tuple(records), version)
@@ -169,7 +169,7 @@ def watch_version(options: ListOptions) -> int | None:
 def check_watch_options(options: ListOptions) -> None:
     """Raise ApiFailure for combinations of watch options that kube-apiserver refuses (W-12).
 
-    The rules, and those for lists, are in apimachinery's `pkg/apis/meta/internalversion/validation`.
+    The rules for watches and lists are in apimachinery's `pkg/apis/meta/internalversion/validation`.
     """
     match = options.resource_version_match
     # The order of these checks decides which of several wrong options is named; it is apimachinery's.

@@ -28,7 +28,7 @@ class Operator(StrEnum):
 
 @attrs.frozen
 class Requirement:
-    """One comma-separated part of a label selector."""
+    """One comma-separated requirement of a label selector, such as `app in (a, b)`."""
 
     key: str
     operator: Operator
@@ -60,7 +60,10 @@ class Requirement:
 
 @attrs.frozen
 class LabelSelector:
-    """A label selector. All requirements must hold; without any it selects everything."""
+    """A label selector, which selects the objects that satisfy all its requirements.
+
+    A selector without requirements selects every object.
+    """
 
     requirements: tuple[Requirement, ...] = ()
 
@@ -221,7 +224,7 @@ def parse_fields(text: str, supported: Callable[[str], bool]) -> tuple[FieldTerm
 
 
 def name_selected(text: str) -> str:
-    """Return the name that a field selector requires of an object; empty if it requires none or is malformed."""
+    """Return the name that a field selector requires; empty if the selector requires none or is malformed."""
     try:
         terms = parse_fields(text, lambda path: True)
     except ApiFailure:

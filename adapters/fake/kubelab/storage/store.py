@@ -22,7 +22,7 @@ Observer = Callable[[GroupResource, StoredChange], None]
 
 @attrs.define(eq=False)
 class _Table:
-    """The objects of one resource, their keys in order, and their recent changes."""
+    """The objects of one resource with their sorted keys and their recent changes."""
 
     objects: dict[ObjectKey, Record] = attrs.field(factory=dict)
     keys: list[ObjectKey] = attrs.field(factory=list)
@@ -72,7 +72,10 @@ class Store:
         lacks_status: bool = False,
         schema: Schema | None = None,
     ) -> Record:
-        """Create or replace one object, with the next resourceVersion. Raises ApiFailure 500 if it is too large."""
+        """Create or replace one object, with the next resourceVersion.
+
+        Raises ApiFailure 500 if the object is too large.
+        """
         table = self._table(where)
         record = record_of(manifest, self.version + 1, lacks_status=lacks_status, schema=schema)
         # etcd's own limit shows through: status 500 without a reason, although the client sent too much (W-37).
@@ -105,7 +108,10 @@ class Store:
     def scan(
         self, where: GroupResource, namespace: str | None = None, after: ObjectKey | None = None
     ) -> Iterator[Record]:
-        """Yield the current objects in list order, of one namespace or of all, after the key `after` if given."""
+        """Yield the current objects of a resource in list order, after the key `after` if given.
+
+        `namespace` None means all namespaces.
+        """
         table = self._tables.get(where)
         if table is None:
             return iter(())
@@ -127,7 +133,7 @@ class Store:
         return [record for record in states if record is not None]
 
     def since(self, where: GroupResource, version: int) -> list[StoredChange]:
-        """Return the changes of one resource after `version`, which must not be below `floor`, oldest first."""
+        """Return the changes of one resource after `version`, oldest first. `version` must not be below `floor`."""
         table = self._tables.get(where)
         changes: list[StoredChange] = []
         for change in reversed(table.changes if table else ()):
@@ -147,7 +153,7 @@ class Store:
         return list(self._tables)
 
     def compact(self, version: int | None = None) -> None:
-        """Forget the history up to `version` (default: all of it), as an etcd compaction does."""
+        """Forget the history up to `version`, or the whole history for None, as an etcd compaction does."""
         bound = self.version if version is None else min(version, self.version)
         while self._history and (not self._history[0].changes or self._history[0].changes[0].version <= bound):
             self._forget_oldest()
@@ -196,7 +202,7 @@ def _key_of(change: StoredChange) -> ObjectKey:
 
 
 def _between(keys: list[ObjectKey], namespace: str | None, after: ObjectKey | None) -> list[ObjectKey]:
-    """Return the keys of one namespace (all for None) after the key `after`."""
+    """Return the keys of one namespace (None: of all namespaces) after the key `after`."""
     first = 0 if namespace is None else bisect_left(keys, (namespace, ""))
     last = len(keys) if namespace is None else bisect_left(keys, (namespace + "\0", ""))
     if after is not None:

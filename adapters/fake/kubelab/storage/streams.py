@@ -1,4 +1,4 @@
-"""Reads: one object, a page of a list, or a watch; and all open watches, to which each change is offered in order."""
+"""Reads of one object, of a page of a list, or by a watch. Each change is offered to all open watches in order."""
 
 from collections.abc import Callable
 
@@ -68,7 +68,7 @@ class WatchStreams:
         self.each(WatchStream.end, where)
 
     def bookmark(self) -> None:
-        """Send every watch that allows it a bookmark for the current resourceVersion."""
+        """Send a bookmark for the current resourceVersion to every open watch that allows bookmarks."""
         self.each(lambda stream: stream.bookmark(self._store.version))
 
     def _start(self, stream: WatchStream, resource: ServedResource, selection: Selection) -> None:

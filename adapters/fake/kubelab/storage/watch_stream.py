@@ -17,7 +17,7 @@ Line = tuple[WatchEventType, bytes]
 
 
 class WatchStream:
-    """One open watch. `end` ends it cleanly, `fail` with one ERROR line."""
+    """One open watch of a client. `end` ends the watch cleanly, `fail` ends it with one ERROR line."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class WatchStream:
         self._add((WatchEventType.BOOKMARK, encode({**self._type_meta, "metadata": meta})))
 
     def end(self) -> None:
-        """End the watch cleanly. Pending lines can still be taken, and no others follow."""
+        """End the watch cleanly. Pending lines can still be taken, and no further lines follow."""
         self.ended = True
         self._notify()
 
@@ -128,7 +128,7 @@ def timed(
 ) -> Iterator[None]:
     """Call `bookmark` every `interval` seconds, and end the stream after `seconds` with a last bookmark (W-19).
 
-    The stream has only one timer of the running loop at a time. After the block the stream is ended.
+    The stream has only one timer of the running loop at a time. The stream is ended after the block.
     """
     import asyncio  # here, so that importing the fake costs no event loop
 
@@ -154,8 +154,7 @@ def timed(
 async def follow(stream: WatchStream, seconds: float, version: Callable[[], int]) -> AsyncIterator[WatchEvent]:
     """Yield events of `stream` as they arrive, until it ends or `seconds` have passed on the running loop (W-19).
 
-    A bookmark has the current `version`. If the stream fails, its ApiFailure is raised after the events that precede
-    it.
+    A bookmark has the current `version`. If the stream fails, its ApiFailure is raised after the earlier events.
     """
     import asyncio
 

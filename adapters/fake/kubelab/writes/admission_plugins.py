@@ -1,6 +1,6 @@
-"""Admission plugins: functions inside the server that review writes of one kind, as its webhooks would.
+"""Admission plugins: functions inside the server that review writes of one kind, as the kind's webhooks would.
 
-They are for a cluster in memory, where no webhook can be called; a server over HTTP calls them before its webhooks.
+Plugins are for a cluster in memory, where no webhook can be called; a server over HTTP calls plugins before webhooks.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -28,7 +28,7 @@ class AdmissionPlugin:
 
 
 def admitted(prepared: Prepared, plugins: Iterable[AdmissionPlugin], writer: ObjectWriter) -> Prepared:
-    """Return the write after every plugin for its kind has agreed. Raises ApiFailure if one denies it."""
+    """Return the write after every plugin for its kind has agreed. Raises ApiFailure if a plugin denies the write."""
     for plugin in plugins:
         resource = prepared.call.target.resource
         if (resource.group, resource.plural) != (plugin.kind.group, plugin.kind.plural):

@@ -25,7 +25,10 @@ _SCALARS: Final = frozenset((str, int, bool, float, type(None)))
 
 
 def placed(definition: ServedKind, manifest: Manifest, write: WriteRequest) -> Manifest:
-    """Return a new object with the name and namespace of the request. Raises 400 if it has others."""
+    """Return a new object with the name and namespace of the request.
+
+    Raises 400 if the object has another name or namespace.
+    """
     meta = dict(manifest["metadata"])
     if not meta.get("name") and write.generated_name:
         meta["name"] = write.generated_name
@@ -54,7 +57,7 @@ def check_place(definition: ServedKind, manifest: Manifest, write: WriteRequest)
 def require_type(definition: ServedKind, body: Any) -> Mapping[str, Any]:
     """Return `body` if it is an object of this kind and version. Raises ApiFailure 400 otherwise.
 
-    The typed decoder of a built-in kind fills in `kind` and `apiVersion`, so that clients may omit them.
+    The typed decoder of a built-in kind fills in `kind` and `apiVersion`, so clients may omit these fields.
     """
     if not isinstance(body, Mapping):
         raise _unrecognized(definition, body, "json parse error: json: cannot unmarshal into an object")
@@ -100,8 +103,8 @@ def read_body(
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Return the object that `body` describes, with defaults, and the warnings about unknown fields.
 
-    `settled` is an object that was read like this before: parts that `body` shares with it are not read again. Raises
-    400 for metadata of the wrong shape and, under Strict, for unknown fields.
+    `settled` is an object that has passed this function before: parts that `body` shares with it are not read again.
+    Raises 400 for metadata of the wrong shape and, under Strict, for unknown fields.
     """
     manifest, unknown = coerce(definition, body, settled)
     texts = tuple(f'unknown field "{path}"' for path in unknown)
@@ -113,7 +116,10 @@ def read_body(
 
 
 def sharing(old: Any, new: Any) -> Any:
-    """Return `new` with the parts of `old` in place of those that are the same JSON, so that later steps skip them."""
+    """Return `new` with each part replaced by the part of `old` that is the same JSON.
+
+    Later steps of the pipeline skip such shared parts.
+    """
     if type(new) in _SCALARS:
         return new
     if encode(new) == encode(old):
@@ -131,9 +137,9 @@ def completed(
 ) -> Mapping[str, Any]:
     """Return `manifest` with all defaults. Raises 400 where kube-apiserver's typed decoder would fail.
 
-    It fails on metadata of the wrong shape and, for built-in kinds, on any value of a wrong type. Custom resources are
-    only validated later. Metadata of the object `checked` is not checked again, nor are the managedFields of an update:
-    an apply wrote them. Parts that `manifest` shares with the completed object `settled` are skipped.
+    The decoder fails on metadata of the wrong shape and, for built-in kinds, on any value of a wrong type. Custom
+    resources are only validated later. Metadata of the object `checked` is not checked again, nor are the managedFields
+    of an update, which an apply wrote. Parts that `manifest` shares with the completed object `settled` are skipped.
     """
     old = MISSING if settled is None else settled
     metadata = manifest.get("metadata")
@@ -163,7 +169,10 @@ def _unreadable(definition: ServedKind, why: str) -> Exception:
 def coerce(
     definition: ServedKind, body: Mapping[str, Any], settled: Mapping[str, Any] | None = None
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """Return `body` without unknown fields and without nulls that the schema forbids, and the unknown paths."""
+    """Return `body` without unknown fields and forbidden nulls, and the paths of the unknown fields.
+
+    A null is forbidden if the schema does not allow it.
+    """
     old = MISSING if settled is None else settled
     metadata, strange = _metadata(definition, body.get("metadata"), (settled or {}).get("metadata") or {})
     rest, unknown = prune(definition.schema, dict(body), old)
@@ -181,8 +190,8 @@ def storage_form(
 ) -> Mapping[str, Any]:
     """Return `manifest` as it is stored: without nulls, empty metadata and prunable fields that an apply can leave.
 
-    Parts that it shares with `settled`, an object in that form, are skipped, and members that it shares with `read`,
-    a custom resource that `read_body` returned.
+    Parts that `manifest` shares with `settled`, an object in stored form, are skipped. The same holds for members that
+    `manifest` shares with `read`, a custom resource that `read_body` returned.
     """
     meta = manifest["metadata"]
     kept = {key: value for key, value in (read or {}).items() if manifest.get(key) is value}

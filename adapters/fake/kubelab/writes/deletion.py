@@ -1,7 +1,7 @@
-"""The pure decision about a DELETE of one object: remove it at once, or mark it until its finalizers are removed.
+"""The pure decision about a DELETE: remove the object immediately, or mark it until its finalizers are removed.
 
-An API server deletes nothing except the object itself. Foreground and orphan deletion are finalizers that the garbage
-collector removes after it has dealt with the dependents (W-31, W-32).
+An API server deletes no other object. Foreground and orphan deletion are finalizers that the garbage collector removes
+after it has dealt with the dependents (W-31, W-32).
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ def _bad_option(cause: FailureCause) -> ApiFailure:
 
 
 def check_preconditions(live: Mapping[str, Any], options: DeleteOptions, where: tuple[str, str]) -> None:
-    """Raise 409 if the object is not the one, or not the version, that the caller saw (W-30)."""
+    """Raise 409 if the object's uid or resourceVersion differs from the preconditions in `options` (W-30)."""
     meta = live["metadata"]
     # The uid is compared first, so a re-created object is reported as such even if the resourceVersion differs too
     # (W-30).
@@ -74,7 +74,10 @@ def check_preconditions(live: Mapping[str, Any], options: DeleteOptions, where: 
 
 
 def finalizers_for(finalizers: Sequence[str], propagation: str) -> tuple[str, ...]:
-    """Return the finalizers after a DELETE with this policy: at most one of `orphan` and `foregroundDeletion`."""
+    """Return the finalizers after a DELETE with this propagation policy.
+
+    They have at most one of `orphan` and `foregroundDeletion`.
+    """
     match propagation:
         case "Orphan":
             added: tuple[str, ...] = (ORPHAN,)

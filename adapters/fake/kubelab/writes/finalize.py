@@ -100,7 +100,10 @@ def finalize_update(
 
 
 def _with_default_status(definition: ServedKind, stored: Manifest) -> Manifest:
-    """Return a new object as readers see it: with the default status, although a create drops the body's status."""
+    """Return a new object with the default status of its schema, as readers see it.
+
+    A create drops the status in the body.
+    """
     status = definition.schema.properties.get("status")
     if definition.built_in or "status" in stored or status is None or status.default is MISSING:
         return stored
@@ -121,7 +124,7 @@ def _check_version(definition: ServedKind, live: Manifest, manifest: Manifest, w
 
 
 def _prepared(definition: ServedKind, live: Manifest, manifest: Manifest, write: WriteRequest) -> Manifest:
-    """Return the new state with everything restored that this endpoint cannot change (S-26, S-72)."""
+    """Return the new state, with the fields that this endpoint cannot change restored from `live` (S-26, S-72)."""
     old = live["metadata"]
     if write.subresource == "status":
         meta = {**old, "managedFields": manifest["metadata"].get("managedFields")}
@@ -139,7 +142,7 @@ def _prepared(definition: ServedKind, live: Manifest, manifest: Manifest, write:
 
 
 def _with_system_fields(meta: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata with the system's own fields taken from the old metadata."""
+    """Return the metadata `meta` with the fields that only the server sets taken from `old`."""
     out = {**meta, **{key: old.get(key) for key in ("generation", "creationTimestamp", "resourceVersion")}}
     out["uid"] = meta.get("uid") or old.get("uid")
     for key in ("deletionTimestamp", "deletionGracePeriodSeconds"):

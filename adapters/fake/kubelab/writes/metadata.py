@@ -1,4 +1,4 @@
-"""The rules of `metadata`: what decoding drops, what is validated, what an update may not change."""
+"""The rules of `metadata`: fields that decoding drops, the validation, and the immutable fields."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -152,7 +152,7 @@ def _check_annotations(annotations: Mapping[str, str]) -> Iterable[StatusCause]:
 
 
 def _check_owners(owners: Iterable[Mapping[str, Any]]) -> Iterable[StatusCause]:
-    """Return the problems of owner references: incomplete ones, and more than one controller (W-34)."""
+    """Return the problems of owner references: missing fields, and more than one controller (W-34)."""
     controller = ""
     for index, owner in enumerate(owners):
         where = f"metadata.ownerReferences[{index}]"
@@ -221,7 +221,10 @@ def check_metadata_update(new: Mapping[str, Any], old: Mapping[str, Any]) -> lis
 
 
 def finalizer_warnings(new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return kube-apiserver's warnings about new finalizers without a domain and path, which may clash with others."""
+    """Return kube-apiserver's warnings about new finalizers without a domain and path.
+
+    Such finalizers may clash with those of other programs.
+    """
     fresh = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
     return tuple(
         f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name to avoid accidental conflicts '

@@ -14,7 +14,7 @@ ORDER_ITEMS: Final = "$setElementOrder/"
 
 
 def strategic_merge(schema: Schema, document: Any, patch: Any) -> Any:
-    """Return `document` with `patch` merged in. Raises ApiFailure 400 for invalid directives.
+    """Return `document` with the strategic merge patch `patch` merged in. Raises ApiFailure 400 for invalid directives.
 
     `$patch: replace|delete|merge`, `$retainKeys`, `$deleteFromPrimitiveList` and `$setElementOrder` work as in
     Kubernetes; `$setElementOrder` orders the items that it names.
@@ -104,7 +104,7 @@ def _merge_items(schema: Schema, key: str, value: list[Any], patch: list[Any]) -
 
 
 def _ordered(schema: Schema, items: Any, order: Any) -> Any:
-    """Return `items` in the order of `$setElementOrder`; other items follow, in their order."""
+    """Return `items` in the order of `$setElementOrder`, followed by the other items in their old order."""
     if not isinstance(items, list) or not isinstance(order, list):
         return items
     key = _merge_key(schema)
@@ -175,7 +175,7 @@ def _pointer(text: Any) -> tuple[str, ...]:
 
 
 def _index(steps: list[Any], text: str, *, last: int) -> int:
-    """Return the list index of a step, at most `last`. Negative ones count from the end."""
+    """Return the list index of a step, at most `last`. A negative index counts from the end."""
     try:
         index = int(text)
     except ValueError:

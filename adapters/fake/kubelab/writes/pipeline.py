@@ -137,7 +137,7 @@ def _same_content(merged: Manifest, live: Manifest) -> bool:
 
 
 def _config(definition: ServedKind, body: Any, write: WriteRequest) -> Manifest:
-    """Return the applied configuration if it is of this kind; raise 400 otherwise (S-05, S-06)."""
+    """Return the applied configuration `body` if it is of this kind. Raises 400 otherwise (S-05, S-06)."""
     if not isinstance(body, Mapping):
         raise bad_request("error decoding patch: an apply configuration is an object")
     if write.subresource == "scale":
@@ -176,7 +176,7 @@ def _applied(definition: ServedKind, live: Manifest | None, config: Manifest, wr
 def _read_patched(
     definition: ServedKind, raw: Manifest, write: WriteRequest, settled: Manifest | None
 ) -> tuple[Manifest, tuple[str, ...]]:
-    """Read a patched object as `read_body` does, except for the status of errors.
+    """Return a patched object and its warnings as `read_body` does, but with other HTTP statuses for errors.
 
     A patched object is refused with 422 instead of 400 under Strict and for built-in kinds, as on kube-apiserver.
     """
@@ -197,7 +197,7 @@ def _replaced(
     warnings: tuple[str, ...],
     managers: Managers,
 ) -> WriteOutcome:
-    """Return the outcome of a PUT or patch, whose new state is `manifest`: track ownership, then finalize."""
+    """Return the outcome of a PUT or patch whose new state is `manifest`, after tracking ownership."""
     meta = manifest["metadata"]
     if definition.kind.namespaced and not meta.get("namespace"):
         manifest = {**manifest, "metadata": {**meta, "namespace": live["metadata"]["namespace"]}}
@@ -219,7 +219,7 @@ def _replaced(
 def _read(definition: ServedKind, manifest: Manifest, write: WriteRequest) -> Manifest | None:
     """Return the body `manifest` if its parts are stored as they were read, otherwise None.
 
-    They are not for built-in kinds, whose own rules may change them, and for a Scale.
+    The parts of a built-in kind may be changed by the kind's own rules; a Scale is not stored.
     """
     return None if definition.built_in or write.subresource == "scale" else manifest
 
@@ -239,7 +239,7 @@ def _live_managers(live: Manifest) -> Managers:
 
 
 def _claimed(definition: ServedKind, raw: Manifest, live: Manifest | None, write: WriteRequest) -> Managers:
-    """Return the managers to start from: valid ones in the request, or else those of `live` (S-68, S-69).
+    """Return the managers to start from: valid managers in the request, or else those of `live` (S-68, S-69).
 
     The managedFields in a body count on the main endpoint only.
     """

@@ -11,9 +11,9 @@ MANAGER_BYTES: Final = 128
 
 
 def write_options(query: Mapping[str, str], kind: str) -> WriteOptions:
-    """Return the options in a query string; `kind` is the name of the options object in errors.
+    """Return the write options in a query string. Raises ApiFailure 422.
 
-    Raises ApiFailure 422.
+    `kind` is the name of the options object in error messages, such as `CreateOptions`.
     """
     dry_run = query.get("dryRun")
     if dry_run not in (None, "", "All"):
@@ -49,7 +49,7 @@ def check_write(options: WriteOptions, kind: str, *, apply: bool = False) -> Non
 
 
 def manager_of(options: WriteOptions, caller: Caller) -> str:
-    """Return the field manager of a write: the one in its options, or else the caller's default."""
+    """Return the field manager of a write: the one in `options`, or else the default of `caller`."""
     return options.field_manager or caller.default_manager
 
 

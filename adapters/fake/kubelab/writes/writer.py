@@ -55,7 +55,7 @@ class WriteCall:
 
 @attrs.frozen
 class Prepared:
-    """A write that is decided but not stored. `before` is the live record, None for a create."""
+    """A write that is decided but not stored. `before` is the live record; None for a create."""
 
     call: WriteCall
     before: Record | None
@@ -63,12 +63,12 @@ class Prepared:
     write: WriteRequest
 
     def check(self) -> None:
-        """Raise the ApiFailure of an object that violates its schema."""
+        """Raise ApiFailure if the object of this write violates its schema."""
         if self.outcome.refusal is not None:
             raise self.outcome.refusal
 
     def request(self) -> AdmissionAttributes:
-        """Return the write as admission webhooks receive it."""
+        """Return the write in the form that admission webhooks receive."""
         target = self.call.target
         return AdmissionAttributes(
             operation="CREATE" if self.outcome.created else "UPDATE",
@@ -93,7 +93,7 @@ class ObjectWriter:
         self._now = now
 
     def prepare(self, call: WriteCall) -> Prepared:
-        """Return the write as decided against the stored state. Nothing is stored."""
+        """Return a write that is decided for the stored state, but not stored yet."""
         if call.verb is RequestVerb.CREATE:
             return self._create(call)
         if call.applies:
@@ -101,7 +101,7 @@ class ObjectWriter:
         return self._update(call) if call.verb is RequestVerb.UPDATE else self._patch(call)
 
     def is_current(self, prepared: Prepared) -> bool:
-        """Report whether the state that a write was decided against is still the stored one."""
+        """Report whether the stored object is still the one for which a write was decided."""
         target = prepared.call.target
         key = (target.namespace or "", prepared.outcome.object["metadata"]["name"])
         return self._store.get(target.resource.storage, key) is prepared.before
@@ -173,7 +173,10 @@ class ObjectWriter:
         return Prepared(call, record, outcome, write)
 
     def _apply(self, call: WriteCall) -> Prepared:
-        """Prepare a server-side apply; it creates a missing object, except through a subresource (S-01, S-12)."""
+        """Prepare a server-side apply.
+
+        The apply creates a missing object, except through a subresource (S-01, S-12).
+        """
         target = call.target
         check_write(call.options, "PatchOptions", apply=True)
         record = self._store.get(target.resource.storage, target.key)
