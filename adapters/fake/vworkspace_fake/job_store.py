@@ -1,4 +1,7 @@
-"""A `JobStore` in memory that behaves like the durable one; it has all that survives a crash of the agent (PULL-4)."""
+"""A `JobStore` in memory that behaves like the durable one.
+
+Its data survive a simulated crash of the agent (PULL-4).
+"""
 
 from collections.abc import Sequence
 
@@ -34,7 +37,7 @@ class MemoryJobStore:
         self.records[record.job_id] = record
 
     async def close(self, job_id: str, tombstone: Tombstone | None) -> None:
-        """Remove the record, and store the tombstone if given."""
+        """Remove the record of a job, and store the tombstone if given."""
         if tombstone is not None:
             self.tombstones.pop(tombstone.idempotency_key, None)
             self.tombstones[tombstone.idempotency_key] = tombstone
@@ -43,7 +46,7 @@ class MemoryJobStore:
         self.records.pop(job_id, None)
 
     async def tombstone(self, idempotency_key: str) -> Tombstone | None:
-        """Return the tombstone of a key; None if there is none."""
+        """Return the tombstone for an idempotency key; None if there is no such tombstone."""
         return self.tombstones.get(idempotency_key)
 
     async def newest(self, object_key: str) -> Tombstone | None:

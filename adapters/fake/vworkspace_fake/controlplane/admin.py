@@ -87,13 +87,13 @@ async def _json(request: Request) -> Any:
 
 
 class _Admin:
-    """The handlers of the admin API, each from the JSON object of a request to the JSON value of its answer."""
+    """The handlers of the admin API. Each turns the JSON object of a request into the JSON value of its answer."""
 
     def __init__(self, server: ControlPlaneServer) -> None:
         self._server = server
 
     def enqueue(self, _: Request, body: dict[str, Any]) -> Any:
-        """Offer a job, well-formed or `raw`, and return its entry."""
+        """Offer a job to a cluster, well-formed or `raw` (any JSON value), and return the job's entry."""
         self._check_cluster(_text(body, "clusterId"))
         if "raw" in body:
             return self._server.enqueue_raw(_text(body, "clusterId"), body["raw"]).as_json()
@@ -125,12 +125,12 @@ class _Admin:
             )
 
     def list_jobs(self, request: Request, _: Any) -> Any:
-        """Return every job, of one cluster or of all."""
+        """Return the entries of every job, of one cluster or of all clusters."""
         cluster = request.query_params.get("cluster")
         return {"jobs": [job.as_json() for job in self._server.jobs if cluster in (None, job.cluster_id)]}
 
     def get_job(self, request: Request, _: Any) -> Any:
-        """Return one job."""
+        """Return the entry of one job."""
         return self._server.jobs.get(request.path_params["job_id"]).as_json()
 
     def withdraw(self, request: Request, _: Any) -> Any:
@@ -148,21 +148,21 @@ class _Admin:
         return {}
 
     def revoke_token(self, _: Request, body: dict[str, Any]) -> Any:
-        """Refuse a token from now on."""
+        """Refuse a cluster's token from now on."""
         self._server.tokens.revoke(_text(body, "token"))
         return {}
 
     def offer_registration(self, _: Request, body: dict[str, Any]) -> Any:
-        """Return a new one-time token."""
+        """Return a new one-time token for a cluster's registration."""
         return {"registrationToken": self._server.tokens.offer_registration(_text(body, "clusterId"))}
 
     def inject(self, _: Request, body: dict[str, Any]) -> Any:
-        """Inject a fault."""
+        """Inject a fault into the next requests of agents."""
         self._server.faults.inject(_fault(body))
         return {}
 
     def outage(self, _: Request, body: dict[str, Any]) -> Any:
-        """Begin or end an outage."""
+        """Begin an outage, which applies one fault to every request of agents, or end it."""
         self._server.faults.outage(_fault(body) if body else None)
         return {}
 

@@ -32,9 +32,9 @@ class When(StrEnum):
 
 @attrs.frozen
 class ScriptedFault:
-    """A fault for the next `times` requests to `call` (None: to any call).
+    """A fault for the next `times` requests to the endpoint `call` (None: to any endpoint).
 
-    With `status` 0 there is no answer at all. With `status` None the only fault is `latency`, the seconds before the
+    With `status` 0 the request gets no answer. With `status` None the only fault is `latency`, the seconds before the
     effect. `body` and `content_type` replace those of the answer.
     """
 
@@ -89,7 +89,7 @@ class Faults:
     _outage: ScriptedFault | None = attrs.field(default=None, init=False)
 
     def inject(self, fault: ScriptedFault) -> None:
-        """Inject a fault into the next requests to its call."""
+        """Add a fault, which applies to the next requests to its endpoint."""
         self._pending.append(fault)
 
     def outage(self, fault: ScriptedFault | None) -> None:

@@ -79,7 +79,7 @@ class _AgentFace:
         self._polls = polls
 
     async def jobs(self, request: Request) -> Response:
-        """Answer a long poll for jobs."""
+        """Answer a long poll for jobs: with the offered jobs, or with none after the poll's time."""
         return await self._answer(request, AgentCall.FETCH, self._poll)
 
     async def _poll(self, request: Request, token: str | None) -> Any:
@@ -120,7 +120,7 @@ class _AgentFace:
         return await self._post(request, AgentCall.REGISTER, self._server.register)
 
     async def rotate(self, request: Request) -> Response:
-        """Issue a new token."""
+        """Answer a cluster's request for a new token."""
         return await self._post(request, AgentCall.ROTATE, lambda token, _: self._server.rotate(token))
 
     async def _post(self, request: Request, call: AgentCall, effect: Effect, *, bodiless: bool = False) -> Response:
@@ -156,7 +156,7 @@ class _NoAnswer(Response):
 
 
 async def _unless_gone(request: Request, poll: Awaitable[list[Any]]) -> list[Any]:
-    """Return the jobs of `poll`; none if the caller disconnects before it ends.
+    """Return the jobs of `poll`; none if the client disconnects before the poll ends.
 
     The poll is then cancelled, so that no job is offered without a receiver.
     """

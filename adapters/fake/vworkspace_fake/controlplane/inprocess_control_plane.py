@@ -34,7 +34,7 @@ class InProcessControlPlane:
         self._token = token
 
     async def fetch(self, cluster_id: str, wait_seconds: int) -> Fetched:
-        """Long poll for jobs."""
+        """Return the jobs for the cluster, after waiting at most `wait_seconds` for one (long poll)."""
         first = True
 
         def look() -> list[Any]:
@@ -77,7 +77,7 @@ class InProcessControlPlane:
                 raise
 
     async def events(self, batch: Sequence[Mapping[str, Any]]) -> None:
-        """Send a batch of events."""
+        """Send a batch of events, which belong to no open job, to the control plane."""
         await self._call(AgentCall.EVENTS, lambda: self._server.events(self._token, {"events": list(batch)}))
 
     async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -87,7 +87,7 @@ class InProcessControlPlane:
         return await self._call(AgentCall.REGISTER, lambda: self._server.register(bearer, body))
 
     async def rotate(self) -> Mapping[str, Any]:
-        """Request a new token."""
+        """Request a new token; return the answer that contains the token."""
         return await self._call(AgentCall.ROTATE, lambda: self._server.rotate(self._token))
 
     async def _call(self, call: AgentCall, effect: Callable[[], T]) -> T:

@@ -31,7 +31,7 @@ class JobEntry:
         return self.closed_at is None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the entry for the admin API."""
+        """Return the entry as the JSON value that the admin API shows."""
         times = {name: getattr(self, name) for name in ("offered_at", "acked_at", "closed_at")}
         moments = {name.replace("_at", "At"): at.isoformat() if at else None for name, at in times.items()}
         counts = {"offers": self.offers, "acks": self.acks, "resultsRefused": self.results_refused}
@@ -48,7 +48,7 @@ class JobEntry:
 
 @attrs.define
 class JobBook:
-    """All jobs. An offered job is offered again after `redelivery`, until it is acknowledged."""
+    """All jobs of a control plane. An offered job is offered again after `redelivery`, until it is acknowledged."""
 
     redelivery: timedelta
     on_ack: list[Callable[[JobEntry], None]] = attrs.field(factory=list, init=False, repr=False)
@@ -84,7 +84,7 @@ class JobBook:
         return [job.raw for job in due]
 
     def next_offer(self, cluster_id: str) -> datetime | None:
-        """Return when an unacknowledged job is offered again; None if there is none."""
+        """Return when an unacknowledged job is offered again to the cluster; None if there is no such job."""
         waiting = [job for job in self._jobs.values() if job.cluster_id == cluster_id and self._unacked(job)]
         return min((job.offered_at + self.redelivery for job in waiting if job.offered_at), default=None)
 
@@ -96,7 +96,10 @@ class JobBook:
         return job.open and job.acked_at is None
 
     def ack(self, cluster_id: str, job_id: str, now: datetime) -> None:
-        """Stop offering the job; a repeated ack is no error. Raises a 409 ApiRefusal for a job with a result."""
+        """Stop offering the job, which the cluster acknowledges. A repeated acknowledgement is no error.
+
+        Raises a 409 ApiRefusal for a job that already has a result.
+        """
         job = self._own(cluster_id, job_id)
         if job.result is not None:
             raise ApiRefusal(409, f"job {job_id} is closed: it has its result")
@@ -116,7 +119,7 @@ class JobBook:
         job.statuses.append(body)
 
     def result(self, cluster_id: str, job_id: str, body: Mapping[str, Any], now: datetime) -> None:
-        """Record the only result. Raises a 409 ApiRefusal for a second one."""
+        """Record the result of a job. Raises a 409 ApiRefusal for a second result."""
         job = self._own(cluster_id, job_id)
         if job.result is not None:
             job.results_refused += 1

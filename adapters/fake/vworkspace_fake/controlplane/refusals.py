@@ -1,4 +1,4 @@
-"""Refusals of the embedded control plane: one exception, the same in process and over HTTP."""
+"""Refusals of the embedded control plane: one exception, which is the same in process and over HTTP."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -18,7 +18,7 @@ _ERRORS: Final[Mapping[int, str]] = {
 
 
 class ApiRefusal(Exception):
-    """An exception that becomes an answer other than a success.
+    """An exception that is answered with a status other than success.
 
     `retry_after` is in seconds; `body` and `content_type` replace the usual ones.
     """
@@ -41,7 +41,7 @@ class ApiRefusal(Exception):
 
 
 class Dropped(Exception):
-    """The exception that ends a connection without an answer, whatever effect the request had."""
+    """The exception that ends a connection without an answer. The request may have had its effect."""
 
 
 def error_body(status: int, message: str, request_id: str) -> dict[str, str]:

@@ -34,16 +34,17 @@ class _Key(Protocol):
 
 @attrs.frozen
 class Sealing:
-    """The sealing of a job before it is sent: encryption, then a signature. Without a key that step is left out.
+    """The sealing of a job before it is sent: encryption, then a signature.
 
-    `signing_key` is a private Ed25519 or P-256 key; `recipient_key` is the public key of the cluster.
+    `signing_key` is a private Ed25519 or P-256 key; `recipient_key` is the public key of the cluster. Without one of
+    these keys its step is left out.
     """
 
     signing_key: ECKey | OKPKey | None = attrs.field(default=None, repr=False)
     recipient_key: ECKey | OKPKey | None = attrs.field(default=None, repr=False)
 
     def __call__(self, raw: Mapping[str, Any], cluster_id: str) -> dict[str, Any]:
-        """Return `raw` (with a plain payload) as it is sent to this cluster."""
+        """Return the job `raw` as it is sent to the cluster: encrypted and signed."""
         sealed = dict(raw)
         if self.recipient_key is not None:
             sealed["encryptedPayload"] = self.encrypt(sealed.pop("payload"))
@@ -99,7 +100,7 @@ def _generated(curve: str) -> Any:
 
 
 def key_in(pem: str) -> ECKey | OKPKey:
-    """Return an elliptic-curve key from PEM. Raises ValueError, which reveals nothing of it."""
+    """Return an elliptic-curve key from PEM. Raises ValueError, whose message contains no part of the key."""
     for kind in (ECKey, OKPKey):
         try:
             return kind.import_key(pem)

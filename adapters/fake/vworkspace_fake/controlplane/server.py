@@ -79,7 +79,10 @@ class ControlPlaneServer:
         return self.jobs.offer(cluster_id, self.now())
 
     def poll(self, token: str | None, cluster_id: str) -> list[Any]:
-        """Return the jobs that are offered to the cluster now, within a long poll. This is not counted as a request."""
+        """Return the jobs that are offered to the cluster now.
+
+        Long polls call this repeatedly; it is not counted as a request.
+        """
         if self.tokens.cluster_of(token) != cluster_id:
             raise ApiRefusal(403, f"the token is not for cluster {cluster_id}")
         return self.jobs.offer(cluster_id, self.now())
@@ -101,7 +104,10 @@ class ControlPlaneServer:
         self.jobs.result(caller, job_id, body, self.now())
 
     def events(self, token: str | None, body: Any) -> None:
-        """Record a batch of events, all or none; events with a known key are counted and not stored again."""
+        """Record a batch of events, either all or none of them.
+
+        An event with a known key is counted but not stored again.
+        """
         caller = self._caller(token)
         batch = body.get("events") if isinstance(body, Mapping) else None
         if not isinstance(batch, list) or not 0 < len(batch) <= BATCH_LIMIT:
@@ -129,7 +135,7 @@ class ControlPlaneServer:
         return {"clusterId": issued.cluster_id, **_issued(issued)}
 
     def rotate(self, token: str | None) -> dict[str, Any]:
-        """Issue a new token for the caller."""
+        """Issue a new token for the cluster that has `token`, and return the answer that contains it."""
         self._caller(token)
         return _issued(self.tokens.rotate(token))
 

@@ -10,7 +10,7 @@ from vworkspace_fake.controlplane.refusals import ApiRefusal
 
 @attrs.define
 class IssuedToken:
-    """A credential of one cluster. From `ends` on it is refused. `used` says that it was accepted at least once."""
+    """A credential of one cluster, refused from `ends` on. `used` says that it was accepted at least once."""
 
     text: str = attrs.field(repr=False)
     cluster_id: str
@@ -20,7 +20,10 @@ class IssuedToken:
 
 @attrs.define
 class Registration:
-    """A one-time token. In case an answer was lost, it can be used again until the credential it gave has been used."""
+    """A one-time token with which a cluster obtains its credential.
+
+    In case an answer was lost, the token can be used again until the credential that it gave has been used.
+    """
 
     text: str = attrs.field(repr=False)
     cluster_id: str
@@ -29,7 +32,7 @@ class Registration:
 
 @attrs.define
 class TokenBook:
-    """All tokens. `mint` makes the text of a new one. `lifetime` None means that they never expire."""
+    """All tokens. `mint` makes the text of a new token. `lifetime` None means that tokens never expire."""
 
     now: Callable[[], datetime]
     mint: Callable[[], str]
@@ -54,7 +57,7 @@ class TokenBook:
         return frozenset(self._clusters)
 
     def find(self, text: str) -> IssuedToken | None:
-        """Return the token without marking it as used; None if it is not known."""
+        """Return the token with this text without marking it as used; None if it is not known."""
         return self._tokens.get(text)
 
     def cluster_of(self, text: str | None) -> str:

@@ -1,4 +1,4 @@
-"""The long poll: it waits for an event until there is a job, a redelivery is due, or the time is over.
+"""The long poll: a request that waits until there is a job, a job is offered again, or the poll's time is over.
 
 asyncio is imported only when a poll has to wait, so that the server itself works without any loop.
 """
@@ -22,7 +22,10 @@ class LongPolls:
         self._server.wake()
 
     async def jobs(self, look: Callable[[], list[Any]], cluster_id: str, wait_seconds: float) -> list[Any]:
-        """Return the jobs that `look` finds, after at most `wait_seconds`. Without a running event loop do not wait."""
+        """Return the jobs that `look` finds, after waiting at most `wait_seconds` for a job.
+
+        Without a running event loop the poll does not wait.
+        """
         jobs = look()
         if jobs or wait_seconds <= 0 or self.closed:
             return jobs
