@@ -44,7 +44,7 @@ class KubeApiClient(KubeApi):
         await self.close()
 
     async def close(self) -> None:
-        """Close every connection, including those of watches, and those of clients derived from this one."""
+        """Close every connection, including watches, and the connections of clients derived from this client."""
         await self._http.close()
 
     async def server_version(self) -> str:

@@ -29,19 +29,20 @@ def tls_context(config: SingleConfig) -> ssl.SSLContext | None:
 
 
 def authority_file(config: SingleConfig, context: ssl.SSLContext | None, max_age: float) -> "AuthorityFile | None":
-    """Return the reloader of the configured CA file for `context`; None if no file is configured or `context` is None.
+    """Return the reloader of the configured CA file for `context`.
 
-    It checks the file for changes at most once in `max_age` seconds.
+    Return None if no file is configured or `context` is None. The reloader checks the file for changes at most once in
+    `max_age` seconds.
     """
     path = config.cluster.certificate_auth
     return AuthorityFile(Path(config.abs_file(path)), context, max_age=max_age) if path and context else None
 
 
 class AuthorityFile:
-    """The CA file of a TLS context. When it changes, its new authorities are trusted in addition to the old ones.
+    """The CA file of a TLS context. When the file changes, its new authorities are trusted in addition to the old ones.
 
-    The old ones stay trusted until the process ends, so that servers with old and new certificates are accepted during
-    a rotation. lightkube reads the file only once.
+    The old authorities stay trusted until the process ends, so that servers with old and new certificates are accepted
+    during a rotation. lightkube reads the file only once.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ class AuthorizationSource(Protocol):
         ...
 
     async def renewed(self, refused: str) -> str:
-        """Return a new value of the header after a 401 for the value `refused`; empty if there is none."""
+        """Return a new value of the header after a 401 for the value `refused`; empty if there is no new value."""
         ...
 
 
@@ -90,7 +90,7 @@ class TokenFile:
         return self._bearer
 
     async def renewed(self, refused: str) -> str:
-        """Read the file again and return the header's value with its token."""
+        """Read the token file again and return the header's value with the token in it."""
         self._read()
         return self._bearer
 
@@ -108,7 +108,7 @@ class TokenFile:
 class ExecPlugin:
     """A source that runs an exec credential plugin, which prints a token.
 
-    It runs at the first request and after a 401.
+    The plugin runs at the first request and after a 401.
     """
 
     def __init__(self, command: UserExec) -> None:
@@ -122,13 +122,13 @@ class ExecPlugin:
         return await self._flow(refused=False)
 
     async def renewed(self, refused: str) -> str:
-        """Run the plugin again and return the header's value with its token."""
+        """Run the plugin again and return the header's value with the token that the plugin prints."""
         return await self._flow(refused=True)
 
     async def _flow(self, *, refused: bool) -> str:
         """Return the header of the request that lightkube's authentication flow yields.
 
-        With `refused` that request is answered by a 401, and the header of the next one is returned.
+        With `refused`, that request is answered by a 401, and the header of the next request is returned.
         """
         flow = self._auth.async_auth_flow(httpx2.Request("GET", "https://plugin"))
         try:

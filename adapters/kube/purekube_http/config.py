@@ -60,7 +60,10 @@ def with_token(config: SingleConfig, token: str) -> SingleConfig:
 
 
 def _refuse_unsupported(path: Path, source: KubeConfig, context: str | None) -> None:
-    """Raise Permanent if `context` has fields that lightkube ignores: it would connect otherwise or as another user."""
+    """Raise Permanent if `context` has fields that lightkube ignores.
+
+    Otherwise lightkube would connect in another way or as another user.
+    """
     document = yaml.safe_load(path.read_text(encoding="utf-8"))
     desired = context or source.current_context
     named = {entry["name"]: entry.get("context") or {} for entry in document.get("contexts") or ()}.get(desired, {})

@@ -43,7 +43,7 @@ _INVALID_500 = ("failed to create typed patch object", "etcdserver: request is t
 
 @attrs.frozen
 class ServerResponse:
-    """The parts of a response that determine its error. Header names are lower case."""
+    """The parts of an HTTP response that determine its error. Header names are lower case."""
 
     code: int
     content_type: str
@@ -183,7 +183,7 @@ def _invalid(request: KubeRequest, response: ServerResponse, said: str) -> Opera
 
 
 def _without_values(request: KubeRequest, said: str, causes: tuple[StatusCause, ...]) -> Invalid:
-    """Return the Invalid error of a refusal.
+    """Return the Invalid error of a refused request.
 
     The server quotes refused values, so for a Secret only field names are kept.
     """
@@ -210,7 +210,7 @@ def _status(body: bytes) -> Mapping[str, Any] | None:
 
 
 def _retry_after(header: str, status: Mapping[str, Any] | None) -> float | None:
-    """Return the seconds to wait before a retry, from the header or else from the Status; None if neither names them.
+    """Return the seconds to wait before a retry, from the header or else from the Status; None if both lack them.
 
     API servers do not use the header's HTTP-date form, which is ignored.
     """
@@ -224,7 +224,7 @@ def _excerpt(body: bytes) -> str:
 
 
 def _failure_reason(error: BaseException | None) -> str:
-    """Return the reason of a TLS or socket failure: never text of headers or bodies."""
+    """Return the reason of a TLS or socket failure. The reason never contains text of headers or bodies."""
     while error is not None:
         match error:
             case aiohttp.ClientConnectorCertificateError():

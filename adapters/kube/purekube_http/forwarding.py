@@ -19,7 +19,7 @@ _PASSED_ON: Final = ("accept", "user-agent", "kubectl-command")
 
 
 class NoAnswer(Exception):
-    """The API server did not answer, or the answer was interrupted."""
+    """The error that the API server did not answer, or that its answer was interrupted."""
 
 
 @attrs.frozen(eq=False)
@@ -40,7 +40,7 @@ class ForwardedAnswer:
         return {name.lower(): value for name, value in self._response.headers.items() if name.lower() in known}
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the body in pieces as they arrive. Raises NoAnswer if it is interrupted."""
+        """Yield the body in pieces as they arrive. Raises NoAnswer if the answer is interrupted."""
         try:
             async for chunk in self._response.content.iter_any():
                 yield chunk
@@ -48,7 +48,7 @@ class ForwardedAnswer:
             raise NoAnswer(type(error).__name__) from error
 
     async def body(self) -> bytes:
-        """Return the whole body. Raises NoAnswer if it is interrupted."""
+        """Return the whole body. Raises NoAnswer if the answer is interrupted."""
         return b"".join([chunk async for chunk in self.chunks()])
 
     def close(self) -> None:

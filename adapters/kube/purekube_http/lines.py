@@ -5,7 +5,7 @@ LINE_LIMIT = 32 * 1024 * 1024
 
 
 class LineTooLong(Exception):
-    """A line exceeds the limit, so the peer does not speak the watch protocol."""
+    """The error of a line that exceeds the limit, so the peer does not speak the watch protocol."""
 
 
 class LineSplitter:
@@ -17,7 +17,7 @@ class LineSplitter:
         self._pending = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Return the lines that `chunk` completes. Raises LineTooLong if the unfinished one exceeds the limit."""
+        """Return the lines that `chunk` completes. Raises LineTooLong if the unfinished line exceeds the limit."""
         head, newline, rest = chunk.partition(b"\n")
         if not newline:
             self._keep(chunk)

@@ -48,7 +48,10 @@ def url_of(request: KubeRequest) -> str:
 
 @lru_cache(maxsize=1024)
 def _resource(kind: Kind, namespace: str | None) -> str:
-    """Return the URL path of a resource. Cached, since there are only as many paths as kinds times namespaces."""
+    """Return the URL path of a resource.
+
+    Results are cached, because there are only as many paths as kinds times namespaces.
+    """
     group = "/apis/" if kind.group else "/api/"
     place = f"/namespaces/{quote(namespace, safe='')}" if kind.namespaced and namespace else ""
     return f"{group}{kind.api_version}{place}/{kind.plural}"
@@ -56,12 +59,12 @@ def _resource(kind: Kind, namespace: str | None) -> str:
 
 @lru_cache(maxsize=256)
 def _query(params: tuple[tuple[str, str | int | None], ...]) -> str:
-    """Return the query string. Cached, since writes have few distinct queries."""
+    """Return the URL query string. Results are cached, because writes have few distinct queries."""
     return urlencode({key: value for key, value in params if value not in (None, "")})
 
 
 def headers_of(request: KubeRequest) -> dict[str, str]:
-    """Return the headers of this request, other than those that every request has.
+    """Return the headers that only this request has, such as Accept and impersonation.
 
     The API server adds the groups of an impersonated account. Naming them in the request would need a right on groups.
     """
@@ -81,7 +84,10 @@ def media_type_of(request: KubeRequest) -> str:
 
 
 def encoded(request: KubeRequest) -> bytes | None:
-    """Return the body as JSON; None if there is none. Raises Invalid for values that JSON cannot represent."""
+    """Return the body as JSON; None if the request has no body.
+
+    Raises Invalid for values that JSON cannot represent.
+    """
     if request.body is None:
         return None
     try:

@@ -42,7 +42,7 @@ def _object_of(request: KubeRequest, body: bytes) -> dict[str, Any]:
 
 
 def version_of(request: KubeRequest, body: bytes) -> str:
-    """Return an API server's `gitVersion`. Raises Unavailable for an answer without one."""
+    """Return the `gitVersion` in an API server's answer. Raises Unavailable for an answer without a version."""
     version = _decoded(request, body).get("gitVersion")
     if not isinstance(version, str) or not version:
         raise not_the_server(request, "it has no gitVersion")
@@ -123,7 +123,7 @@ def replace_type(request: KubeRequest, partial: Any) -> str:
 
 
 def why_foreign(request: KubeRequest, manifest: Any, *, versioned: bool = True) -> str:
-    """Return why `manifest` is not the requested object; empty if it is.
+    """Return why `manifest` is not the requested object; empty if it is the requested object.
 
     With `versioned` the object must have a uid and a resourceVersion, which the answer to a dry run may lack.
     """
@@ -141,7 +141,7 @@ def why_foreign(request: KubeRequest, manifest: Any, *, versioned: bool = True) 
 
 
 def not_the_server(request: KubeRequest, problem: str) -> Unavailable:
-    """Return the error for a status 200 with an unusable body.
+    """Return the error for a response with status 200 and an unusable body.
 
     The error's `status` distinguishes it from the error of a broken connection.
     """
@@ -167,9 +167,9 @@ def _typed(manifest: Any, api_version: str, kind: str) -> str:
 
 
 def _typed_list(kind: Kind, manifest: Any) -> str:
-    """Return why an answer is not a list of `kind`; empty if it is.
+    """Return why an answer is not a list of `kind`; empty if it is such a list.
 
-    A CRD names its list freely (`spec.names.listKind`).
+    A CRD may choose the kind of its lists freely (`spec.names.listKind`).
     """
     name = get_path(manifest, "kind")
     is_free = "." in kind.group and isinstance(name, str) and name != kind.kind
@@ -177,5 +177,5 @@ def _typed_list(kind: Kind, manifest: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return an excerpt of a value that may be of any type and length."""
+    """Return an excerpt of a value, for error messages; the value may be of any type and length."""
     return repr(value)[:_EXCERPT] if isinstance(value, str) else "nothing" if value is None else "no text"

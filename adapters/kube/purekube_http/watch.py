@@ -68,7 +68,7 @@ def decode_line(request: KubeRequest, line: bytes) -> WatchEvent:
 
 
 def _foreign(request: KubeRequest, event: WatchEventType, manifest: dict[str, Any]) -> str:
-    """Return why the object of an event does not belong to the watch; empty if it does.
+    """Return why the object of an event does not belong to the watch; empty if the object belongs to it.
 
     The object of a bookmark has only a type and a resourceVersion.
     """
@@ -85,9 +85,9 @@ def _refused(request: KubeRequest, line: _Line) -> OperatorError:
 
 
 def _unreadable(request: KubeRequest, what: str) -> Unavailable:
-    """Return the error for an unusable line of a 200.
+    """Return the error for an unusable line in a response with status 200.
 
-    Its `status` distinguishes it from the error of a broken connection.
+    The error's `status` distinguishes it from the error of a broken connection.
     """
     return Unavailable(f"{request}: {what}", status=200)
 
