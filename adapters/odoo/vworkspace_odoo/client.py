@@ -92,7 +92,10 @@ class HttpControlPlane:
         await self._client.aclose()
 
     async def fetch(self, cluster_id: str, wait_seconds: int) -> Fetched:
-        """Long-poll for jobs. If the answer exceeds the limits, only the jobs that fit are returned (PULL-7)."""
+        """Return the jobs for the cluster, after waiting at most `wait_seconds` for one (long poll).
+
+        If the answer exceeds the limits, only the jobs that fit are returned (PULL-7).
+        """
         wait = min(max(wait_seconds, 0), _LONGEST_WAIT)
         path = f"jobs?cluster={quote(cluster_id, safe='')}&wait={wait}"
         answer = await self._send("GET", path, timeout=wait + self._margin, whole=False)
@@ -124,7 +127,10 @@ class HttpControlPlane:
         await self._done("POST", f"jobs/{quote(job_id, safe='')}/status", body)
 
     async def result(self, job_id: str, body: Mapping[str, Any]) -> None:
-        """Report the final result of a job. A 409 means that it was received before, and is a success."""
+        """Report the final result of a job.
+
+        A 409 means that the result was received before, and counts as a success.
+        """
         try:
             await self._done("POST", f"jobs/{quote(job_id, safe='')}/result", body)
         except Permanent as error:
@@ -156,7 +162,7 @@ class HttpControlPlane:
         return answer.status, answer.headers.get("content-type", ""), answer.body
 
     async def _done(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> None:
-        """Send a request whose successful answer has no content that matters.
+        """Send a request whose successful answer is not needed.
 
         Raises Unavailable for content other than JSON.
         """

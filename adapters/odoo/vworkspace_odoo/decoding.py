@@ -39,7 +39,7 @@ def is_json(content_type: str) -> bool:
 
 
 def decode(body: bytes, where: str) -> Mapping[str, Any]:
-    """Return `body` decoded as a JSON object. Raises Unavailable with the problem.
+    """Return `body` decoded as a JSON object. Raises Unavailable if that fails or the answer has too many values.
 
     Text that strict parsers refuse is accepted (lone surrogates, NaN, very long integers, very deep nesting), so that
     one bad job does not hide the others; the core refuses that job alone. An answer with too many values is refused
@@ -125,7 +125,7 @@ def _oversized(span: _Span, body: bytes, longest: int | None) -> OversizedJob | 
 def _spans(body: bytes) -> Iterator[_Span]:
     """Yield the byte range of each member of the list `jobs`, in linear time and without recursion.
 
-    The last one has no end if it has more tokens than a job may have.
+    The last range has no end if its job has more tokens than a job may have.
     """
     depth, looked_at, begin, name = 0, 0, 0, b""
     is_list, fields = False, dict[str, Any]()

@@ -20,7 +20,7 @@ _LONGEST_ID: Final = 128
 
 
 def server_time(headers: httpx2.Headers) -> datetime | None:
-    """Return the server's time from the `Date` header; None if that is missing or malformed."""
+    """Return the server's time from the `Date` header; None if the header is missing or malformed."""
     return parse_http_date(headers.get("date"))
 
 
@@ -57,7 +57,7 @@ def _excerpt(headers: httpx2.Headers, body: bytes) -> str:
 
 
 def _request_id(headers: httpx2.Headers, body: bytes) -> str:
-    """Return the server's id of the request, by which it can be found in the server's logs; empty if there is none."""
+    """Return the id by which the request can be found in the server's logs; empty if the answer has no id."""
     request_id = _error_body(headers, body).get("requestId")
     return request_id[:_LONGEST_ID] if isinstance(request_id, str) and request_id.isprintable() else ""
 
@@ -87,7 +87,7 @@ def transport_failure(error: httpx2.HTTPError, where: str) -> Unavailable:
 
 
 def _cause(error: BaseException) -> str:
-    """Return the innermost reason: `Connection refused` instead of `All connection attempts failed`."""
+    """Return the message of the innermost error: `Connection refused` instead of `All connection attempts failed`."""
     cause: BaseException | None = error
     text = str(error) or type(error).__name__
     while cause is not None:

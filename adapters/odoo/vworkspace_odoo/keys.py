@@ -26,7 +26,10 @@ _AGREEMENTS: Final = frozenset({"P-256", "P-384", "P-521", "X25519"})
 
 @attrs.frozen
 class BoundKey:
-    """A key with the algorithms (`alg`) for which it may be used. A JOSE header can choose only among these."""
+    """A key with the algorithms (`alg`) for which it may be used.
+
+    A JOSE header can choose only among these algorithms.
+    """
 
     key: ECKey | OKPKey = attrs.field(repr=False)
     algorithms: frozenset[str]
@@ -34,7 +37,7 @@ class BoundKey:
     def may_serve(self, header: Mapping[str, Any]) -> bool:
         """Report whether this key may be used for a JOSE header.
 
-        It may if `alg` is one of the key's algorithms, and if `kid` matches where both have one.
+        The header's `alg` must be one of the key's algorithms, and `kid` must match if both have one.
         """
         kid, own = header.get("kid"), self.key.kid
         return header.get("alg") in self.algorithms and (kid is None or own is None or kid == own)

@@ -75,7 +75,7 @@ class JosePayloads:
 
 
 def canonical(content: Mapping[str, Any]) -> bytes:
-    """Return `content` as canonical JSON (RFC 8785). Raises Invalid for values that it cannot represent."""
+    """Return `content` as canonical JSON (RFC 8785). Raises Invalid for values that JSON cannot represent."""
     try:
         return rfc8785.dumps(dict(content))
     except (rfc8785.CanonicalizationError, RecursionError, UnicodeError):

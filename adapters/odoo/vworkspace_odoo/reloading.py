@@ -78,7 +78,7 @@ class ReloadingControlPlane:
             await self._connections.control.aclose()
 
     async def fetch(self, cluster_id: str, wait_seconds: int) -> Fetched:
-        """Long poll for jobs."""
+        """Return the jobs for the cluster, after waiting at most `wait_seconds` for one (long poll)."""
         async with self._current() as control:
             return await control.fetch(cluster_id, wait_seconds)
 
@@ -141,7 +141,7 @@ class ReloadingControlPlane:
                 await _close(used)
 
     def _for(self, endpoint: ControlPlaneEndpoint) -> tuple[_Connections, _Connections | None]:
-        """Return the connections for `endpoint`, and the earlier ones that they replace, None if there are none."""
+        """Return the connections for `endpoint`, and the earlier connections that they replace, None without any."""
         desired = (endpoint.url, endpoint.ca, endpoint.certificate, endpoint.private_key)
         present = self._connections
         if present is not None and present.made_for == desired:
