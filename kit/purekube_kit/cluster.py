@@ -83,7 +83,7 @@ class ClusterUnderTest(ABC):
 
     @abstractmethod
     def _stop(self) -> None:
-        """Kill the process that runs the controllers, if there is one."""
+        """Kill the process that runs the controllers, if such a process runs."""
 
     @abstractmethod
     def _have_namespace(self, name: str) -> None:
@@ -91,12 +91,12 @@ class ClusterUnderTest(ABC):
 
     @abstractmethod
     def _put_in_force(self, fault: ActiveFault) -> None:
-        """Start a fault."""
+        """Let the fault `fault` have its effect from now on."""
 
     @property
     @abstractmethod
     def seconds(self) -> float:
-        """The seconds since the cluster was started."""
+        """The seconds since the cluster was started, real or virtual."""
 
     @abstractmethod
     def heal(self) -> None:
@@ -122,7 +122,10 @@ class ClusterUnderTest(ABC):
         """Create a CRD if it is missing, and wait until it is served."""
 
     def run(self, *controllers: Runnable) -> None:
-        """Run controllers in one process, with those of earlier calls. CRDs that they define are installed."""
+        """Run controllers in one process with the controllers of earlier calls.
+
+        CRDs that the controllers define are installed.
+        """
         for controller in controllers:
             if (resource := resource_of(controller)) is not None:
                 self.serve(resource)
@@ -240,7 +243,7 @@ class ClusterUnderTest(ABC):
         return self._as_given(ref.kind, self._do(lambda api: api.get(ref)))
 
     def exists(self, what: Any, name: str = "", *, namespace: str = "") -> bool:
-        """Report whether the object exists."""
+        """Report whether the object exists in the cluster."""
         return self._live(self.ref(what, name, namespace=namespace)) is not None
 
     @overload
@@ -250,7 +253,10 @@ class ClusterUnderTest(ABC):
     def list(self, what: Kind | str, *, namespace: str = "") -> Sequence[Manifest]: ...
 
     def list(self, what: Any, *, namespace: str = "") -> Any:
-        """Return every object of a kind; if the kind is namespaced, of a namespace, by default `self.namespace`."""
+        """Return every object of a kind.
+
+        If the kind is namespaced, only the objects in `namespace` are returned, by default in `self.namespace`.
+        """
         kind = self.kind(what)
         where = (namespace or self.namespace) if kind.namespaced else None
         return [self._as_given(kind, item) for item in self._do(lambda api: api.list(kind, namespace=where)).items]
@@ -411,7 +417,7 @@ class ClusterUnderTest(ABC):
         return self._names.of_manifest(str(manifest.get("apiVersion")), str(manifest.get("kind")))
 
     def _placed(self, manifest: Manifest) -> Manifest:
-        """Return the manifest, with the cluster's own namespace if it lacks one and its kind is namespaced."""
+        """Return the manifest with the cluster's own namespace, if its kind is namespaced and it names no namespace."""
         meta = metadata(manifest)
         if meta.get("namespace") or not self._kind_of(manifest).namespaced:
             return manifest

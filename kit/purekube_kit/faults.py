@@ -71,7 +71,7 @@ class ActiveFault:
 
 
 class FaultBoard(WatchFaults):
-    """All faults in effect. Faults of pods are passed to the simulated workloads by `set_behaviour`.
+    """All faults in effect. `set_behaviour` passes faults of pods to the simulated workloads.
 
     `usual` is the behaviour of these workloads without faults.
     """
@@ -127,7 +127,7 @@ class FaultBoard(WatchFaults):
     async def through(self, kind: Kind, event: WatchEvent) -> bool:
         """Wait until no fault holds back a watch event, then return True.
 
-        Raises Expired if a fault that loses events held it back, so that the watcher has to list again.
+        Raises Expired if a fault that loses events held the event back, so that the watcher has to list again.
         """
         name = str(metadata(event.object).get("name", ""))
         while (fault := self._on_stream(kind, name)) is not None:

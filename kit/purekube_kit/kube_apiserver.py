@@ -63,7 +63,7 @@ class RealServer:
 
 
 def assets_of(environment: Mapping[str, str]) -> Assets | str:
-    """Return the paths of etcd and kube-apiserver in `KUBEBUILDER_ASSETS`, or the reason why they were not found."""
+    """Return the paths of etcd and kube-apiserver in `KUBEBUILDER_ASSETS`, or the reason why one was not found."""
     folder = environment.get("KUBEBUILDER_ASSETS", "")
     if not folder:
         return "KUBEBUILDER_ASSETS is not set: it names the folder with etcd and kube-apiserver"
@@ -199,7 +199,8 @@ def _answers(url: str, trust: ssl.SSLContext | None = None, token: str = "") -> 
 def write_credentials(folder: Path, made: Certificates, token: str, operator: str) -> None:
     """Write the files to which `apiserver_command` refers.
 
-    They are the certificate `made` and its key, the users with their tokens, and the key of service account tokens.
+    These files are the certificate `made` and its key, the users with their tokens, and the key of service account
+    tokens.
     """
     groups = ",".join(("system:serviceaccounts", f"system:serviceaccounts:{OPERATOR_USER.split(':')[2]}"))
     users = f'{token},admin,admin,"system:masters"\n{operator},{OPERATOR_USER},operator,"{groups}"\n'

@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Check the chosen places at the start of the session. Raises UsageError for an unknown one."""
+    """Check the places that the session's options choose for tests. Raises UsageError for an unknown place."""
     places(config)
 
 
@@ -44,7 +44,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def places(config: pytest.Config) -> list[str]:
-    """Return the places that the option or the environment variable chooses. Raises UsageError for an unknown one."""
+    """Return the places that the option or the environment variable chooses. Raises UsageError for an unknown place."""
     text = config.getoption(OPTION) or os.environ.get(VARIABLE, "") or PLACES[0]
     chosen = [place.strip() for place in text.split(",") if place.strip()]
     for place in chosen:

@@ -169,7 +169,7 @@ class RealCluster(ClusterUnderTest):
         return SystemClock().now()
 
     def api_of(self, replica: Replica) -> KubeApi:
-        """Return the client that the controllers use."""
+        """Return the client that the controllers in a process (`replica`) use."""
         return self._api
 
     def version(self) -> int:
@@ -223,7 +223,10 @@ class RealCluster(ClusterUnderTest):
     # --- the end -----------------------------------------------------------------------------------------------------
 
     def _clean(self) -> None:
-        """Delete everything that the test created, after removing finalizers, as no controller runs any more."""
+        """Delete everything that the test created.
+
+        Finalizers are removed before, because no controller runs any more.
+        """
         for kind in self._names:
             for ref in self._left(kind):
                 self._free(ref)
@@ -265,7 +268,7 @@ class RealCluster(ClusterUnderTest):
 
 
 def reachable(kubeconfig: str = "", context: str = "") -> str:
-    """Return why a kubeconfig cannot be loaded; empty if it can. The cluster itself is not contacted."""
+    """Return why a kubeconfig cannot be loaded; empty if it can be loaded. The cluster itself is not contacted."""
     try:
         load_config(kubeconfig or None, context or None)
     except OperatorError as error:

@@ -68,7 +68,7 @@ def event_seen(manifest: Manifest) -> EventSeen:
 
 @attrs.frozen
 class Diagnostics:
-    """The information by which to find out why an expected state was not reached. `str` gives it as text."""
+    """The information that explains why an expected state was not reached. `str` gives it as text."""
 
     what: str
     live: Manifest | None

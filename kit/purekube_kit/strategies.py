@@ -90,7 +90,7 @@ class _Drawn:
 
 @attrs.define
 class _Drawing:
-    """A generator of objects of one kind. `spec` holds fixed fields of an object's spec: values or strategies."""
+    """A generator of objects of one kind. `spec` maps fields of an object's spec to fixed values or to strategies."""
 
     kind: Kind
     schema: Schema
