@@ -1,6 +1,7 @@
 """The conversion of other frameworks' files to boxes: Katalogs of Orkestra, ResourceGraphDefinitions of kro (PH-6).
 
-Pure: a document goes in, boxes and everything that has no counterpart come out, each with its path in the document.
+The conversion is pure: it takes a document, and returns boxes and everything that has no counterpart in a box, with its
+path in the document.
 """
 
 from collections.abc import Mapping
@@ -35,7 +36,7 @@ def convert(
 
 
 def _looked_over(conversion: ConversionResult) -> ConversionResult:
-    """Return the conversion with the problems that its boxes have as boxes, unless it has other problems already."""
+    """Return the conversion; if it has no problems, add those that its boxes have when they are read."""
     told = list(conversion.problems)
     for made in conversion.boxes if not told else ():
         try:

@@ -1,7 +1,7 @@
-"""The parser of Go templates (`{{ … }}`): as much of the language as a value of a Katalog needs.
+"""The parser of Go templates (`{{ … }}`), for the part of the language that values of a Katalog need.
 
-Text, pipelines of paths, calls and constants, and `if … else … end`. The rest of the language (ranges, variables, named
-templates) is refused by name: no expression has the same meaning.
+This part is text, pipelines of paths, calls and constants, and `if … else … end`. Other features (ranges, variables,
+named templates) are refused by name, because no expression has the same meaning.
 """
 
 import re
@@ -35,14 +35,14 @@ class TemplateError(ValueError):
 
 @attrs.frozen
 class GoConstant:
-    """A text, a number, true, false or nil."""
+    """A constant in a Go template: a text, a number, true, false or nil."""
 
     value: str | int | float | bool | None
 
 
 @attrs.frozen
 class Path:
-    """A path such as `.spec.image`; `of` is its base if that is not the object itself, as in `(index …).status`."""
+    """A path such as `.spec.image`. `of` is the base of a path on another value, as in `(index …).status`."""
 
     steps: tuple[str, ...]
     of: "Node | None" = None

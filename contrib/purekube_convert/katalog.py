@@ -1,7 +1,8 @@
 """The conversion of an Orkestra Katalog to boxes: its resources, gates and status.
 
-Both layouts are read: everything flat below `operatorBox`, and the sections `reconcile` and `emit`. What a box does by
-default (workers, finalizers, owner references, events) is left out; what it cannot do is reported.
+Both layouts of a Katalog are read: all settings below `operatorBox`, and the sections `reconcile` and `emit`. Settings
+for what a box does by default (workers, finalizers, owner references, events) are left out; settings without a
+counterpart are reported as problems.
 """
 
 import re

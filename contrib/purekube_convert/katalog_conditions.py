@@ -1,7 +1,7 @@
 """The conversion of a Katalog's `when` and `or` to gates of a box.
 
 Orkestra compares texts; a box compares values, so that a constant is converted to the type of the field that it is
-compared with. A missing field counted as empty text or as 0 there; here a gate on it does not hold.
+compared with. In Orkestra a missing field counts as empty text or as 0; in a box a gate on a missing field is not open.
 """
 
 import re
@@ -77,7 +77,7 @@ class KatalogCondition:
 
 @attrs.frozen
 class KatalogConditions:
-    """The gates `when` and `or` of one entry."""
+    """The gates that an entry's `when` and `or` become."""
 
     when: tuple[KatalogCondition, ...] = ()
     any: tuple[KatalogCondition, ...] = ()
@@ -113,7 +113,7 @@ def _one_of(listed: Sequence[KatalogCondition]) -> KatalogCondition:
 
 
 def conditions(raw: Mapping[str, Any], path: str, scope: TemplateScope, problems: Problems) -> KatalogConditions:
-    """Return the conditions of an entry's `when` and `or`."""
+    """Return the conditions in `when` and `or` of an entry, as gates of a box."""
     lists = [tuple(_conditions(raw.get(key), join(path, key), scope, problems)) for key in ("when", "or")]
     return KatalogConditions(*lists)
 

@@ -28,7 +28,7 @@ class KatalogEntry:
     asked: set[str] = attrs.field(factory=set)
 
     def take(self, key: str) -> Any:
-        """Return the raw value under a key; None if there is none."""
+        """Return the raw value under a key; None if the key is absent. The key then counts as read."""
         self.asked.add(key)
         return self.raw.get(key)
 
@@ -59,7 +59,7 @@ class KatalogEntry:
         return None
 
     def convert(self, found: Any, path: str, desired: str = "", depth: int = 0) -> Any:
-        """Return a value with every template in it converted."""
+        """Return a value in which every Go template is replaced by a CEL expression."""
         if depth > _DEEPEST:
             self.problems.add(path, f"is nested more than {_DEEPEST} levels deep")
             return None

@@ -1,9 +1,10 @@
-"""The conversion of a ResourceGraphDefinition of kro to a box and a definition.
+"""The conversion of a ResourceGraphDefinition of kro to a box and a CRD.
 
-Its expressions are CEL as here; the differences are handled one by one: `schema` is `self`, `each` is the resource
-itself, kro's own functions. In kro a reference to a resource with `readyWhen` waits until that is ready; here a
-reference to a rendered field waits for nothing, so the box says `dependsOn`. A resource is ready there once it exists
-and its own `readyWhen` holds, whatever its kind's rule, and objects are found by labels, whatever their namespace.
+Expressions are CEL in both; the differences are handled one by one: `schema` is `self` in a box, `each` is the resource
+itself, and kro has its own functions. In kro a reference to a resource with `readyWhen` waits until that resource is
+ready; in a box a reference to a rendered field does not wait, so the box says `dependsOn`. In kro a resource is ready
+once it exists and its own `readyWhen` holds, whatever its kind's rule, and objects are found by labels in any
+namespace.
 """
 
 import json
@@ -76,9 +77,9 @@ _STATUS: Final[Mapping[str, Any]] = {
 
 
 def convert_definition(document: Mapping[str, Any], known: Schemas) -> ConversionResult:
-    """Convert a ResourceGraphDefinition to a box and the definition of its kind.
+    """Convert a ResourceGraphDefinition to a box and the CRD of its kind.
 
-    `known` are the kinds of given CRDs.
+    `known` are the schemas of kinds whose CRDs were given.
     """
     problems = Problems()
     spec, meta = document.get("spec"), document.get("metadata")
@@ -191,7 +192,7 @@ class _Definition:
         }
 
     def _with_status(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the CRD with a schema for `status`; the types of its fields are those of their expressions."""
+        """Return the CRD with a schema for `status`, whose fields have the types of the expressions in `fields`."""
         openapi = self._crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         environment = Environment({"self": self._parent, **self._types()}, FUNCTIONS)
         own = {name: _inferred(value, environment) for name, value in fields.items()}
@@ -589,7 +590,7 @@ def _walk(node: Expression, bound: frozenset[str]) -> Iterator[tuple[Expression,
 
 
 def _is_namespace(node: Call) -> bool:
-    """Report whether the target of a call is part of the function's name, as in `lists.range`."""
+    """Report whether the target of a call is part of the function's name, such as `lists` in `lists.range`."""
     full = f"{dotted(node.target)}.{node.name}" if node.target is not None else ""
     return full in _HINTS or full in _RENAMED or named(FUNCTIONS, full, False, len(node.arguments)) is not None
 
