@@ -1,6 +1,6 @@
 """The pytest fixture `kubelab`: a Kubernetes API server for each test.
 
-pytest loads this module in every run where the package is installed, so it imports the rest on demand.
+pytest loads this module in every run where the package is installed, so it imports other modules on demand.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The audit log: an entry of data for each answered request. Tests count the writes of a steady state with it."""
+"""The audit log, with an entry for each answered request. Tests use it to count the writes of a steady state."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -35,9 +35,9 @@ class AuditEntry:
 
 
 class AuditLog:
-    """A log of the last `limit` requests, oldest first. `on_entry`, if set, is called with each entry as it is added.
+    """A log of the last `limit` requests, oldest first. `on_entry`, if set, is called with each new entry.
 
-    One thread may iterate while another adds, since the iteration is over a copy.
+    One thread may iterate while another adds entries, because the iteration is over a copy.
     """
 
     def __init__(self, limit: int = 100_000) -> None:

@@ -46,7 +46,7 @@ class RequestFilter:
     def admit(self, verb: RequestVerb, target: RequestTarget, caller: Caller, only: str = "") -> None:
         """Raise ApiFailure for a request that the caller may not make, or that the resource does not serve.
 
-        `only` is the one name that a list or watch selects, empty without such a name.
+        `only` is the single name that a list or watch selects; empty if it selects by no name.
         """
         if self.authorize is not None:
             asked = attributes_of(verb, target, only)

@@ -32,7 +32,10 @@ _CALLERS: dict[type, Caller] = {
 
 
 def chosen_simulators(names: Sequence[str]) -> Sequence[str]:
-    """Return the names of the simulators to run; `all` means every one. Raises KubelabError for an unknown name."""
+    """Return the names of the simulators to run; `all` means every simulator.
+
+    Raises KubelabError for an unknown name.
+    """
     if "all" in names:
         return SIMULATORS
     for name in names:

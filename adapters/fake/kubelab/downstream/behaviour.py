@@ -15,7 +15,7 @@ from purekube.apimachinery.manifest import Kind, ObjectRef
 
 
 class Ending(StrEnum):
-    """The ways in which an attempt can end. A controller that does not distinguish one of them treats it as FAIL."""
+    """The ways in which an attempt can end. A controller treats an ending that it does not distinguish as FAIL."""
 
     SUCCEED = "succeed"
     PARTIAL = "partial"
@@ -217,7 +217,7 @@ class DownstreamBehaviour:
     workloads: WorkloadBehaviour = WorkloadBehaviour()
 
     def choose(self, ref: ObjectRef, used: Sequence[DownstreamRule]) -> DownstreamRule | None:
-        """Return the rule for the next attempt at `ref`; None for success.
+        """Return the rule that decides the next attempt at the object `ref`; None for success.
 
         `used` are the rules of earlier attempts, which count against each rule's `times`.
         """

@@ -88,7 +88,7 @@ class DownstreamSimulator(Simulator):
         self._wake()
 
     def crash(self) -> None:
-        """Restart every controller. The memory of its process is lost; pods and stored data remain."""
+        """Restart every controller. The memory of the controllers' processes is lost; pods and stored data remain."""
         super().crash()
         for ref, memories in list(self._memories.items()):
             restarted = self._by_kind[ref.kind].restarted
@@ -106,7 +106,7 @@ class DownstreamSimulator(Simulator):
         return ControllerPass(self._by_kind[ref.kind].name, self._reconcile(ref, now))
 
     def _reconcile(self, ref: ObjectRef, now: datetime) -> PassStep[ControllerResult]:
-        """Run a pass over the live object, and over each remembered object that had its name before."""
+        """Run a pass over the live object, and over each remembered object that had the same name before."""
         live = yield from get_object(ref)
         uid = "" if live is None else uid_of(live)
         results: list[PassResult] = []
@@ -119,7 +119,7 @@ class DownstreamSimulator(Simulator):
     def _pass(self, ref: ObjectRef, uid: str, live: Manifest | None, now: datetime) -> PassStep[PassResult]:
         """Run the controller's pass over the object `uid` of this name, and store the memory that the pass returns.
 
-        `live` is None if that object does not exist any more.
+        `live` is None if this object does not exist any more.
         """
         memory = self._memories.get(ref, {}).get(uid)
         view = ObjectView(ref, uid, live, memory, now, self._behaviour, self._objects, self._memories)
@@ -143,9 +143,9 @@ class DownstreamSimulator(Simulator):
 
 
 def _joined(results: Sequence[PassResult], now: datetime) -> ControllerResult:
-    """Return one result for the passes over all objects of a name.
+    """Return one result for the passes over all objects that have had one name.
 
-    Its next pass is when the next work is due, or without any work at the end of the next interval.
+    The next pass is when the next work is due, or without any work at the end of the next interval.
     """
     work = earliest(*(result.requeue_at for result in results if not result.interval))
     due = work or earliest(*(result.requeue_at for result in results if result.interval))

@@ -85,7 +85,7 @@ def cut(view: ObjectView, claim: Manifest | None) -> PassStep[None]:
 
 
 def cut_failed(view: ObjectView, message: str) -> PassStep[None]:
-    """Write the error of a CSI driver that could not take a snapshot into the status of the snapshot's content."""
+    """Write a CSI driver's error into the status of a VolumeSnapshotContent, because taking the snapshot failed."""
     status = {"readyToUse": False, "error": {"message": message, "time": view.timestamp()}}
     yield SimulatedPatch(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, content_name(view)), "", {"status": status}, "status")
 

@@ -85,7 +85,7 @@ def _reconcile_location(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Return the queued backups and the running requests to delete a backup in the namespace of a changed backup."""
+    """Return the queued backups and running DeleteBackupRequests in the namespace of the changed backup `ref`."""
     if ref.kind != VELERO_BACKUP:
         return []
     queued = ("Queued", "ReadyToStart", "New", "", None)

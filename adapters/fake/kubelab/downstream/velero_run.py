@@ -1,4 +1,4 @@
-"""A backup or restore in progress: its phases, written one after the other.
+"""A backup or restore in progress, which writes its phases one after the other.
 
 The phases are those of Velero's `pkg/apis/velero/v1`. A run continues even if its object is deleted: Velero cannot be
 stopped, and completes what it has begun.
@@ -61,7 +61,7 @@ class VeleroRun:
 
     @property
     def total(self) -> int:
-        """The number of items that the status reports."""
+        """The total number of items that the run's status reports."""
         return len(self.items) if self.attempt.outcome.items is None else self.attempt.outcome.items
 
 

@@ -1,7 +1,7 @@
 """Deployment, StatefulSet and DaemonSet: the statuses that their controllers write, without any pods.
 
-The real controllers' habits are imitated: zero counts are omitted, a new generation is observed with a delay, a rollout
-takes a pod at a time, and a Deployment without progress reports that after its deadline and continues to try.
+The real controllers' habits are imitated: zero counts are omitted, a new generation is observed with a delay, and a
+rollout takes a pod at a time. A Deployment without progress reports its missed deadline and continues to try.
 """
 
 from collections.abc import Callable, Mapping

@@ -38,7 +38,7 @@ def is_range(reference: str) -> bool:
 
 
 def newest_within(desired: str, versions: Iterable[str]) -> str | None:
-    """Return the newest version that satisfies every comparison of a range; None if there is none.
+    """Return the newest version that satisfies every comparison of the range `desired`; None if there is none.
 
     Raises ValueError for a part that is no comparison, since `^`, `~` and `||` are not simulated.
     """
@@ -109,7 +109,7 @@ def storage_url(ref: ObjectRef, file_name: str) -> str:
 def new_artifact(ref: ObjectRef, revision: str, file_name: str, now: datetime) -> dict[str, Any]:
     """Return the value of `status.artifact` for a revision of the source `ref`.
 
-    Digest and size are those of the file that source-controller stores, not of the pulled one.
+    Digest and size are those of the file that source-controller stores, not of the file that it pulled.
     """
     digest = sha256_of(f"{ref.kind.kind}:{revision}")
     return {
@@ -123,7 +123,7 @@ def new_artifact(ref: ObjectRef, revision: str, file_name: str, now: datetime) -
 
 
 def has_revision(manifest: Manifest, revision: str) -> bool:
-    """Report whether the source has an artifact of that revision."""
+    """Report whether the source's present artifact has the revision `revision`."""
     return bool(revision) and get_path(manifest, "status", "artifact", "revision") == revision
 
 

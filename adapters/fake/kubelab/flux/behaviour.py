@@ -224,7 +224,7 @@ class FluxBehaviour:
     max_retry_seconds: float = 900.0
 
     def seconds_for(self, action: Action) -> float:
-        """Return the duration of a Helm action whose outcome does not set one."""
+        """Return the duration in seconds of a Helm action whose outcome sets no duration."""
         return {
             Action.INSTALL: self.install_seconds,
             Action.UPGRADE: self.upgrade_seconds,

@@ -1,8 +1,8 @@
 """Status conditions by the rules of the libraries that both Flux controllers share (fluxcd/pkg).
 
-Three of these rules mislead readers of a status and are imitated on purpose: a condition's `lastTransitionTime` changes
-with its reason and message, too, its `observedGeneration` is always that of the object it is written to, and a write
-merges into whatever generation the object has by then.
+Three of these rules mislead readers of a status and are imitated on purpose. A condition's `lastTransitionTime` also
+changes with its reason and message. Its `observedGeneration` is always the generation of the object to which it is
+written. A write merges into the object in whatever generation it has by then.
 """
 
 from collections.abc import Mapping, Sequence
@@ -109,7 +109,7 @@ def without_condition(conditions: Sequence[FluxCondition], type_: str) -> list[F
 def merge_conditions(
     latest: Manifest, before: Sequence[FluxCondition], after: Sequence[FluxCondition], now: datetime
 ) -> list[FluxCondition]:
-    """Merge a controller's changes of conditions, from `before` to `after`, into those of the live object.
+    """Return the live object's conditions with a controller's changes from `before` to `after` merged in.
 
     Each changed condition takes the *latest* generation: an upgrade that began at generation 1 and ends after a change
     of the spec reports Ready at generation 2 (helm-controller, comment in `internal/reconcile/state.go`).

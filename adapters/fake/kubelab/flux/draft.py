@@ -32,9 +32,8 @@ def write_difference(
 ) -> PassStep[None]:
     """Write the difference between two states of one object: conditions, then metadata, then the rest of the status.
 
-    A part is sent only if it changed. Readers can thus see Ready=True before the history that belongs to it, as with
-    the real controllers. Nothing more is written once the object is gone. With `conditions` False the conditions are
-    left out.
+    A part is sent only if it changed. Readers can thus see Ready=True before the matching history, as with the real
+    controllers. The writing stops if the object no longer exists. With `conditions` False the conditions are left out.
     """
     if conditions and not (yield from _write_conditions(ref, before, after, now)):
         return
@@ -120,8 +119,8 @@ class Draft:
 
     The copy is read only once, so a controller that is busy with an upgrade does not see later changes of the spec.
     `patch` writes the changes since the last patch. Changing the condition Drifted twice in one pass raises Stale, as
-    helm-controller's patch fails with a conflict: it does not own this condition. Without `events` no Events are
-    posted.
+    helm-controller's patch fails with a conflict: helm-controller does not own this condition. Without `events` no
+    Events are posted.
     """
 
     def __init__(self, manifest: Manifest, kind: Kind, now: datetime, *, events: bool = False) -> None:

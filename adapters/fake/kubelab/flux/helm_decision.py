@@ -58,7 +58,7 @@ class Next(StrEnum):
 
 @attrs.frozen
 class NoAction:
-    """The decision that there is no further action."""
+    """The decision that the release needs no further action."""
 
 
 @attrs.frozen
@@ -188,7 +188,7 @@ def _in_sync(request: HelmRequest, forced: bool) -> _Choice:
 
 
 def _forget_remediation(request: HelmRequest) -> None:
-    """Replace Remediated=True by Released=True, because the rolled-back release has become the desired one."""
+    """Replace Remediated=True by Released=True, because the rolled-back release is now the desired release."""
     draft = request.draft
     if status_of(draft.object, REMEDIATED) == "True":
         draft.unmark(REMEDIATED)

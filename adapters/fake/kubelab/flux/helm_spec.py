@@ -27,7 +27,7 @@ _DEFAULT_RETRY_INTERVAL: Final = 300.0
 class Remediation:
     """The reaction to a failed install or upgrade. A negative number of `retries` means no limit.
 
-    `counter` is the status field with the number of failures.
+    `counter` is the status field that holds the number of failures.
     """
 
     retries: int
@@ -83,12 +83,12 @@ class HelmSpec:
 
     @property
     def chart_object(self) -> str:
-        """The name of the HelmChart made from `spec.chart`."""
+        """The name of the HelmChart that helm-controller makes from `spec.chart`."""
         return f"{self.namespace}-{self.name}"
 
     @property
     def interval(self) -> float:
-        """The seconds between two passes if nothing triggers one earlier."""
+        """The seconds between two passes if no change triggers a pass earlier."""
         return seconds_of(str(self.raw["interval"]))
 
     @property
@@ -185,7 +185,7 @@ class HelmValues:
 
 @attrs.frozen
 class HelmRequest:
-    """One HelmRelease with its chart and values, for which Helm actions are run."""
+    """One HelmRelease with the chart and the values for its Helm actions."""
 
     draft: Draft
     spec: HelmSpec
@@ -203,7 +203,7 @@ class HelmRequest:
         return list(self.draft.status.get("history") or ())
 
     def set_history(self, history: list[Snapshot]) -> None:
-        """Replace `status.history`."""
+        """Replace the HelmRelease's `status.history`."""
         if history:
             self.draft.status["history"] = sorted(history, key=lambda entry: -int(entry["version"]))
         else:

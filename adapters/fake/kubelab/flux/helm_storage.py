@@ -36,8 +36,8 @@ class ReleasedWorkload:
 class HelmStorage:
     """Helm's stored revisions by storage namespace and release name.
 
-    With Secrets, a name that is unknown, or whose newest Secret is gone, is looked up in the cluster first. A restarted
-    simulator thus knows what is installed, and notices Secrets that were deleted by hand.
+    If Secrets are used, a release that is not known yet, or whose newest Secret is gone, is first read from the
+    cluster. A restarted simulator thus knows the installed releases, and notices Secrets that were deleted by hand.
     """
 
     def __init__(self, api: KubeApi) -> None:
@@ -79,7 +79,7 @@ class HelmStorage:
                 )
 
     async def _are_kept(self, namespace: str, releases: Sequence[StoredRelease]) -> bool:
-        """Report whether the newest known revision still has its Secret, which may be deleted by hand."""
+        """Report whether the newest known revision still has its Secret, which users may have deleted."""
         newest = last_release(releases)
         if newest is None:
             return True
@@ -120,7 +120,7 @@ class HelmStorage:
     async def _update(self, namespace: str, release: StoredRelease) -> None:
         """Update the Secret of a revision.
 
-        A deleted Secret is not created again, since it may be gone with its namespace: Helm continues without it.
+        A deleted Secret is not created again, because its namespace may be deleted: Helm continues without the Secret.
         """
         secret = release_secret(release, namespace)
         ref = ObjectRef(SECRET, namespace, secret_name(release))

@@ -38,7 +38,7 @@ class HelmReleaseStatus(StrEnum):
 
 @attrs.frozen
 class StoredRelease:
-    """One revision of a Helm release. `chart_version` is the version with the digest that Flux added."""
+    """One revision of a Helm release. `chart_version` is the chart's version with the digest that Flux added."""
 
     name: str
     namespace: str
@@ -82,7 +82,7 @@ def replace(releases: Sequence[StoredRelease], *changed: StoredRelease) -> tuple
 
 
 def prune(releases: Sequence[StoredRelease], limit: int) -> tuple[StoredRelease, ...]:
-    """Return `releases` without the oldest revisions, so that one more fits into `limit`; 0 is no limit.
+    """Return `releases` without their oldest revisions, so that one more revision fits into `limit`; 0 means no limit.
 
     The last deployed revision is always kept.
     """
@@ -154,7 +154,7 @@ def release_from_secret(secret: Manifest) -> StoredRelease:
 
 
 def readable_releases(secrets: Iterable[Manifest]) -> Iterator[StoredRelease]:
-    """Yield the releases in Secrets with Helm's labels; unreadable ones are skipped, as Helm does."""
+    """Yield the releases in Secrets with Helm's labels. Unreadable Secrets are skipped, as by Helm."""
     for secret in secrets:
         # A user may have stored anything: no data, no base64, no gzip, no JSON, no release.
         with suppress(
@@ -173,13 +173,16 @@ _GO_ESCAPES: Final = str.maketrans(
 
 
 def _go_json(value: Any) -> bytes:
-    """Encode as Go's encoding/json: no spaces, keys in the given order, `<`, `>`, `&`, U+2028 and U+2029 escaped."""
+    """Return `value` as JSON in the form of Go's encoding/json.
+
+    The text has no spaces, keys in the given order, and `<`, `>`, `&`, U+2028 and U+2029 escaped.
+    """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return text.translate(_GO_ESCAPES).encode()
 
 
 def _present(**fields: Any) -> dict[str, Any]:
-    """Return the fields that are not empty, as Helm omits empty ones."""
+    """Return the fields that are not empty, because Helm omits empty fields."""
     return {name: value for name, value in fields.items() if value not in (None, "", [], {}, ())}
 
 

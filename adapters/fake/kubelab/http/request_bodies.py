@@ -73,7 +73,7 @@ def read_yaml(raw: bytes) -> DecodedBody:
 
 
 class _Repeated:
-    """The repeated keys of a document, collected while it is parsed."""
+    """The collection of the repeated keys of a document, made while the document is parsed."""
 
     def __init__(self) -> None:
         self._keys: dict[int, list[str]] = {}

@@ -35,11 +35,11 @@ async def serve_forever(
 ) -> None:
     """Serve until cancelled; `ready` is called with the URL once requests are accepted.
 
-    Port 0 takes a free one. Raises OSError (with errno) when the address cannot be bound. `tokens` maps bearer tokens
-    to callers; without it every caller is the administrator. `gc_delay` is how many seconds after a write garbage is
-    collected, None for an API server without a garbage collector. `services` maps (namespace, name) of in-cluster
+    Port 0 takes a free port. Raises OSError (with errno) when the address cannot be bound. `tokens` maps bearer tokens
+    to callers; without `tokens` every caller is the administrator. `gc_delay` is how many seconds after a write garbage
+    is collected, None for an API server without a garbage collector. `services` maps (namespace, name) of in-cluster
     services to base URLs, for admission webhooks. With `tls`, a certificate and its key, the server speaks HTTPS;
-    without it, plain HTTP. On cancellation open watches end cleanly before the connections close.
+    otherwise plain HTTP. On cancellation open watches end cleanly before the connections close.
     """
     listener = bind(host, port)
     handler = HttpHandler(server, tokens=tokens, bookmark_interval=bookmark_interval, services=services)

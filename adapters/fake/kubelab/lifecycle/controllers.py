@@ -28,13 +28,13 @@ class Writes(Protocol):
     """The server's writes that the controllers use."""
 
     def delete(self, target: RequestTarget, options: DeleteOptions, caller: Caller) -> Reply:
-        """Delete one object."""
+        """Delete one object, and return the answer."""
         ...
 
     def patch(
         self, target: RequestTarget, patch: Any, patch_type: PatchType, options: WriteOptions, caller: Caller
     ) -> Reply:
-        """Patch one object."""
+        """Patch one object, and return the answer with the patched object."""
         ...
 
     def update(self, target: RequestTarget, body: Any, options: WriteOptions, caller: Caller) -> Reply:

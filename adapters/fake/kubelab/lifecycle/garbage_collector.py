@@ -31,14 +31,14 @@ class OwnerState(Enum):
 
 @attrs.frozen
 class DropReferences:
-    """The decision to keep a dependent and remove its references to these owner uids."""
+    """The decision to keep a dependent, but to remove its references to the owners with these uids."""
 
     uids: frozenset[str]
 
 
 @attrs.frozen
 class DeleteDependent:
-    """The decision to delete a dependent. `propagation` applies to its own dependents."""
+    """The decision to delete a dependent. `propagation` is the policy for the dependents of this dependent."""
 
     propagation: str
 

@@ -191,7 +191,7 @@ class CustomDefinitions:
             self._finish(where)
 
     def _finish(self, where: GroupResource) -> None:
-        """Remove the CRD of the resource `where`, which is being deleted, once its last object is gone."""
+        """Remove the CRD of the resource `where` if the CRD is being deleted and its last object is gone."""
         key: ObjectKey = ("", self._dying[where])
         record = self._store.get(DEFINITIONS, key)
         if record is None or self._store.count(where):

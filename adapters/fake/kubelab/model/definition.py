@@ -136,12 +136,12 @@ class ServedKind:
 
     @property
     def api_version(self) -> str:
-        """`group/version` of the objects."""
+        """The field `apiVersion` of the objects: `group/version`."""
         return self.kind.api_version
 
     @property
     def kind_name(self) -> str:
-        """`kind` of the objects."""
+        """The field `kind` of the objects."""
         return self.kind.kind
 
     @property
@@ -151,7 +151,7 @@ class ServedKind:
 
     @property
     def subresources(self) -> tuple[str, ...]:
-        """Names of the subresources that are served."""
+        """The names of the subresources that are served."""
         return ("status",) * self.status_subresource + ("scale",) * (self.scale is not None)
 
     def reset_fields(self, subresource: str) -> FieldSet:

@@ -78,7 +78,7 @@ class ApiFailure(Exception):
 
     @property
     def retry_after(self) -> int | None:
-        """Seconds for the `Retry-After` header, if the failure has them."""
+        """The seconds for the `Retry-After` header; None if the failure has none."""
         return None if self.details is None else self.details.get("retryAfterSeconds")
 
 

@@ -60,12 +60,12 @@ class ServedResource:
 
     @property
     def group(self) -> str:
-        """API group, empty for the core group."""
+        """The API group; empty for the core group."""
         return self.definition.kind.group
 
     @property
     def version(self) -> str:
-        """Version within the group."""
+        """The version within the API group, such as `v1`."""
         return self.definition.kind.version
 
     @property
@@ -75,12 +75,12 @@ class ServedResource:
 
     @property
     def kind(self) -> str:
-        """`kind` of the objects."""
+        """The field `kind` of the objects."""
         return self.definition.kind.kind
 
     @property
     def namespaced(self) -> bool:
-        """True if the objects are in namespaces."""
+        """True if each object belongs to a namespace."""
         return self.definition.kind.namespaced
 
     @property
@@ -90,17 +90,17 @@ class ServedResource:
 
     @property
     def list_kind(self) -> str:
-        """`kind` of lists."""
+        """The field `kind` of a list of the objects."""
         return self.definition.list_kind or f"{self.kind}List"
 
     @property
     def api_version(self) -> str:
-        """`group/version`, or the bare version for the core group."""
+        """The field `apiVersion` of the objects: `group/version`, or only the version for the core group."""
         return self.definition.api_version
 
     @property
     def type_meta(self) -> dict[str, str]:
-        """Kind and apiVersion of the objects."""
+        """The `kind` and the `apiVersion` of the objects."""
         return {"kind": self.kind, "apiVersion": self.api_version}
 
     @property

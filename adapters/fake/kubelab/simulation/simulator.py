@@ -103,7 +103,10 @@ class Simulator(ABC):
 
     @abstractmethod
     def _begin(self, ref: ObjectRef, now: datetime) -> ControllerPass:
-        """Return a new pass over one object. The pass itself has to read the object first."""
+        """Return a new pass over one object.
+
+        The simulator passes only the reference: the pass reads the object itself.
+        """
 
     @abstractmethod
     async def _answer(self, question: Question) -> Any:
@@ -187,7 +190,7 @@ class Simulator(ABC):
     async def _take(self, ref: ObjectRef, now: datetime) -> None:
         """Begin a pass over an object that is due, unless another pass over this object is in progress.
 
-        Under an event loop an object may be deleted while others are worked on, and change while its pass runs.
+        Under an event loop an object may be deleted before its pass begins, and may change while its pass runs.
         """
         if not self._due.take(ref):
             return

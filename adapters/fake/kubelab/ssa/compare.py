@@ -80,7 +80,7 @@ class _Comparing:
             self._leaf(old, new)
 
     def _dispatch(self, schema: Schema, old: Any, new: Any, form: str) -> bool:
-        """Compare the members of a value that has the shape `form`; return True if the value is a leaf."""
+        """Compare the parts of two values of the shape `form`; return True if the values are leaves without parts."""
         if form == "scalar":
             return True
         if form == "list":

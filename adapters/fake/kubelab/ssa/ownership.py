@@ -125,7 +125,7 @@ class Rules:
 
 
 def current(rules: Rules, managers: Mapping[ManagerKey, ManagedFieldsEntry]) -> dict[ManagerKey, ManagedFieldsEntry]:
-    """Return the entries that are still valid: of served versions (S-71), adapted to the present schema (S-60)."""
+    """Return the entries whose version is still served (S-71), adapted to the present schema (S-60)."""
     served = rules.kind.served_versions
     return {key: _adapted(rules, entry) for key, entry in managers.items() if entry.api_version in served}
 

@@ -1,1 +1,1 @@
-"""The steps from a write request to the object to store, as pure functions."""
+"""The steps from a write request to the object that is stored, as pure functions."""

@@ -139,7 +139,7 @@ def json_patch(document: Any, operations: Any) -> Any:
 
 
 def cannot() -> ApiFailure:
-    """Build the 422 with the generic message of kube-apiserver, which does not reveal the cause (W-37)."""
+    """Build the 422 failure with kube-apiserver's generic message, which does not reveal the cause (W-37)."""
     return ApiFailure(422, "Invalid", "the server rejected our request due to an error in our request", details={})
 
 
@@ -175,7 +175,7 @@ def _pointer(text: Any) -> tuple[str, ...]:
 
 
 def _index(steps: list[Any], text: str, *, last: int) -> int:
-    """Return the list index of a step, at most `last`. A negative index counts from the end."""
+    """Return the list index in a JSON pointer's step, at most `last`. A negative index counts from the end."""
     try:
         index = int(text)
     except ValueError:
