@@ -33,7 +33,7 @@ class Value:
 
     @property
     def bare(self) -> str:
-        """The expression's text, in parentheses if an operand needs them."""
+        """The expression's text, in parentheses if it needs them as an operand."""
         return self.text if self.atom else f"({self.text})"
 
     @property

@@ -90,7 +90,7 @@ class KatalogConditions:
     def joined(self, *others: "KatalogConditions") -> "KatalogConditions":
         """Return these conditions combined with `others`.
 
-        A box has a single list `any`, so every further `or` list becomes an expression in `when`.
+        A box has a single list `any`, so each further `or` list becomes an expression in `when`.
         """
         when = [condition for part in (self, *others) for condition in part.when]
         lists = [part.any for part in (self, *others) if part.any]

@@ -119,7 +119,7 @@ class ClusterUnderTest(ABC):
 
     @abstractmethod
     def _install(self, definition: Manifest) -> None:
-        """Create a CRD if it is missing, and wait until it is served."""
+        """Create a CRD if it is missing, and wait until the API server serves its kind."""
 
     def run(self, *controllers: Runnable) -> None:
         """Run controllers in one process with the controllers of earlier calls.
@@ -393,7 +393,7 @@ class ClusterUnderTest(ABC):
     # --- names -------------------------------------------------------------------------------------------------------
 
     def kind(self, what: AnyKind) -> Kind:
-        """Return the kind that `what` means. Raises ValueError for the name of an unknown kind."""
+        """Return the kind for a `Resource`, a `Kind` or a name. Raises ValueError for the name of an unknown kind."""
         if isinstance(what, Resource):
             self._names.add_resource(what)
             return what.kind

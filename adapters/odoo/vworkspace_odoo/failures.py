@@ -1,4 +1,7 @@
-"""The translation of failed HTTP exchanges into the core's errors, each one clear line that names the URL (PULL-7)."""
+"""The translation of failed HTTP exchanges into the core's errors.
+
+Each error has a message of one line that names the URL (PULL-7).
+"""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The bodies that the agent posts, checked as strictly as the wire format is specified (PULL-1)."""
+"""Checks of the bodies that the agent posts, as strict as the specification of the wire format (PULL-1)."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime

@@ -24,7 +24,7 @@ class AgentCall(StrEnum):
 
 
 class When(StrEnum):
-    """The time of a fault: before or after the request has its effect."""
+    """The time at which a fault occurs: before or after the request has its effect."""
 
     BEFORE = "before"
     AFTER = "after"

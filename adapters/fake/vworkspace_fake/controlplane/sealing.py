@@ -84,7 +84,7 @@ class KeyPairs:
 
     @classmethod
     def generate(cls, *, signing: str = "Ed25519", encryption: str = "P-256") -> "KeyPairs":
-        """Generate new keys on these curves."""
+        """Return new keys on the given elliptic curves, one for signing and one for encryption."""
         signer, recipient = _generated(signing), _generated(encryption)
         public = recipient.import_key(recipient.as_pem(private=False))
         return cls(

@@ -60,7 +60,7 @@ class ControlPlaneServer:
         self._limiter = RequestRateLimiter(self.rate_limit)
 
     def request_id(self) -> str:
-        """Return a new id for a request, which its error body shows."""
+        """Return a new id for a request. The body of an error answer contains this id."""
         self._requests += 1
         return f"request-{self._requests}"
 
@@ -98,7 +98,7 @@ class ControlPlaneServer:
         self.jobs.status(caller, job_id, body)
 
     def result(self, token: str | None, job_id: str, body: Any) -> None:
-        """Record the only result of a job."""
+        """Record the result of a job. Raises a 409 ApiRefusal for a second result."""
         caller = self._caller(token)
         _refuse_if(check_result(body))
         self.jobs.result(caller, job_id, body, self.now())
