@@ -1,4 +1,4 @@
-"""`python -m kubelab`."""
+"""The entry point for `python -m kubelab`, which runs the command line."""
 
 import sys
 

@@ -15,7 +15,7 @@ MARK = "kubelab"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker."""
+    """Register the pytest marker `kubelab`, by which a test sets the options of its server."""
     config.addinivalue_line("markers", f"{MARK}(**options): options of kubelab.serve for the fixture `kubelab`")
 
 

@@ -30,7 +30,7 @@ class MemoryJobStore:
         return list(self.records.values())
 
     async def put(self, record: JobRecord) -> None:
-        """Write or replace the record of one job. Raises Invalid if it is too large."""
+        """Write or replace the record of one job. Raises Invalid if the record is too large."""
         size = len(canonical_json([record.raw, record.state]))
         if size > self.longest:
             raise Invalid(f"the record of job {record.job_id} has {size} bytes, at most {self.longest} can be kept")
@@ -50,7 +50,7 @@ class MemoryJobStore:
         return self.tombstones.get(idempotency_key)
 
     async def newest(self, object_key: str) -> Tombstone | None:
-        """Return the tombstone of the highest generation of an object; None if it has none."""
+        """Return the tombstone of the highest generation of an object; None if the object has no tombstone."""
         mine = (
             tombstone
             for key, tombstone in self.tombstones.items()

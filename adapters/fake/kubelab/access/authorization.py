@@ -33,7 +33,7 @@ Reviews of other users need a right.
 
 
 def review_resources() -> tuple[ServedResource, ...]:
-    """Return the kinds of reviews as served resources, whose only verb is create."""
+    """Return the served resources of the access review kinds, whose only verb is create."""
     return tuple(resource_of(_definition(kind), verbs=("create",)) for kind in _KINDS)
 
 
@@ -88,7 +88,7 @@ def review_attributes(asked: Mapping[str, Any]) -> Attributes:
 
 
 def denied(caller: Caller, asked: Attributes) -> ApiFailure:
-    """Return the 403 failure in kube-apiserver's words: which user cannot do what, where."""
+    """Return the 403 failure in kube-apiserver's words: the caller, the verb, the resource and the namespace."""
     resource = f"{asked.resource}/{asked.subresource}" if asked.subresource else asked.resource
     where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
     why = f'User "{caller.user}" cannot {asked.verb} resource "{resource}" in API group "{asked.group}" {where}'

@@ -1,4 +1,4 @@
-"""The kind CustomResourceDefinition: its schemas are compiled before it is accepted."""
+"""The kind CustomResourceDefinition. The schemas of a CRD are compiled before the CRD is accepted."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -29,7 +29,7 @@ def _read(manifest: Manifest) -> Manifest:
 
 
 def _with_stored_versions(manifest: Manifest) -> Manifest:
-    """Return the CRD with the storage version in `status.storedVersions` if that is empty."""
+    """Return the CRD with its storage version in `status.storedVersions` if that list is empty."""
     status = manifest.get("status")
     if not isinstance(status, Mapping) or status.get("storedVersions") != []:
         return manifest

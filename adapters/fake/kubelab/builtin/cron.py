@@ -35,7 +35,7 @@ _BOTH: Final = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
 
 
 class _Malformed(Exception):
-    """A schedule or time zone that robfig/cron refuses, with its message."""
+    """The error of a schedule or time zone that robfig/cron refuses, with robfig/cron's message."""
 
 
 def schedule_causes(spec: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> list[StatusCause]:
@@ -72,7 +72,7 @@ def _zone_causes(zone: str) -> list[StatusCause]:
 
 @cache
 def _has_zones() -> bool:
-    """Report whether this machine has a time zone database; without one every zone name is accepted."""
+    """Report whether this machine has a time zone database; without it every zone name is accepted."""
     return bool(available_timezones())
 
 
@@ -125,7 +125,7 @@ def _parse_descriptor(text: str) -> None:
 
 
 def _parse_range(expression: str, least: int, most: int, names: Mapping[str, int]) -> None:
-    """Check one comma-separated part of a field: `*`, `5`, `mon-fri`, `10-50/20`. Raises _Malformed."""
+    """Raise _Malformed for a malformed part of a schedule's field, such as `*`, `5`, `mon-fri` or `10-50/20`."""
     bounds, *steps = expression.split("/")
     low, *highs = bounds.split("-")
     if low in ("*", "?"):

@@ -124,7 +124,7 @@ def _container(container: Any, *, ephemeral: bool) -> Any:
 
 
 def _pull_policy(image: str) -> str:
-    """Return Always for the tag `latest` and for no tag, else IfNotPresent."""
+    """Return the pull policy of an image: Always for the tag `latest` or no tag, otherwise IfNotPresent."""
     name, at, _ = image.partition("@")
     tag = name.rpartition(":")[2] if ":" in name.rpartition("/")[2] else ""
     return "IfNotPresent" if at or tag not in ("", "latest") else "Always"

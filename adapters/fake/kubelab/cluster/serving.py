@@ -50,7 +50,7 @@ class Server:
 
     @property
     def api_server(self) -> ApiServer:
-        """The API server, which belongs to the server's thread: use it in functions for `call`."""
+        """The API server. Use it only in functions that `call` runs, because it belongs to the server's thread."""
         return self.cluster.server
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T:
@@ -141,7 +141,7 @@ def serving_thread(run: Callable[[Callable[[str], None]], Awaitable[None]]) -> I
 
 @contextmanager
 def stop_event() -> Iterator[threading.Event]:
-    """Yield an event that SIGINT and SIGTERM set. A second signal ends the process at once."""
+    """Yield an event that SIGINT and SIGTERM set. A second signal ends the process immediately."""
     stop = threading.Event()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 

@@ -1,7 +1,7 @@
-"""Simulated downstream controllers: they write the statuses that the real ones write (RUN-9).
+"""Simulated downstream controllers, which write the statuses that the real controllers write (RUN-9).
 
-Velero, Argo Workflows, the Job controller, VolSync, the CSI snapshotter, a volume provisioner, the controllers of
-Deployments, StatefulSets and DaemonSets, a load balancer and an ingress controller.
+The package simulates Velero, Argo Workflows, the Job controller, VolSync, the CSI snapshotter, a volume provisioner,
+the controllers of Deployments, StatefulSets and DaemonSets, a load balancer and an ingress controller.
 """
 
 from kubelab.downstream.behaviour import (

@@ -1,4 +1,4 @@
-"""A simulated downstream controller: a pass over what it observes of one object."""
+"""The definition of a simulated downstream controller, and helpers for its pass over one object."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -64,7 +64,7 @@ class ObjectView:
         return self.now + timedelta(seconds=seconds)
 
     def timestamp(self) -> str:
-        """Return the current time in the format of a status."""
+        """Return the current time as a text in the format of status fields."""
         return format_time(self.now)
 
     def all_of(self, kind: Kind, namespace: str | None = None) -> Iterator[tuple[ObjectRef, Manifest]]:
@@ -144,12 +144,12 @@ def without_finalizers(ref: ObjectRef, live: Manifest | None, *gone: str) -> Pas
 
 
 def earliest(*moments: datetime | None) -> datetime | None:
-    """Return the earliest of these times, ignoring None; None if no time is left."""
+    """Return the earliest of `moments`, ignoring None; None if all are None."""
     return min((moment for moment in moments if moment is not None), default=None)
 
 
 def moment_of(text: Any) -> datetime | None:
-    """Return a time from a status; None if it is not a valid time."""
+    """Return the time in a status field; None if the text is not a valid time."""
     if not isinstance(text, str):
         return None
     try:

@@ -76,7 +76,7 @@ class DownstreamSimulator(Simulator):
 
     @property
     def behaviour(self) -> DownstreamBehaviour:
-        """The behaviour of the controllers from now on."""
+        """The present behaviour of the controllers."""
         return self._behaviour
 
     @behaviour.setter

@@ -75,7 +75,7 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _condition(job: Manifest, *types: str) -> Mapping[str, Any] | None:
-    """Return the first condition of one of these types that is True; None if there is none."""
+    """Return the first condition that is True and has one of the types `types`; None if there is none."""
     for item in get_path(job, "status", "conditions") or ():
         if item.get("type") in types and item.get("status") == "True":
             return dict(item)
@@ -163,7 +163,7 @@ def _run(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
 
 
 def _resume(view: ObjectView, status: dict[str, Any]) -> PassStep[None]:
-    """Report that a suspended Job continues: by its condition, and by an Event."""
+    """Report that a suspended Job continues, by a condition and an Event."""
     if any(item.get("type") == "Suspended" for item in status.get("conditions") or ()):
         _mark(view, status, "Suspended", "False", "JobResumed", "Job resumed")
     if _condition(view.live or {}, "Suspended") is not None:

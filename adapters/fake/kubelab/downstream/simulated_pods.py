@@ -16,7 +16,7 @@ _UNSCHEDULABLE: Final = "Unschedulable"
 
 @attrs.frozen
 class JobPod:
-    """A simulated pod of a Job: its name, and the attempt that decides how it ends."""
+    """A simulated pod of a Job: its name, and the attempt that decides how the pod ends."""
 
     name: str
     attempt: Attempt
@@ -35,7 +35,7 @@ def pod_name(view: ObjectView, number: int) -> str:
 
 
 def job_event(view: ObjectView, type_: str, reason: str, message: str) -> PostEvent:
-    """Return an Event on the Job."""
+    """Return an Event about the Job that is to be posted."""
     return PostEvent(view.ref, view.uid, type_, reason, message, view.timestamp())
 
 

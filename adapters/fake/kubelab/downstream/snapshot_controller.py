@@ -102,7 +102,7 @@ def size_of(claim: Manifest | None, view: ObjectView) -> str:
 
 
 def _bytes(quantity: str) -> int:
-    """Return a size in bytes; only the binary suffixes of volume sizes are supported."""
+    """Return a quantity such as `1Gi` in bytes; only the binary suffixes of volume sizes are supported."""
     for suffix, factor in (("Ki", 1024), ("Mi", 1024**2), ("Gi", _GIB), ("Ti", 1024**4)):
         if quantity.endswith(suffix):
             return int(float(quantity.removesuffix(suffix)) * factor)

@@ -119,7 +119,7 @@ def _takes_a_place(memory: Any) -> bool:
 
 
 def _start_backup(view: ObjectView) -> PassStep[PassResult]:
-    """Write Velero's defaults into the spec, validate it, and begin the run."""
+    """Write Velero's defaults into the backup's spec, validate the spec, and begin the run."""
     spec, ttl = _defaulted(view), seconds_of(str(view.spec.get("ttl") or "0s"))
     expires = view.now + timedelta(seconds=ttl or view.behaviour.velero.default_ttl_seconds)
     meta = metadata(view.live or {})
@@ -176,7 +176,7 @@ def _defaulted(view: ObjectView) -> dict[str, Any]:
 
 
 def _namespaces(spec: Mapping[str, Any]) -> tuple[str | None, ...]:
-    """Return the namespaces of a backup; None means all of them."""
+    """Return the namespaces of a backup; the item None means all namespaces."""
     named = spec.get("includedNamespaces") or ("*",)
     return (None,) if "*" in named else tuple(named)
 

@@ -19,7 +19,7 @@ _FAILURES: Final = ("Failed", "Error")
 
 @attrs.frozen
 class StepRecord:
-    """A step that has begun. `finished` is None while it runs; a `stopped` step has no exit code."""
+    """A workflow step that has begun. `finished` is None while the step runs; a `stopped` step has no exit code."""
 
     step: WorkflowStep
     started: datetime
@@ -30,7 +30,7 @@ class StepRecord:
 
 
 def node_id(workflow: str, index: int, count: int) -> str:
-    """Return the id of a step's node. In a workflow with one step it is the workflow's own name."""
+    """Return the id of a step's node: the workflow's own name if the workflow has only one step."""
     if count == 1:
         return workflow
     return f"{workflow}-{zlib.crc32(f'{workflow}[{index}]'.encode())}"
@@ -97,7 +97,7 @@ def compressed(nodes: Mapping[str, Any]) -> str:
 
 
 def written_nodes(workflow: Manifest) -> Mapping[str, Any]:
-    """Return the nodes in a Workflow's status, by id, whether they are compressed there or not."""
+    """Return the nodes in a Workflow's status by their ids, even if the status has them compressed."""
     packed = get_path(workflow, "status", "compressedNodes")
     if isinstance(packed, str):
         nodes = json.loads(gzip.decompress(base64.b64decode(packed)))

@@ -203,5 +203,5 @@ def chart_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
 
 
 def not_found(kind: Kind, name: str) -> str:
-    """Return the message for a missing object, in the words of controller-runtime's cached client."""
+    """Return the message for a missing object, in the words of controller-runtime's client."""
     return f'{kind.kind}.{kind.group} "{name}" not found'

@@ -11,7 +11,7 @@ import attrs
 
 
 class Action(StrEnum):
-    """A Helm action, by its name in Flux's messages."""
+    """The Helm actions, named as in Flux's messages."""
 
     INSTALL = "install"
     UPGRADE = "upgrade"
@@ -55,7 +55,7 @@ class FluxOutcome:
 
 @attrs.frozen
 class HelmTarget:
-    """The release of a Helm action. `version` is the chart's own, without the digest that Flux adds."""
+    """The release of a Helm action. `version` is the chart's own version, without the digest that Flux adds."""
 
     namespace: str
     release: str
@@ -82,7 +82,7 @@ class ReleaseRule:
 
 
 class PullStage(StrEnum):
-    """The kinds of requests to a registry or repository."""
+    """The kinds of requests to a registry or Helm repository."""
 
     OCI = "oci"
     INDEX = "index"

@@ -39,7 +39,7 @@ def conditions_of(manifest: Manifest) -> Sequence[FluxCondition]:
 
 
 def condition(manifest: Manifest, type_: str) -> FluxCondition | None:
-    """Return the condition of that type; None if the object has none."""
+    """Return the condition of the type `type_`; None if the object has no such condition."""
     return next((item for item in conditions_of(manifest) if item.get("type") == type_), None)
 
 

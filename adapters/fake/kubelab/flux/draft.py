@@ -250,6 +250,6 @@ class Draft:
 
 
 def _copy_of(manifest: Manifest) -> dict[str, Any]:
-    """Return a deep copy; through JSON, which is five times as fast as `copy.deepcopy`."""
+    """Return a deep copy of a manifest. JSON is used because it is five times as fast as `copy.deepcopy`."""
     copy: dict[str, Any] = decode(encode(manifest))
     return copy

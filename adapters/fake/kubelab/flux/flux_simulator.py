@@ -32,7 +32,7 @@ _SOURCES: Final = {
 
 
 def field_manager_of(ref: ObjectRef) -> str:
-    """Return the field manager of the controller that reconciles `ref`."""
+    """Return the field manager of the Flux controller that reconciles the object `ref`."""
     return HELM_CONTROLLER if ref.kind == HELM_RELEASE else SOURCE_CONTROLLER
 
 
@@ -81,7 +81,7 @@ class FluxSimulator(Simulator):
 
     @property
     def behaviour(self) -> FluxBehaviour:
-        """The behaviour of the controllers from now on."""
+        """The present behaviour of the controllers."""
         return self._script.behaviour
 
     @behaviour.setter

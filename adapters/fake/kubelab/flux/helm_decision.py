@@ -45,7 +45,7 @@ class HelmObservation:
 
 
 class Next(StrEnum):
-    """The actions that can be next, by their names in Flux's messages."""
+    """The actions that can follow in a pass, named as in Flux's messages."""
 
     INSTALL = "install"
     UPGRADE = "upgrade"

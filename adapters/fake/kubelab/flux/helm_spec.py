@@ -62,7 +62,7 @@ class HelmSpec:
 
     @property
     def release_name(self) -> str:
-        """The name in messages: `releaseName`, or else `[targetNamespace-]name`."""
+        """The release's name in messages: `releaseName`, or else `[targetNamespace-]name`."""
         target = self.raw.get("targetNamespace")
         return str(self.raw.get("releaseName") or (f"{target}-{self.name}" if target else self.name))
 
@@ -93,7 +93,7 @@ class HelmSpec:
 
     @property
     def max_history(self) -> int:
-        """The number of revisions that Helm keeps, 0 for all."""
+        """The number of revisions that Helm keeps; 0 means all."""
         return int(self.raw.get("maxHistory", _DEFAULT_HISTORY))
 
     @property
@@ -199,7 +199,7 @@ class HelmRequest:
 
     @property
     def history(self) -> list[Snapshot]:
-        """The entries of `status.history`, newest first."""
+        """The entries of the HelmRelease's `status.history`, newest first."""
         return list(self.draft.status.get("history") or ())
 
     def set_history(self, history: list[Snapshot]) -> None:

@@ -95,7 +95,7 @@ def find_drift(owner: ObjectRef) -> PassStep[Sequence[str]]:
 
 
 def can_impersonate(namespace: str, name: str) -> PassStep[bool]:
-    """Report whether the service account exists that Helm is to impersonate."""
+    """Report whether the service account that Helm impersonates exists."""
     answer: bool = yield CanImpersonate(namespace, name)
     return answer
 

@@ -37,12 +37,12 @@ def snapshot(release: StoredRelease, action: str = "", oci_digest: str = "") -> 
 
 
 def full_name(entry: Mapping[str, Any]) -> str:
-    """Return `<namespace>/<name>.v<revision>`."""
+    """Return the release of a history entry as `<namespace>/<name>.v<revision>`."""
     return f"{entry['namespace']}/{entry['name']}.v{entry['version']}"
 
 
 def versioned_chart(entry: Mapping[str, Any]) -> str:
-    """Return `<chart>@<version>`."""
+    """Return the chart of a history entry as `<chart>@<version>`."""
     return f"{entry['chartName']}@{entry['chartVersion']}"
 
 

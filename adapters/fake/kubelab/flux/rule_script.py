@@ -135,7 +135,7 @@ def _unused(used: int, times: int | None) -> bool:
 
 
 def _timed_out(action: Action, target: HelmTarget) -> str:
-    """Return Helm 4's message for an action that did not end in time."""
+    """Return Helm 4's message for an action that has not ended within its timeout."""
     not_ready = f"timeout waiting for: [Deployment/{target.namespace}/{target.release} status: 'InProgress']"
     match action:
         case Action.INSTALL | Action.UPGRADE:

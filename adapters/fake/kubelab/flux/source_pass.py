@@ -143,7 +143,7 @@ def _result_of(draft: Draft, result: FetchResult) -> ControllerResult:
 
 
 def trouble(draft: Draft, reason: str, message: str, *, stalls: bool = False) -> SourceFailure:
-    """Set FetchFailed=True and return the corresponding failure."""
+    """Set FetchFailed=True, and return the matching SourceFailure."""
     draft.report(FETCH_FAILED, "True", reason, message)
     return SourceFailure(reason, message, stalls)
 
@@ -158,7 +158,7 @@ def missing_secret(draft: Draft) -> PassStep[str]:
 
 
 def rebuild(draft: Draft, outdated: str, message: str) -> PassStep[None]:
-    """Report that a new artifact is being built. Ready is Unknown from then on."""
+    """Report in the source's conditions that a new artifact is being built, and set Ready to Unknown."""
     if "artifact" in draft.status:
         draft.mark(ARTIFACT_OUTDATED, "True", outdated, message)
     draft.progress(f"building artifact: {message}", drift=True)
@@ -175,7 +175,7 @@ def announce(draft: Draft, message: str, *, new: bool, reason: str = "NewArtifac
 
 
 def stored(draft: Draft, reason: str, message: str) -> SourceFetched:
-    """Set ArtifactInStorage=True, and return the matching result."""
+    """Set ArtifactInStorage=True, and return the result of a successful fetch."""
     draft.unmark(FETCH_FAILED)
     draft.unmark(ARTIFACT_OUTDATED)
     draft.mark(ARTIFACT_IN_STORAGE, "True", reason, message)

@@ -19,7 +19,7 @@ from purekube.apimachinery.timestamps import format_time
 
 
 class HelmReleaseStatus(StrEnum):
-    """The status of a Helm release."""
+    """The statuses that Helm records for a revision of a release."""
 
     DEPLOYED = "deployed"
     FAILED = "failed"
@@ -228,7 +228,7 @@ def _hooks(release: StoredRelease) -> list[dict[str, Any]]:
 
 
 def _document(release: StoredRelease) -> dict[str, Any]:
-    """Return the release as Helm stores it."""
+    """Return the release as the JSON document that Helm stores."""
     return _present(
         name=release.name,
         info=_info(release),

@@ -46,7 +46,7 @@ class FluxObjects(ObservedObjects):
             self._users.setdefault(source, {})[ref] = None
 
     def drop(self, ref: ObjectRef) -> Manifest | None:
-        """Forget an object; return its last state, if it was known."""
+        """Remove an object; return its last state, None if it was not known."""
         old = super().drop(ref)
         source = None if old is None else _source(ref.kind, old)
         if source is not None:
@@ -57,7 +57,7 @@ class FluxObjects(ObservedObjects):
         return old
 
     def clear(self) -> None:
-        """Forget all objects."""
+        """Remove all objects."""
         super().clear()
         self._users.clear()
 

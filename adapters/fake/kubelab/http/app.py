@@ -285,7 +285,7 @@ class HttpHandler:
 
 
 def _identity(headers: Headers) -> Identity:
-    """Return the identity in the `Impersonate-` headers of a request, empty for most requests."""
+    """Return the identity in the `Impersonate-` headers of a request; empty without such headers."""
     extra = {
         name.removeprefix(_EXTRA): headers.getlist(name) for name in dict.fromkeys(headers) if name.startswith(_EXTRA)
     }

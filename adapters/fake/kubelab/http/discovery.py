@@ -1,4 +1,4 @@
-"""Discovery documents, classic and aggregated, built from the registry."""
+"""Discovery documents, classic and aggregated, built from the registry of served resources."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ _VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 
 
 def version_info() -> dict[str, str]:
-    """Return `/version`: the release of Kubernetes whose behaviour is imitated."""
+    """Return the document `/version`, with the release of Kubernetes whose behaviour is imitated."""
     return {
         "major": "1",
         "minor": "36",
@@ -27,19 +27,19 @@ def version_info() -> dict[str, str]:
 
 
 def api_versions(host: str) -> dict[str, Any]:
-    """Return `/api`: the versions of the core group."""
+    """Return the document `/api`, with the versions of the core group."""
     addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": host}]
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
 
 
 def api_groups(registry: ResourceRegistry) -> dict[str, Any]:
-    """Return `/apis`: all groups except the core group."""
+    """Return the document `/apis`, with all groups except the core group."""
     groups = [_group(registry, name) for name in _groups(registry) if name]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
 def api_group(registry: ResourceRegistry, name: str) -> dict[str, Any]:
-    """Return `/apis/{group}`. Raises the plain-text 404 for a group that is not served (W-38)."""
+    """Return the document `/apis/{group}`. Raises the plain-text 404 for a group that is not served (W-38)."""
     if not name or name not in _groups(registry):
         raise not_served()
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(registry, name)}
@@ -88,7 +88,7 @@ def _groups(registry: ResourceRegistry) -> list[str]:
 
 
 def _priority(version: str) -> tuple[int, int, int, str]:
-    """Return the sort key of a version: v2, v1, v1beta2, v1beta1, v1alpha1, then any other by name."""
+    """Return a key that sorts versions in the order v2, v1, v1beta2, v1beta1, v1alpha1, then any others by name."""
     match = _VERSION.fullmatch(version)
     if match is None:
         return (3, 0, 0, version)

@@ -67,6 +67,6 @@ class _Runner(uvicorn.Server):
         return nullcontext()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, then call `ready`."""
+        """Begin to listen, then call `ready`."""
         await super().startup(sockets)
         self._ready()

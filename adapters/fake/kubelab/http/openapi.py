@@ -48,7 +48,7 @@ def openapi_v3(registry: ResourceRegistry, root: str) -> dict[str, Any]:
 
 
 def openapi_v2(registry: ResourceRegistry) -> dict[str, Any]:
-    """Return `/openapi/v2`: every schema by name, without paths."""
+    """Return the document `/openapi/v2`, with every schema by its name, and without paths."""
     definitions = {_schema_name(resource): _schema(resource) for resource in registry}
     return {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": definitions}
 

@@ -1,4 +1,4 @@
-"""Request bodies: size, compression, and JSON or YAML with a report of duplicate keys."""
+"""The decoding of request bodies: their size, compression, and JSON or YAML with a report of duplicate keys."""
 
 import json
 import zlib
@@ -43,7 +43,7 @@ def inflate(raw: bytes) -> bytes:
 
 
 def read_json(raw: bytes) -> DecodedBody:
-    """Decode JSON, and report its duplicate keys. Raises ApiFailure 400 for other data."""
+    """Decode a JSON body, and report its duplicate keys. Raises ApiFailure 400 for other data."""
     repeated = _Repeated()
     try:
         value = json.loads(raw, object_pairs_hook=repeated.of_pairs)

@@ -1,4 +1,4 @@
-"""The HTTP handler under uvicorn: bind, signal readiness, serve, end cleanly."""
+"""The HTTP handler under uvicorn: it binds an address, signals readiness, serves and ends cleanly."""
 
 import asyncio
 import base64

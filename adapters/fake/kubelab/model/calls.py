@@ -124,7 +124,7 @@ class RequestTarget:
 
     @property
     def key(self) -> ObjectKey:
-        """The namespace (empty for a cluster-scoped object) and the name under which the object is stored."""
+        """The key under which the object is stored: its namespace (empty if cluster-scoped) and its name."""
         return (self.namespace or "", self.name)
 
     @property
@@ -174,7 +174,7 @@ class Reply:
     warnings: tuple[str, ...] = ()
 
     def object(self) -> dict[str, Any]:
-        """Return a private copy of the answer."""
+        """Return the answer as a decoded copy, which callers may change."""
         copy: dict[str, Any] = decode(self.raw)
         return copy
 
@@ -200,7 +200,7 @@ class ObjectPage:
     page: ListedPage
 
     def metadata(self) -> dict[str, Any]:
-        """Return the list's own metadata."""
+        """Return the metadata of the list itself."""
         meta: dict[str, Any] = {"resourceVersion": str(self.page.version)}
         if self.page.continue_token or self.resource.custom:
             meta["continue"] = self.page.continue_token

@@ -24,7 +24,7 @@ Manifest = Mapping[str, Any]
 
 
 class Generation(Enum):
-    """The changes that increment `metadata.generation` (S-72)."""
+    """The kinds of changes that increment `metadata.generation` (S-72)."""
 
     NEVER = auto()
     """The kind has no generation."""
@@ -163,7 +163,7 @@ class ServedKind:
         return EMPTY if subresource else _STATUS
 
     def schema_of(self, api_version: str) -> Schema:
-        """Return the schema of one of the served versions."""
+        """Return the compiled schema of the served version `api_version`."""
         return self.schema if self.versions is None else self.versions.schemas[api_version]
 
     def in_version(self, manifest: Mapping[str, Any], api_version: str) -> Mapping[str, Any]:

@@ -71,7 +71,7 @@ class Record:
 def record_of(
     manifest: Mapping[str, Any], version: int, *, lacks_status: bool = False, schema: Schema | None = None
 ) -> Record:
-    """Encode `manifest` as the state written at resourceVersion `version`."""
+    """Return the record of `manifest`, encoded as the state written at resourceVersion `version`."""
     meta = {**manifest["metadata"], "resourceVersion": str(version)}
     return Record(
         key=(meta.get("namespace", ""), meta["name"]),

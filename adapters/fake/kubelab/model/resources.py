@@ -17,7 +17,7 @@ Conversion = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 def unchanged(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the object unchanged: the conversion of a version to itself."""
+    """Return the object unchanged, as the conversion of a version to itself."""
     return manifest
 
 
@@ -121,7 +121,7 @@ class ServedResource:
         return record.raw if self.to_served is unchanged else encode(self.to_served(decode(record.raw)))
 
     def as_stored(self) -> "ServedResource":
-        """Return the resource without conversion, for callers that read metadata only."""
+        """Return the resource without conversion of its objects, for callers that read only metadata."""
         return attrs.evolve(self, to_stored=unchanged, to_served=unchanged) if self.converts else self
 
     def live(self, record: Record) -> Mapping[str, Any]:

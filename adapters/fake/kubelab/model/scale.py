@@ -10,7 +10,7 @@ Manifest = Mapping[str, Any]
 
 
 def scale_of(definition: ServedKind, live: Manifest) -> dict[str, Any]:
-    """Return the Scale of an object whose kind has the subresource."""
+    """Return the Scale of the object `live`, whose kind has the scale subresource."""
     paths = definition.scale
     if paths is None:
         raise ValueError(f"{definition.kind.kind} has no scale subresource")

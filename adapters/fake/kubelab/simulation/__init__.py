@@ -1,1 +1,1 @@
-"""The engine of all simulated controllers: running them, and the definitions of their kinds."""
+"""The engine that runs all simulated controllers, and the definitions of their kinds."""

@@ -61,7 +61,7 @@ class SimulatedPatch:
 
 @attrs.frozen
 class SimulatedApply:
-    """A forced server-side apply. The answer is None."""
+    """A server-side apply with force. The answer is None."""
 
     kind: Kind
     manifest: Manifest
@@ -164,7 +164,7 @@ def waiting(seconds: float) -> ControllerResult:
 
 
 def failed(error: str) -> ControllerResult:
-    """Return the result of a pass with an error, which is retried with backoff."""
+    """Return the result of a failed pass, which is retried with backoff. `error` is what the controller would log."""
     return ControllerResult(error=error, backoff=True)
 
 

@@ -55,7 +55,7 @@ class FailureBackoff:
     cap: float
 
     def delay(self, failures: int) -> float:
-        """Return the seconds to wait after that many consecutive failures, counted from 1."""
+        """Return the seconds to wait after `failures` consecutive failures (1 or more)."""
         return min(self.base * 2.0 ** min(failures - 1, _LARGEST_EXPONENT), self.cap)
 
 
@@ -105,7 +105,7 @@ class DueTimes:
         return min((when for ref, when in self._due.items() if ref not in self._intervals), default=None)
 
     def clear(self) -> None:
-        """Forget all objects."""
+        """Remove all objects from the queue."""
         self._due.clear()
         self._is_known = False
         self._intervals.clear()

@@ -38,10 +38,10 @@ class KindProperties(Versioned, Protocol):
 
     @property
     def kind_name(self) -> str:
-        """`kind` of the objects."""
+        """The field `kind` of the objects."""
 
     def reset_fields(self, subresource: str) -> FieldSet:
-        """Return the fields that writes to this endpoint cannot change."""
+        """Return the fields that writes to this endpoint can neither change nor own."""
 
     def empty(self) -> Mapping[str, Any]:
         """Return the state of an object before its creation; built-in kinds have structs that exist from the start."""

@@ -19,7 +19,7 @@ _ORDER: Final = {"f": 0, "k": 1, "v": 2, "i": 3}
 
 
 class PathError(ValueError):
-    """An error for a malformed path element."""
+    """The error of a malformed path element."""
 
 
 def field(name: str) -> str:
@@ -28,7 +28,7 @@ def field(name: str) -> str:
 
 
 def valued(value: Any) -> str:
-    """Return the path element of an item of a set."""
+    """Return the path element of an item of a set, which contains the item's value."""
     return "v:" + _encoder.encode(_plain(value)).decode()
 
 

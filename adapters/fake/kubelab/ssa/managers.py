@@ -20,14 +20,14 @@ ANCIENT: Final = "ancient-changes"
 
 
 class ManagedFieldsOperation(StrEnum):
-    """The `operation` of an entry: how its manager wrote."""
+    """The values of an entry's field `operation`: server-side apply, or any other write."""
 
     APPLY = "Apply"
     UPDATE = "Update"
 
 
 class ManagedFieldsError(ValueError):
-    """An error in managedFields that a client sent."""
+    """The error of malformed managedFields that a client sent."""
 
 
 @attrs.frozen(order=True)

@@ -1,4 +1,4 @@
-"""The merge of an applied configuration into the live value, and the removal of fields from it."""
+"""The merge of an applied configuration into the live value, and the removal of fields from a value."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The effect of a write on the fields that other managers own, and its conflicts with them."""
+"""The effect of a write on the fields that other managers own, and the conflicts of a write with these managers."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, TypeAlias
@@ -114,7 +114,7 @@ class Rules:
 
     @property
     def api_version(self) -> str:
-        """The version of the request."""
+        """The `group/version` of the request."""
         return self.kind.api_version
 
     def compare(self, old: Any, new: Any, api_version: str) -> Comparison:
@@ -186,7 +186,7 @@ class Clash(Conflict):
 
 
 def conflict(clashes: Clashes) -> Clash:
-    """Build the conflict with kube-apiserver's message and causes (S-78, S-79)."""
+    """Return the conflict error for `clashes`, with kube-apiserver's message and causes (S-78, S-79)."""
     by_manager = sorted(clashes.items(), key=lambda clash: clash[0].identifier())
     conflicts = [(key, path_text(path)) for key, fields in by_manager for path in iterate(fields)]
     causes = tuple(FieldConflict(key.manager, path, f"conflict with {key}") for key, path in conflicts)

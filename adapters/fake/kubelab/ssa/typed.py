@@ -42,7 +42,7 @@ def shape_of(value: Any) -> str:
 
 
 def items_schema(schema: Schema) -> Schema:
-    """Return the schema of the items of a list, which accepts anything if `schema` declares none."""
+    """Return the schema of a list's items; a schema that accepts any value if `schema` declares none."""
     return schema.items if schema.items is not None else ANYTHING
 
 

@@ -42,7 +42,7 @@ class StoreSnapshot:
 
 
 class Store:
-    """The objects and their history. No other part of the server assigns resourceVersions."""
+    """The store of all objects and their history. No other part of the server assigns resourceVersions."""
 
     def __init__(self, *, window: int = 10_000, object_bytes: int = 1_572_864) -> None:
         """Keep `window` changes over all resources; refuse objects of more than `object_bytes`, etcd's limit (W-37)."""
@@ -60,7 +60,7 @@ class Store:
         return lambda: self._observers.remove(observer)
 
     def get(self, where: GroupResource, key: ObjectKey) -> Record | None:
-        """Return the current state of one object; None if it does not exist."""
+        """Return the current record of one object; None if the object does not exist."""
         table = self._tables.get(where)
         return None if table is None else table.objects.get(key)
 
@@ -100,7 +100,7 @@ class Store:
         return change
 
     def drop(self, where: GroupResource) -> None:
-        """Forget a resource and its history, after its CRD and its objects have been removed."""
+        """Remove a resource and its history, after its CRD and its objects have been removed."""
         table = self._tables.pop(where, None)
         if table is not None:
             table.changes.clear()
@@ -149,7 +149,7 @@ class Store:
         return 0 if table is None else len(table.objects)
 
     def places(self) -> list[GroupResource]:
-        """Return every resource that has or had objects."""
+        """Return every resource of which objects exist or have existed."""
         return list(self._tables)
 
     def compact(self, version: int | None = None) -> None:
@@ -160,7 +160,7 @@ class Store:
         self.floor = max(self.floor, bound)
 
     def snapshot(self) -> StoreSnapshot:
-        """Return all objects as they are now."""
+        """Return the present state of all objects."""
         return StoreSnapshot(self.version, {where: dict(table.objects) for where, table in self._tables.items()})
 
     def restore(self, snapshot: StoreSnapshot) -> None:

@@ -23,7 +23,7 @@ from purekube.apimachinery.manifest import get_path
 
 
 class WatchStreams:
-    """All open watches by resource. They are opened here and receive the store's changes."""
+    """All open watches by resource. This class opens them and passes the store's changes to them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -58,13 +58,13 @@ class WatchStreams:
         return stream
 
     def each(self, act: Callable[[WatchStream], None], where: GroupResource | None = None) -> None:
-        """Call `act` on every open watch, of one resource or of all."""
+        """Call `act` on every open watch of one resource, or (None) of all resources."""
         for place in [where] if where is not None else list(self._open):
             for stream in list(self._open.get(place, ())):
                 act(stream)
 
     def end(self, where: GroupResource | None = None) -> None:
-        """End the watches of one resource, or all, cleanly (W-19, W-20)."""
+        """End the watches of one resource, or of all resources, cleanly (W-19, W-20)."""
         self.each(WatchStream.end, where)
 
     def bookmark(self) -> None:
@@ -116,7 +116,7 @@ def _field(resource: ServedResource, record: Record, path: str) -> str:
 
 
 class StoreReader:
-    """Reads of the store. Every method may raise ApiFailure."""
+    """The part of the server that reads the store. Every method may raise ApiFailure."""
 
     def __init__(self, store: Store, streams: WatchStreams) -> None:
         self._store = store

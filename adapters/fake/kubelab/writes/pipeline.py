@@ -43,7 +43,7 @@ _PATCH_TYPES: Final = ("application/json-patch+json", "application/merge-patch+j
 
 
 def create(definition: ServedKind, body: Any, write: WriteRequest) -> WriteOutcome:
-    """Return the outcome of a create (POST). Raises ApiFailure (400, 422, 500)."""
+    """Return the outcome of a create (POST). Raises ApiFailure with status 400, 422 or 500."""
     raw = require_type(definition, body)
     manifest, warnings = read_body(definition, raw, write.field_validation)
     if manifest["metadata"].get("resourceVersion"):

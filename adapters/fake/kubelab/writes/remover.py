@@ -1,4 +1,4 @@
-"""Deletion of single objects and of collections."""
+"""The deletion of single objects and of collections."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -59,7 +59,7 @@ class Remover:
         return Reply(200, resource.render(record)) if resource.returns_deleted else _gone(target, record)
 
     def delete_collection(self, target: RequestTarget, selection: Selection, options: DeleteOptions) -> ObjectPage:
-        """Delete every selected object, and return the objects as they were."""
+        """Delete every selected object, and return the objects in their state before the deletion."""
         records = tuple(self._store.scan(target.resource.storage, target.namespace))
         selected = tuple(selection.of(records))
         target.resource.require(selected)

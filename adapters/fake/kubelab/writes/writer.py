@@ -130,7 +130,7 @@ class ObjectWriter:
         return Reply(201 if outcome.created else 200, raw, outcome.warnings)
 
     def _create(self, call: WriteCall) -> Prepared:
-        """Prepare a POST (W-35, W-36)."""
+        """Prepare a create (POST) of an object (W-35, W-36)."""
         target = call.target
         check_write(call.options, "CreateOptions")
         self._admit(attrs.evolve(target, name=_name_in(call.body)))
@@ -256,7 +256,7 @@ def _patched(definition: ServedKind, manifest: Mapping[str, Any], patch: Any, ve
 
 
 def _name_in(body: Any) -> str:
-    """Return the name in the object's metadata; empty if there is none."""
+    """Return the name in the object's metadata; empty if it has none."""
     name = get_path(body, "metadata", "name")
     return name if isinstance(name, str) else ""
 

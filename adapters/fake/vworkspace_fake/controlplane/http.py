@@ -1,4 +1,4 @@
-"""The agent API over HTTP, as strict about the wire format as it is documented (PULL-1)."""
+"""The agent API over HTTP, as strict about the wire format as the specification (PULL-1)."""
 
 import asyncio
 import json
@@ -116,7 +116,7 @@ class _AgentFace:
         return await self._post(request, AgentCall.EVENTS, self._server.events)
 
     async def register(self, request: Request) -> Response:
-        """Exchange a one-time token for a long-lived one."""
+        """Exchange a one-time token for a long-lived token."""
         return await self._post(request, AgentCall.REGISTER, self._server.register)
 
     async def rotate(self, request: Request) -> Response:

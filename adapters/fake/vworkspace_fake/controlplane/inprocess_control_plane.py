@@ -30,7 +30,7 @@ class InProcessControlPlane:
         return "InProcessControlPlane()"
 
     def use_token(self, token: str) -> None:
-        """Use `token` from now on."""
+        """Use the credential `token` for all calls from now on."""
         self._token = token
 
     async def fetch(self, cluster_id: str, wait_seconds: int) -> Fetched:
@@ -81,7 +81,7 @@ class InProcessControlPlane:
         await self._call(AgentCall.EVENTS, lambda: self._server.events(self._token, {"events": list(batch)}))
 
     async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Exchange a one-time token, sent as the bearer token, for a long-lived one."""
+        """Exchange a one-time token, sent as the bearer token, for a long-lived token."""
         token = body.get("registrationToken")
         bearer = token if isinstance(token, str) else None
         return await self._call(AgentCall.REGISTER, lambda: self._server.register(bearer, body))

@@ -63,13 +63,13 @@ class JobBook:
         return iter(self._jobs.values())
 
     def add(self, entry: JobEntry) -> None:
-        """Add a new job. Raises a 409 ApiRefusal for an existing id."""
+        """Add a new job. Raises a 409 ApiRefusal if a job with this id exists."""
         if entry.id in self._jobs:
             raise ApiRefusal(409, f"job {entry.id} is there already")
         self._jobs[entry.id] = entry
 
     def get(self, job_id: str) -> JobEntry:
-        """Return the job. Raises a 404 ApiRefusal if it does not exist."""
+        """Return the job with this id. Raises a 404 ApiRefusal if it does not exist."""
         if job_id not in self._jobs:
             raise ApiRefusal(404, f"there is no job {job_id}")
         return self._jobs[job_id]
@@ -132,7 +132,7 @@ class JobBook:
             observe(job)
 
     def close(self, job_id: str, now: datetime) -> None:
-        """Withdraw the job."""
+        """Withdraw a job, so that it is not offered again."""
         job = self.get(job_id)
         job.closed_at = job.closed_at or now
 

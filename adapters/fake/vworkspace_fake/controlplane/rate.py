@@ -1,4 +1,4 @@
-"""A token bucket per caller (PULL-7: 429 with Retry-After)."""
+"""A token bucket for each caller, which limits the rate of requests (PULL-7: 429 with Retry-After)."""
 
 import math
 from datetime import datetime

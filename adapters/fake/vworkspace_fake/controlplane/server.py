@@ -124,7 +124,10 @@ class ControlPlaneServer:
             known[event["eventKey"]] = event
 
     def register(self, token: str | None, body: Any) -> dict[str, Any]:
-        """Exchange a one-time token, which is both the bearer and in the body, for a long-lived one."""
+        """Exchange a one-time token for a long-lived token.
+
+        The one-time token is both the bearer token and in the body.
+        """
         text = body.get("registrationToken") if isinstance(body, Mapping) else None
         cluster_id = body.get("clusterId") if isinstance(body, Mapping) else None
         if not isinstance(text, str) or not isinstance(cluster_id, str | None):
@@ -157,7 +160,10 @@ class ControlPlaneServer:
         expires_in: timedelta | None = None,
         **fields: Any,
     ) -> JobEntry:
-        """Offer a well-formed job, sealed if this server has `seal`. `fields` are further wire fields."""
+        """Offer a well-formed job, sealed if this server has `seal`.
+
+        `fields` are further fields of the job as it is sent.
+        """
         created = self.now()
         lifetime = self.job_lifetime if expires_in is None else expires_in
         raw = {
@@ -172,7 +178,7 @@ class ControlPlaneServer:
         return self.enqueue_raw(cluster_id, raw if self.seal is None else self.seal(raw, cluster_id))
 
     def enqueue_raw(self, cluster_id: str, raw: Any) -> JobEntry:
-        """Offer any value as a job, even a malformed one, which the agent must survive (PULL-7)."""
+        """Offer any value as a job, even a malformed value, which the agent must survive (PULL-7)."""
         job_id = raw.get("id") if isinstance(raw, Mapping) else None
         self._numbers += 1
         usable = isinstance(job_id, str | int) and not isinstance(job_id, bool)
@@ -182,7 +188,7 @@ class ControlPlaneServer:
         return entry
 
     def close_job(self, job_id: str) -> None:
-        """Withdraw a job. From now on the answer to calls about it is 404."""
+        """Withdraw a job. Later calls about this job are answered with 404."""
         self.jobs.close(job_id, self.now())
 
     def events_of(self, cluster_id: str) -> Sequence[Any]:

@@ -1,4 +1,4 @@
-"""Tokens of clusters: long-lived ones, their rotation, and one-time registration (PULL-8)."""
+"""The tokens of clusters: long-lived tokens, their rotation, and one-time tokens for registration (PULL-8)."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -43,13 +43,13 @@ class TokenBook:
     _clusters: set[str] = attrs.field(factory=set, init=False)
 
     def add(self, cluster_id: str, text: str) -> IssuedToken:
-        """Accept `text` for `cluster_id`."""
+        """Accept the token `text` for the cluster `cluster_id`."""
         self._clusters.add(cluster_id)
         token = self._tokens[text] = IssuedToken(text, cluster_id)
         return token
 
     def revoke(self, text: str) -> None:
-        """Refuse `text` from now on."""
+        """Refuse the token `text` from now on."""
         self._tokens.pop(text, None)
 
     def clusters(self) -> frozenset[str]:
@@ -89,7 +89,7 @@ class TokenBook:
         return text
 
     def register(self, text: str, cluster_id: str | None) -> IssuedToken:
-        """Return the long-lived token for a one-time one. Raises a 401 or 403 ApiRefusal."""
+        """Return a long-lived token in exchange for the one-time token `text`. Raises a 401 or 403 ApiRefusal."""
         registration = self._registrations.get(text)
         if registration is None or (registration.issued is not None and registration.issued.used):
             raise ApiRefusal(401, "the registration token is not known or was used")
