@@ -1,4 +1,4 @@
-"""The types of objects from a CustomResourceDefinition, for expressions about them."""
+"""The CEL types of a CRD's objects, by which expressions about these objects are checked."""
 
 from collections.abc import Mapping
 from typing import Any

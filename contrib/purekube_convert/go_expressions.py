@@ -195,7 +195,7 @@ def converted(value: Value, desired: str) -> Value:
 
 
 def is_template(text: str) -> bool:
-    """Report whether a text contains a template."""
+    """Report whether a text contains a Go template (`{{`)."""
     return "{{" in text
 
 

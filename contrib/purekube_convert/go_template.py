@@ -61,7 +61,7 @@ Node: TypeAlias = GoConstant | Path | GoCall
 
 @attrs.frozen
 class If:
-    """The block `{{ if … }} … {{ else }} … {{ end }}`."""
+    """A block `{{ if … }} … {{ else }} … {{ end }}` of a Go template."""
 
     condition: Node
     positive: tuple["Part", ...]

@@ -37,7 +37,7 @@ class ConversionResult:
 
 @attrs.define
 class Problems:
-    """A collection of what could not be converted."""
+    """A collection of problems: parts of a file that could not be converted."""
 
     _found: dict[Problem, None] = attrs.field(factory=dict)
 

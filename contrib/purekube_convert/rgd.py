@@ -452,7 +452,7 @@ _SCHEMA_KEYS: Final = frozenset(
 
 @attrs.frozen
 class _Entry:
-    """One entry of `resources`; entries are compared by id and path."""
+    """One entry of `resources` in a ResourceGraphDefinition. Entries are compared by id and path."""
 
     id: str
     raw: Mapping[str, Any] = attrs.field(eq=False)

@@ -220,7 +220,7 @@ class ClusterUnderTest(ABC):
     def delete(self, what: AnyKind, name: str, *, namespace: str = "") -> None: ...
 
     def delete(self, what: Any, name: str = "", *, namespace: str = "") -> None:
-        """Delete an object as a user. Raises NotFound if it does not exist."""
+        """Delete an object as a user would. Raises NotFound if the object does not exist."""
         ref = self.ref(what, name, namespace=namespace)
         self._do(lambda api: api.delete(ref))
         self._say(f"somebody deletes {ref}")
@@ -238,7 +238,7 @@ class ClusterUnderTest(ABC):
     def get(self, what: Manifest) -> Manifest: ...
 
     def get(self, what: Any, name: str = "", *, namespace: str = "") -> Any:
-        """Return the live object. Raises NotFound if it does not exist."""
+        """Return the live object. Raises NotFound if the object does not exist."""
         ref = self.ref(what, name, namespace=namespace)
         return self._as_given(ref.kind, self._do(lambda api: api.get(ref)))
 
@@ -359,7 +359,7 @@ class ClusterUnderTest(ABC):
 
     @abstractmethod
     def _heal_one(self, fault: ActiveFault) -> None:
-        """End one fault, as its `heal()` does."""
+        """End one fault, as the fault's method `heal()` does."""
 
     # --- what there is to see ----------------------------------------------------------------------------------------
 

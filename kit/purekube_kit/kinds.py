@@ -21,7 +21,7 @@ class KindNames:
         return iter(self._kinds)
 
     def add(self, kind: Kind) -> None:
-        """Add a kind."""
+        """Add a kind, so that tests can use its names."""
         self._kinds[kind] = None
 
     def add_resource(self, resource: Resource[Any, Any]) -> None:
@@ -30,7 +30,7 @@ class KindNames:
         self._resources[resource.kind] = resource
 
     def resource(self, kind: Kind) -> Resource[Any, Any] | None:
-        """Return the Resource that was added for a kind; None if there is none."""
+        """Return the Resource that was added for a kind; None if the kind was added without a Resource."""
         return self._resources.get(kind)
 
     def of(self, name: str) -> Kind:

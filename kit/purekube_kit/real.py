@@ -203,7 +203,7 @@ class RealCluster(ClusterUnderTest):
     # --- time --------------------------------------------------------------------------------------------------------
 
     def after(self, seconds: float) -> None:
-        """Let a few real seconds pass. Raises NotHere for more than the limit."""
+        """Let at most a few real seconds pass. Raises NotHere for more seconds than the limit."""
         if seconds > _LONGEST:
             raise NotHere(f"lets {seconds:g} s pass, and time is real here: {_LONGEST:g} s at the most")
         super().after(seconds)

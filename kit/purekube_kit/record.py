@@ -32,7 +32,7 @@ class Write:
 
     @property
     def told(self) -> str:
-        """A description of the write in one line."""
+        """The description of the write in one line, for failure messages."""
         if self.refused:
             return f"{self.verb} {self.ref}: refused: {self.refused}"
         return f"{self.verb} {self.ref}{'' if self.changed else ' (nothing changed)'}"

@@ -63,7 +63,7 @@ class FixedAuthorization:
         return self.value
 
     async def renewed(self, refused: str) -> str:
-        """Return an empty text, since there is no other value."""
+        """Return an empty text, since this source has no other value."""
         return ""
 
 

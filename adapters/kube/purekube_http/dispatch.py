@@ -1,4 +1,4 @@
-"""Sending a request through a pool; each failure to get a response becomes an OperatorError."""
+"""The sending of a request through a pool. Each failure to get a response becomes an OperatorError."""
 
 import aiohttp
 from lightkube.core.exceptions import ConfigError
@@ -42,7 +42,7 @@ async def dispatch(
 
 
 class TooLarge(Exception):
-    """A successful response whose body exceeds the limit."""
+    """The error of a successful response whose body exceeds the limit."""
 
 
 async def at_most(request: KubeRequest, response: aiohttp.ClientResponse, limit: int) -> bytes:

@@ -30,7 +30,7 @@ class ForwardedAnswer:
 
     @property
     def status(self) -> int:
-        """The status code."""
+        """The HTTP status code of the answer."""
         return self._response.status
 
     @property

@@ -1,4 +1,4 @@
-"""A byte stream split into lines, without I/O."""
+"""A splitter of a byte stream into lines, without I/O."""
 
 LINE_LIMIT = 32 * 1024 * 1024
 """The most bytes of a watch line: far more than an API server stores (1.5 MiB), far less than our memory."""
@@ -30,7 +30,7 @@ class LineSplitter:
 
     @property
     def rest(self) -> bytes:
-        """The bytes after the last newline."""
+        """The bytes after the last newline, which belong to an unfinished line."""
         return b"".join(self._parts)
 
     def _keep(self, part: bytes) -> None:

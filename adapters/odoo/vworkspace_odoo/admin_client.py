@@ -1,4 +1,4 @@
-"""The client of the embedded control plane's admin API, which is Odoo's side of it (PULL-11)."""
+"""The client of the embedded control plane's admin API, with which tests act as Odoo (PULL-11)."""
 
 import ssl
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class AdminClient:
         await self._client.aclose()
 
     async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Send one request and return the JSON of its answer."""
+        """Send one request and return the decoded JSON of its answer."""
         try:
             answer = await self._client.request(method, path, json=body)
         except httpx2.HTTPError as error:

@@ -142,7 +142,7 @@ class HttpControlPlane:
         await self._done("POST", "events", {"events": list(batch)})
 
     async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Exchange a one-time token, sent as the bearer token, for a long-lived one."""
+        """Exchange a one-time token, sent as the bearer token, for a long-lived token."""
         token = body.get("registrationToken")
         if not isinstance(token, str):
             raise Invalid("registrationToken: is required")
@@ -150,7 +150,7 @@ class HttpControlPlane:
         return self._json(answer, "POST", "register")
 
     async def rotate(self) -> Mapping[str, Any]:
-        """Request a new credential and return the answer that contains it."""
+        """Request a new credential, and return the answer that contains the credential."""
         answer = await self._send("POST", "credentials/rotate", {})
         return self._json(answer, "POST", "credentials/rotate")
 

@@ -50,7 +50,7 @@ def _is_page(headers: httpx2.Headers, body: bytes) -> bool:
 
 
 def _excerpt(headers: httpx2.Headers, body: bytes) -> str:
-    """Return the server's explanation in one short line."""
+    """Return the explanation in the server's answer as one short line."""
     if _is_page(headers, body):
         return "(an HTML page)"
     text = body[:_LONGEST_READ].decode("utf-8", "replace")

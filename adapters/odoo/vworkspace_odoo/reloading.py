@@ -103,12 +103,12 @@ class ReloadingControlPlane:
             await control.events(batch)
 
     async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Exchange a one-time token for a long-lived one."""
+        """Exchange a one-time token for a long-lived token."""
         async with self._connected() as control:
             return await control.register(body)
 
     async def rotate(self) -> Mapping[str, Any]:
-        """Request a new credential and return the answer that contains it."""
+        """Request a new credential, and return the answer that contains the credential."""
         async with self._current() as control:
             return await control.rotate()
 
