@@ -1,4 +1,4 @@
-"""All simulated downstream controllers together, by the names under which they are chosen, on any API server."""
+"""The simulator that runs all or some of the simulated downstream controllers, by their names, on any API server."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime

@@ -239,9 +239,9 @@ def _live_managers(live: Manifest) -> Managers:
 
 
 def _claimed(definition: ServedKind, raw: Manifest, live: Manifest | None, write: WriteRequest) -> Managers:
-    """Return the managers to start from: valid managers in the request, or else those of `live` (S-68, S-69).
+    """Return the field managers before the write: those in the request's body, or else those of `live`.
 
-    The managedFields in a body count on the main endpoint only.
+    The managedFields in a body count only if they are valid, and on the main endpoint only (S-68, S-69).
     """
     if write.subresource and live is not None:
         return _live_managers(live)

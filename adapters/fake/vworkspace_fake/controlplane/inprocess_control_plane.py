@@ -1,4 +1,4 @@
-"""The embedded control plane as the `ControlPlane` port, in process: no sockets, the same answers and errors."""
+"""An implementation of the `ControlPlane` port that calls the embedded control plane in process, without sockets."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime

@@ -81,7 +81,7 @@ class ControlPlaneServer:
     def poll(self, token: str | None, cluster_id: str) -> list[Any]:
         """Return the jobs that are offered to the cluster now.
 
-        Long polls call this repeatedly; it is not counted as a request.
+        A long poll calls this method repeatedly; such a call is not counted as a request.
         """
         if self.tokens.cluster_of(token) != cluster_id:
             raise ApiRefusal(403, f"the token is not for cluster {cluster_id}")
