@@ -25,7 +25,7 @@ _WITHIN: Final = 3600.0
 
 @attrs.frozen
 class Broken:
-    """A broken law, the object of its trial, and the failure. `number` and the seed of `try_example` reproduce it."""
+    """A broken law, the object of its trial, and the failure. `try_example` repeats it from `number` and the seed."""
 
     law: str
     number: int
@@ -36,14 +36,14 @@ class Broken:
 
 @attrs.frozen
 class Rested:
-    """The end of a trial that broke no law: whether its object became Ready, and the text of its condition Ready."""
+    """The end of a trial that broke no law: whether its object became Ready, and the text of the condition Ready."""
 
     ready: bool
     told: str
 
 
 def try_example(box: Box, definitions: Sequence[Manifest], number: int, seed: int) -> Broken | Rested:
-    """Run the trial with this number and seed; return the law that it breaks, or the state in which it rested."""
+    """Run the trial with this number and seed; return the law that the trial breaks, or the state at its end."""
     example = _example(box, definitions, Random(f"{seed}/{number}"))
     try:
         live = Trial(box, example, f"{seed}/{number}", definitions, within=_WITHIN).run()

@@ -51,7 +51,9 @@ class _Simulated(TypedDict):
 
 
 def simulated_for(box: Box) -> _Simulated:
-    """Return arguments of `MemoryCluster` for a box: the simulated controllers that it needs, and its conversions."""
+    """Return the arguments of `MemoryCluster` for a box: the simulated controllers and the conversions that
+    it needs.
+    """
     kinds = {*child_kinds(box), *(external.kind for external in box.externals)}
     makes_flux = any(kind.group.endswith(".toolkit.fluxcd.io") for kind in child_kinds(box))
     converter = converter_of(box)
@@ -63,7 +65,9 @@ def simulated_for(box: Box) -> _Simulated:
 
 
 def install_box(cluster: MemoryCluster, box: Box, definitions: Iterable[Manifest] = ()) -> None:
-    """Install the CRD of a box with its rules, and further CRDs. Label namespaces so that the box acts in them."""
+    """Install the CRD of a box with its rules, and further CRDs. Label namespaces so that the box's selector
+    matches.
+    """
     cluster.namespace_labels = labels = dict((box.namespaces or {}).get("matchLabels") or {})
     if labels:
         cluster.change(ObjectRef(NAMESPACE, None, "default"), {"metadata": {"labels": labels}})
@@ -71,7 +75,7 @@ def install_box(cluster: MemoryCluster, box: Box, definitions: Iterable[Manifest
 
 
 def store_observed(cluster: MemoryCluster, box: Box, manifest: Manifest) -> ObjectRef:
-    """Store an object as it was observed in another cluster, with its uid, status and managedFields if it has them.
+    """Store an object as observed in another cluster, including its uid, status and managedFields.
 
     An object with the box's label and without managedFields counts as applied by the box. Raises OperatorError if the
     API server refuses the object.
@@ -149,7 +153,7 @@ class BoxWorld(World):
         return ExtensionReplica(self, "box", extending, user=OPERATOR)
 
     def restart(self, box: Box | None = None) -> None:
-        """Kill the process and start it again, with another definition of the box if one is given."""
+        """Kill the process and start it again, with the definition `box` if given, else with the present one."""
         self.box = box or self.box
         schedule = self._replica.schedule
         self.remove(self._replica)
@@ -184,23 +188,23 @@ class BoxWorld(World):
     # --- time --------------------------------------------------------------------------------------------------------
 
     def waits(self, ref: ObjectRef) -> float | None:
-        """Return the seconds until an object's scheduled pass; None if it has none."""
+        """Return the seconds until the scheduled reconcile of an object; None if no reconcile is scheduled."""
         manager = self._replica.manager
         pools = () if manager is None else manager.worker_pools.values()
         return next((due for pool in pools if (due := pool.due_in(ref)) is not None), None)
 
     def reconcile(self, ref: ObjectRef) -> None:
-        """Request a reconcile of the parent `ref`, and run everything that is due at this moment.
+        """Request a reconcile of the parent `ref`, and run all tasks that are due now.
 
-        Raises WorldHotLoop if work goes on forever at this moment.
+        Raises WorldHotLoop if tasks go on forever without time passing.
         """
         if self._replica.manager is not None:
             self._replica.manager.enqueue(composite_of(self.box).controller, ref)
         self.run(0)
 
     def settle(self, within: float = 3600.0) -> None:
-        """Let time pass until nothing is left to do, but at most `within` seconds.
+        """Let time pass until no work is left, but at most `within` seconds.
 
-        Raises WorldHotLoop if work goes on forever at one moment.
+        Raises WorldHotLoop if work goes on forever without time passing.
         """
         self.until(lambda: self._replica.is_at_rest and self.controllers.next_work() is None, within)

@@ -39,10 +39,10 @@ _CONVERSION: Final = {
 
 
 class MemoryCluster:
-    """One cluster. `now` returns its time, `simulated` names its simulated controllers.
+    """One simulated cluster. `now` returns its time, `simulated` names its simulated controllers.
 
     `flux` is how a simulated Flux behaves; None for no Flux. `behaviour` is how simulated workloads behave.
-    `converters` replace the conversion webhooks of their kinds. `timeline` records what happened, and when.
+    `converters` replace the conversion webhooks of their kinds. `timeline` records events with their times.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class MemoryCluster:
         return InProcessKube(self.server, caller=Caller(user, agent=agent))
 
     def install(self, definitions: Iterable[Manifest]) -> None:
-        """Create these CRDs, then those CRDs of simulated controllers that are still missing.
+        """Create these CRDs, then the CRDs of simulated controllers that are still missing.
 
         Raises CommandError with the name of a CRD that the API server refuses, and the reason.
         """
@@ -100,7 +100,9 @@ class MemoryCluster:
                 self.create(definition, CUSTOM_RESOURCE_DEFINITION)
 
     def converted(self, definition: Manifest) -> Manifest:
-        """Return the CRD with a conversion webhook added, if its kind has a converter and it has no `conversion`."""
+        """Return the CRD with a conversion webhook added if a converter for its kind exists and `.spec.conversion` is
+        unset.
+        """
         kind = (get_path(definition, "spec", "group"), get_path(definition, "spec", "names", "kind"))
         known = [(converter.group, converter.kind) for converter in self._converters]
         if kind not in known or get_path(definition, "spec", "conversion") is not None:
@@ -114,14 +116,14 @@ class MemoryCluster:
     # --- objects ------------------------------------------------------------------------------------------------------
 
     def kind(self, api_version: str, kind: str) -> Kind:
-        """Return the kind with this apiVersion and name. Raises CommandError if it is not served."""
+        """Return the kind with this apiVersion and name. Raises CommandError if the kind is not served."""
         resource = self.server.registry.of_kind(api_version, kind)
         if resource is None:
             raise CommandError(f"{api_version} {kind}: there is no such kind here; give its CRD with --crds")
         return resource.core_kind
 
     def ref(self, manifest: Manifest) -> ObjectRef:
-        """Return the reference of a manifest. Raises CommandError if its kind is not served.
+        """Return the reference of a manifest. Raises CommandError if the manifest's kind is not served.
 
         A manifest of a namespaced kind without a namespace is in `default`.
         """
@@ -130,14 +132,14 @@ class MemoryCluster:
         return ObjectRef(kind, namespace, str(metadata(manifest).get("name", "")))
 
     def get(self, ref: ObjectRef) -> Manifest | None:
-        """Return an object as it is now; None if it does not exist."""
+        """Return an object as stored now; None if it does not exist."""
         try:
             return run_sync(self.admin.get(ref))
         except NotFound:
             return None
 
     def objects(self, kind: Kind) -> Sequence[Manifest]:
-        """Return all objects of a kind; none if it is not served."""
+        """Return all objects of a kind; none if the kind is not served."""
         try:
             return run_sync(self.admin.list(kind)).items
         except KindMissing:
@@ -146,7 +148,7 @@ class MemoryCluster:
     # --- actions of users ---------------------------------------------------------------------------------------------
 
     def create(self, manifest: Manifest, kind: Kind, manager: str = SOMEBODY) -> Manifest:
-        """Create an object as a user, and its namespace if that is missing. Raises the errors of `KubeApi.create`."""
+        """Create an object as a user, and its namespace if missing. Raises the errors of `KubeApi.create`."""
         namespace = metadata(manifest).get("namespace")
         if kind.namespaced and namespace and self.makes_namespaces:
             self.have_namespace(namespace)
@@ -163,7 +165,9 @@ class MemoryCluster:
         return run_sync(self.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager))
 
     def apply(self, manifest: Manifest, kind: Kind, manager: str) -> Manifest:
-        """Apply an object with force, so as to take over fields of others. Raises the errors of `KubeApi.apply`."""
+        """Apply an object with force, which takes over fields of other managers. Raises the errors of
+        `KubeApi.apply`.
+        """
         return run_sync(self.admin.apply(manifest, kind=kind, field_manager=manager, force=True))
 
     def delete(self, ref: ObjectRef) -> None:
@@ -178,7 +182,7 @@ class MemoryCluster:
 
 
 def condition_of(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:
-    """Return the condition of an object with the type `kind`; empty if there is none."""
+    """Return the condition of the type `kind` in an object's status; empty if the status has no such condition."""
     conditions = get_path(manifest, "status", "conditions") or ()
     return next((condition for condition in conditions if get_path(condition, "type") == kind), {})
 

@@ -59,7 +59,9 @@ class SlowAnswer(BaseException):
 
 
 def _fault_of(trouble: Trouble) -> Fault:
-    """Return the fault for a trouble. Its error is new each time: the traceback of a raised one refers to its world."""
+    """Return the fault for a trouble, with a new error each time, since a raised error's traceback refers to
+    its world.
+    """
     match trouble:
         case Trouble.CRASH_BEFORE | Trouble.CRASH_AFTER:
             return Fault(Crash(trouble.value), after=trouble is Trouble.CRASH_AFTER)
@@ -81,7 +83,7 @@ def _fault_of(trouble: Trouble) -> Fault:
 
 @attrs.define
 class Disturbance:
-    """A fault scheduled for the next matching request, after `skip` others. When it occurs, `happened` is called."""
+    """A fault for the next matching request after `skip` others. `happened` is called when the fault occurs."""
 
     trouble: Trouble
     happened: Callable[[KubeRequest], None]
@@ -112,7 +114,7 @@ class ObservedWrite:
 
 @attrs.define(eq=False)
 class _OpenWatch:
-    """An open watch of a replica, and its faults: no event arrives, the next one is repeated, or all are delayed."""
+    """An open watch of a replica, and its faults: events are dropped, repeated, or delayed."""
 
     request: KubeRequest
     stream: WatchStream
@@ -136,7 +138,7 @@ class Troubled(Protocol):
 
 @attrs.define(eq=False)
 class Link:
-    """The network of one life of a process, from its start to its end. All its connections share it.
+    """The network of one process from its start to its end, which all its connections share.
 
     `latency` is the minimum and maximum time of a request in seconds; None for no latency.
     """
@@ -155,7 +157,7 @@ class Link:
     watches: list[_OpenWatch] = attrs.field(factory=list)
 
     def must_live(self) -> None:
-        """Raise CancelledError if the process is dead, so that none of its requests arrives."""
+        """Raise CancelledError if the process is dead, so that none of its requests reaches the API server."""
         if self.dead:
             raise asyncio.CancelledError
 
@@ -179,7 +181,7 @@ class Link:
         self.must_live()
 
     def heal(self) -> None:
-        """End all faults of this network, and drop those that are scheduled for the process's requests."""
+        """End all faults of this network, and drop the faults that are scheduled for the process's requests."""
         self.process.disturbances.clear()
         self.cut_until = self.paused_until = self.slow_until = 0.0
 
@@ -198,7 +200,7 @@ class Link:
         self.watches.append(_OpenWatch(request, stream))
 
     async def pass_partition(self) -> None:
-        """Wait until a partition has ended. Raises Unavailable if it lasts longer than a client would wait."""
+        """Wait until a network partition has ended. Raises Unavailable if it lasts longer than a client would wait."""
         if (left := self.cut_until - self.now()) > 0:
             await asyncio.sleep(min(left, _GIVES_UP))
             self.must_live()
@@ -206,9 +208,9 @@ class Link:
                 raise Unavailable("the API server does not answer", may_have_happened=False)
 
     def take(self, request: KubeRequest) -> Fault | None:
-        """Return the fault for a request; None if it is to succeed.
+        """Return the fault for a request; None if the request is to succeed.
 
-        It is the first disturbance that is due, which is then dropped, or one of the process's `schedule`.
+        The fault is the first due disturbance, which is then dropped, or a fault of the process's `schedule`.
         """
         for at, ordered in enumerate(self.process.disturbances):
             if not ordered.concerns(request):
@@ -228,7 +230,9 @@ class Link:
             watch.silent = True
 
     def disturb_watch(self, trouble: WatchTrouble, choice: float, seconds: float) -> str:
-        """Apply a fault to one open watch, by `choice` in [0, 1). Return the watch's kind; empty if none is open."""
+        """Apply a fault to one open watch, selected by `choice` in [0, 1). Return the watch's kind; "" if
+        none is open.
+        """
         if not self.watches:
             return ""
         watch = self.watches[int(choice * len(self.watches))]
@@ -303,7 +307,7 @@ class KubeConnection(KubeApi):
     # --- watches -----------------------------------------------------------------------------------------------------
 
     async def _watch(self, request: KubeRequest, proceed: Watch) -> AsyncIterator[WatchEvent]:
-        """Yield the events of one watch, without those that a fault drops, and with delays and repetitions."""
+        """Yield the events of one watch, without events that a fault drops, and with delays and repetitions."""
         link = self._link
         await link.travel(link.latency)
         await link.pass_partition()
@@ -321,7 +325,7 @@ class KubeConnection(KubeApi):
             watches[:] = [each for each in watches if each.request is not request]
 
     async def _arrives(self, watch: _OpenWatch | None) -> bool:
-        """Wait until an event arrives; return False if a fault drops it."""
+        """Wait for the delay of an event; return False if a fault drops the event."""
         if watch is None:
             self._link.must_live()
             return True
@@ -346,11 +350,11 @@ class ReplicaClock:
         return self.time() + self.offset
 
     def monotonic(self) -> float:
-        """Return virtual seconds, without those for which the machine was suspended."""
+        """Return virtual seconds, without the seconds for which the machine was suspended."""
         return self.loop.time()
 
     def boottime(self) -> float:
-        """Return the seconds that also pass while the machine is suspended."""
+        """Return virtual seconds, including the seconds for which the machine was suspended."""
         return self.monotonic() + self.slept
 
     async def sleep(self, seconds: float) -> None:

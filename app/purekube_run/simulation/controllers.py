@@ -36,7 +36,7 @@ class _Feed:
 
 
 class SimulatedControllers:
-    """All simulated controllers of one API server. `work` runs everything that is due."""
+    """All simulated controllers of one API server. `work` runs all work that is due."""
 
     def __init__(self, api: InProcessKube, simulators: Sequence[Simulator], now: Callable[[], datetime]) -> None:
         self._api = api
@@ -49,7 +49,9 @@ class SimulatedControllers:
         self._alarm: asyncio.TimerHandle | None = None
 
     def work(self) -> bool:
-        """Process changes and everything that is due until no work is left; return whether there was any."""
+        """Process changes and due work of all simulated controllers until none is left; return whether there
+        was any.
+        """
         worked = False
         for _ in range(_MOST_ROUNDS):
             if not self._has_work:
@@ -63,7 +65,7 @@ class SimulatedControllers:
 
     @property
     def _has_work(self) -> bool:
-        """Report whether a watch has events, a missing kind may be served now, or a pass is due."""
+        """Report whether a watch has events, a missing kind may be served now, or a simulated controller is due."""
         if self._ready or self._resources != self._api.server.registry.generation:
             return True
         due = self.next_wake_up()
@@ -81,7 +83,8 @@ class SimulatedControllers:
             self._ready[number] = feed
 
     def plan(self, loop: VirtualTimeLoop) -> bool:
-        """Set a timer of `loop` for the next due time of a simulated controller, unless an earlier one is set already.
+        """Set a timer of `loop` for the next due time of a simulated controller, unless an earlier timer is set
+        already.
 
         Return whether a timer was set, so that virtual time may advance.
         """
@@ -96,7 +99,9 @@ class SimulatedControllers:
         return True
 
     def next_wake_up(self) -> datetime | None:
-        """Return the next time at which a simulated controller runs if no object changes; None if none ever does."""
+        """Return the next time at which a simulated controller runs if no object changes; None if no run is
+        scheduled.
+        """
         first: datetime | None = None
         for each in self.simulators:
             due = each.next_wake_up()
@@ -105,11 +110,13 @@ class SimulatedControllers:
         return first
 
     def next_work(self) -> datetime | None:
-        """Return the next time at which work is due, other than a regular interval; None if none is."""
+        """Return the next time at which a simulated controller has work, not counting regular intervals; None
+        if never.
+        """
         return min((due for each in self.simulators if (due := each.next_work()) is not None), default=None)
 
     def _observe(self) -> bool:
-        """Pass the pending watch events to the simulators; return whether there were any."""
+        """Pass the pending watch events to the simulators; return whether any watch was ready to read."""
         if self._resources != self._api.server.registry.generation:
             self._resources = self._api.server.registry.generation
             self._ready |= {number: feed for number, feed in enumerate(self._feeds) if feed.stream is None}
@@ -129,7 +136,7 @@ class SimulatedControllers:
                 feed.simulator.observe(feed.kind, event.object, self._now())
 
     def _list(self, feed: _Feed) -> None:
-        """List all objects of a feed's kind and watch the changes after that; do nothing if the kind is not served."""
+        """List all objects of a feed's kind and watch later changes; do nothing if the kind is not served."""
         feed.stream = None
         objects = run_sync(list_all(self._api, feed.kind, selector=feed.selector))
         present = {ref_of(manifest, feed.kind): manifest for manifest in objects}

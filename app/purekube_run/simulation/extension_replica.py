@@ -25,7 +25,7 @@ from purekube_run.simulation.replica import Replica, Surroundings
 
 @attrs.frozen
 class Extending:
-    """The extensions that a simulated process runs. Without a `candidacy`, the process leads from its start.
+    """The extensions (boxes and controllers) that a simulated process runs. Without a `candidacy`, the process leads.
 
     `concluded` is called with the result of each pass. `field_manager` is the field manager of Events.
     """
@@ -41,7 +41,7 @@ class Extending:
 
 
 class ExtensionReplica(Replica):
-    """One process of extensions. `manager` is that of the current life; None before the first start."""
+    """One process that runs extensions. `manager` belongs to the present start; None before the first start."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class ExtensionReplica(Replica):
         return self.is_running and self.manager is not None and self.manager.is_at_rest
 
     async def main(self, machine: Machine) -> None:
-        """Run the process: start its caches, and all controllers once it is elected."""
+        """Run the process: start its caches, and all controllers once the process is elected as leader."""
         self.manager = None
         async with self._election(machine) as election:
             await self._work(machine, election)

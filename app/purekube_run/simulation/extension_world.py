@@ -84,7 +84,7 @@ _WEIGHTS: Final = {
 
 
 class ExtensionWorld(World):
-    """One cluster with several replicas of a process that runs these boxes and controllers. One replica leads."""
+    """One cluster with several replicas of a process that runs these boxes and controllers; one replica leads."""
 
     def __init__(
         self, runnables: Sequence[Runnable], definitions: Sequence[Manifest], seed: int, replicas: int
@@ -127,7 +127,7 @@ class ExtensionWorld(World):
         self.install({str(metadata(crd)["name"]): crd for crd in (*self.definitions.values(), *own)}.values())
 
     def subject(self, name: str) -> tuple[Runnable, ObjectRef]:
-        """Return the controller and the reference of the object that a script calls `name`."""
+        """Return the controller and the reference of the object that the script names `name`."""
         number = int(name.rpartition("-")[2])
         runnable = self.runnables[number % len(self.runnables)]
         kind = kind_of(runnable)
@@ -140,7 +140,7 @@ class ExtensionWorld(World):
                 yield runnable, live
 
     def children(self) -> Iterator[tuple[ObjectRef, Manifest, frozenset[str]]]:
-        """Yield every child, with the uids of its parents."""
+        """Yield every child: its reference, its manifest, and the uids of its parents."""
         composites = [composite_of(each) for each in self.runnables if isinstance(each, Box | PureReconciler)]
         labels = {composite.marks.owner_uid for composite in composites}
         kinds = {kind_of(runnable).kind for runnable in self.runnables}
@@ -184,11 +184,14 @@ class ExtensionLaws(Laws):
         return self.world.controllers.next_work() is not None
 
     def breaks_silence(self, write: ObservedWrite) -> bool:
-        """Report whether a write at rest breaks the law of silence. A refused write does not: it may be retried."""
+        """Report whether a write at rest breaks the law that nothing is written at rest.
+
+        A refused write does not break it, since it may be retried.
+        """
         return write.error is None and super().breaks_silence(write)
 
     def unsettled(self) -> Iterator[Unsettled]:
-        """Yield each law that does not hold yet."""
+        """Yield each law that must hold at rest and does not hold yet."""
         uids = set()
         for runnable, live in self._extensions.parents():
             name = str(ref_of(live, kind_of(runnable)))
@@ -206,7 +209,7 @@ class ExtensionLaws(Laws):
 
 
 def _has_converged(live: Manifest) -> bool:
-    """Report whether the condition Ready is of the current generation, and is True or gives reason and message."""
+    """Report whether the condition Ready is of the current generation, and is True or has reason and message."""
     ready = condition_of(live, "Ready")
     current = ready.get("observedGeneration") in (None, get_path(live, "metadata", "generation"))
     return current and (ready.get("status") == "True" or bool(ready.get("reason") and ready.get("message")))
@@ -214,20 +217,22 @@ def _has_converged(live: Manifest) -> bool:
 
 @attrs.define
 class ExtensionWorkload:
-    """The simulated users of one world. `done` counts acts that had an effect."""
+    """The simulated users of one world. `done` counts their acts that had an effect."""
 
     world: ExtensionWorld
     done: int = 0
 
     def help_out(self) -> None:
-        """Do nothing: no law of these worlds depends on a user's help."""
+        """Do nothing, since no law of these worlds depends on a user's help."""
 
     def counts(self) -> Mapping[str, int]:
         """Return no counts: this workload counts only acts."""
         return {}
 
     def perform(self, act: Act) -> None:
-        """Carry out an act of a user. It has no effect if the API server refuses it, or its object does not exist."""
+        """Carry out an act of a user. The act has no effect if the API server refuses it or its object does
+        not exist.
+        """
         try:
             what = self._perform(act)
         except (OperatorError, NoExample) as error:
@@ -238,7 +243,7 @@ class ExtensionWorkload:
             self.world.note("people", f"{act.do} {act.name}: {what}")
 
     def _perform(self, act: Act) -> str:
-        """Carry out an act; return the object that it affected as text, empty if none."""
+        """Carry out an act of a user; return the affected object as text, "" if no object was affected."""
         world, random = self.world, Random(f"{self.world.seed}/{act.name}/{act.number}")
         runnable, ref = world.subject(act.name)
         note = {"metadata": {"annotations": {NOTE: str(act.number)}}}
@@ -262,7 +267,7 @@ class ExtensionWorkload:
         return str(ref)
 
     def _create(self, runnable: Runnable, ref: ObjectRef, random: Random) -> str:
-        """Create a generated object that the API server admits; return it as text, or "" if all tries are invalid.
+        """Create a generated object that the API server admits; return the object as text, "" if all tries are invalid.
 
         Raises NoExample, and OperatorErrors other than Invalid.
         """
@@ -301,7 +306,9 @@ class ExtensionWorkload:
 
 
 def _lives(random: Random, objects: int, seconds: float) -> Iterator[Act]:
-    """Yield the acts of users on so many objects: an early creation, then on average a change every ten minutes."""
+    """Yield the acts of users on `objects` objects: an early creation each, then on average a change every
+    ten minutes.
+    """
     deeds, weights = zip(*_WEIGHTS.items(), strict=True)
     for number in range(objects):
         name, at, step = f"object-{number}", random.uniform(1.0, 0.3 * seconds), 0
@@ -314,9 +321,9 @@ def _lives(random: Random, objects: int, seconds: float) -> Iterator[Act]:
 def simulation_of(
     *runnables: Runnable, definitions: Sequence[Manifest] = ()
 ) -> Simulation[ExtensionWorld, ExtensionLaws]:
-    """Return the simulation of boxes and controllers; `definitions` are CRDs of further kinds that they use.
+    """Return the simulation of boxes and controllers; `definitions` are CRDs of further kinds that these use.
 
-    Raises CommandError if they cannot run together.
+    Raises CommandError if the boxes and controllers cannot run together.
     """
     extending_of(runnables, _MANAGER)
     return Simulation(

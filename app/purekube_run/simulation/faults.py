@@ -34,27 +34,27 @@ def calm(request: KubeRequest) -> Fault | None:
 
 @attrs.define
 class WatchFaults:
-    """The faults of watches; this base class has none.
+    """The faults of watches; this base class has no faults.
 
-    A subclass overrides `through`: it waits until an event may be delivered, and returns whether it is. It raises
-    Expired if events were lost meanwhile, so that the watcher has to list again.
+    A subclass overrides `through`, which waits until an event may be delivered, and returns False to drop the event.
+    `through` raises Expired if events were lost meanwhile, so that the watcher has to list again.
     """
 
     async def through(self, kind: Kind, event: WatchEvent) -> bool:
-        """Return True at once: every event is delivered."""
+        """Return True without waiting, so that every event is delivered."""
         return True
 
 
 def interruption(*, after: bool, crash: bool) -> Fault:
-    """Return the fault that a request gets no response, or with `crash` that it ends the process.
+    """Return the fault that a request gets no response, or with `crash` that the process ends.
 
-    With `after`, the request has had its effect before.
+    With `after`, the request takes effect before the fault.
     """
     return Fault(Crash() if crash else Unavailable("no answer"), after)
 
 
 def at_random(random: Random, often: float) -> Schedule:
-    """Return a schedule in which the share `often` of requests fail: no response, a stale copy, or a crash."""
+    """Return a schedule in which the fraction `often` of requests fail: no response, a stale copy, or a crash."""
 
     def schedule(request: KubeRequest) -> Fault | None:
         if random.random() >= often:
@@ -74,5 +74,5 @@ def at_random(random: Random, often: float) -> Schedule:
 
 
 def away(request: KubeRequest) -> Fault | None:
-    """Return the fault of every request while the API server does not answer: a `Schedule`."""
+    """Return a fault for every request: the `Schedule` for an API server that does not answer."""
     return Fault(Unavailable("the API server does not answer"))

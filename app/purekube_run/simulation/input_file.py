@@ -15,7 +15,7 @@ _BRACKETS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
 
 class BadFile(Exception):
-    """The error that a file cannot be used. The message is one line: the file, the place in it, and what is wrong."""
+    """The error that a file cannot be used. The message is one line: the file, the place in it, and the problem."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(f"{plain(str(path))}: {plain(problem)}")
@@ -36,7 +36,7 @@ def plain(text: str) -> str:
 
 
 def read_bytes(path: Path, most: int) -> bytes:
-    """Return the content of a file. Raises BadFile if it cannot be read or has more than `most` bytes."""
+    """Return the content of a file. Raises BadFile if the file cannot be read or has more than `most` bytes."""
     try:
         with path.open("rb") as file:
             content = file.read(most + 1)
@@ -48,7 +48,7 @@ def read_bytes(path: Path, most: int) -> bytes:
 
 
 def decoded(path: Path, raw: bytes, place: str = "") -> Any:
-    """Return the decoded JSON `raw`. Raises BadFile, with `place` before the problem, if it is invalid or too deep."""
+    """Return the decoded JSON `raw`. Raises BadFile, with `place` before the problem, for invalid or too deep JSON."""
     if _depth(raw) > DEEPEST:
         raise BadFile(path, f"{place}is nested deeper than {DEEPEST} levels")
     try:
@@ -58,7 +58,7 @@ def decoded(path: Path, raw: bytes, place: str = "") -> Any:
 
 
 def converted(path: Path, value: Any, into: type, place: str = "") -> Any:
-    """Return decoded JSON converted to the attrs class `into`. Raises BadFile, with the field's path, for a misfit."""
+    """Return decoded JSON converted to the attrs class `into`. Raises BadFile, with the field's path, on a mismatch."""
     try:
         return msgspec.convert(value, into)
     except msgspec.ValidationError as error:
@@ -74,7 +74,9 @@ def check_known(path: Path, value: Any, into: type, place: str) -> None:
 
 
 def check_bounds(path: Path, value: Any, bounds: dict[str, Bounds], place: str) -> None:
-    """Raise BadFile if a field of the attrs object `value` is out of its `bounds`, which are given by field name."""
+    """Raise BadFile if a field of the attrs object `value` is out of its `bounds`, a mapping from field name
+    to bounds.
+    """
     for name, bound in bounds.items():
         number = getattr(value, name, bound.least)
         if not bound.least <= number <= bound.most:
@@ -83,7 +85,7 @@ def check_bounds(path: Path, value: Any, bounds: dict[str, Bounds], place: str) 
 
 
 def _depth(raw: bytes) -> int:
-    """Return the nesting depth of brackets outside of strings; 0 if there are too few brackets to exceed the limit."""
+    """Return the nesting depth of brackets outside of strings; 0 if too few brackets exist to exceed the limit."""
     depth = deepest = 0
     in_string = escaped = False
     if raw.count(b"[") + raw.count(b"{") <= DEEPEST:

@@ -55,7 +55,7 @@ class LawViolation:
 
 @attrs.frozen
 class Unsettled:
-    """A law that must hold at rest and does not yet, with the object and the reason."""
+    """A law that must hold at rest and does not hold yet, with the object and the reason."""
 
     clause: str
     law: str
@@ -72,8 +72,8 @@ def clock(seconds: float) -> str:
 class Laws:
     """The laws of one world. `checks` counts by clause and law, `broken` has the first breach of each law.
 
-    `lease` is the Lease whose holder alone may write; None for no leader election. `own` are kinds, such as Lease, that
-    processes write even at rest. `settles` names the laws that must hold some time after faults have ended.
+    `lease` is the Lease whose holder alone may write; None without leader election. `own` are kinds, such as Lease,
+    that processes write even at rest. `settles` names the laws that must hold some time after all faults have ended.
     """
 
     own: Sequence[Kind] = (LEASE,)
@@ -94,7 +94,9 @@ class Laws:
         world.server.store.observe(self._changed)
 
     def check(self, clause: str, law: str, ref: object, holds: bool, told: str) -> None:
-        """Count a check of a law about an object. If it does not hold, record what was observed, and halt the world."""
+        """Count a check of a law about an object. If `holds` is False, record the breach and its description, and halt
+        the world.
+        """
         self.checks[clause, law] += 1
         if holds or (clause, law) in self.broken:
             return
@@ -117,7 +119,9 @@ class Laws:
         self._observers[place_of(kind)].append((kind, observer))
 
     def keep_notes(self, kind: Kind, clause: str, law: str) -> None:
-        """Check from now on that the users' annotation stays on objects of a kind. The law is named `law`."""
+        """Check from now on that the users' annotation is never removed from objects of a kind; `law` names
+        this law.
+        """
         self.observe(kind, partial(self._noted, clause, law))
 
     def keep_generations(self, kind: Kind) -> None:
@@ -170,7 +174,7 @@ class Laws:
     # --- every change ------------------------------------------------------------------------------------------------
 
     def is_just_restored(self, at: float) -> bool:
-        """Report whether etcd was restored so shortly before `at` that two replicas may both act as leader."""
+        """Report whether etcd was restored so shortly before the time `at` that two replicas may both act as leader."""
         return at - self.world.restored_at < _AFTER_RESTORE
 
     @property
@@ -217,11 +221,11 @@ class Laws:
         return False
 
     def unsettled(self) -> Iterator[Unsettled]:
-        """Yield each law that must hold at rest and does not yet."""
+        """Yield each law that must hold at rest and does not hold yet."""
         return iter(())
 
     def settled(self) -> None:
-        """Check the laws that must hold at rest: each that `unsettled` yields is broken."""
+        """Check the laws that must hold at rest; each law from `unsettled` is broken."""
         unsettled = {(each.clause, each.law): each for each in self.unsettled()}
         for clause, law in dict.fromkeys((*self.settles, *unsettled)):
             open_law = unsettled.get((clause, law))
@@ -244,17 +248,19 @@ class Laws:
         self.check("REC-6", "nothing is written at rest", "the operator", writes == 0, told)
 
     def compare(self) -> None:
-        """Compare the final state with that of another world. Called if every law held; a subclass may override it."""
+        """Compare the final state with the state of another world, after every law held. A subclass may
+        override this.
+        """
 
     def finish(self) -> None:
-        """Make the checks that are made once, at the end of a run. A subclass may override it."""
+        """Make the checks of the end of a run. A subclass may override this method."""
 
     def hot(self, told: str) -> None:
-        """Record a hot loop, with its description: work that goes on forever while no time passes."""
+        """Record that a hot loop broke a law: work went on forever without time passing."""
         self.check("RUN-2", "time passes", "the world", False, told)
 
     def complete(self) -> Iterator[LawViolation]:
-        """Yield the broken laws. One without a decision gets the last decision that was logged about its object."""
+        """Yield the broken laws. A law without a decision gets the last decision that was logged about its object."""
         for law in self.broken.values():
             yield attrs.evolve(law, decision=law.decision or self.world.decisions.get(law.object, ""))
 

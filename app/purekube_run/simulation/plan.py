@@ -51,9 +51,9 @@ class FieldChange:
 
 @attrs.frozen
 class PlannedObject:
-    """The planned change of one object, or its state if it does not change.
+    """The planned change of one object, or the object's state if it does not change.
 
-    `place` is the line of the box that keeps it from being written or ready.
+    `place` is the line of the box that keeps the object from being written or ready.
     """
 
     node: str
@@ -69,9 +69,10 @@ class PlannedObject:
 
 @attrs.frozen
 class BoxPlan:
-    """The result of one pass over a parent. `status` is the parent's status after the pass.
+    """The result of one dry pass over a parent. `status` is the parent's status after the pass.
 
-    `writes` counts by verb what the pass writes, and the deletes that wait until the rest is ready.
+    `writes` maps each verb to the number of writes in the pass, including deletes that wait until other objects are
+    ready.
     """
 
     object: str
@@ -156,7 +157,7 @@ def _stored(cluster: MemoryCluster, box: Box, parent: Manifest, observed: Sequen
 
 
 def _objects(cluster: MemoryCluster, box: Box, observed: Sequence[Manifest]) -> dict[ObjectRef, Manifest]:
-    """Return all objects of the kinds that the box creates, and all other observed objects."""
+    """Return all objects of the kinds that the box creates, and the objects in `observed` that still exist."""
     objects = children_of(cluster, box)
     for manifest in observed:
         ref = cluster.ref(manifest)
@@ -186,7 +187,7 @@ def _planned(
 
 
 def _observations(box: Box, parent: Parent, snapshot: Snapshot, now: datetime) -> Iterator[Observation]:
-    """Yield the state of each object after the pass. If the parent is being deleted, yield those that are left."""
+    """Yield the state of each object after the pass; for a parent that is being deleted, of each remaining object."""
     evaluation, owner = Evaluation(box, parent.manifest, now, snapshot), composite_of(box).owner_of(parent)
     if parent.metadata.deletion_timestamp is None:
         found = plan(graph_of(box), owner, snapshot, evaluation.scope())
@@ -228,7 +229,7 @@ def shown(ref: ObjectRef, manifest: Manifest | None) -> dict[str, Any] | None:
 
 
 def _changes(old: Manifest | None, new: Manifest | None) -> Iterator[FieldChange]:
-    """Yield the fields that differ. If one object does not exist, yield none: all of the other is new or deleted."""
+    """Yield the fields that differ between two objects; nothing if one of them does not exist."""
     if old is not None and new is not None:
         yield from _between(old, new, "")
 

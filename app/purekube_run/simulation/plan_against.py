@@ -17,7 +17,7 @@ from purekube_run.simulation.plan import BoxPlan, plan_box
 
 @attrs.frozen
 class PlanAgainst:
-    """The plans for all parents, by namespace and name. `unfit` are objects without a plan, each with the reason."""
+    """The plans for all parents, by namespace and name. `unfit` lists objects without a plan, each with the reason."""
 
     plans: tuple[BoxPlan, ...]
     unfit: tuple[tuple[str, str], ...] = ()

@@ -18,7 +18,7 @@ class AskedTwice:
     different: str = ""
 
     def __call__(self, object: Object[Any, Any], children: Children) -> Desired[Any]:
-        """Call the function twice; return the first result. Raises what the function raises."""
+        """Call the function twice and return the first result. Errors of the function are passed on."""
         given = deepcopy((object, children.found))
         first = self.function(object, children)
         self.different = self.different or _changed(given, (object, children.found))

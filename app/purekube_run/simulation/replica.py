@@ -16,7 +16,7 @@ from purekube_run.simulation.faults import Schedule, WatchFaults, calm
 
 
 class Surroundings(Protocol):
-    """The parts of a world that a replica uses. A world in memory has them, and so has a real cluster in a test."""
+    """The parts of a world that a replica uses, implemented by a world in memory and by a real cluster in tests."""
 
     seed: int
 
@@ -34,7 +34,7 @@ class Surroundings(Protocol):
         ...
 
     def version(self) -> int:
-        """Return the version of the API server's store; 0 if it is not known."""
+        """Return the version of the API server's store; 0 if unknown."""
         ...
 
     def note(self, actor: str, what: str) -> None:
@@ -62,7 +62,7 @@ class WorldObserver(LoggingObserver):
         self._passes_on = partial(world.reconciled, replica, controller)
 
     def reconciled(self, done: Reconciled) -> None:
-        """Log a reconcile, and pass it on."""
+        """Log a reconcile, and pass it to the world."""
         super().reconciled(done)
         self._passes_on(done)
 
@@ -104,14 +104,14 @@ class Replica(ABC):
         return self.task is not None and not self.task.done() and not self.link.dead
 
     def start(self) -> None:
-        """Start a new process, which knows only what is stored in the cluster."""
+        """Start a new process, which has no memory of an earlier process and knows only the cluster's state."""
         self.starts += 1
         self.link = self.new_link()
         self.task = self._world.loop.create_task(self.main(self._machine()), name=f"{self.name} {self.starts}")
         self.task.add_done_callback(self._over)
 
     def kill(self, reason: str) -> None:
-        """End the process as SIGKILL does: none of its tasks continues, and none of its pending requests arrives."""
+        """End the process as SIGKILL does: its tasks stop, and its pending requests do not reach the API server."""
         if not self.link.dead:
             self.link.dead = True
             self._world.note(self.name, f"killed: {reason}")
@@ -128,7 +128,7 @@ class Replica(ABC):
         return WorldObserver(self.name, controller, self._world)
 
     def new_link(self) -> Link:
-        """Return a network without faults, for a new life of the process."""
+        """Return a network without faults, for a new start of the process."""
         random = Random(f"{self._world.seed}/{self.name}/{self.starts}/network")
         return Link(self, random, self._world.loop.time, self._latency)
 

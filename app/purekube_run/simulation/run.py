@@ -34,11 +34,11 @@ class Workload(Protocol):
     """The number of acts that had an effect."""
 
     def perform(self, act: Act) -> None:
-        """Carry out an act of a user. It has no effect if the API server refuses it."""
+        """Carry out an act of a user. The act has no effect if the API server refuses it."""
         ...
 
     def help_out(self) -> None:
-        """Carry out the actions of users that are needed to converge after faults have ended."""
+        """Carry out the actions of users without which objects cannot converge after faults have ended."""
         ...
 
     def counts(self) -> Mapping[str, int]:
@@ -63,7 +63,7 @@ class Simulation(Generic[W, L]):
     def draw(
         self, seed: int, *, seconds: float, objects: int, replicas: int, faults: Collection[str], shards: int = 1
     ) -> SimulationScript:
-        """Return the script that a seed determines: which users' acts and which of the `faults` occur when."""
+        """Return the script that `seed` determines: which users' acts and which of the `faults` occur at which time."""
         random = Random(f"script {seed}")
         acts = sorted(self.lives(random, objects, seconds))
         processes = replicas * shards
@@ -71,7 +71,7 @@ class Simulation(Generic[W, L]):
         return SimulationScript(seed, replicas, seconds, tuple(acts), tuple(incidents), shards=shards)
 
     def _incidents(self, random: Random, seed: int, name: str, seconds: float, processes: int) -> Iterator[Incident]:
-        """Yield the incidents of the fault `name`. If it has several forms, incidents and seeds use them in turn."""
+        """Yield the occurrences of the fault `name`. A fault with several forms uses each form in turn."""
         fault = self.faults[name]
         mean = 3600.0 / fault.per_hour
         at, number = 0.0, 0
@@ -84,7 +84,7 @@ class Simulation(Generic[W, L]):
             number += 1
 
     def strike(self, world: W, incident: Incident) -> None:
-        """Let an incident's fault happen in the world."""
+        """Apply the fault of an incident to the world."""
         replica = min(incident.replica, len(world.replicas) - 1)
         fault = self.faults[incident.fault]
         fault.strike(Strike(world, incident.fault, replica, incident.seconds, incident.choice))
@@ -134,7 +134,7 @@ class SimulationOutcome:
 
 @attrs.define
 class _Run:
-    """A script being run. `writes` counts those writes of replicas that would break the law of silence at rest."""
+    """A running script. `writes` counts the writes of replicas that are not allowed at rest."""
 
     simulation: Simulation[Any, Any]
     script: SimulationScript

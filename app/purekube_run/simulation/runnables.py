@@ -29,7 +29,7 @@ _NO_API: KubeApi = KubeApi(cast("KubeTransport", None))
 
 
 class SameText:
-    """An `Entropy` whose texts depend only on their length, so that all simulated clusters get the same."""
+    """An `Entropy` whose texts depend only on their length, so that all simulated clusters get the same texts."""
 
     def text(self, length: int, alphabet: str) -> str:
         """Return a text that looks random, but is always the same for a length and alphabet."""
@@ -37,7 +37,7 @@ class SameText:
 
 
 def extending_of(runnables: Sequence[Runnable], field_manager: str) -> Extending:
-    """Return the settings of a process that runs these extensions. Raises CommandError if they cannot run together."""
+    """Return the settings of a process that runs these extensions. Raises CommandError if these cannot run together."""
     composites = [composite_of(runnable) for runnable in runnables if isinstance(runnable, Box | PureReconciler)]
     controllers = [runnable for runnable in runnables if not isinstance(runnable, Box | PureReconciler)]
     made = (bind(controller, _NO_API) for controller in controllers)
@@ -51,7 +51,7 @@ def composite_of(runnable: Box | PureReconciler[Any, Any]) -> Composite:
 
 
 def _declared(runnable: Runnable) -> Box | PureReconciler[Any, Any] | AnyController:
-    """Return an extension as a value with its declarations: a class or factory is called for that, without an API."""
+    """Return an extension as a box, pure reconciler or controller; a class or factory is called, without an API."""
     return runnable if isinstance(runnable, Box | PureReconciler) else bind(runnable, _NO_API)
 
 
@@ -79,8 +79,8 @@ def definition_of(runnable: Runnable) -> Manifest | None:
 def schema_of(runnable: Runnable, definitions: Mapping[str, Manifest]) -> Schema:
     """Return the schema of the kind that an extension reconciles.
 
-    It is the extension's own, else that of the kind's CRD in `definitions` (by name), else one of an object without
-    fields.
+    The extension's own schema comes first, then the schema of the kind's CRD in `definitions` (by name); otherwise the
+    schema of an object without fields is returned.
     """
     if (resource := resource_of(runnable)) is not None:
         return resource.schema

@@ -23,7 +23,7 @@ SERVERS: Final = {"away": away, "calm": calm}
 
 @attrs.frozen
 class Outcome:
-    """The result of a scenario, in virtual `seconds`. `problem` is empty if every expectation held."""
+    """The result of a scenario, in virtual `seconds`. `problem` is empty if every expectation was met."""
 
     scenario: Scenario
     problem: str
@@ -40,7 +40,7 @@ It gets the world, the scenario's name, the scenario's subject, and messages.
 
 
 class Unexpected(Exception):
-    """The error that an expectation of a step does not hold."""
+    """The error that an expectation of a step is not met."""
 
 
 # --- running ---------------------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class _Play:
             self._create(manifest)
 
     def step(self, step: ScenarioStep) -> None:
-        """Carry out one step. Raises Unexpected if an expectation of it does not hold."""
+        """Carry out one step. Raises Unexpected if an expectation of the step is not met."""
         match step.verb:
             case "until":
                 self._until(step)
@@ -176,7 +176,9 @@ class _Play:
                 )
 
     def _holds(self, kind: str, desired: Mapping[str, Any]) -> bool:
-        """Report whether the subject's condition `kind` is of the current generation and has these fields."""
+        """Report whether the subject's condition `kind` is of the current generation and has the fields in
+        `desired`.
+        """
         live = self.world.get(self.subject)
         condition = condition_of(live, kind)
         current = condition.get("observedGeneration") == get_path(live, "metadata", "generation")
@@ -192,7 +194,7 @@ class _Play:
             raise Unexpected(f"{step.place}: {self.world.ref(manifest)}: {problem}")
 
     def _fault(self, step: ScenarioStep) -> None:
-        """Apply `{server: away}`, `{server: calm}`, `{of: Deployment/shop, pods: stall}`, or `none` for no fault."""
+        """Apply a fault such as `{server: away}` or `{of: Deployment/shop, pods: stall}`; `none` ends all faults."""
         match step.value:
             case "none":
                 self.rules = []

@@ -35,7 +35,7 @@ _OF_OBJECTS: Final = ("expect", "gone", "change", "create", "delete")
 class ScenarioStep:
     """One step: its action `verb` with a `value`, and its place in the file.
 
-    With `refused`, the API server must refuse it with a message that contains this text. `within` is in seconds.
+    With `refused`, the API server must refuse the write with a message that contains this text. `within` is in seconds.
     """
 
     verb: str
@@ -61,7 +61,7 @@ class Scenario:
 
 
 def read_scenarios(paths: Sequence[str]) -> list[Scenario]:
-    """Return every scenario in the files. Raises CommandError, with place and problem, for an invalid one."""
+    """Return every scenario in the files. Raises CommandError, with place and problem, for an invalid scenario."""
     return [_scenario(document) for path in paths for document in read_marked(path)]
 
 
@@ -109,7 +109,7 @@ def _step(document: MarkedDocument, path: str, raw: Any) -> ScenarioStep:
 
 
 def _check_words(document: MarkedDocument, path: str, raw: Mapping[str, Any], known: Collection[str], of: str) -> None:
-    """Raise CommandError for the first key of `raw` that is not `known`. `of` names what has these keys."""
+    """Raise CommandError for the first key of `raw` that is not in `known`. `of` names the part of the file."""
     for word in raw:
         if word not in known:
             near = get_close_matches(word, known, 1)

@@ -10,7 +10,7 @@ import attrs
 
 @attrs.frozen(order=True)
 class Act:
-    """One act of a user on the object `name`, at a time in seconds. `number` selects the values that it writes."""
+    """One act of a user on the object `name`, at a time in seconds. `number` selects the values that the act writes."""
 
     at: float
     do: str
@@ -56,7 +56,7 @@ class SimulationScript:
         return tuple(sorted((*self.acts, *self.incidents), key=lambda step: step.at))
 
     def with_steps(self, steps: Iterable[Act | Incident]) -> "SimulationScript":
-        """Return the script with these acts and faults only."""
+        """Return a copy of the script with exactly these acts and faults."""
         steps = tuple(steps)
         acts = tuple(step for step in steps if isinstance(step, Act))
         incidents = tuple(step for step in steps if isinstance(step, Incident))

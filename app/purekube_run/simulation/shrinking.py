@@ -20,7 +20,7 @@ Perform = Callable[[SimulationScript], SimulationOutcome]
 
 @attrs.define
 class _Search:
-    """The search for a smaller script that breaks the same law. `left` is the number of runs that it may still make."""
+    """The search for a smaller script that breaks the same law. `left` is the number of remaining runs."""
 
     perform: Perform
     law: LawViolation
@@ -28,7 +28,7 @@ class _Search:
     left: int
 
     def breaks(self, script: SimulationScript) -> bool:
-        """Run a script, unless no run is left. If it breaks the law, keep its outcome as the best, and return True."""
+        """Run a script if runs are left, and report whether it breaks the law; if so, keep its outcome as the best."""
         if self.left <= 0:
             return False
         self.left -= 1
@@ -52,7 +52,7 @@ def shrink(outcome: SimulationOutcome, perform: Perform, most_runs: int = MOST_R
 
 
 def _minimize(search: _Search) -> None:
-    """Leave out groups of steps, of decreasing size, as long as the law breaks without them."""
+    """Remove groups of steps, of decreasing size, as long as the script without the group still breaks the law."""
     parts = 2
     while search.left > 0 and len(search.best.script.steps) > 1:
         script = search.best.script

@@ -122,7 +122,7 @@ class TrialWorld(World):
         return replica
 
     def restart(self) -> None:
-        """Kill the process, and start another one."""
+        """Kill the process, and start a new process."""
         self.say("the process is killed, and starts again")
         process = self._process()
         process.schedule = self.replica.schedule
@@ -153,13 +153,13 @@ class _Tried:
         return self.world.get(self.ref)
 
     def made(self) -> dict[ObjectRef, Manifest]:
-        """Return all objects, except that of the trial, that the controller wrote and that still exist."""
+        """Return all existing objects, except the trial's own object, that the controller wrote."""
         refs = dict.fromkeys(write.request.ref for write in self.world.changes)
         found = {ref: self.world.get(ref) for ref in refs if ref != self.ref}
         return {ref: live for ref, live in found.items() if live is not None}
 
     def go_on(self, seconds: float) -> None:
-        """Let time pass. Raises BrokenLaw if the world does not come to rest."""
+        """Let `seconds` of virtual time pass. Raises BrokenLaw if work goes on forever without time passing."""
         try:
             self.world.run(seconds)
         except WorldHotLoop as error:
@@ -186,7 +186,9 @@ class Trial:
     within: float = 600.0
 
     def run(self) -> Manifest:
-        """Check all laws; return the object at rest, without faults. Raises BrokenLaw for the first that is broken."""
+        """Check all laws; return the object at rest, from the world without faults. Raises BrokenLaw for the first
+        breach.
+        """
         random = Random(self.seed)
         with self._world() as calm_one, self._world() as troubled, self._world() as early:
             straight, hurt, soon = (self._begun(world) for world in (calm_one, troubled, early))
@@ -208,7 +210,7 @@ class Trial:
         return TrialWorld(self.controller, self.definitions)
 
     def _begun(self, world: TrialWorld) -> _Tried:
-        """Create the object in a new world, and the externals to which it refers if the controller is a box."""
+        """Create the object in a new world; for a box, also the externals to which the object refers."""
         world.run(0)
         before, ref = self._outside(world), world.ref(self.object)
         meta = {**metadata(self.object), **({"namespace": ref.namespace} if ref.namespace else {})}
@@ -264,7 +266,7 @@ class Trial:
                 raise BrokenLaw("does not flap", f"{kind} changed {changes} times: {said}", tried.world)
 
     def _steady(self, tried: _Tried) -> None:
-        """Check that nothing is written at rest, not even after a restart of the process."""
+        """Check that the controller writes nothing at rest, not even after a restart of the process."""
         world = tried.world
         held = self._outside(world)
         for law in ("writes nothing in the steady state", "writes nothing after a restart"):
@@ -278,7 +280,7 @@ class Trial:
                 raise BrokenLaw(law, f"outside, {held!r} became {now!r}", world)
 
     def _same(self, straight: _Tried, hurt: _Tried) -> None:
-        """Check that objects and outside state after faults equal those of the world without faults."""
+        """Check that objects and outside state after faults equal those in the world without faults."""
         one, other = self._shapes(straight), self._shapes(hurt)
         if one != other:
             missing, further = sorted(one.keys() - other.keys()), sorted(other.keys() - one.keys())
@@ -296,7 +298,7 @@ class Trial:
         return shapes | {str(ref): stable_parts_of(live) for ref, live in tried.made().items()}
 
     def _taken_down(self, tried: _Tried, random: Random) -> None:
-        """Check that a deleted object is removed with everything that belongs to it, despite faults and restarts."""
+        """Check that a deleted object is removed together with its children, despite faults and restarts."""
         world = tried.world
         world.say(f"somebody deletes {tried.ref}")
         world.delete(tried.ref)
@@ -329,7 +331,7 @@ class Trial:
     # --- faults ------------------------------------------------------------------------------------------------------
 
     def _trouble(self, tried: _Tried, random: Random) -> None:
-        """Let all kinds of faults happen for a minute, then end them and restart the process."""
+        """Apply faults of all kinds for a minute, then end them and restart the process."""
         world = tried.world
         kinds = [kind for kind in ("Deployment", "StatefulSet", "Job") if random.random() < 0.3]
         stall = DownstreamOutcome(Ending.STALL)
@@ -351,7 +353,9 @@ class Trial:
         tried.go_on(_STEP)
 
     def _disturb_watches(self, world: TrialWorld, random: Random) -> None:
-        """Sometimes apply a fault to all watches: events are late for a quarter of a minute, or the watches expire."""
+        """Apply one fault, or none, to all watches: events are late for a quarter of a minute, or the watches
+        expire.
+        """
         trouble = random.choice((None, None, WatchTrouble.LATE, WatchTrouble.EXPIRED))
         watches = len(world.replica.link.watches)
         if trouble is not None:
@@ -374,7 +378,9 @@ class Trial:
             return  # a controller has already deleted it
 
     def _is_kept_up(self, ref: ObjectRef, live: Manifest) -> bool:
-        """Report whether the controller must restore a child that is deleted. Some it creates only once."""
+        """Report whether the controller must restore this child after a deletion; some children are created
+        only once.
+        """
         match self.controller:
             case Box() as box:
                 always = {node.id for node in box.nodes if node.apply is ApplyMode.ALWAYS}

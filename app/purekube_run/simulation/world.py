@@ -42,7 +42,7 @@ _AT_ONCE: Final = (0.0, 0.0)
 
 
 class WorldHotLoop(AssertionError):
-    """The error that work goes on forever at one moment: controllers undo each other's writes or their own."""
+    """The error that work goes on forever without time passing: controllers undo each other's writes or their own."""
 
 
 class World(MemoryCluster):
@@ -106,7 +106,9 @@ class World(MemoryCluster):
         self._logs = _capturing(self._log)
 
     def install(self, definitions: Iterable[Manifest]) -> None:
-        """Create these CRDs, and those of simulated controllers. If one is refused, close, and raise CommandError."""
+        """Create these CRDs and the CRDs of simulated controllers. If the server refuses a CRD, close, raise
+        CommandError.
+        """
         try:
             super().install(definitions)
         except CommandError:
@@ -127,7 +129,7 @@ class World(MemoryCluster):
         self._logs.__exit__(None, None, None)
 
     def open(self) -> None:
-        """Start all processes and the simulated controllers. They run once time passes."""
+        """Start all processes and the simulated controllers, which run once time passes."""
         self.loop.at_rest = self._at_rest
         for replica in self.replicas:
             replica.start()
@@ -170,17 +172,17 @@ class World(MemoryCluster):
         return self.loop.time()
 
     def run(self, seconds: float) -> None:
-        """Let virtual time pass.
+        """Let `seconds` of virtual time pass.
 
-        Raises WorldHotLoop if work goes on forever at one moment, and an error that ended a process.
+        Raises WorldHotLoop if work goes on forever without time passing, and an error that ended a process.
         """
         self.until(lambda: False, seconds)
 
     def until(self, holds: Callable[[], bool], within: float) -> bool:
-        """Let virtual time pass until `holds` is true, or `within` seconds have passed; return whether it became true.
+        """Let virtual time pass until `holds` returns True, or `within` seconds have passed; return whether it did.
 
-        It is tested whenever nothing is left to do at a moment. Raises WorldHotLoop if work goes on forever at one
-        moment, and an error that ended a process.
+        `holds` is called whenever no more work is due at a moment. Raises WorldHotLoop if work goes on forever without
+        time passing, and an error that ended a process.
         """
         if asyncio._get_running_loop() is not None:
             raise RuntimeError("a world has an event loop of its own: use it in a plain function, not in a coroutine")
@@ -208,13 +210,13 @@ class World(MemoryCluster):
         return held
 
     def halt(self) -> None:
-        """Stop time for good, since a law is broken and the state is to be inspected."""
+        """Stop virtual time for good, so that the state in which a law was broken can be inspected."""
         self._is_halted = True
         if self.loop.is_running():
             self.loop.stop()
 
     def _at_rest(self) -> bool:
-        """Run the simulated controllers when no task of a process is ready; return False if time may jump."""
+        """Run the simulated controllers when no task of a process is ready; return False if time may advance."""
         if self.controllers.work():
             return True
         if self._goal is not None and self._goal():

@@ -25,7 +25,7 @@ W_contra = TypeVar("W_contra", bound=World, contravariant=True)
 class Strike(Generic[W_co]):
     """One occurrence of the fault `name`: the world, the index of the replica, and the duration in seconds.
 
-    `choice`, a number in [0, 1), selects what else the fault leaves open.
+    `choice`, a number in [0, 1), selects further details, such as the affected watch.
     """
 
     world: W_co
@@ -35,7 +35,7 @@ class Strike(Generic[W_co]):
     choice: float
 
     def happened(self, what: object) -> None:
-        """Record that the fault actually happened, and to `what`: count it, and add a line to the trace."""
+        """Record that the fault occurred and affected `what`: count it, and add a line to the trace."""
         self.world.happened[self.name] += 1
         self.world.note("fault", f"{self.name}: {what}")
 
@@ -58,7 +58,7 @@ class SimulatedFault(Generic[W_contra]):
 
 
 def _of_request(trouble: Trouble, per_hour: float) -> SimulatedFault[World]:
-    """Return a fault of the next matching request, after up to twenty others."""
+    """Return a fault of one request: the next matching request, after up to twenty other matching requests."""
 
     def strike(at: Strike[World]) -> None:
         ordered = Disturbance(trouble, at.happened, int(at.choice * 20))
@@ -83,7 +83,7 @@ def _kill(at: Strike[World]) -> None:
 
 
 def _pause(at: Strike[World]) -> None:
-    """Stop a process as SIGSTOP does, and let it continue after the duration of the fault."""
+    """Stop a process as SIGSTOP does, and let the process continue after the duration of the fault."""
     replica = at.world.replicas[at.replica]
     replica.link.paused_until = at.world.seconds + at.seconds
     at.happened(f"{replica.name} for {at.seconds:g} s")
@@ -119,7 +119,7 @@ def _restart_server(at: Strike[World]) -> None:
 
 
 def _restore_etcd(at: Strike[World]) -> None:
-    """Take a snapshot of etcd now, and restore it at the end of the fault."""
+    """Take a snapshot of etcd now, and restore the snapshot at the end of the fault."""
     snapshot = at.world.server.store.snapshot()
 
     def restore() -> None:
@@ -137,7 +137,7 @@ def _engines_stall(at: Strike[World]) -> None:
 
 
 def _remove_right(at: Strike[World], *, reads: bool = False) -> None:
-    """Remove from all replicas the right to write one resource, or with `reads` to read it, until the fault ends."""
+    """Remove from all replicas the right to write one resource, or with `reads` the right to read it, for a while."""
     world = at.world
     if not world.rights:
         return

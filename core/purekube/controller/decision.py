@@ -34,11 +34,11 @@ class RequeuePace(Enum):
 
 @attrs.frozen
 class Requeue:
-    """The time of an object's next reconcile, if no watch event triggers one earlier.
+    """The time of an object's next reconcile, if no watch event triggers a reconcile earlier.
 
-    `after` is an upper limit in seconds that applies whatever the backoff is (OPS-12), or None for no limit. With the
-    pace IMMEDIATE (the write was refused because the object had changed) it is ignored. `not_before` is the server's
-    `Retry-After`: the number of seconds in which it wants no request.
+    `after` is an upper limit in seconds that applies whatever the backoff is (OPS-12), or None for no limit. The pace
+    IMMEDIATE (the write was refused because the object had changed) ignores `after`. `not_before` is the number of
+    seconds from the server's `Retry-After` in which no request may be sent.
     """
 
     pace: RequeuePace = RequeuePace.NONE

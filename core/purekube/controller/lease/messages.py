@@ -75,7 +75,7 @@ class LeaseContext:
 
 @attrs.frozen
 class TimerFired:
-    """The requested wait is over. This is also the very first event."""
+    """The end of the requested wait. This is also the very first event."""
 
 
 @attrs.frozen

@@ -46,7 +46,7 @@ class Priority(IntEnum):
 
 @attrs.frozen
 class Processing:
-    """A key that a worker has taken: its priority, when it was taken, and how many seconds it had been ready before."""
+    """A key that a worker has taken: its priority, when it was taken, and how many seconds it was ready before."""
 
     priority: Priority
     taken_at: float
@@ -396,7 +396,9 @@ class WorkQueue(Generic[K]):
             heapq.heapify(self._delays)
 
     def _choose(self, now: float) -> PriorityLevel[K] | None:
-        """Return the highest level with keys, or in one of four calls the lower level whose oldest key is overdue."""
+        """Return the highest level with keys; if lower levels have overdue keys, every fourth call returns the oldest
+        of these.
+        """
         filled = [level for level in self._levels.values() if level]
         aged = [level for level in filled[1:] if now - level.oldest_since >= self._ageing]
         self._since_aged = self._since_aged + 1 if aged else 0
