@@ -79,14 +79,16 @@ Follower: TypeAlias = Callable[[CompositeReconciler, bool], None]
 
 
 class _Caches(Informers):
-    """The caches of OperatorBoxes and revisions. Lookups also find the caches of each served box's parents."""
+    """The caches of OperatorBoxes and revisions. Lookups also find the caches of the parents of each running box."""
 
     def __init__(self, runners: Sequence[InformerRunner], served: Mapping[str, ServedBox]) -> None:
         super().__init__(runners)
         self._served = served
 
     def find(self, kind: Kind, namespace: str | None = None) -> InformerRunner | None:
-        """Return the informer of a kind for a namespace, also one of a served box's parents; None if there is none."""
+        """Return the informer of a kind for a namespace, including informers of parents of running boxes;
+        None if none.
+        """
         parents = (box.reconciler.informers.find(kind, namespace) for box in self._served.values() if box.kind == kind)
         return super().find(kind, namespace) or next(parents, None)
 
@@ -139,7 +141,7 @@ class AppliedBoxes:
         self.caches = _Caches((self._informer(OPERATOR_BOX), self._informer(CONTROLLER_REVISION)), self.served)
 
     def follow(self, follower: "Follower") -> None:
-        """Call `follower` with every reconciler of parents that is loaded, and again when it is unloaded."""
+        """Call `follower` for every loaded reconciler of parents, and again when a reconciler is unloaded."""
         self._followers.append(follower)
         for served in self.served.values():
             follower(served.reconciler, True)
@@ -250,7 +252,7 @@ class AppliedBoxes:
         return attrs.evolve(observed, judgement=judgement)
 
     def _owner(self, name: str, definition: Mapping[str, Any]) -> tuple[BoxProblem, ...]:
-        """Return a problem if another box owns the kind of a definition; otherwise none."""
+        """Return a problem if another box owns the kind that a definition defines; otherwise nothing."""
         crd = crd_name_of(definition)
         accepted = self.caches.store(CONTROLLER_REVISION, self._namespace).indexed(_BY_CRD, crd)
         boxes = {name for _, name in self.caches.store(OPERATOR_BOX).names()}
@@ -282,20 +284,22 @@ class AppliedBoxes:
                 yield ref_of(manifest, NAMESPACE), manifest
 
     async def _all_in(self, informer: InformerRunner) -> Sequence[Manifest]:
-        """Return the objects of an informer. Until it holds all of them, they are listed: none is missed (PH-10)."""
+        """Return the objects of an informer; before its first list is complete, list them from the API server
+        (PH-10).
+        """
         if informer.has_synced:
             return [*informer.store.objects()]
         return await all_of(self._api, informer.kind, namespace=informer.namespace)
 
     async def _loaded(self, name: str, spec: Mapping[str, Any]) -> LoadedDefinition:
-        """Return a compiled definition. It is cached until a CRD changes with which it was compiled."""
+        """Return a compiled definition, cached until a CRD changes with which the definition was compiled."""
         known, digest = self._definitions.setdefault(name, {}), content_hash(spec)
         if digest not in known:
             known[digest] = await load_definition(self._api, name, spec)
         return known[digest]
 
     async def _missing_rights(self, name: str, observed: BoxSnapshot, history: Sequence[Revision]) -> str:
-        """Return the message about rights that the box lacks: for its kinds, or to prune former ones; "" if none."""
+        """Return the message about rights that the box lacks, for its kinds or to prune retired kinds; "" if none."""
         box = observed.box
         if box is None:
             return ""
@@ -309,7 +313,9 @@ class AppliedBoxes:
         return told_of(name, self._installed.account, lacking, retired)
 
     async def _lacking(self, name: str, access: CompositeAccess) -> tuple[Right, ...]:
-        """Return the rights in `access` that the box lacks. If all were granted once, they are not reviewed again."""
+        """Return the rights in `access` that the box lacks. Once all were granted, no further access reviews
+        are sent.
+        """
         if (name, access) in self._granted:
             return ()
         lacking = await lacking_rights(self._api, access, self._options.namespaces)
@@ -330,9 +336,9 @@ class AppliedBoxes:
     # --- serving ------------------------------------------------------------------------------------------------------
 
     async def _serve(self, name: str, history: Sequence[Revision]) -> str:
-        """Let the parents be reconciled by every revision that compiles and has its rights.
+        """Start the controller for a box's parents, with every revision that compiles and has its rights.
 
-        Return the reason why that is not possible, else "". Without such a revision, the parents are not reconciled.
+        Return the reason if that is not possible, else "". Without such a revision, the parents are not reconciled.
         """
         boxes = {
             revision.name: loaded.box

@@ -44,7 +44,7 @@ class LoadedDefinition:
     """A compiled definition of an applied box; `box` is None if there are `problems`.
 
     `gates` are the programs of the rollout's `when`. `crds` are the names of the CRDs that were looked up in the
-    cluster, `absent` those of them that it lacks.
+    cluster, `absent` the names among them that do not exist there.
     """
 
     box: Box | None
@@ -55,9 +55,9 @@ class LoadedDefinition:
 
 
 async def load_definition(api: KubeApi, name: str, spec: Mapping[str, Any]) -> LoadedDefinition:
-    """Compile the `spec` of the box `name` with the CRDs in the cluster to which it refers.
+    """Compile the `spec` of the box `name` with the CRDs in the cluster to which the box refers.
 
-    Raises the OperatorErrors of `KubeApi.get`; everything that is wrong with the definition is in the result.
+    Raises the OperatorErrors of `KubeApi.get`; all errors in the definition are in the result.
     """
     try:
         model = read_box({"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec})
@@ -78,9 +78,9 @@ async def load_definition(api: KubeApi, name: str, spec: Mapping[str, Any]) -> L
 
 
 def changed_problems(box: Box | None, former: Iterable[Box | None]) -> tuple[BoxProblem, ...]:
-    """Return problems of a definition that changes what an applied box must keep: its kind, and as whom it acts.
+    """Return problems if a definition changes the box's kind, or whether the box acts through a ServiceAccount.
 
-    `former` are its earlier definitions. A definition that does not compile is None.
+    `former` are the box's earlier definitions, None for a definition that does not compile.
     """
     known = [each for each in former if each is not None]
     if box is None:
@@ -95,7 +95,7 @@ def changed_problems(box: Box | None, former: Iterable[Box | None]) -> tuple[Box
 
 
 def unenforced_problems(box: Box | None) -> tuple[BoxProblem, ...]:
-    """Return a problem if the CRD that a box names lacks rules or defaults of the box; `box` is None if unreadable."""
+    """Return a problem if the CRD that a box names lacks rules or defaults of the box; nothing if `box` is None."""
     if box is None or not box.model.spec.crd.name or not (lacking := not_enforced(box, box.crd)):
         return ()
     message = (
@@ -106,7 +106,7 @@ def unenforced_problems(box: Box | None) -> tuple[BoxProblem, ...]:
 
 
 async def policy_problems(api: KubeApi, box: Box | None) -> tuple[BoxProblem, ...]:
-    """Return a problem if the cluster lacks the policy for rules of a box that no CRD can check.
+    """Return a problem if a box has rules that no CRD can check and the cluster lacks the ValidatingAdmissionPolicy.
 
     Raises the OperatorErrors of `KubeApi.get`.
     """
@@ -122,7 +122,7 @@ async def policy_problems(api: KubeApi, box: Box | None) -> tuple[BoxProblem, ..
 
 
 def _examined(model: OperatorBox, installed: Sequence[CrdVersions]) -> LoadedBox:
-    """Return a box compiled with the `installed` CRDs. The CRD of its own kind is part of `model`, or one of these."""
+    """Return a box compiled with the `installed` CRDs. The CRD of the box's kind is in `model` or in `installed`."""
     source, problem = model.spec.crd, ""
     own: CrdVersions | None = None
     try:
@@ -141,9 +141,9 @@ def _examined(model: OperatorBox, installed: Sequence[CrdVersions]) -> LoadedBox
 
 
 def _own(model: OperatorBox, installed: Sequence[CrdVersions]) -> CrdVersions | None:
-    """Return the CRD of the box's kind: from its definition, or the one of `installed` that it names; None if neither.
+    """Return the CRD of the box's kind: from its definition, or the installed CRD that the box names; None if neither.
 
-    Raises CrdProblem if the one in the definition is invalid.
+    Raises CrdProblem if the CRD in the definition is invalid.
     """
     if (manifest := model.spec.crd.manifest) is not None:
         return CrdVersions.of(manifest)
@@ -178,9 +178,10 @@ def access_to_retired(box: Box, kinds: Iterable[Kind]) -> CompositeAccess:
 
 
 async def lacking_rights(api: KubeApi, access: CompositeAccess, namespaces: Sequence[str]) -> tuple[Right, ...]:
-    """Return those rights of `access` that SelfSubjectAccessReviews deny to this process, in the order of `access`.
+    """Return the rights in `access` that SelfSubjectAccessReviews deny to this process, in the order of `access`.
 
-    `namespaces` are those that the process watches; empty means all. Raises the OperatorErrors of `KubeApi.review`.
+    `namespaces` are the namespaces that the process watches; empty means all. Raises the OperatorErrors of
+    `KubeApi.review`.
     """
     asked = [(each, "") for each in access.everywhere]
     asked += [(each, namespace) for each in access.tenant for namespace in (namespaces or ("",))]

@@ -56,7 +56,7 @@ def _all(box: Box) -> list[BoxNode]:
 
 
 def _edges(node: BoxNode) -> Iterator[Edge]:
-    """Yield the edges of a node, but only the first one with a given `to` and `until`: `dependsOn` may repeat one."""
+    """Yield the edges of a node without duplicates, which `dependsOn` may cause (same `to` and `until`)."""
     seen: set[tuple[str, Until]] = set()
     for edge in node.edges:
         if (edge.to, edge.until) not in seen:

@@ -24,8 +24,8 @@ from purekube_run.boxes.applied_load import (
 class BoxReview:
     """The validating webhook for OperatorBoxes. `api` reads the CRDs that definitions name.
 
-    A definition is refused for a problem of its own. What another object can cure is a warning, since that may be
-    applied next: a CRD or policy that the cluster lacks, or a CRD that lacks rules of the box.
+    A definition with errors of its own is refused. A missing or incomplete CRD or policy in the cluster is only a
+    warning, since the user may apply it next.
     """
 
     api: KubeApi

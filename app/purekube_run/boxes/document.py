@@ -55,14 +55,14 @@ class MarkedDocument:
 
 
 def read_marked(path: str) -> list[MarkedDocument]:
-    """Return every non-empty document of a file. Raises UnreadableFile, and CommandError if there is no file."""
+    """Return every non-empty document of a file. Raises UnreadableFile, and CommandError if the file does not exist."""
     return documents_of(path, read_text(path))
 
 
 def documents_of(path: str, text: str) -> list[MarkedDocument]:
-    """Return every non-empty document of a text; `path` is the file named in its places.
+    """Return every non-empty document of a text; error messages name the file `path`.
 
-    Raises UnreadableFile if the text is no valid YAML or exceeds a limit.
+    Raises UnreadableFile if the text is not valid YAML or exceeds a limit.
     """
     if len(text) > LARGEST:
         raise UnreadableFile(Place(file=path), f"has {len(text)} characters; a file has at most {LARGEST}")
@@ -103,7 +103,7 @@ class _Builder:
     problems: list[BoxProblem] = attrs.field(factory=list)
 
     def value(self, node: yaml.Node, path: str) -> Any:
-        """Return the JSON data of `node`, which is the field `path`, and add its problems to `problems`."""
+        """Return the JSON data of `node`, which is at the path `path`; append problems of the node to `problems`."""
         match node:
             case yaml.MappingNode():
                 return dict(self._entries(node, path))

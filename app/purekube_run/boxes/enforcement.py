@@ -20,7 +20,7 @@ _log = structlog.get_logger("operator")
 
 @attrs.define(eq=False)
 class Enforcement:
-    """A repeated comparison of boxes with their CRDs in a cluster. What a CRD lacks is logged once until it changes."""
+    """A repeated comparison of boxes with their CRDs in a cluster. Missing rules are logged once until they change."""
 
     api: KubeApi
     boxes: Sequence[Box]
@@ -33,7 +33,7 @@ class Enforcement:
             await clock.sleep(_EVERY)
 
     async def compare(self) -> None:
-        """Log a warning for each box whose CRD lacks rules or defaults, unless it lacked the same ones before."""
+        """Log a warning for each box whose CRD lacks rules or defaults, unless the last warning was the same."""
         for box in self.boxes:
             if not not_enforced(box, {}):
                 continue
@@ -55,9 +55,9 @@ class Enforcement:
             self._lacking[box.name] = lacking
 
     async def _lacking_of(self, box: Box) -> tuple[str, ...]:
-        """Return the rules and defaults that the box's CRD in the cluster lacks; empty if there is no such CRD.
+        """Return the rules and defaults that the box's CRD in the cluster lacks; empty if the CRD does not exist.
 
-        The CRD is listed by name, since the roles of boxes permit to list CRDs, but not to get one.
+        The CRD is listed by name, since the roles of boxes permit listing CRDs, but no get.
         """
         page = await self.api.list(CUSTOM_RESOURCE_DEFINITION, field_selector=f"metadata.name={box.kind.crd_name}")
         return next((not_enforced(box, manifest) for manifest in page.items), ())

@@ -47,7 +47,7 @@ def _kinds(model: OperatorBox) -> Iterator[tuple[str, str]]:
 
 
 async def installed_definitions(api: KubeApi, names: Sequence[str]) -> list[CrdVersions]:
-    """Return the CRDs of these names, without those that the cluster lacks.
+    """Return the CRDs of these names, without CRDs that the cluster lacks.
 
     Raises the OperatorErrors of `KubeApi.get`, and CommandError for an invalid CRD.
     """

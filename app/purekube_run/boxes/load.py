@@ -37,7 +37,7 @@ class LoadedBox:
 
     @property
     def box(self) -> Box | None:
-        """The box; None if it has problems."""
+        """The compiled box; None if there are problems."""
         return self.examination.box
 
     @property
@@ -47,14 +47,14 @@ class LoadedBox:
 
     @property
     def warnings(self) -> tuple[BoxProblem, ...]:
-        """Constructs that are allowed, but rarely intended."""
+        """The warnings about constructs that are allowed, but rarely intended."""
         return self.examination.warnings
 
 
 def load_boxes(
     files: Sequence[str], crds: Sequence[Path] = (), installed: Sequence[CrdVersions] = ()
 ) -> list[LoadedBox]:
-    """Return the box of each file, compiled with the CRDs in these files, in the paths `crds`, and `installed`.
+    """Return the box of each file, compiled with the CRDs in the box files, in the paths `crds`, and `installed`.
 
     `installed` are CRDs read from a cluster. Raises CommandError for files that cannot be read.
     """
@@ -72,9 +72,10 @@ def amount(number: int, what: str) -> str:
 
 
 def _crds_of_boxes(files: Sequence[str], texts: Sequence[str]) -> Iterator[CrdVersions]:
-    """Yield the CRDs in box files and in the CRD files that they name: a box may create objects of another's kind.
+    """Yield the CRDs in box files and in the CRD files that boxes name, since a box may create objects of another's
+    kind.
 
-    Problems of these CRDs are ignored here, since each box reports those of its own CRD.
+    Problems of these CRDs are ignored here, since each box reports the problems of its own CRD.
     """
     for file, text in zip(files, texts, strict=True):
         documents = _readable(file, text)
@@ -94,7 +95,7 @@ def _readable(file: str, text: str) -> Sequence[MarkedDocument]:
 
 
 def runnable(loaded: Iterable[LoadedBox]) -> list[Box]:
-    """Return the compiled boxes. Raises CommandError with the problems of the first box that has any."""
+    """Return the compiled boxes. Raises CommandError with the problems of the first box that has problems."""
     boxes: list[Box] = []
     for one in loaded:
         if one.box is None:
@@ -105,7 +106,10 @@ def runnable(loaded: Iterable[LoadedBox]) -> list[Box]:
 
 
 def load_box(file: str, known: Sequence[CrdVersions] = ()) -> LoadedBox:
-    """Return the box of a file with its problems; `known` are further CRDs. Raises CommandError if there is no file."""
+    """Return the box of a file with its problems; `known` are further CRDs.
+
+    Raises CommandError if the file cannot be read.
+    """
     return load_text(file, read_text(file), known)
 
 
@@ -217,10 +221,10 @@ def _crds(documents: Iterable[MarkedDocument], problems: list[BoxProblem]) -> It
 
 
 def further_crds(paths: Sequence[Path], words: Container[str] | None = None) -> Iterator[CrdVersions]:
-    """Yield the CRDs in files and folders; with `words`, only those whose kind is one of these words.
+    """Yield the CRDs in files and folders; with `words`, only CRDs whose kind is in `words`.
 
-    A folder may hold all CRDs of a cluster, so files with other kinds only are not parsed. Raises CommandError for a
-    path that does not exist, and for a file or CRD that cannot be read.
+    A folder may contain all CRDs of a cluster, so files that contain only other kinds are not parsed. Raises
+    CommandError for a path that does not exist, and for a file or CRD that cannot be read.
     """
     for path in paths:
         for file in _files(path):

@@ -17,7 +17,7 @@ _ENGINE = (
 
 
 def page(box: Box) -> str:
-    """Return the page as Markdown."""
+    """Return the page that describes a box, as Markdown."""
     parts = [
         f"# {box.kind.kind}",
         f"`{box.kind.api_version}`, made by the box `{box.name}`.",

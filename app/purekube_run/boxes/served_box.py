@@ -38,7 +38,9 @@ class ServedBox:
         return "" if late is None else f"its caches of {late.kind.crd_name.rstrip('.')} are being filled"
 
     def filling(self, now: float) -> float | None:
-        """Return the seconds for which caches have been filled until the monotonic time `now`; None if all are full."""
+        """Return for how many seconds the caches have been filling at the monotonic time `now`; None if all have
+        synced.
+        """
         return None if next(self._late, None) is None else now - self.since
 
     @property

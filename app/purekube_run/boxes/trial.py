@@ -91,13 +91,13 @@ class _Placeholder:
     """An `Entropy` for objects that are never created."""
 
     def text(self, length: int, alphabet: str) -> str:
-        """Return a text of this length, which is not random."""
+        """Return a text of this length that is not random."""
         return alphabet[0] * length
 
 
 @attrs.define
 class _Watched:
-    """The rules of a pass, wrapped so that `parent` and `last` are what the last decision was about."""
+    """The rules of a pass, wrapped to remember the parent and the snapshot of the last decision."""
 
     rules: PassRules[Parent, Snapshot]
     parent: Parent
@@ -113,9 +113,9 @@ async def tried(
 ) -> Verdict:
     """Return how many objects one pass over the parent `ref` would write, and why a write would be refused.
 
-    `manifest` is the parent, `observed` what the pass begins with.
+    `manifest` is the parent, `observed` the snapshot at the beginning of the pass.
 
-    Raises Unavailable if an error that says nothing about the revision ends the pass, such as a lost connection.
+    Raises Unavailable if the pass ends by an error that does not depend on the revision, such as a lost connection.
     """
     trial = Trial(ref, manifest, frozenset(observed.objects))
     rules, parent = composite.pass_rules(lambda: now, _Placeholder()), composite.read(manifest)
@@ -144,7 +144,7 @@ class Judge:
     async def judge(
         self, parents: Sequence[BoxParent], manifests: Mapping[ObjectRef, Manifest], revision: str, now: datetime
     ) -> Judgement:
-        """Try a revision on a limited number of further parents; return all verdicts on it that are known so far.
+        """Try a revision on a limited number of further parents; return all verdicts on the revision known so far.
 
         `manifests` contains every parent.
         """

@@ -8,9 +8,7 @@ from purekube.ports import Clock, KubeRequest, Send
 
 @attrs.define
 class WriteBudget:
-    """A layer around requests that limits writes, but not reads: on average `per_second`, after a pause `burst` at
-    once.
-    """
+    """A layer around requests that limits writes to `per_second` on average, and to `burst` at once after a pause."""
 
     clock: Clock
     per_second: float = 50.0

@@ -45,7 +45,7 @@ def owner_uid_of(composite: Composite) -> Callable[[Manifest], Iterator[str]]:
 
 
 def reads_of(composite: Composite) -> Callable[[Manifest], Iterator[str]]:
-    """Return the function that indexes parents by their externals. The names of these depend on the parent alone."""
+    """Return the function that indexes parents by the externals (objects of other owners) that each parent reads."""
 
     def keys(manifest: Manifest) -> Iterator[str]:
         if not composite.externals:
@@ -57,7 +57,7 @@ def reads_of(composite: Composite) -> Callable[[Manifest], Iterator[str]]:
 
 
 def read_key(kind: Kind, namespace: str | None, name: str) -> str:
-    """Return the key of an external in the index `READS`."""
+    """Return the key of an external (an object of another owner) in the index `READS`."""
     return f"{kind.crd_name}/{namespace or ''}/{name}"
 
 
@@ -81,7 +81,7 @@ def informers_of(
 ) -> Iterator[InformerRunner]:
     """Yield the informers of parents and children: one per kind, or with `namespaces` one per kind and namespace.
 
-    No informer is added later, since the kinds are known from the start.
+    All kinds are known from the start, so no informer is added later.
     """
 
     def informer(
@@ -112,14 +112,17 @@ def informers_of(
 
 
 def _watched(namespaces: Sequence[str], *, near: bool) -> Sequence[str | None]:
-    """Return the namespaces that get an informer each; None is for all. Only kinds that are `near` are restricted."""
+    """Return the namespaces that need an informer each, None for one of all namespaces.
+
+    The restriction to `namespaces` applies only to kinds that are `near`, which means in the parent's namespace.
+    """
     return namespaces if namespaces and near else (None,)
 
 
 def shared_informers(
     api: KubeApi, clock: Clock, random: Callable[[], float], *, namespaces: bool
 ) -> Iterator[InformerRunner]:
-    """Yield the informers that all composites of a process share: of CRDs, and if `namespaces` also of Namespaces."""
+    """Yield the informers that all composites of a process share: of CRDs, and with `namespaces` also of Namespaces."""
     definitions = ObjectStore(CUSTOM_RESOURCE_DEFINITION, transform=slim_definition)
     yield InformerRunner(api, CUSTOM_RESOURCE_DEFINITION, clock=clock, random=random, store=definitions)
     if namespaces:
@@ -129,7 +132,7 @@ def shared_informers(
 def external_informers(
     api: KubeApi, clock: Clock, random: Callable[[], float], composite: Composite, namespaces: Sequence[str] = ()
 ) -> Iterator[InformerRunner]:
-    """Yield the informers of externals that are watched. Externals of one kind share an informer that covers all."""
+    """Yield the informers of externals that are watched. Externals of one kind share one informer."""
     watched: dict[Kind, list[External]] = {}
     for external in composite.externals:
         if external.watch and not composite.impersonates:
@@ -155,9 +158,9 @@ def external_informers(
 def account_informers(
     api: KubeApi, clock: Clock, random: Callable[[], float], composite: Composite, account: ObjectRef
 ) -> Iterator[InformerRunner]:
-    """Yield informers that impersonate a service account, and whose changes wake parents.
+    """Yield informers that impersonate a service account, and whose changes requeue parents.
 
-    They hold the metadata of children and watched externals in the account's namespace.
+    These informers hold the metadata of children and watched externals in the account's namespace.
     """
     selectors = {kind: composite.selector for kind in composite.child_kinds if composite.is_near(kind)}
     near = (external for external in composite.externals if external.watch and composite.is_read_near(external))

@@ -44,7 +44,7 @@ _log = structlog.get_logger("operator")
 
 @attrs.define(eq=False)
 class CompositeReconciler:
-    """The reconciler of one composite: it reads snapshots from caches, and maps changes to the parents to wake (PH-6).
+    """The reconciler of one composite, which takes snapshots from caches and maps each change to parents (PH-6).
 
     `informers` watch parents and children, `externals` the objects that the composite only reads, `shared` CRDs and
     Namespaces.
@@ -197,7 +197,7 @@ class CompositeReconciler:
         return self.composite.peers(self.shared.store(NAMESPACE).objects(), parent) if asks else frozenset()
 
     def _is_missing(self, kind: Kind, namespace: str | None) -> bool:
-        """Report whether a kind is not served: its informer says so, and its CRD is not established either (REC-12)."""
+        """Report whether a kind is not served: its informer reports so, and its CRD is not established (REC-12)."""
         runner = self.informers.find(kind, namespace)
         assert runner is not None
         return runner.missing and not is_served(kind, self.shared.store(CUSTOM_RESOURCE_DEFINITION))
@@ -205,7 +205,7 @@ class CompositeReconciler:
     # --- wake-ups --------------------------------------------------------------------------------------------------
 
     def keys_of_child(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the parent that a changed child has now, and the one that it had before, if it is another."""
+        """Yield the parent that a changed child has now, and the parent before the change if that is another."""
         for uid in dict.fromkeys((self._owner_uid(change.object), self._owner_uid(change.old_object))):
             yield from self._parents(UID, uid)
 
@@ -215,9 +215,9 @@ class CompositeReconciler:
         yield from self._parents(READS, key)
 
     def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the parents in a changed Namespace, and those in namespaces that its annotation admits or admitted.
+        """Yield the parents in a changed Namespace, and parents in namespaces that its annotation admits or admitted.
 
-        The labels of a parent's Namespace may be part of its snapshot.
+        The labels of a parent's Namespace may be part of the parent's snapshot.
         """
         woken = {change.ref.name} if self.composite.namespaces else set()
         if self.composite.asks_namespaces:
@@ -227,7 +227,7 @@ class CompositeReconciler:
             yield from self._parents("namespace", one)
 
     def keys_of_definition(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every parent, if the changed CRD is that of a child's kind."""
+        """Yield every parent, if the changed CRD defines the kind of a child."""
         if any(kind.crd_name == change.ref.name for kind in self.composite.child_kinds):
             for store in self.informers.stores(self.composite.kind):
                 for namespace, name in store.names():
@@ -247,7 +247,7 @@ def composite_reconcilers(
 ) -> Iterator[CompositeReconciler]:
     """Yield a reconciler with its own caches for each composite; `shared` are the informers of CRDs and Namespaces.
 
-    Raises CommandError if two of them would write the status of one kind.
+    Raises CommandError if two composites would write the status of the same kind.
     """
     composites = tuple(composites)
     refuse_shared_kinds(composites)
@@ -258,6 +258,6 @@ def composite_reconcilers(
 
 
 def refuse_shared_kinds(composites: Iterable[Composite], others: Iterable[StatusWriter] = ()) -> None:
-    """Raise CommandError if two composites, or one and a writer of `others`, would write the status of one kind."""
+    """Raise CommandError if two composites, or a composite and a writer in `others`, would write one kind's status."""
     if refusals := list(shared_statuses((*map(status_writer, composites), *others))):
         raise CommandError("\n".join(refusals))

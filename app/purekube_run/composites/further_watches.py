@@ -19,7 +19,7 @@ from purekube_run.controller.informers import projected
 
 @attrs.define(eq=False)
 class AccountWatches:
-    """The watches that impersonate service accounts named by parents. `informers_of` creates those of one account.
+    """The watches that impersonate service accounts named by parents. `informers_of` makes the informers of an account.
 
     At most `most` accounts in each namespace are watched.
     """
@@ -49,7 +49,7 @@ class AccountWatches:
         self._settle()
 
     def _settle(self) -> None:
-        """Start watches that impersonate the accounts named by parents, and end those of accounts no longer named."""
+        """Start watches for accounts that parents name, and end the watches of accounts that are no longer named."""
         named = dict.fromkeys(self._named.values())
         for account in [account for account in self._scopes if account not in named]:
             self._scopes.pop(account).cancel()
@@ -97,7 +97,7 @@ class TakenNames:
             await anyio.sleep_forever()
 
     def record(self, parent: ObjectRef, taken: Iterable[ObjectRef]) -> None:
-        """Record after a pass that the parent waits for the names of the objects `taken`, and for no others."""
+        """Record after a pass that the parent waits for exactly the names of the objects `taken`."""
         now = set(taken)
         for ref in [ref for ref, parents in self._parents.items() if parent in parents and ref not in now]:
             self._parents[ref].discard(parent)

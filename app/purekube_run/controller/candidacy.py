@@ -34,8 +34,8 @@ class Candidacy:
 async def candidate(candidacy: Candidacy, connect: Connect, machine: Machine) -> AsyncIterator[Election]:
     """Take part in the leader election while the block runs, and release the Lease afterwards.
 
-    If the block fails or is cancelled, its writes may still be in flight, so the Lease is left to expire. Raises
-    LeaseLost if the Lease is lost while the block runs.
+    If the block fails or is cancelled, the Lease is left to expire, since writes of the block may still be in flight.
+    Raises LeaseLost if the Lease is lost while the block runs.
     """
     fence, policy = Fence(machine.monotonic), candidacy.policy
     async with connect(request_timeout=policy.request_timeout, connections=2) as api:

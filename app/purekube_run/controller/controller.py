@@ -24,7 +24,7 @@ class KeyReconciler(Protocol):
     """The reconciler of one controller, which is called with an object's reference as key."""
 
     async def reconcile(self, key: ObjectRef, stored: StoredObject | None, on_write: OnWrite) -> ReconcileResult:
-        """Run one pass: observe, decide, execute. `stored` is the cached object, None if the cache has none.
+        """Run one pass: observe, decide, execute. `stored` is the cached object, None if it is not in the cache.
 
         `on_write` is called for each write as soon as the server has answered (RUN-3). An OperatorError may be raised,
         or returned in the result.
@@ -34,7 +34,7 @@ class KeyReconciler(Protocol):
 
 @attrs.frozen
 class For:
-    """The informers of the reconciled kind itself. There is one for each namespace that is watched separately."""
+    """The informers of the reconciled kind: one, or one for each namespace that is watched separately."""
 
     informers: tuple[InformerRunner, ...]
     to: KeysOf = same_object
@@ -52,7 +52,7 @@ class Watches:
 
 @attrs.frozen
 class Queue:
-    """The settings of a work queue: its workers, the seconds that a pass may take, and keys that exclude each other.
+    """The settings of a work queue: its workers, the time limit of a pass in seconds, and keys that exclude each other.
 
     Namespaces take turns. Two keys with the same `exclusion_key` are never reconciled at the same time.
     """
@@ -81,14 +81,16 @@ class StatusManager:
 
 
 class Work(Protocol):
-    """A running controller as its background tasks see it."""
+    """The interface of a running controller for its background tasks."""
 
     def enqueue(self, key: ObjectRef, *, after: float = 0.0) -> None:
-        """Request a reconcile of an object after at most `after` seconds. Ignored while this process does not lead."""
+        """Request a reconcile of an object after at most `after` seconds; no effect while this process does
+        not lead.
+        """
         ...
 
     def subscribe(self, watches: For | Watches) -> None:
-        """Also enqueue keys for the changes of these informers."""
+        """Enqueue keys also for the changes that these informers report."""
         ...
 
 
@@ -137,12 +139,12 @@ class ControllerDefinition:
         return keys
 
     def raw(self, key: ObjectRef) -> bytes | None:
-        """Return the cached JSON of an object of the kind: only an outline of a large object; None if not cached."""
+        """Return the cached JSON of an object, which is only an outline for a large object; None if not cached."""
         runner = next(filter(lambda own: own.namespace in (None, key.namespace), self.own.informers), None)
         return None if runner is None else runner.store.raw(key.namespace, key.name)
 
     async def stored(self, key: ObjectRef) -> StoredObject | None:
-        """Return an object of the kind; None if not cached. If only its outline is cached, it is read live.
+        """Return an object of the kind; None if not cached. If only an outline is cached, the object is read live.
 
         Raises the errors of `KubeApi.list`.
         """

@@ -25,8 +25,8 @@ _log = structlog.get_logger("operator")
 class LiveRereads:
     """The keys whose objects are in progress, which are re-read from the API server every `every` seconds.
 
-    This finds changes that the caches have missed. While many objects are in progress, each is re-read less often, on
-    average one key in `spacing` seconds, so that the cost does not grow with their number.
+    These reads find changes that the caches have missed. While many objects are in progress, each is re-read less
+    often, on average one key in `spacing` seconds, so that the cost does not grow with their number.
     """
 
     informers: Informers
@@ -36,7 +36,7 @@ class LiveRereads:
     _since: dict[ObjectRef, float] = attrs.field(factory=dict)
 
     async def reread_if_due(self, key: ObjectRef, refs: Callable[[], Iterable[ObjectRef]]) -> None:
-        """Read the objects on which a key depends (`refs`) live into the caches, if that is due for the key.
+        """Read the objects on which a key depends (`refs`) from the API server into the caches, if a read is due.
 
         Never raises.
         """
@@ -55,14 +55,14 @@ class LiveRereads:
         return max(self.every, self.spacing * len(self._since))
 
     def forget(self, key: ObjectRef) -> None:
-        """Forget a key that is finished or deleted."""
+        """Forget a key whose object is no longer in progress, or is deleted."""
         self._since.pop(key, None)
 
     def until_next(self, key: ObjectRef, result: ReconcileResult, *, under_way: bool) -> ReconcileResult:
         """Return the result of a pass with a requeue no later than the next live read, while the key is in progress.
 
-        Without that requeue, a pass that starts work could be the last one, if no watch event ever wakes the key. A key
-        that is no longer in progress is forgotten.
+        Without that requeue, a pass that starts work could be the last one if a watch event is lost. A key that is no
+        longer in progress is forgotten.
         """
         if not under_way:
             self.forget(key)
@@ -75,7 +75,9 @@ class LiveRereads:
 
 
 def is_reconciling(written: Manifest | None, before: Iterable[Condition]) -> bool:
-    """Report whether Reconciling is True in the status `written` by a pass; without one, in the conditions `before`."""
+    """Report whether Reconciling is True in the status `written` by a pass; if it is None, in the conditions
+    `before`.
+    """
     if written is None:
         return any(condition.type == _RECONCILING and condition.status is ConditionStatus.TRUE for condition in before)
     conditions = get_path(written, "status", "conditions") or ()

@@ -12,7 +12,7 @@ from purekube_run.controller.informer import InformerRunner
 
 
 def slim_definition(manifest: Manifest) -> Manifest:
-    """Return a CustomResourceDefinition reduced to what the operator reads. Its schemas would fill the cache."""
+    """Return a CustomResourceDefinition reduced to the fields that the operator reads; large schemas are dropped."""
     meta = metadata(manifest)
     identity = {key: meta[key] for key in ("name", "uid", "resourceVersion") if key in meta}
     versions = [
@@ -59,12 +59,12 @@ def is_established(definition: Manifest) -> bool:
 
 
 def is_served(kind: Kind, definitions: ObjectStore) -> bool:
-    """Report whether the cached CRD of a kind is established. Its informer starts only a moment later (REC-12)."""
+    """Report whether the cached CRD of a kind is established; the kind's informer may start a moment later (REC-12)."""
     definition = definitions.raw(None, kind.crd_name)
     return definition is not None and _is_established(definition)
 
 
 @lru_cache(maxsize=256)
 def _is_established(definition: bytes) -> bool:
-    """Report whether an encoded CRD is established; cached, since every pass asks for several, which rarely change."""
+    """Report whether an encoded CRD is established. Results are cached, since every pass asks for several CRDs."""
     return is_established(msgspec.json.decode(definition))

@@ -50,14 +50,15 @@ _log = structlog.get_logger("election")
 class LeaseLost(CommandError):
     """The error that this process was the leader and no longer is.
 
-    The process exits with status 1, so that it cannot act on outdated knowledge.
+    The process then exits with status 1, so that it cannot act on outdated knowledge.
     """
 
 
 @attrs.define
 class Fence:
-    """A guard that permits writes only while the lease is held. `monotonic` also advances while the machine is
-    suspended.
+    """A guard that permits writes only while the Lease is held.
+
+    The clock `monotonic` also advances while the machine is suspended.
     """
 
     monotonic: Callable[[], float] = machine_seconds
@@ -69,7 +70,7 @@ class Fence:
         return self.monotonic() < self.until
 
     def check(self) -> None:
-        """Check that a write may be sent now. Raises Unavailable otherwise."""
+        """Raise Unavailable unless a write may be sent now."""
         if not self.is_open:
             raise Unavailable("the lease is not held: nothing is written", may_have_happened=False)
 
@@ -123,7 +124,7 @@ class Elector:
 
     @property
     def holder(self) -> str:
-        """The holder of the lease when it was last read; empty if there was none."""
+        """The holder of the Lease when it was last read; "" if there was no holder."""
         return holder_of(self._state.lease)
 
     async def wait_leading(self) -> None:
@@ -138,7 +139,7 @@ class Elector:
         self._ended.set()
 
     async def release(self) -> None:
-        """Stop writing, release the lease, and return once that is done. Call this only after all reconciles ended."""
+        """Stop writing, release the Lease, and return after the release. Call this only after all reconciles ended."""
         self._stopping.set()
         await self._ended.wait()
 

@@ -76,7 +76,7 @@ class BackgroundEvents:
         self._news.set()
 
     async def run(self) -> None:
-        """Write Events until cancelled, then briefly the remaining ones, since the last Events often matter most."""
+        """Write Events until cancelled; then write the remaining Events within a short time limit."""
         try:
             while True:
                 await self._write_due()
@@ -100,7 +100,7 @@ class BackgroundEvents:
 
     @property
     def _hold(self) -> timedelta:
-        """The time that an Event must have waited before it is written."""
+        """The time for which an Event must have waited before it is written."""
         held = 0 < self._series.waiting <= MOST_HELD and self._is_backlogged()
         return LONGEST_HOLD if held else timedelta(0)
 

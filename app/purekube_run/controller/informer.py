@@ -49,9 +49,7 @@ _CLOSE_LIMIT = 5.0
 
 
 def as_operator_error(error: Exception) -> OperatorError:
-    """Return an OperatorError unchanged. Any other exception is a defect; it is wrapped in Permanent, to be
-    logged.
-    """
+    """Return an OperatorError unchanged; wrap any other exception, which is a defect, in Permanent."""
     if isinstance(error, OperatorError):
         return error
     defect = Permanent(f"{type(error).__name__} from the KubeApi port")
@@ -81,9 +79,10 @@ class _Selectors(TypedDict):
 class InformerRunner:
     """An informer: it keeps a store equal to the server's objects of one kind and calls handlers for each change.
 
-    Handlers are called synchronously, in the order of the changes. If one raises, that is logged and counted, and the
-    others are still called. `random` returns numbers in [0, 1). Selectors restrict which objects are cached. With
-    `metadata_only` the server sends only metadata. `remedy` returns the command that grants a missing right.
+    Handlers are called synchronously, in the order of the changes. An exception of a handler is logged and counted, and
+    the other handlers are still called. `random` returns numbers in [0, 1). Selectors restrict which objects are
+    cached. With `metadata_only` the server sends only metadata. `remedy` returns the command that grants a missing
+    right.
     """
 
     def __init__(
@@ -121,11 +120,11 @@ class InformerRunner:
         self._heartbeat = Heartbeat(float("inf"))  # its time begins with `run`
 
     def subscribe(self, handler: Callable[[CacheChange], None]) -> None:
-        """Call `handler` for every change from now on. Subscribe before `run` to miss none."""
+        """Call `handler` for every change from now on. Subscribe before `run` to receive all changes."""
         self._handlers.append(handler)
 
     def unsubscribe(self, handler: Callable[[CacheChange], None]) -> None:
-        """Stop calling `handler`. Raises ValueError if it is not subscribed."""
+        """Stop calling `handler`. Raises ValueError if `handler` is not subscribed."""
         self._handlers.remove(handler)
 
     @property
@@ -143,25 +142,25 @@ class InformerRunner:
         await self._synced.wait()
 
     def wake(self) -> None:
-        """Check now whether a missing kind is served."""
+        """Request a check now whether a missing kind is served."""
         self._wake_requested.set()
 
     def stats(self) -> InformerStats:
-        """Return the counts at this moment."""
+        """Return the informer's present statistics."""
         return self._counters.stats(self._state, self.store, self._clock.monotonic())
 
     def vitals(self) -> InformerVitals:
-        """Return the data for health checks at this moment."""
+        """Return the informer's present state for health checks."""
         return self._counters.vitals(self._state, self._heartbeat, self._clock.monotonic())
 
     def trouble(self) -> tuple[str, int]:
-        """Return the current error, redacted, and how many times in a row it occurred; empty if there is none."""
+        """Return the current error without secrets, "" if there is none, and the number of consecutive failures."""
         return self._counters.current, self._state.failures
 
     async def refresh(self, ref: ObjectRef, *, overwrite: bool = False) -> None:
         """Read one object from the API server into the store. Raises the errors of `KubeApi.list`.
 
-        With `overwrite`, it replaces the stored object even if the store seems to hold a newer version.
+        With `overwrite`, the object read replaces the stored object even if the store seems to hold a newer version.
         """
         page = await self._api.list(self.kind, **self._named(ref), metadata_only=self._metadata_only)
         if older(page.resource_version, self.store.resource_version):
@@ -171,7 +170,7 @@ class InformerRunner:
         self._notify(changes if page.items else self.store.forget(ref, page.resource_version))
 
     async def read(self, ref: ObjectRef) -> Manifest | None:
-        """Return one object read from the API server, transformed as in the store; None if it does not exist.
+        """Return one object read from the API server, transformed as in the store; None if the object does not exist.
 
         Raises the same errors as `refresh`.
         """
@@ -179,7 +178,7 @@ class InformerRunner:
         return self.store.as_read(page.items[0]) if page.items else None
 
     def _named(self, ref: ObjectRef) -> _Selectors:
-        """Return selectors for a list of only the object `ref`.
+        """Return selectors that list only the object `ref`.
 
         A list, unlike a get, returns nothing if the informer's own selectors exclude the object.
         """
@@ -191,8 +190,8 @@ class InformerRunner:
     def observe_write(self, manifest: Manifest) -> None:
         """Store an object that the server returned for a write of this process, before the watch delivers it.
 
-        This is skipped if the watch is ahead, since the object may have been deleted since, and if selectors might
-        exclude the object.
+        The object is not stored if the watch is ahead, since it may have been deleted since, or if the informer has
+        selectors, which might exclude it.
         """
         selectors = self._selectors["label_selector"] or self._selectors["field_selector"]
         version = str(metadata(manifest).get("resourceVersion", ""))
@@ -256,7 +255,9 @@ class InformerRunner:
         return command
 
     async def _read(self, stream: AsyncIterator[WatchEvent], quiet_limit: float) -> InformerCommand | InformerEvent:
-        """Return the first command of the state machine, or an event if the stream ends without one."""
+        """Return the first command of the state machine; if the stream ends without a command, the event that
+        ended it.
+        """
         with anyio.move_on_after(quiet_limit) as watchdog:
             armed_at, unyielding = self._clock.monotonic(), 0
             async for event in stream:
@@ -286,7 +287,7 @@ class InformerRunner:
         return WaitElapsed()
 
     def _step(self, event: InformerEvent) -> InformerCommand | None:
-        """Let the state machine decide on an event, update the store, call handlers, and return the next command."""
+        """Pass an event to the state machine, update the store, call handlers, and return the next command."""
         now = self._clock.monotonic()
         self._heartbeat.moved(event, now)
         self._state, effects = step(self._state, event, now, self._random(), self._policy)

@@ -32,7 +32,7 @@ _PAGE_SECONDS: Final = 120.0
 
 @attrs.define
 class Heartbeat:
-    """The times of an informer's last activity, by the monotonic clock, initially `began`.
+    """The times of an informer's last activity in seconds of the monotonic clock, initially `began`.
 
     `patience` is how many seconds may now pass without activity.
     """
@@ -52,7 +52,7 @@ class Heartbeat:
             self.answered_at = now
 
     def begin(self, command: InformerCommand) -> None:
-        """Record that a command of the informer's state machine begins, and set how long it may take."""
+        """Record that a command of the informer's state machine begins, and set how many seconds it may take."""
         match command:
             case ReadPage():
                 self.patience = _PAGE_SECONDS
@@ -105,19 +105,20 @@ class InformerCounters:
 
     @property
     def current(self) -> str:
-        """The current error, redacted; empty if there is none."""
+        """The current error without secrets; "" if there is none."""
         return shown(self.trouble_reason)
 
     def relist(self, cause: RelistCause) -> None:
-        """Count and log the start of a relist. On an idle cluster, a relist after a quiet stream is usual."""
+        """Count and log the start of a relist; a relist after a quiet stream is logged only at level `debug`."""
         self.relists[cause.value] += 1
         log = _log.debug if cause is RelistCause.QUIET else _log.info
         log("listing again", kind=self.kind.kind, cause=cause.value)
 
     def trouble(self, reason: str, failures: int, *, absent: bool = False) -> None:
-        """Record that a list or watch failed, for the `failures`-th time in a row. It will be retried.
+        """Record that a list or watch failed for the `failures`-th consecutive time, and will be retried.
 
-        The same reason is logged only once until it ends. With `absent`, the kind is not served, which is no error.
+        The same reason is logged only once until the failure ends. With `absent`, the kind is not served, which is no
+        error.
         """
         right = refused_right(reason)
         self.troubles += 1
@@ -134,28 +135,28 @@ class InformerCounters:
             _log.warning("list or watch failed", **fields)
 
     def renewed(self, reason: str) -> None:
-        """Log that a watch is started again although no error is known."""
+        """Log that a watch starts again although no error is known."""
         _log.debug("the watch begins again", kind=self.kind.kind, reason=reason)
 
     def defect(self, reason: str, error: Exception) -> None:
-        """Log an exception that a `KubeApi` must not raise, with its traceback only once until the fault ends."""
+        """Log an exception that a `KubeApi` must not raise; the traceback is logged only once until the fault ends."""
         if reason != self.trouble_reason:
             _log.error("the KubeApi port raised a foreign error", kind=self.kind.kind, exc_info=error)
 
     def recovered(self) -> None:
-        """Log that a failure is over, once the server returns objects again."""
+        """Log that a failure has ended, once the server returns objects again."""
         if self.trouble_reason:
             self.trouble_reason = ""
             _log.info("informer works again", kind=self.kind.kind)
 
     def handler_failed(self, change: CacheChange, error: Exception) -> None:
-        """Count a handler that raised, which is a defect. Log it in full once for each object and fault."""
+        """Count a handler that raised an exception, and log the exception once for each object and fault."""
         self.handler_failures += 1
         if self._handler_faults.first(str(change.ref), repr(error)):
             _log.error("a handler of changes failed", kind=self.kind.kind, object=str(change.ref), exc_info=error)
 
     def stats(self, state: InformerState, store: ObjectStore, now: float) -> InformerStats:
-        """Return the counts at this moment."""
+        """Return the informer's present statistics."""
         return InformerStats(
             kind=self.kind,
             namespace=self.namespace,
@@ -171,7 +172,7 @@ class InformerCounters:
         )
 
     def vitals(self, state: InformerState, heartbeat: Heartbeat, now: float) -> InformerVitals:
-        """Return the data for health checks at this moment."""
+        """Return the informer's present state for health checks."""
         name = f"{self.kind.kind} in {self.namespace}" if self.namespace else self.kind.kind
         return InformerVitals(
             name=name,

@@ -43,7 +43,7 @@ def projected(
 
 
 def _copy(source: Mapping[str, Any], target: dict[str, Any], path: tuple[str, ...]) -> None:
-    """Copy the field at `path` from `source` to `target`; if a value on the path is no mapping, that whole value."""
+    """Copy the field at `path` from `source` to `target`; a value on the path that is no mapping is copied whole."""
     for step in path[:-1]:
         if not isinstance(source.get(step), Mapping):
             break
@@ -95,16 +95,14 @@ _OUTLINE: Final = OUTLINE.encode()
 
 @attrs.frozen
 class StoredObject:
-    """An object as the cache holds it. If the cache has only its outline, `live` is the object read from the API
-    server.
-    """
+    """An object as cached. If the cache has only an outline of it, `live` is the object read from the API server."""
 
     raw: bytes
     live: Manifest | None = None
 
     @cached_property
     def manifest(self) -> Manifest:
-        """The full object, never its outline."""
+        """The full object, never an outline."""
         decoded: Manifest = msgspec.json.decode(self.raw)
         return decoded if self.live is None else self.live
 
@@ -123,22 +121,26 @@ class Informers:
         return iter(self._runners.values())
 
     def find(self, kind: Kind, namespace: str | None = None) -> InformerRunner | None:
-        """Return the informer of a kind for a namespace: the one for just that namespace, or else the one for all."""
+        """Return the informer of a kind for a namespace: one of only that namespace, or else one of all; None
+        if none.
+        """
         return self._runners.get((kind, namespace)) or self._runners.get((kind, None))
 
     def store(self, kind: Kind, namespace: str | None = None) -> ObjectStore:
-        """Return the store of a kind. Raises KeyError if no informer watches it."""
+        """Return the store of a kind. Raises KeyError if no informer watches the kind."""
         runner = self.find(kind, namespace)
         if runner is None:
             raise KeyError(f"no informer of {kind.kind}")
         return runner.store
 
     def __getitem__(self, kind: Kind) -> InformerRunner:
-        """Return the informer of a kind in all namespaces. Raises KeyError for a kind without one."""
+        """Return the informer of a kind in all namespaces. Raises KeyError if the kind has no such informer."""
         return self._runners[kind, None]
 
     def of(self, *kinds: Kind) -> tuple[InformerRunner, ...]:
-        """Return the informers of these kinds in all namespaces. Raises KeyError for a kind that has none."""
+        """Return the informers of these kinds in all namespaces. Raises KeyError for a kind without such an
+        informer.
+        """
         return tuple(self[kind] for kind in kinds)
 
     def stores(self, kind: Kind) -> Iterator[ObjectStore]:
@@ -162,12 +164,14 @@ class Informers:
             await runner.wait_for_sync()
 
     def has_seen(self, ref: ObjectRef, version: str) -> bool:
-        """Report whether the cache shows our write of `ref` that returned `version`; True without an informer."""
+        """Report whether the cache contains our write of `ref` that returned `version`; True without an informer."""
         runner = self.find(ref.kind, ref.namespace)
         return runner is None or runner.store.has_seen(ref, version)
 
     async def whole(self, ref: ObjectRef, held: Manifest | None) -> Manifest | None:
-        """Return `held`, or the object read live if `held` is only an outline. Raises the errors of `KubeApi.list`."""
+        """Return `held`; if `held` is only an outline, return the object read live. Raises the errors of
+        `KubeApi.list`.
+        """
         runner = self.find(ref.kind, ref.namespace)
         if held is None or runner is None or not is_outline(held):
             return held
@@ -177,8 +181,8 @@ class Informers:
     async def whole_of(self, ref: ObjectRef, raw: bytes) -> StoredObject | None:
         """Return the object `ref` with the cached JSON `raw`.
 
-        If `raw` is only an outline, the object is read live; None if it no longer exists. Raises the errors of
-        `KubeApi.list`.
+        If `raw` is only an outline, the object is read live; None is returned if it no longer exists. Raises the errors
+        of `KubeApi.list`.
         """
         if _OUTLINE not in raw:
             return StoredObject(raw)
@@ -186,7 +190,7 @@ class Informers:
         return None if live is None else StoredObject(raw, live)
 
     async def refresh(self, ref: ObjectRef, *, overwrite: bool = False) -> None:
-        """Read one object live into its store. If its kind is not served, remove the object from the store.
+        """Read one object live into its store. If the object's kind is not served, remove the object from the store.
 
         Raises the other errors of `KubeApi.list`.
         """
@@ -212,5 +216,5 @@ class Informers:
             await self.refresh(ref)
 
     def stats(self) -> tuple[InformerStats, ...]:
-        """Return the counts of every informer."""
+        """Return the present statistics of every informer."""
         return tuple(runner.stats() for runner in self._runners.values())

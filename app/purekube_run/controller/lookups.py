@@ -8,7 +8,7 @@ from purekube.ports import KubeApi
 
 
 async def find(api: KubeApi, ref: ObjectRef) -> Manifest | None:
-    """Return the object; None if it does not exist, or its kind is not served."""
+    """Return the object read from the API server; None if it does not exist, or its kind is not served."""
     try:
         return await api.get(ref)
     except NotFound:
@@ -35,7 +35,7 @@ async def all_of(api: KubeApi, kind: Kind, *, selector: str = "", namespace: str
 
 
 async def leases_of(api: KubeApi, namespace: str | None, base: str) -> tuple[Manifest, ...]:
-    """Return the Leases of an operator whose Lease is named `base`: that one, or with shards one per shard (RUN-13).
+    """Return the Leases of an operator: the Lease named `base`, or with shards one Lease per shard (RUN-13).
 
     Without a `namespace`, all namespaces are searched.
     """

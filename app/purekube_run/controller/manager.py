@@ -34,8 +34,9 @@ async def elected_at_once() -> None:
 class Election:
     """The part of leader election that a manager needs. The default is no election, so that every write is permitted.
 
-    `elected` returns once this process may write. `leases` returns the Leases for which it is a candidate, and whether
-    it holds each. `before_write` raises if this process may no longer write; the API client calls it.
+    `elected` returns once this process may write. `leases` returns the names of the Leases for which the process is a
+    candidate, each with whether the process holds it. `before_write`, which the API client calls, raises if this
+    process may no longer write.
     """
 
     elected: Callable[[], Awaitable[None]] = elected_at_once
@@ -73,7 +74,9 @@ class ControllerManager:
             self.load(controller)
 
     def load(self, controller: ControllerDefinition) -> Runner:
-        """Add a controller, and return its runner for `unload`. It starts immediately if the manager is running."""
+        """Add a controller, and return its runner for `unload`. The controller starts at once if the manager is
+        running.
+        """
         runner = Runner(controller, self._api, self._clock, self._events, self._options)
         self.runners = (*self.runners, runner)
         self._pools[runner.name] = runner.pool
@@ -81,7 +84,9 @@ class ControllerManager:
         return runner
 
     async def unload(self, runner: Runner) -> None:
-        """Remove a controller after its running reconciles have ended, and the informers that only it used."""
+        """Remove a controller after its running reconciles have ended, and the informers that no other
+        controller uses.
+        """
         await runner.pool.finish()
         runner.close()
         self.runners = tuple(each for each in self.runners if each is not runner)
@@ -89,7 +94,7 @@ class ControllerManager:
         self._settle()
 
     def _settle(self) -> None:
-        """Start the informers and controllers that were loaded, and cancel those that were unloaded."""
+        """Start informers and controllers that were loaded, and cancel informers and controllers that were unloaded."""
         if self._group is None:
             return
         _cancel_others(self._watching, self.informers)
@@ -105,14 +110,14 @@ class ControllerManager:
 
     @property
     def own_informers(self) -> tuple[InformerRunner, ...]:
-        """The informers of the controllers that are not shared. Each runs as long as a controller uses it."""
+        """The informers that are not in `shared`. Each runs as long as a controller uses it."""
         own = (informer for runner in self.runners for informer in runner.informers)
         shared = frozenset(self.shared)
         return tuple(informer for informer in dict.fromkeys(own) if informer not in shared)
 
     @property
     def informers(self) -> tuple[InformerRunner, ...]:
-        """The informers of all controllers, beginning with the shared ones."""
+        """The informers of all controllers, beginning with the shared informers."""
         return (*self.shared, *self.own_informers)
 
     @property
@@ -132,11 +137,11 @@ class ControllerManager:
 
     @property
     def is_at_rest(self) -> bool:
-        """Report whether every cache has synced and no key waits, even for a later time."""
+        """Report whether every cache has synced and no key waits, not even for a later time."""
         return self.has_synced and not any(pool.has_keys for pool in self.worker_pools.values())
 
     def enqueue(self, name: str, key: ObjectRef, *, priority: Priority = Priority.LIVE) -> None:
-        """Request that the named controller reconciles an object. Ignored while this process does not lead."""
+        """Request that the named controller reconciles an object; no effect while this process does not lead."""
         for runner in self.runners:
             if runner.name == name:
                 runner.enqueue(key, priority=priority)
@@ -164,7 +169,9 @@ class ControllerManager:
         self._settle()
 
     async def finish(self) -> None:
-        """Start no further reconciles, and wait for running ones; the end of the grace period cancels them (RUN-4)."""
+        """Start no further reconciles, and wait for running reconciles, which are cancelled after the grace period
+        (RUN-4).
+        """
         async with anyio.create_task_group() as group:
             for runner in self.runners:
                 group.start_soon(runner.pool.finish)

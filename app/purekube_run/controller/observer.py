@@ -21,9 +21,9 @@ _log = structlog.get_logger("driver")
 class Reconciled:
     """The report on one reconcile. It took `seconds`, after its key had waited in the queue for `waited` seconds.
 
-    `error` is the one that the reconcile returned or raised; with `crashed` it is not an OperatorError. With
-    `timed_out`, the reconcile was cancelled at its time limit. `decision` is the last one of the pass; `executed` holds
-    verb and object of each write.
+    `error` is the error that the reconcile returned or raised; with `crashed` it is not an OperatorError. With
+    `timed_out`, the reconcile was cancelled at its time limit. `decision` is the last decision of the pass; `executed`
+    holds verb and object of each write.
     """
 
     ref: ObjectRef
@@ -38,7 +38,7 @@ class Reconciled:
 
 
 class ReconcileObserver(Protocol):
-    """A receiver of reports on reconciles, which is called synchronously. It must not raise."""
+    """A receiver of reports on reconciles. Its methods are called synchronously and must not raise."""
 
     def reconciled(self, done: Reconciled) -> None:
         """Receive the report on a reconcile that ended."""
@@ -51,7 +51,7 @@ class ReconcileObserver(Protocol):
 
 @attrs.frozen
 class Observers:
-    """Several observers that act as one."""
+    """A group of observers that acts as one observer."""
 
     each: tuple[ReconcileObserver, ...]
 
@@ -74,7 +74,9 @@ class LoggingObserver:
         self._crashes: Once = Once()
 
     def reconciled(self, done: Reconciled) -> None:
-        """Log a failure, and the first success after it. A crash is a defect and is logged with its traceback."""
+        """Log a failure, or the first success after a failure. A crash, which is a defect, is logged with its
+        traceback.
+        """
         fields = {"object": str(done.ref), "verdict": done.label.value, "seconds": round(done.seconds, 3)}
         if done.error is None:
             if self._failing.forget(str(done.ref)):
@@ -89,7 +91,7 @@ class LoggingObserver:
             (_log.warning if is_new else _log.debug)("reconcile failed", error=str(done.error), **fields)
 
     def _crashed(self, done: Reconciled, fields: dict[str, Any]) -> None:
-        """Log a crash, with its traceback only once for each object and line of code, so as not to flood the log."""
+        """Log a crash, with the traceback only once for each object and line of code, to keep the log short."""
         what = f"{type(done.error).__name__} {_place(done.error)}"
         is_new = self._crashes.first(str(done.ref), what)
         self._failing.first(str(done.ref), what)
@@ -110,7 +112,7 @@ def _place(error: BaseException | None) -> str:
 
 @attrs.frozen
 class WorkerPoolStats:
-    """The counts of a worker pool since its start, and the present numbers of its queue."""
+    """The counts of a worker pool since its start, and the present counts of its queue."""
 
     results: dict[str, int]
     crashes: int
@@ -136,7 +138,7 @@ class ReconcileAttempt:
 
     @classmethod
     def crashed(cls, error: Exception) -> "ReconcileAttempt":
-        """Return an attempt that raised another exception than an OperatorError, which is a defect."""
+        """Return an attempt that raised an exception other than OperatorError, which is a defect."""
         return cls(ReconcileResult(error=Unavailable("the reconcile crashed")), crash=error)
 
     @classmethod
@@ -159,11 +161,13 @@ class WorkerPoolCounters:
         self._counts["postponed"] += 1
 
     def read_live(self) -> None:
-        """Count a reconcile that reads written objects live, because the cache did not show the writes in time."""
+        """Count a reconcile that reads written objects live, because the cache did not contain the writes in time."""
         self._counts["live_reads"] += 1
 
     def record(self, key: ObjectRef, attempt: ReconcileAttempt, *, began: float, now: float, waited: float) -> None:
-        """Count an attempt that ended. Times are monotonic seconds; `waited` is the time in the queue before it."""
+        """Count an attempt that ended. Times are monotonic seconds; `waited` is the number of seconds in the queue
+        before.
+        """
         result = attempt.result
         self._counts.update({result.label.value: 1, "crashes": bool(attempt.crash), "timeouts": attempt.timed_out})
         self._observer.reconciled(
@@ -182,7 +186,7 @@ class WorkerPoolCounters:
         self._detect(key, now, result)
 
     def stats(self, queue: QueueStats) -> WorkerPoolStats:
-        """Return the counts at this moment."""
+        """Return the worker pool's present statistics."""
         counts = self._counts
         return WorkerPoolStats(
             results={label.value: counts[label.value] for label in ResultLabel},

@@ -49,7 +49,7 @@ class ManagerOptions:
 class Runner:
     """A running controller on `api`.
 
-    A standby keeps no keys, since they would only accumulate; a new leader begins with all objects.
+    A standby stores no keys, since they would only accumulate; a new leader begins with all objects.
     """
 
     def __init__(
@@ -82,12 +82,12 @@ class Runner:
 
     @property
     def name(self) -> str:
-        """The name of its controller in metrics and logs."""
+        """The name of the controller in metrics and logs."""
         return self.controller.name
 
     @property
     def informers(self) -> tuple[InformerRunner, ...]:
-        """The informers that its controller needs."""
+        """The informers that the controller needs."""
         return (*self.controller.caches, *self.controller.further)
 
     async def run(self, elected: Callable[[], Awaitable[None]]) -> None:
@@ -105,12 +105,14 @@ class Runner:
                 group.start_soon(self._resync, self.controller.resync, name=f"{self.name} resync")
 
     def enqueue(self, key: ObjectRef, *, priority: Priority = Priority.LIVE, after: float = 0.0) -> None:
-        """Request a reconcile of an object after at most `after` seconds. Ignored while this process does not lead."""
+        """Request a reconcile of an object after at most `after` seconds; no effect while this process does
+        not lead.
+        """
         if self._leading:
             self.pool.enqueue(key, priority=priority, after=after)
 
     def subscribe(self, watches: For | Watches) -> None:
-        """Also enqueue keys for the changes of these informers."""
+        """Enqueue keys also for the changes that these informers report."""
         handle = self.pool.handler(watches.to, urgency_of=watches.urgency)
 
         def wake(change: CacheChange) -> None:
@@ -128,7 +130,7 @@ class Runner:
         self._subscribed.clear()
 
     async def _reconcile(self, key: ObjectRef) -> ReconcileResult:
-        """Reconcile an object unless another controller writes its status; log and report the outcome."""
+        """Reconcile an object unless another controller writes its status; log and report the result."""
         stored = await self.controller.stored(key)
         if stored is not None and await self._reports.is_anothers(key, stored):
             return ReconcileResult(requeue=Requeue.SLOW)
@@ -142,7 +144,7 @@ class Runner:
         self.pool.record_write(key, written)
 
     async def _resync(self, every: float) -> NoReturn:
-        """Enqueue all keys each interval at background priority, even if nothing changed (REC-8)."""
+        """Enqueue all keys at background priority every `every` seconds, even if nothing changed (REC-8)."""
         rounds = 0
         while True:
             await self._clock.sleep(every)

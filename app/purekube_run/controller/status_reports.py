@@ -29,7 +29,7 @@ _BAD_WHEN_TRUE = frozenset({"Blocked", "Stalled", "Degraded", "Failed"})
 
 
 def log_pass(key: ObjectRef, result: ReconcileResult) -> None:
-    """Log a line for each write, and one for a written status."""
+    """Log a line for each write of a pass, and a line for a written status."""
     for verb, ref in result.executed:
         if verb != STATUS:
             _pass_log.info("written", verb=verb, object=str(ref))
@@ -71,7 +71,9 @@ _log = structlog.get_logger("operator")
 
 @attrs.define(eq=False)
 class StatusReports:
-    """The reporter of errors that stop passes of one controller. A report on an object is repeated when it changes."""
+    """The reporter of errors that stop passes of one controller. It reports on an object again when the error
+    changes.
+    """
 
     controller: ControllerDefinition
     api: KubeApi
@@ -84,7 +86,8 @@ class StatusReports:
     # --- a pass that an error stopped (REC-13) ----------------------------------------------------------------------
 
     async def report_blocked(self, key: ObjectRef, blocked: ReconcileError) -> None:
-        """Write the error into the status, unless it is there already. If that fails, emit an Event and log it.
+        """Write the error into the status, unless the status has it. If the write fails, emit an Event and log the
+        error.
 
         Never raises.
         """
@@ -132,7 +135,8 @@ class StatusReports:
     # --- a status that another field manager holds (RES-4) ----------------------------------------------------------
 
     async def report_conflict(self, key: ObjectRef, result: ReconcileResult) -> None:
-        """Log a conflict with the field manager that holds fields of the status, and emit an Event, if `result` is one.
+        """Log and emit as an Event a conflict with the field manager that holds fields of the status, if `result` has
+        one.
 
         The same report is not repeated before a pass has succeeded.
         """
@@ -148,9 +152,9 @@ class StatusReports:
         await self._report_held(key, live, note)
 
     async def is_anothers(self, key: ObjectRef, stored: StoredObject) -> bool:
-        """Report whether another controller writes the object's status, so that this one must not reconcile it.
+        """Report whether another controller writes the object's status, so that this controller must not reconcile it.
 
-        If so, emit one Event. A deletion is always handled.
+        If so, emit one Event. An object that is being deleted is always reconciled.
         """
         writer = self.controller.writer
         if not writer.yields or not other_writer(writer.owner, stored.manifest):

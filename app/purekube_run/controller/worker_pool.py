@@ -46,18 +46,18 @@ ReportBlocked: TypeAlias = Callable[[ObjectRef, ReconcileError], Awaitable[None]
 
 
 def _everything(_: ObjectRef) -> bool:
-    """Admit every key, as the only shard does."""
+    """Return True for every key, as a process without shards does."""
     return True
 
 
 class WorkerPool:
     """A pool of workers that reconciles keys, at most `workers` at a time and never one key twice at once.
 
-    A reconcile that raises is counted and retried with backoff. One that takes longer than `time_limit` seconds is
-    cancelled. After a write, its key waits up to `cache_timeout` seconds for the cache to show the write (`has_seen`);
-    then the objects are read live (`refresh`). `report_blocked` reports an error that stopped a pass. `not_permitted`
-    returns the remedy for a missing right. Keys for which `admits` is False belong to another shard and are never
-    enqueued. Log lines carry the controller's `name`, and an id of the reconcile that begins with `run_id`.
+    A reconcile that raises is counted and retried with backoff. A reconcile that takes longer than `time_limit` seconds
+    is cancelled. After a write, its key waits up to `cache_timeout` seconds for the cache to show the write
+    (`has_seen`); then the objects are read live (`refresh`). `report_blocked` reports an error that stopped a pass.
+    `not_permitted` returns the remedy for a missing right. Keys for which `admits` is False belong to another shard and
+    are never enqueued. Log lines have the controller's `name`, and an id of the reconcile that begins with `run_id`.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class WorkerPool:
         self._moved_at = 0.0
 
     def enqueue(self, ref: ObjectRef, *, priority: Priority = Priority.LIVE, after: float = 0.0) -> None:
-        """Request a reconcile of `ref` after at most `after` seconds. Ignored after `shutdown`."""
+        """Request a reconcile of `ref` after at most `after` seconds; no effect after `shutdown`."""
         if not self._admits(ref):
             return
         self._queue.add(ref, self._clock.monotonic(), priority=priority, after=after)
@@ -111,7 +111,8 @@ class WorkerPool:
     def handler(self, keys_of: KeysOf, *, urgency_of: UrgencyOf = at_once) -> Callable[[CacheChange], None]:
         """Return a handler of informer changes that enqueues the affected keys with their urgency.
 
-        A key's own writes do not wake it if its pass ended at a fixed point.
+        A key's own writes do not enqueue the key again if its pass ended at a fixed point (another pass would write
+        nothing).
         """
 
         def handle(change: CacheChange) -> None:
@@ -136,7 +137,7 @@ class WorkerPool:
                 pass
 
     def record_write(self, key: ObjectRef, *written: ObjectVersion) -> None:
-        """Record a write immediately, so that it is known even if the reconcile fails later."""
+        """Record a write immediately, so that it is remembered even if the reconcile fails later."""
         self._pending_writes.record(key, self._clock.monotonic(), written)
         for version in written:
             self._own_writes.record(key, version)
@@ -179,19 +180,21 @@ class WorkerPool:
         return bool(stats.delayed or stats.processing or any(stats.ready.values()))
 
     def due_in(self, key: ObjectRef) -> float | None:
-        """Return the seconds until a key's scheduled reconcile; None if it has none."""
+        """Return the seconds until the scheduled reconcile of a key; None if the key has none."""
         return self._queue.due_in(key, self._clock.monotonic())
 
     def queued(self) -> Iterator[tuple[ObjectRef, str, float]]:
-        """Yield every key of the queue with its state and a time: `processing` or `ready` since, or `waiting` until."""
+        """Yield every key of the queue with its state and a time: `processing` or `ready` since, or `waiting` until
+        that time.
+        """
         return self._queue.entries()
 
     def stats(self) -> WorkerPoolStats:
-        """Return the counts at this moment."""
+        """Return the worker pool's present statistics."""
         return self._counters.stats(self._queue.stats)
 
     def vitals(self, name: str) -> WorkerPoolVitals:
-        """Return the data for health checks at this moment."""
+        """Return the worker pool's present state for health checks."""
         now, queue, oldest = self._clock.monotonic(), self._queue.stats, self._queue.oldest_taken
         return WorkerPoolVitals(
             name=name,
@@ -235,7 +238,9 @@ class WorkerPool:
             self._wake.set()
 
     async def _process_key(self, key: ObjectRef, reconcile_id: str) -> Requeue:
-        """Reconcile a key, or postpone it if the cache does not show its last writes. Return when to requeue it."""
+        """Reconcile a key, or postpone it if the cache does not show its last writes. Return when to requeue
+        the key.
+        """
         started = self._clock.monotonic()
         unseen = self._pending_writes.unseen(key)
         wait = self._pending_writes.next_check(key, started) if unseen else None
@@ -249,7 +254,7 @@ class WorkerPool:
     async def _attempt_and_enqueue_events(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileAttempt:
         """Make one attempt, then enqueue the key for changes that arrived meanwhile.
 
-        If the pass reached a fixed point, changes that its own writes caused do not count.
+        If the pass reached a fixed point (another pass would write nothing), changes by its own writes are ignored.
         """
         self._own_writes.begin(key)
         at_fixed_point = False
@@ -262,7 +267,7 @@ class WorkerPool:
                 self.enqueue(key, priority=event.priority, after=event.after)
 
     async def _report_what_stopped(self, key: ObjectRef, attempt: ReconcileAttempt, reconcile_id: str) -> None:
-        """Report on the object an error that ended an attempt before it could write the status."""
+        """Report, in the object's status, an error that ended an attempt before the attempt could write the status."""
         error = attempt.crash or attempt.result.error
         if error is None or attempt.result.is_reported or isinstance(error, Stale | NotFound):
             return
@@ -273,7 +278,7 @@ class WorkerPool:
             )
 
     async def _attempt(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileAttempt:
-        """Run the reconcile within its time limit; no exception leaves this function."""
+        """Run the reconcile within its time limit, and return the attempt. Exceptions become part of the attempt."""
         with anyio.move_on_after(self._time_limit):
             try:
                 return ReconcileAttempt(await self._decide(key, unseen))
@@ -284,7 +289,7 @@ class WorkerPool:
         return ReconcileAttempt.late(self._time_limit)
 
     async def _decide(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileResult:
-        """Read live the objects that the cache did not show in time, then reconcile."""
+        """Read the objects live that the cache did not show in time, then reconcile."""
         if unseen:
             self._counters.read_live()
             for ref in unseen:
@@ -304,8 +309,8 @@ class WorkerPool:
 
 
 async def _trust_cache(ref: ObjectRef) -> None:
-    """Do nothing: without live reads, the cache is trusted after `cache_timeout`."""
+    """Do nothing; used without live reads, when the cache is trusted after `cache_timeout`."""
 
 
 async def _no_report(key: ObjectRef, blocked: ReconcileError) -> None:
-    """Do not report on the object: the log has the error."""
+    """Do nothing: without a report function, errors appear only in the log."""

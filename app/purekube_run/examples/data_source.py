@@ -34,13 +34,13 @@ class Seeded:
         return self.random.randint(low, high)
 
     def chance(self, chance: float) -> bool:
-        """Return True with this probability."""
+        """Return True with the probability `chance`."""
         return self.random.random() < chance
 
 
 @attrs.frozen
 class SimplestData:
-    """A `DataSource` that makes the choice towards which failing examples shrink: always `low`, always False."""
+    """A `DataSource` that always makes the simplest choice: `low`, and False."""
 
     def integer(self, low: int, high: int) -> int:
         """Return `low`."""
@@ -58,11 +58,11 @@ def apart(choose: DataSource) -> DataSource:
 
 
 def one_of(choose: DataSource, options: Sequence[T]) -> T:
-    """Return one of several options. Failing examples shrink towards the first."""
+    """Return one of several options. Failing examples shrink towards the first option."""
     return options[choose.integer(0, len(options) - 1)]
 
 
 def some_of(choose: DataSource, options: Sequence[T], count: int) -> list[T]:
-    """Return `count` options, each at most once."""
+    """Return `count` of the options, each at most once, in random order."""
     left = list(options)
     return [left.pop(choose.integer(0, len(left) - 1)) for _ in range(count)]

@@ -50,13 +50,13 @@ _FORMATS: Final[Mapping[str, Callable[[DataSource], str]]] = {
 
 
 def text_of_format(choose: DataSource, name: str) -> str | None:
-    """Return a string in the OpenAPI format `name`; None for an unknown format, which restricts nothing."""
+    """Return a string in the OpenAPI format `name`; None for an unknown format, since it restricts nothing."""
     draw = _FORMATS.get(name.replace("-", ""))
     return None if draw is None else draw(choose)
 
 
 def plain_text(choose: DataSource, least: int, most: int | None, *, wide: bool = False) -> str:
-    """Return a word of `least` to `most` characters. With `wide`, it is sometimes an unusual string."""
+    """Return a word of `least` to `most` characters; with `wide`, sometimes an unusual string."""
     if wide and choose.chance(0.3):
         drawn = one_of(choose, _WIDE)
     elif most is not None and most <= 253 and choose.chance(0.1):
@@ -68,9 +68,9 @@ def plain_text(choose: DataSource, least: int, most: int | None, *, wide: bool =
 
 
 def matching_text(choose: DataSource, patterns: Sequence[str], least: int, most: int | None) -> str:
-    """Return a string of the given length that matches all patterns, or if none is found, the last one tried.
+    """Return a string of the given length that matches all patterns; if none is found, the last string tried.
 
-    Strings are generated from the first pattern, and tested with all of them.
+    Strings are generated from the first pattern, and tested with all patterns.
     """
     try:
         tree, fits = _parsed(patterns[0]), [compile_pattern(pattern) for pattern in patterns]
@@ -129,7 +129,7 @@ class _Matching:
                 return ""
 
     def _sequence(self, parts: Sequence[syntax.Node], low: int, high: int) -> str:
-        """Generate the parts one after the other, each within the length that the remaining parts leave."""
+        """Return one string for all parts of a sequence, each within the length that the remaining parts leave."""
         lengths = [_length(part) for part in parts]
         rest_least, rest_most = sum(least for least, _ in lengths), sum(most for _, most in lengths)
         drawn: list[str] = []
@@ -163,6 +163,8 @@ def _meets(length: tuple[int, int], low: int, high: int) -> bool:
 
 @lru_cache(maxsize=256)
 def _usable(ranges: syntax.Ranges) -> syntax.Ranges:
-    """Return the letters and digits within the ranges, since strings often become names; without any, all ranges."""
+    """Return the letters and digits within the ranges, since strings often become names; all ranges if none
+    is in them.
+    """
     plain = ((max(low, a), min(high, z)) for low, high in ranges for a, z in _PLAIN)
     return tuple((low, high) for low, high in plain if low <= high) or ranges

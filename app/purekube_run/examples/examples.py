@@ -34,15 +34,15 @@ _NONE: Final = ValueChecks()
 
 
 class NoExample(Exception):
-    """The error that a schema's rules refused every generated value. Its text contains the last refusal."""
+    """The error that a schema's rules refused every generated value. The message contains the last refusal."""
 
 
 @attrs.define
 class Examples:
-    """A generator of example objects that satisfy one schema; `choose` makes its random choices.
+    """A generator of example objects that satisfy one schema; `choose` makes the random choices.
 
-    With `wide` it also generates unusual values: empty and odd texts, extreme numbers. `fixed` holds fields of `spec`
-    that are not generated.
+    With `wide` the generator also produces unusual values: empty and odd texts, extreme numbers. `fixed` holds fields
+    of `spec` that are not generated.
     """
 
     schema: Schema
@@ -52,7 +52,7 @@ class Examples:
     _left: int = attrs.field(default=_MOST_VALUES, init=False)
 
     def object_of(self, kind: Kind, metadata: Mapping[str, Any]) -> Manifest:
-        """Return an example of `kind` with this metadata and no status. Its other fields are generated.
+        """Return an example of `kind` with this metadata and no status. All other fields are generated.
 
         Raises NoExample if the schema's rules refuse every try.
         """
@@ -61,14 +61,14 @@ class Examples:
         return drawn
 
     def spec_of(self) -> Any:
-        """Return an example of `spec`; an empty one if the schema has none.
+        """Return an example of `spec`, or {} if the schema has no spec.
 
         Raises NoExample if the schema's rules refuse every try.
         """
         return self._body().get("spec", {})
 
     def changed(self, old: Manifest) -> Manifest:
-        """Return the object after one to three random changes as by a user, which the validation of updates permits."""
+        """Return the object after one to three random changes of a user that the validation of updates permits."""
         new = old
         for _ in range(self.choose.integer(1, 3)):
             changed = self._changed(self.schema, new, 0)
@@ -103,14 +103,16 @@ class Examples:
         return {**drawn, **deepcopy(dict(self.fixed))} if isinstance(drawn, dict) else drawn
 
     def _value(self, node: Schema, also: Sequence[Schema], depth: int) -> Any:
-        """Return a value that satisfies the node and all of `also`: schemas for it in chosen branches above."""
+        """Return a value that satisfies `node` and all schemas in `also`, which stem from chosen branches above."""
         self._left -= 1
         if not (node.rules or also or _has_junctors(node)):
             return self._drawn(node, also, depth)
         return self._accepted(node, lambda: self._drawn(node, also, depth))
 
     def _accepted(self, node: Schema, draw: Callable[[], Any]) -> Any:
-        """Call `draw` until its value is valid for the node, and return that value. Raises NoExample if none is."""
+        """Call `draw` until its value is valid for the node, and return that value. Raises NoExample if no value is
+        valid.
+        """
         choose, refused = self.choose, ""
         try:
             for number in range(_TRIES):
@@ -224,7 +226,7 @@ class Examples:
         return f"{self.choose.integer(1, 100)}%"
 
     def _integer(self, node: Schema, also: Sequence[Schema]) -> int:
-        """Return an integer near the minimum, sometimes the maximum itself; with `wide` sometimes any permitted one."""
+        """Return an integer near the minimum, or sometimes the maximum; with `wide` sometimes any permitted integer."""
         least, most, step = self._bounds(node, also)
         if most is not None and most <= _MOST_EDGE and self.choose.chance(0.1):
             drawn = most
@@ -290,7 +292,9 @@ def _all_checks(node: Schema, also: Sequence[Schema]) -> list[ValueChecks]:
 
 
 def _least_of(node: Schema, also: Sequence[Schema], bound: str) -> Any:
-    """Return the lowest value of the attribute `bound` (such as `max_items`) among all checks; None if none has it."""
+    """Return the lowest value of the attribute `bound` (such as `max_items`) among all checks; None if no
+    check has it.
+    """
     return min(
         (most for checks in _all_checks(node, also) if (most := getattr(checks, bound)) is not None), default=None
     )
@@ -302,7 +306,9 @@ def _has_junctors(node: Schema) -> bool:
 
 
 def _is_new(node: Schema, item: Any, drawn: Sequence[Any]) -> bool:
-    """Report whether the list type of the node (set, map, atomic) permits `item` in addition to those in `drawn`."""
+    """Report whether the list type of the node (set, map, atomic) permits `item` in addition to the items in
+    `drawn`.
+    """
     match node.list_type:
         case ListType.MAP:
             named = apply_defaults(node.items, item) if node.items is not None else item
