@@ -20,7 +20,9 @@ class AdmissionWarning:
 
 @attrs.frozen
 class Admission(Generic[Spec, Status]):
-    """One write that is about to be stored: the object, the one that it replaces (None for a new one), and its user."""
+    """One write that is about to be stored: the new object, the object that it replaces (None on create), and
+    the user.
+    """
 
     object: Object[Spec, Status]
     old: Object[Spec, Status] | None = None
@@ -35,7 +37,7 @@ Defaulter: TypeAlias = Callable[[Object[Spec, Status]], Spec]
 
 @attrs.frozen(eq=False)
 class Reviews(Generic[Spec, Status]):
-    """The functions of a kind that review writes of its objects."""
+    """The functions of a kind that review writes of the kind's objects."""
 
     validate: Validator[Spec, Status] | None = None
     default: Defaulter[Spec, Status] | None = None

@@ -25,7 +25,9 @@ STANDARD: Final = ("Ready", "Reconciling", "Stalled")
 
 
 class Feature(StrEnum):
-    """The features that a controller has by default. Its attribute `plain` switches some or all of them off."""
+    """The features that a controller has by default. The controller's attribute `plain` switches some or all of them
+    off.
+    """
 
     FINALIZER = "finalizer"
     """A finalizer is set on an object before the first call, and removed once a call for its deletion is complete.
@@ -83,34 +85,35 @@ class Controller(ABC, Generic[O]):
     def refers_to(self, object: O) -> Iterable[ObjectRef]:
         """Return the objects of the kinds in `reads` on which an object depends.
 
-        The answer must follow from the object's spec, not from other objects.
+        The result must follow from the object's spec alone, not from other objects.
         """
         return ()
 
     def wakes(self, object: Manifest) -> Iterable[ObjectRef]:
-        """Return the objects of the controller's kind that depend on a changed object of the kinds in `reads`.
+        """Return the objects of the controller's kind to reconcile when `object`, of a kind in `reads`, has changed.
 
-        It is called with the object before the change and again with the object after it; for a deletion, with its last
-        state. `object` holds only the fields that its `Watched` keeps, by default the metadata. The answer must follow
-        from `object` alone. References to objects that do not exist are ignored. If it raises, no object is woken.
+        The method is called with the object before the change and again with the object after it; for a deletion, with
+        its last state. `object` holds only the fields that its `Watched` keeps, by default the metadata. The result
+        must follow from `object` alone. References to missing objects are ignored. If the method raises, no object is
+        reconciled.
         """
         return ()
 
     def lifespan(self) -> AbstractAsyncContextManager[None]:
         """Return a context that is open while the process runs: it opens clients before any call, and closes them last.
 
-        Override it with an `asynccontextmanager` that yields once. If the start raises or takes longer than `timeout`,
-        the process ends. The end is cancelled after ten seconds.
+        Override this method with an `asynccontextmanager` that yields once. If the start raises or takes longer than
+        `timeout`, the process ends. The end is cancelled after ten seconds.
         """
         return nullcontext()
 
     async def daemon(self, object: O) -> None:
         """Run as long as an object exists, in a task of its own, while this process leads.
 
-        It is started with the object before the object's first call. It is cancelled, and its end awaited, before the
-        call for the deletion, and when the object is no longer watched. A changed spec cancels it and starts it again.
-        If it raises, it is started again as `retry` says. If it returns or raises `Terminal`, it is started again only
-        when the spec changes or another process leads.
+        The task starts before the object's first call. It is cancelled, and its end awaited, before the call for the
+        deletion, and when the object is no longer watched. A changed spec restarts the task. If the task raises, it is
+        restarted as `retry` says. If it returns or raises `Terminal`, it is restarted only when the spec changes or
+        another process leads.
         """
 
 
@@ -122,7 +125,7 @@ class Reconciler(Controller[O], Generic[O, S]):
 
     @abstractmethod
     async def reconcile(self, request: Request[O, S]) -> Result[S]:
-        """Make the cluster match the object. This may be called at any time and repeatedly."""
+        """Make the cluster match the object, and return the result. This may be called at any time and repeatedly."""
 
 
 class Watcher(Controller[O]):
@@ -136,13 +139,17 @@ class Watcher(Controller[O]):
         """Handle a new object, about which no notification has succeeded before."""
 
     async def on_sync(self, now: O) -> None:
-        """Handle an object that existed before this process started, or whose `resync` is due. It may have changed."""
+        """Handle an object that existed before this process started, or whose `resync` is due. The object may have
+        changed.
+        """
 
     async def on_update(self, old: O, new: O) -> None:
         """Handle a changed object. `old` is the last state that was passed to this watcher."""
 
     async def on_delete(self, last: O) -> None:
-        """Handle an object that is being deleted or is gone. Its finalizer is removed after this has returned."""
+        """Handle an object that is being deleted or is gone. The object's finalizer is removed after this method
+        returns.
+        """
 
 
 AnyController = Controller[Any]
@@ -162,12 +169,12 @@ def resource_of(controller: AnyController) -> Resource[Any, Any] | None:
 
 
 def name_of(controller: AnyController) -> str:
-    """Return the controller's name. By default the class `Shops` is named shops, and `ShopAudit` shop-audit."""
+    """Return the controller's name, by default from its class: `Shops` is named shops, and `ShopAudit` shop-audit."""
     return controller.name or _HUMP.sub("-", type(controller).__name__).lower()
 
 
 def features_of(controller: AnyController) -> frozenset[Feature]:
-    """Return the features of a controller. SYNC needs a finalizer, by which old objects differ from new ones."""
+    """Return the features of a controller. SYNC needs a finalizer, by which old objects differ from new objects."""
     plain = controller.plain
     if plain is None:
         foreign = {Feature.FINALIZER, Feature.SYNC, Feature.CONDITIONS, Feature.STATUS}
@@ -184,7 +191,7 @@ def features_of(controller: AnyController) -> frozenset[Feature]:
 
 
 def status_writer_of(controller: AnyController) -> StatusWriter | None:
-    """Return the controller as a `StatusWriter` of its kind; None if it writes no statuses."""
+    """Return the controller as a `StatusWriter` of its kind; None if the controller writes no statuses."""
     resource, features = resource_of(controller), features_of(controller)
     fields = resource.status_fields if resource is not None and Feature.STATUS in features else ()
     writes = Feature.CONDITIONS in features or bool(fields)
@@ -197,21 +204,21 @@ def overrides(controller: AnyController, method: Callable[..., object]) -> bool:
 
 
 def manager_of(controller: AnyController) -> str:
-    """Return the field manager under which the controller writes. Each controller has its own."""
+    """Return the field manager under which the controller writes; each controller has a different one."""
     return f"vworkspace-controller.{name_of(controller)}"
 
 
 def finalizer_of(controller: AnyController) -> str:
-    """Return the finalizer that keeps an object until it is cleaned up.
+    """Return the finalizer that keeps an object until the controller has cleaned up.
 
-    Its domain is the kind's group if the kind is a `Resource` of the user.
+    The finalizer's domain is the kind's group if the kind is a `Resource` of the user.
     """
     group = kind_of(controller).group if resource_of(controller) is not None else "controller.vworkspace.io"
     return f"{group}/{name_of(controller)}"
 
 
 def watched_of(given: Iterable[Kind | Watched]) -> tuple[Watched, ...]:
-    """Return `given` with each plain `Kind` as a `Watched`, which keeps only metadata."""
+    """Return `given` with each plain `Kind` replaced by a `Watched` that keeps only metadata."""
     return tuple(one if isinstance(one, Watched) else Watched(one) for one in given)
 
 
@@ -219,7 +226,7 @@ def watched_of(given: Iterable[Kind | Watched]) -> tuple[Watched, ...]:
 
 
 def controller_problems(controllers: Iterable[AnyController]) -> tuple[str, ...]:
-    """Return the reasons why these controllers cannot run together, each with its remedy. Empty if they can."""
+    """Return the reasons why these controllers cannot run together, each with its remedy; empty if they can."""
     controllers = tuple(controllers)
     return (*(problem for controller in controllers for problem in _problems(controller)), *_clashes(controllers))
 
@@ -300,7 +307,7 @@ def requests_api(controller: AnyController | type[AnyController]) -> bool:
 
 
 def controller_access(controllers: Iterable[AnyController]) -> tuple[Access, ...]:
-    """Return the rights that these controllers need in one process, except those on the process's Lease."""
+    """Return the rights that these controllers need in one process, except rights on the process's Lease."""
     everywhere = [Access(known.CUSTOM_RESOURCE_DEFINITION, _FOLLOWED), Access(known.EVENT, ("create", "patch"))]
     for controller in controllers:
         everywhere += _of_passes(controller)
@@ -311,7 +318,7 @@ def controller_access(controllers: Iterable[AnyController]) -> tuple[Access, ...
 
 
 def _of_passes(controller: AnyController) -> Iterator[Access]:
-    """Yield the rights on the controller's kind: to watch it, to write finalizers and status, and to read it live."""
+    """Yield the rights on the controller's kind: to watch, to write finalizers and status, and to read objects live."""
     kind, features = kind_of(controller), features_of(controller)
     yield Access(kind, _FOLLOWED)
     if not controller.watch.is_whole:
@@ -330,7 +337,7 @@ ROLES: Final = "vworkspace-operator controllers rbac"
 
 
 def not_permitted(controller: AnyController, right: Right) -> str:
-    """Return a message about a missing right, with the command that grants it."""
+    """Return a message about a right that the controller lacks, with the command that grants the right."""
     return f"the controller {name_of(controller)} may not {right}. To fix: {remedy(controller, right)}"
 
 

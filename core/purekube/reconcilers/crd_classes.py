@@ -51,7 +51,7 @@ _NO_ATTRIBUTES: Final = frozenset(
 
 @attrs.frozen
 class Note:
-    """A part of a CRD that a class does not express, with the path of the field."""
+    """A note that a part of a CRD cannot be expressed by a class, with the path of the field."""
 
     path: str
     message: str
@@ -81,7 +81,7 @@ class Attribute:
 
 @attrs.frozen
 class ClassSource:
-    """A class: its docstring, fields, the keywords of its schema that neither says, and its rules."""
+    """The source of a class: its docstring, its fields, schema keywords that fields cannot express, and CEL rules."""
 
     name: str
     doc: str
@@ -102,7 +102,9 @@ class _Type:
 
 @attrs.define
 class Classes:
-    """The classes and enumerations of one module. Equal ones are made once; `notes` collects what they leave out."""
+    """The classes and enumerations of one module. Equal ones are generated once; `notes` lists what they do not
+    express.
+    """
 
     taken: set[str]
     """Names that no class may have."""
@@ -115,7 +117,7 @@ class Classes:
     _status: bool = False
 
     def add(self, name: str, schema: Mapping[str, Any], path: str, *, status: bool = False) -> None:
-        """Add the class of a spec, or of a status, whose fields all need defaults."""
+        """Add the class of a spec, or with `status` of a status, whose fields all need defaults."""
         self._status = status
         self._of_status |= {name} if status else set()
         if schema.keys() & {FREE, "additionalProperties"}:
@@ -135,7 +137,7 @@ class Classes:
     # --- types -------------------------------------------------------------------------------------------------------
 
     def _type(self, schema: Mapping[str, Any], path: str, words: tuple[str, ...], *, inner: bool = False) -> _Type:
-        """Return the type for a schema; `inner` says that no field can add keywords to it."""
+        """Return the Python type for a schema; `inner` says that no field can add schema keywords to the type."""
         self._note_junctors(schema, path)
         match schema.get("type"):
             case _ if schema.get(INT_OR_STRING):
@@ -161,7 +163,7 @@ class Classes:
         return _Type(made.name, frozenset(kept), made.doc)
 
     def _inner(self, form: str, key: str, schema: Mapping[str, Any], path: str, words: tuple[str, ...]) -> _Type:
-        """Return the type for a list or a map, by the schema of its items or values."""
+        """Return the Python type for a list or a map, from the schema of its items or values."""
         item = schema[key]
         of = self._type(item, f"{path}[]", (*words[:-1], singular(words[-1])), inner=True)
         nullable = item.get("nullable") and of.text != "Any"
@@ -199,7 +201,9 @@ class Classes:
     def _parts(
         self, schema: Mapping[str, Any], path: str, words: tuple[str, ...], *, status: bool = False
     ) -> tuple[Sequence[Attribute], dict[str, Any], Sequence[Mapping[str, Any]]]:
-        """Return the fields of a class, its `SCHEMA` and its rules."""
+        """Return the fields of a class, its `SCHEMA` (schema keywords for fields without an attribute), and
+        its rules.
+        """
         attributes, untyped, required = [], {}, set(schema.get("required", ()))
         if status:
             self.notes += (Note(join(path, key), _NOT_IN_A_NEW_STATUS) for key in sorted(required))
@@ -238,7 +242,7 @@ class Classes:
         return Attribute(name, text, doc, default, False, rest, rules)
 
     def _free_name(self, words: tuple[str, ...]) -> str:
-        """Return a name for what the words lead to: as few of the last ones as no other class has."""
+        """Return an unused class name, joined from as few of the last `words` as possible."""
         names = ["".join(map(pascal, words[-count:])) for count in range(1, len(words) + 1)]
         numbered = (f"{names[-1]}{number}" for number in range(2, 1 + 2 + len(self.taken)))
         name = next(each for each in (*names, *numbered) if each not in self.taken and each not in _TAKEN)
@@ -282,9 +286,9 @@ _NO_NULL: Final = "required and nullable, but None is left out when an object is
 
 
 def normal(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema of the same meaning, without keywords that say nothing.
+    """Return a schema of the same meaning, without keywords that have no effect.
 
-    These are null, false and empty ones, a description of blanks, required fields that have a default, and the two
+    Such keywords are null, false or empty values, blank descriptions, required fields with a default, and the two
     branches of an int-or-string.
     """
     kept = {key: _normal(key, value) for key, value in schema.items() if value is not None}
@@ -320,7 +324,9 @@ _KEPT: Final = frozenset(("default", "enum", "not"))
 
 
 def split_rules(schema: Mapping[str, Any]) -> tuple[Sequence[Mapping[str, Any]], dict[str, Any]]:
-    """Return the rules of a node that `rule` can make, and else the keyword with all of them."""
+    """Return the CEL rules of a schema if `rule` can express all of them; otherwise a schema keyword with all
+    of them.
+    """
     rules = schema.get(RULES, [])
     if all(rule.keys() <= _IN_A_RULE and rule.get("message") for rule in rules):
         return rules, {}
@@ -328,14 +334,14 @@ def split_rules(schema: Mapping[str, Any]) -> tuple[Sequence[Mapping[str, Any]],
 
 
 def rule_call(one: Mapping[str, Any]) -> Group:
-    """Return the call of `rule` for an entry of `x-kubernetes-validations`."""
+    """Return the source of a call of `rule` for an entry of `x-kubernetes-validations`."""
     named = {"field_path": one.get("fieldPath"), "reason": one.get("reason")}
     given = {name: literal(value) for name, value in named.items() if value and value != "FieldValueInvalid"}
     return call("rule", literal(one["rule"]), literal(one["message"]), **given)
 
 
 def attribute_name(key: str) -> str | None:
-    """Return the name of the attribute whose JSON name is `key`; None if there is none."""
+    """Return the name of the attribute whose JSON name is `key`; None if no attribute can have that JSON name."""
     if re.fullmatch(r"[A-Za-z][A-Za-z0-9]*", key) is None:
         return None
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).lower()
@@ -344,7 +350,7 @@ def attribute_name(key: str) -> str | None:
 
 
 def pascal(word: str) -> str:
-    """Return a word as a part of the name of a class."""
+    """Return a word with a capital letter, as a part of a class's name."""
     text = "".join(part[0].upper() + part[1:] for part in re.findall(r"[A-Za-z0-9]+", word))
     return text if text[:1].isalpha() else f"Field{text}"
 
@@ -359,7 +365,7 @@ def singular(word: str) -> str:
 
 
 def _optional(annotation: str, schema: Mapping[str, Any]) -> tuple[str, Node]:
-    """Return annotation and default of an optional field: an empty list or map, else None."""
+    """Return the annotation and the default of an optional field: an empty list or map, otherwise None."""
     if annotation == "Any":
         return annotation, "None"
     if annotation.startswith("tuple[") and not schema.get("nullable"):

@@ -31,12 +31,12 @@ _OUR_COLUMNS: Final = {column.name: column.json_path for column in standard_colu
 
 
 class UnfitCrd(ValueError):
-    """The error for a CRD of which no module can be made. The message begins with the path of what is wrong."""
+    """The error for a CRD from which no module can be made. The message begins with the path of the problem."""
 
 
 @attrs.frozen
 class KindSource:
-    """The module of a kind, and notes about what it does not express."""
+    """The module for a kind as source text, and notes about what the module does not express."""
 
     kind: Kind
     text: str
@@ -44,7 +44,7 @@ class KindSource:
 
 
 def constant_of(kind: str) -> str:
-    """Return the name of the constant that holds the Resource of a kind, which has another name than the kind."""
+    """Return the name of the constant that holds the Resource of a kind; the name differs from the class's name."""
     return f"{kind}_KIND" if kind.isupper() else kind.upper()
 
 
@@ -83,7 +83,7 @@ class _CrdSpec:
 
 
 def kind_source(crd: Manifest, version: str) -> KindSource:
-    """Return the module of one version of a CRD whose schema is structural.
+    """Return the module for one version of a CRD whose schema is structural.
 
     Raises UnfitCrd for a kind that `resource` cannot make.
     """
@@ -207,7 +207,7 @@ def _is_object(schema: Any) -> bool:
 
 
 def _own_status(status: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a status without the fields that the framework adds to each."""
+    """Return the schema of a status without the fields that the framework adds to every status."""
     fields = {key: child for key, child in status.get("properties", {}).items() if key not in ENGINE_FIELDS}
     required = [key for key in status.get("required", ()) if key not in ENGINE_FIELDS]
     return {**status, "properties": fields, "required": required}

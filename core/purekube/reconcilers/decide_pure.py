@@ -104,7 +104,9 @@ def composite_of(pure: AnyPureReconciler) -> Composite:
 
 
 def _read_refs(pure: AnyPureReconciler, parent: Parent) -> Iterator[tuple[Read, ObjectRef]]:
-    """Yield each `Read` whose object's name is known, with that object's reference; none if `parent` is unreadable."""
+    """Yield each `Read` whose object's name is known, with that object's reference; nothing if `parent` is
+    unreadable.
+    """
     if not pure.reads:
         return
     found = pure.kind.read_leniently(parent.manifest)
@@ -124,7 +126,7 @@ def _refs_of(pure: AnyPureReconciler, found: Object[Any, Any]) -> Iterator[tuple
 
 
 def decide_pure(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
-    """Return the decision for `parent`, given the existing objects (`observed`) and the time."""
+    """Return what to write for `parent` (children, status, finalizer), given the existing objects and the time."""
     composite = composite_of(pure)
     deleting = parent.metadata.deletion_timestamp is not None
     if deleting and composite.finalizer not in parent.metadata.finalizers:
@@ -183,7 +185,7 @@ def _call_user_function(
 ) -> T:
     """Call a function that the user wrote, and return its result.
 
-    Anything that it raises, except KeyboardInterrupt, is raised as an Exception, so that it fails only this object.
+    Any error except KeyboardInterrupt is raised as an Exception, so that the error affects only this object.
     """
     try:
         return function(found, children)
@@ -236,7 +238,7 @@ def _stopped(composite: Composite, parent: Parent, reason: str, message: str, no
 
 
 def _failed(composite: Composite, parent: Parent, message: str, now: datetime) -> Decision:
-    """Return a decision that changes no child, reports a failure that may pass, and retries with backoff."""
+    """Return a decision that changes no child, reports a failure that may be temporary, and retries with backoff."""
     desired = (
         DesiredCondition(READY, ConditionStatus.FALSE, FAILED, message),
         DesiredCondition(RECONCILING, ConditionStatus.TRUE, FAILED, message),
@@ -276,7 +278,7 @@ def _graph_of(pure: AnyPureReconciler, found: Object[Any, Any], nodes: Sequence[
 
 
 def _check_namespaces(own: str, nodes: Sequence[Node]) -> None:
-    """Raise InvalidDesired for a node in another namespace: teardown would not look for it there."""
+    """Raise InvalidDesired for a node in a namespace other than `own`, since a deletion would not find its object."""
     for node in nodes:
         namespace = metadata(node.manifest).get("namespace") or own
         if namespace != own:
@@ -314,12 +316,14 @@ def _graph_node(pure: AnyPureReconciler, node: Node, kind: Kind) -> GraphNode:
 
 
 def _as_stored(kind: Kind, fill: Fill) -> Fill:
-    """Return `fill`, with base64 encoding switched on if it is for the `data` of a Secret."""
+    """Return `fill`, with base64 encoding switched on if the field is in the `data` of a Secret."""
     return attrs.evolve(fill, base64=fill.base64 or (kind == SECRET and fill.path[0] == "data"))
 
 
 def _policy(node: Node) -> ApplyPolicy:
-    """Return the node's apply policy: with random text it is only created, since an apply would replace the text."""
+    """Return the node's apply policy: a node with random text is only created, since an apply would replace
+    the text.
+    """
     return ApplyPolicy.IF_ABSENT if node.generate and node.apply is ApplyPolicy.ALWAYS else node.apply
 
 

@@ -44,13 +44,13 @@ class Object(Generic[Spec, Status]):
         return self.metadata.deletion_timestamp is not None
 
     def condition(self, condition_type: str) -> Condition | None:
-        """Return the condition of this type; None if there is none."""
+        """Return the condition of this type; None if the object has no such condition."""
         return next((condition for condition in self.conditions if condition.type == condition_type), None)
 
 
 @attrs.frozen
 class UnreadableObject:
-    """An object whose spec or status does not fit its classes. It holds the readable parts and every problem.
+    """An object whose spec or status does not fit its classes, with the readable parts and every problem.
 
     The CRD refuses such objects, but an object stored under an older schema may still exist.
     """
@@ -73,12 +73,12 @@ class UnreadableObject:
 
 
 def _by_own_readiness(live: Manifest) -> bool:
-    """Return True: the default of `Node.healthy`, which adds nothing to the readiness rule of the kind."""
+    """Return True, as the default of `Node.healthy`: only the readiness rule of the kind decides."""
     return True
 
 
 def _as_list(given: "Sequence[Node | str] | Node | str") -> "Sequence[Node | str]":
-    """Return a single node or id as a sequence of one, since a text would otherwise count as a sequence of letters."""
+    """Return a single node or id as a sequence with one item, since a text would otherwise be a sequence of letters."""
     return (given,) if isinstance(given, Node | str) else tuple(given)
 
 
@@ -135,7 +135,7 @@ NodeOrId: TypeAlias = Node | str
 
 @attrs.frozen(eq=False)
 class Children:
-    """The existing objects: those created for nodes, by node id, and those that are read, by `Read.id`.
+    """The existing objects: the objects created for nodes, by node id, and the objects that are read, by `Read.id`.
 
     An object of another owner that has the name of a node's object is left out. The keys of `found` are node ids in the
     form of labels (`label_text`), and ids of `Read`s.
@@ -146,7 +146,7 @@ class Children:
     """Schemas by apiVersion and kind, for the kinds whose classes are known."""
 
     def get(self, node: NodeOrId) -> Manifest | None:
-        """Return the live object of a node or of a `Read`; None if there is none."""
+        """Return the live object of a node or of a `Read`; None if it does not exist."""
         if isinstance(node, str):
             return next(iter(self.found.get(node) or self.found.get(label_text(node)) or ()), None)
         return next((live for live in self.found.get(label_text(node.id), ()) if _is_of(node, live)), None)
@@ -156,12 +156,12 @@ class Children:
         return get_path(self.get(node), *path)
 
     def is_ready(self, node: NodeOrId) -> bool:
-        """Report whether the live object is ready at its own generation, by the rules of its kind."""
+        """Report whether the live object of a node is ready at its own generation, by the rules of its kind."""
         live = self.get(node)
         named = (str((live or {}).get("apiVersion")), str((live or {}).get("kind")))
         return readiness(live, self.schemas.get(named)).state is State.READY
 
 
 def _is_of(node: Node, live: Manifest) -> bool:
-    """Report whether `live` is the node's present object, not an old one of another name or kind."""
+    """Report whether `live` is the node's present object, not an old object of another name or kind."""
     return bool(metadata(live).get("name") == node.name and live.get("kind") == node.manifest.get("kind"))

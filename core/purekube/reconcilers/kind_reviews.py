@@ -21,7 +21,7 @@ from purekube.reconcilers.resource import Resource
 
 @attrs.frozen
 class Reviewer:
-    """One of a kind's functions as a webhook. `answer` returns the answer to an admission review."""
+    """A function of a kind as a webhook. `answer` returns the response to an admission review."""
 
     mutates: bool
     answer: Callable[[AdmissionRequest], dict[str, Any]]
@@ -42,15 +42,15 @@ def reviewed(
     validate: Validator[Spec, Status] | None = None,
     default: Defaulter[Spec, Status] | None = None,
 ) -> Resource[Spec, Status]:
-    """Return the kind with functions that review each write of an object of it, in the stored version.
+    """Return the kind with functions that review each write of the kind's objects, in the stored version.
 
-    They run in the webhooks of the process that runs the kind's controllers, and in a `FakeCluster`.
+    The functions run in the webhooks of the process that runs the kind's controllers, and in a `FakeCluster`.
     """
     return attrs.evolve(kind, reviews=Reviews(validate, default))
 
 
 def webhook_needs(kind: Resource[Any, Any]) -> str:
-    """Return what a kind needs webhooks for, such as `conversion of v1alpha1, validation`; "" if it needs none."""
+    """Return what a kind needs webhooks for, such as `conversion of v1alpha1, validation`; "" if none is needed."""
     versions = ", ".join(version.conversion.version for version in kind.versions)
     needs = {
         f"conversion of {versions}": versions,
@@ -61,7 +61,7 @@ def webhook_needs(kind: Resource[Any, Any]) -> str:
 
 
 def answer_validation(kind: Resource[Any, Any], request: AdmissionRequest) -> dict[str, Any]:
-    """Return the answer of the validating webhook of a kind to an admission review."""
+    """Return the response of the kind's validating webhook to an admission review."""
     new = _reviewed_object(request)
     if kind.reviews.validate is None or new is None:
         return allowed(request)
@@ -81,7 +81,7 @@ def answer_validation(kind: Resource[Any, Any], request: AdmissionRequest) -> di
 
 
 def answer_defaulting(kind: Resource[Any, Any], request: AdmissionRequest) -> dict[str, Any]:
-    """Return the answer of the mutating webhook of a kind to an admission review."""
+    """Return the response of the kind's mutating webhook to an admission review."""
     new = _reviewed_object(request)
     if kind.reviews.default is None or new is None:
         return allowed(request)
@@ -96,9 +96,9 @@ def answer_defaulting(kind: Resource[Any, Any], request: AdmissionRequest) -> di
 
 
 def review_problem(kind: Resource[Any, Any], example: Manifest) -> str:
-    """Return what is wrong with the functions that review a kind, as an example of a new object shows; "" if nothing.
+    """Return a problem of the functions that review a kind, found with an example of a new object; "" if none.
 
-    No function raises, and defaults satisfy the schema and stay the same when they are given again.
+    The functions must not raise, and defaults must satisfy the schema and stay unchanged when applied again.
     """
     given, default, validate = kind.read(example), kind.reviews.default, kind.reviews.validate
     about = f"; the spec was {kind.spec_json(given.spec)}"
@@ -117,7 +117,7 @@ def review_problem(kind: Resource[Any, Any], example: Manifest) -> str:
 
 
 def _reviewed_object(request: AdmissionRequest) -> Manifest | None:
-    """Return the object that is written, unless it is being deleted: it must be able to lose its finalizers."""
+    """Return the object that is written; None if it is being deleted, since its finalizers must remain removable."""
     new = request.written
     return None if new is None or metadata(new).get("deletionTimestamp") is not None else new
 
@@ -127,7 +127,7 @@ def _failed(function: str, error: Exception) -> Problem:
 
 
 def _patch(manifest: Manifest, before: Mapping[str, Any], after: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return the JSON patch that gives the fields of the spec their values in `after`, where these are other ones."""
+    """Return the JSON patch that changes the spec from `before` to `after`; fields with equal values are left alone."""
     written = manifest.get("spec")
     changed = [_add(f"/spec/{name}", value) for name, value in after.items() if before.get(name) != value]
     gone = [name for name in before if name not in after and isinstance(written, Mapping) and name in written]

@@ -19,7 +19,7 @@ _OF_THE_ENGINE = ("conditions", "observedGeneration")
 
 @attrs.frozen(eq=False)
 class KindConversion:
-    """The conversion between two versions of a kind, in both directions. `conversion` makes one."""
+    """The conversion between two versions of a kind, in both directions, made by `conversion`."""
 
     old: Resource[Any, Any]
     new: Resource[Any, Any]
@@ -37,7 +37,7 @@ def conversion(
     keeps: bool = False,
     hub_keeps: bool = False,
 ) -> KindConversion:
-    """Make the conversion between `old` and the stored version `new` from functions that convert specs and statuses.
+    """Return the conversion between `old` and the stored version `new`, made from functions for specs and statuses.
 
     With `keeps` an annotation keeps data that `old` cannot express, with `hub_keeps` data that `new` cannot express.
     Raises ValueError for two different kinds, for equal versions, and if the status classes differ and `up_status` or
@@ -66,7 +66,7 @@ def conversion(
 
 
 def versioned(stored: Resource[Spec, Status], *conversions: KindConversion) -> Resource[Spec, Status]:
-    """Return the kind `stored` with additional versions. Its CRD lists them, and its `converter` converts between them.
+    """Return the kind `stored` with further versions, which its CRD lists and its `converter` converts.
 
     Raises ValueError for a conversion to another kind or version, and for two conversions of one version.
     """

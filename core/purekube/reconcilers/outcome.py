@@ -72,7 +72,7 @@ CallOutcome: TypeAlias = Returned | Raised | Ended | Late | Unread
 class Consequences:
     """The consequences of an outcome: the remembered progress, the requeue, the error to log, and the conditions.
 
-    `conditions` is None if the status is not written.
+    `conditions` is None if the status is not to be written.
     """
 
     progress: ObjectProgress
@@ -82,7 +82,7 @@ class Consequences:
 
 
 def raised(error: BaseException) -> Raised | Ended:
-    """Return Ended for `Terminal`, and Raised for any other exception. Secrets in its text are hidden."""
+    """Return Ended for `Terminal`, and Raised for any other exception, with secrets hidden in the text."""
     if isinstance(error, Terminal):
         return Ended(error.reason, safe(error.message, _LONGEST))
     retry_after = error.retry_after if isinstance(error, Unavailable) and error.retry_after else 0.0
@@ -101,7 +101,7 @@ def _text_of(error: BaseException) -> str:
 
 
 def failure_text(outcome: CallOutcome) -> str:
-    """Return why a call failed, as text for people; empty if it returned."""
+    """Return why a call failed, as text for people; "" if the call returned."""
     match outcome:
         case Returned():
             return ""
@@ -126,10 +126,10 @@ def following(
     retry: RetryPolicy,
     key: object,
 ) -> Consequences:
-    """Return the consequences of an outcome.
+    """Return the consequences of the outcome of a call: progress, requeue, error and conditions.
 
-    The retry's jitter is derived from `key`, the object's name, so that objects that fail together are not retried
-    together.
+    The retry's jitter is derived from `key`, the object's name, so that objects that fail together are retried at
+    different times.
     """
     match outcome:
         case Returned(result):

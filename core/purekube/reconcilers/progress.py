@@ -28,7 +28,7 @@ from purekube.reconcilers.watching import finalizers_of
 class ProgressRules:
     """The settings of a controller that decide the steps for its objects.
 
-    `begun` is its finalizer before the first successful call, `kept` its finalizer after that.
+    `begun` is the controller's finalizer before the first successful call, `kept` its finalizer after that call.
     """
 
     features: frozenset[Feature]
@@ -64,9 +64,9 @@ def observed_facts_of(manifest: Manifest, *, is_ready: bool = False) -> Observed
 
 @attrs.frozen
 class PendingEvent:
-    """The changes since the last call: of the object, and of the objects in `by`, which it owns or reads.
+    """The changes since the last call: of the object, and of the objects in `by`, which the object owns or reads.
 
-    `old` is the object before the first change that was not reported yet.
+    `old` is the object before the first unreported change.
     """
 
     changed: bool = False
@@ -75,7 +75,9 @@ class PendingEvent:
     old: Manifest | None = None
 
     def with_change(self, old: Manifest | None) -> "PendingEvent":
-        """Return the pending changes with one more change of the object itself."""
+        """Return the pending changes with one more change of the object itself; `old` is the object before
+        that change.
+        """
         return attrs.evolve(self, changed=True, old=self.old if self.changed else old)
 
     def with_waker(self, ref: ObjectRef) -> "PendingEvent":
@@ -83,7 +85,7 @@ class PendingEvent:
         return self if ref in self.by else attrs.evolve(self, by=(*self.by, ref))
 
     def before(self, later: "PendingEvent | None") -> "PendingEvent":
-        """Return these pending changes combined with those that came `later`, if any."""
+        """Return these pending changes combined with the changes in `later`, if any."""
         if later is None:
             return self
         return PendingEvent(
@@ -128,7 +130,7 @@ class WatcherEvent(StrEnum):
 
 @attrs.frozen
 class Forget:
-    """The step for an object that is gone: drop all state that was kept for it."""
+    """The step for an object that no longer exists: drop all state about it."""
 
 
 @attrs.frozen
@@ -138,7 +140,7 @@ class NoOp:
 
 @attrs.frozen
 class SetFinalizers:
-    """The step that writes these finalizers on the object, after which the next step is decided again.
+    """The step that writes these finalizers on the object, after which the next step is decided.
 
     `last` says that the object may be gone afterwards.
     """
@@ -149,7 +151,7 @@ class SetFinalizers:
 
 @attrs.frozen
 class CallController:
-    """The step that calls the controller. `settled` is that of `Request`."""
+    """The step that calls the controller. `settled` has the same meaning as in `Request`."""
 
     cause: Cause
     watcher_event: WatcherEvent
@@ -165,12 +167,14 @@ Step: TypeAlias = Forget | NoOp | SetFinalizers | CallController
 
 
 def progress_of(progress: ObjectProgress, seen: ObservedFacts) -> ObjectProgress:
-    """Return `progress` if it is about the object `seen`, else the initial state: another object had the same name."""
+    """Return `progress` if it is about the object `seen`, else a new one, since an earlier object had the same name."""
     return progress if progress.uid == seen.uid else ObjectProgress(seen.uid)
 
 
 def next_step(rules: ProgressRules, progress: ObjectProgress, wake: PendingEvent, seen: ObservedFacts | None) -> Step:
-    """Return the next step for an object. `wake` holds its pending changes; `seen` is None if the object is gone."""
+    """Return the next step for an object. `wake` has its pending changes; `seen` is None if the object does
+    not exist.
+    """
     if seen is None:
         return Forget()
     ours = [name for name in dict.fromkeys((rules.begun, rules.kept)) if name in seen.finalizers]
@@ -250,9 +254,10 @@ def vanished(progress: ObjectProgress, last: ObservedFacts) -> CallController | 
 
 
 def before_finalizers(rules: ProgressRules, progress: ObjectProgress, step: SetFinalizers) -> ObjectProgress:
-    """Return the progress before `step` is executed, with `is_new` set if the step adds our first finalizer.
+    """Return the progress before `step` is executed, with `is_new` set if the step adds the controller's first
+    finalizer.
 
-    This is recorded before the write because the server's answer may be lost.
+    The progress is recorded before the write because the server's response may be lost.
     """
     is_first = not step.last and rules.begun in step.finalizers and not progress.begun
     return attrs.evolve(progress, is_new=progress.is_new or is_first)
@@ -267,5 +272,5 @@ def after_success(
 
 
 def after_failure(progress: ObjectProgress, *, stalled: bool) -> ObjectProgress:
-    """Return the progress after a failed call. The state that the last successful call returned is kept."""
+    """Return the progress after a failed call, with the state that the last successful call returned."""
     return attrs.evolve(progress, begun=True, stalled=stalled, attempts=0 if stalled else progress.attempts + 1)

@@ -66,9 +66,9 @@ AnyKind: TypeAlias = Kind | Resource[Any, Any] | str
 class Read:
     """An object of another owner that the user's function reads, by `id` in its argument `children`.
 
-    `name` computes the object's name from the parent alone; None means that it is not known yet. The object is in the
-    parent's namespace unless `namespace` returns another one. Without `watch`, which is the default for Secrets, it is
-    read by name in each pass.
+    `name` computes the object's name from the parent alone; None means that the name is not known yet. The object is in
+    the parent's namespace unless `namespace` returns another. Without `watch`, which is the default for Secrets, the
+    object is read by name in each pass.
     """
 
     id: str
@@ -98,13 +98,13 @@ class Read:
 
     @property
     def selector(self) -> Mapping[str, Any]:
-        """The labels that select the object: none, since it is read by name."""
+        """The labels that select the object: none, since the object is read by name."""
         return {}
 
 
 @attrs.frozen(eq=False)
 class PureReconciler(Generic[Spec, Status]):
-    """A controller that `pure_reconciler` made from a pure function. Calling it calls that function."""
+    """A controller that `pure_reconciler` made from a pure function. A call of the controller calls that function."""
 
     name: str
     kind: Resource[Spec, Status]

@@ -21,7 +21,7 @@ _LONGEST_REASON: Final = 128
 
 
 class Cause(StrEnum):
-    """The reason why an object is reconciled. If several apply, the first in this list is given."""
+    """The reason why an object is reconciled. If several reasons apply, the first in this list is given."""
 
     CREATED = "created"
     """The object is new: no process has made a call for it before."""
@@ -168,7 +168,9 @@ EXPONENTIAL: Final = Backoff()
 
 
 def delay_of(policy: RetryPolicy, attempt: int, jitter: float) -> float | None:
-    """Return the policy's delay, or that of `EXPONENTIAL` if the policy raises or its delay is invalid."""
+    """Return the policy's delay in seconds, or the delay of `EXPONENTIAL` if the policy raises or its delay
+    is invalid.
+    """
     try:
         seconds = policy.delay(attempt, jitter)
     except Exception:

@@ -49,7 +49,7 @@ ENGINE_FIELDS: Final = tuple(camel(field.name) for field in attrs.fields(_Engine
 
 @attrs.frozen(eq=False)
 class OtherVersion:
-    """A version of a kind that is not stored, and its conversion to the stored one."""
+    """A version of a kind that is not the stored version, with its conversion to the stored version."""
 
     definition: Definition
     schema: Schema
@@ -60,7 +60,7 @@ class OtherVersion:
 class Resource(Generic[Spec, Status]):
     """A kind with the attrs classes of its spec and status.
 
-    `resource` makes one; `versioned` adds versions, `reviewed` functions that review its objects.
+    `resource` makes a Resource; `versioned` adds versions, `reviewed` adds functions that review its objects.
     """
 
     kind: Kind
@@ -76,7 +76,7 @@ class Resource(Generic[Spec, Status]):
         return bool(self.versions or self.reviews.validate or self.reviews.default)
 
     def crd(self) -> dict[str, Any]:
-        """Return the kind's CustomResourceDefinition. The version of this Resource is the one that is stored."""
+        """Return the kind's CustomResourceDefinition, in which the version of this Resource is the stored version."""
         crd = self.definition.manifest()
         others = (version.definition.manifest()["spec"]["versions"][0] for version in self.versions)
         versions = [*crd["spec"]["versions"], *({**one, "storage": False} for one in others)]
@@ -84,7 +84,7 @@ class Resource(Generic[Spec, Status]):
 
     @cached_property
     def converter(self) -> Converter | None:
-        """The converter of the kind's objects between its versions; None if there is only one version."""
+        """The converter of the kind's objects between its versions; None if the kind has only one version."""
         if not self.versions:
             return None
         schemas = {version.definition.kind.version: with_type_meta(version.schema) for version in self.versions}
@@ -103,9 +103,10 @@ class Resource(Generic[Spec, Status]):
         return compile_schema(self.definition.schema())
 
     def read(self, manifest: Manifest) -> Object[Spec, Status]:
-        """Read an object as the API server sent it. Fields that the classes do not declare stay in its `manifest`.
+        """Read an object as the API server sent it. The result's `manifest` also has fields that the classes do not
+        declare.
 
-        Raises ValidationProblems with everything that does not fit.
+        Raises ValidationProblems with every field that does not fit.
         """
         if cut := too_deep(manifest):
             raise ValidationProblems(tuple(Problem(path, TOO_DEEP) for path in cut))
@@ -119,7 +120,7 @@ class Resource(Generic[Spec, Status]):
         return Object(self.kind, meta, spec, status, engine.conditions, engine.observed_generation, manifest)
 
     def read_leniently(self, manifest: Manifest) -> "Object[Spec, Status] | UnreadableObject":
-        """Read an object, or return an UnreadableObject if it does not fit its classes. Never raises."""
+        """Read an object, or return an UnreadableObject if the manifest does not fit the classes. Never raises."""
         try:
             return self.read(manifest)
         except ValidationProblems as error:
@@ -131,7 +132,7 @@ class Resource(Generic[Spec, Status]):
         return Object(self.kind, ObjectMeta(name, namespace, **meta), spec, self.status())
 
     def manifest(self, given: Object[Spec, Status]) -> dict[str, Any]:
-        """Return the object's manifest. It contains a status only if that has values."""
+        """Return the object's manifest, with a status only if the status has values."""
         body: dict[str, Any] = {
             "apiVersion": self.kind.api_version,
             "kind": self.kind.kind,
@@ -153,7 +154,7 @@ class Resource(Generic[Spec, Status]):
     def problems(self, manifest: Manifest, old: Manifest | None = None) -> tuple[Problem, ...]:
         """Return all reasons why an API server with this CRD would refuse the object, in the server's words.
 
-        `old` is the object that it replaces, for rules that compare with it (`oldSelf`).
+        `old` is the object that is replaced, for rules that compare with it (`oldSelf`).
         """
         if cut := too_deep(manifest):
             return first_of(Problem(path, TOO_DEEP) for path in cut)
@@ -174,13 +175,13 @@ def resource(
     columns: Sequence[Column] = (),
     rules: Sequence[CelRule] = (),
 ) -> Resource[Spec, Status]:
-    """Make a kind with one served version from the attrs classes of its spec and its status.
+    """Return a kind with one served version, made from the attrs classes of its spec and its status.
 
     `plural` is derived from the kind by default (`Shop`: shops, `Proxy`: proxies). `columns` appear in `kubectl get`
-    between Ready and Age. `rules` are those of whole objects, for example of their names. Conditions and the observed
+    between Ready and Age. `rules` apply to whole objects, for example to their names. Conditions and the observed
     generation are added to the status. Raises ValueError for names that no API server accepts, SchemaTypeError for a
     class that has no possible schema, and SchemaError for mistakes in the schema, for example in a rule. Each message
-    says where.
+    names the place.
     """
     known = Kind(group, version, kind, plural or plural_of(kind), namespaced)
     check_names(known, short_names)
@@ -196,17 +197,17 @@ def resource(
 
 
 def rule(cel: str, message: str, *, field_path: str = "", reason: str = "FieldValueInvalid") -> CelRule:
-    """Return a validation rule for the API server.
+    """Return a CEL validation rule, which the API server checks.
 
-    Put it into `schema_field(rules=…)` for one field, or into `CEL_RULES` of a class for the whole. `self` is the value
-    and `oldSelf` its former value. `field_path` (`.replicas`) is the field of that value to which the error is
+    Use it in `schema_field(rules=…)` for one field, or in `CEL_RULES` of a class for the whole class. `self` is the
+    value and `oldSelf` its former value. `field_path` (`.replicas`) is the field of that value to which the error is
     attributed.
     """
     return CelRule(cel, message, _asked_by_the_schema, field_path, reason)
 
 
 def _asked_by_the_schema(value: Any, old: Any) -> bool:
-    """Return True: the Python form of a rule is not needed, since `Resource.problems` evaluates the CEL."""
+    """Return True: the Python form of a rule is not needed, since `Resource.problems` evaluates the CEL expression."""
     return True
 
 
@@ -242,7 +243,7 @@ def _definition(
 
 
 def standard_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """Return the columns of a kind: Ready, these, and the other ones that every kind has."""
+    """Return the printer columns of a kind: Ready, then `columns`, then the other columns that every kind has."""
     ready, reason = Column("Ready", condition_path("Ready", "status")), condition_path("Ready", "reason")
     message = Column("Message", condition_path("Ready", "message"), priority=1)
     return (ready, *columns, Column("Reason", reason), AGE, message)
@@ -257,7 +258,7 @@ def plural_of(kind: str) -> str:
 
 
 def check_names(kind: Kind, short_names: Sequence[str]) -> None:
-    """Raise ValueError for names of a kind that no API server accepts, and for a group that is kept for Kubernetes."""
+    """Raise ValueError for names of a kind that no API server accepts, and for a group reserved for Kubernetes."""
     if not _is_group(kind.group):
         raise ValueError(f"the group must be such as example.com, not {kind.group!r}")
     for what, text, form, example in (
@@ -275,7 +276,7 @@ def check_names(kind: Kind, short_names: Sequence[str]) -> None:
 def _is_group(text: str) -> bool:
     """Report whether a text is a domain name of two labels or more.
 
-    It is checked label by label, since a single pattern for all of it would take time quadratic in its length.
+    Each label is matched alone, since a single pattern for the whole name would take time quadratic in its length.
     """
     labels = text.split(".")
     return len(text) <= _LONGEST and len(labels) > 1 and all(map(_LABEL.fullmatch, labels))
@@ -310,7 +311,7 @@ def _classes(cls: type[Any]) -> tuple[type[Any], ...]:
 def _resolved(cls: type[Any]) -> type[Any]:
     """Return the class with text annotations (`from __future__ import annotations`) resolved to types.
 
-    Raises SchemaTypeError if it is not an attrs class, or if an annotation cannot be resolved.
+    Raises SchemaTypeError if `cls` is not an attrs class, or if an annotation cannot be resolved.
     """
     if not (isinstance(cls, type) and attrs.has(cls)):
         raise SchemaTypeError(f"{getattr(cls, '__name__', cls)} is no attrs class: write @attrs.frozen above it")
@@ -353,7 +354,7 @@ def _check_status(cls: type[Any]) -> None:
 
 
 def _part(cls: type[T], manifest: Manifest, name: str, problems: list[Problem]) -> T | None:
-    """Return the part `name` of the object as `cls`; if it does not fit, return None and add to `problems`."""
+    """Return the part `name` of a manifest as `cls`; if the part does not fit, return None and add to `problems`."""
     given = manifest.get(name)
     try:
         return structure(cls, {} if given is None else given)

@@ -17,7 +17,7 @@ _QUOTES: Final = '"""'
 
 @attrs.frozen
 class Text:
-    """A string literal, which is continued on the next line where it is too long for one."""
+    """A string literal in source text, continued on the next line if it is too long for one line."""
 
     value: str
 
@@ -36,7 +36,7 @@ Node: TypeAlias = str | Text | Group
 
 
 def literal(value: Any) -> Node:
-    """Return the literal of a JSON value."""
+    """Return the Python source of a JSON value."""
     match value:
         case str():
             return Text(value)
@@ -49,13 +49,13 @@ def literal(value: Any) -> Node:
 
 
 def call(function: str, *arguments: Node, **named: Node) -> Group:
-    """Return a call."""
+    """Return the Python source of a call of `function`."""
     parts = [("", argument) for argument in arguments]
     return Group(f"{function}(", [*parts, *((f"{name}=", node) for name, node in named.items())], ")")
 
 
 def laid_out(prefix: str, node: Node, suffix: str = "", indent: int = 0) -> Iterator[str]:
-    """Yield the lines of `prefix`, the node and `suffix`; a Group that is too long for a line has one part a line."""
+    """Yield the lines of `prefix`, the node and `suffix`; a Group too long for one line has one part on each line."""
     margin = " " * indent
     line = f"{margin}{prefix}{_flat(node)}{suffix}"
     if len(line) <= WIDTH or isinstance(node, str) or (isinstance(node, Group) and not node.parts):
@@ -95,14 +95,14 @@ def docstring(text: str, indent: int = 0) -> Iterator[str]:
 
 
 def quoted(text: str) -> str:
-    """Return a string literal in double quotes, or in single ones if that takes fewer escapes."""
+    """Return a string literal in double quotes, or in single quotes if these need fewer escapes."""
     quote = "'" if text.count('"') > text.count("'") else '"'
     body = _escaped(text).replace(quote, f"\\{quote}")
     return f"{quote}{body}{quote}"
 
 
 def _escaped(text: str) -> str:
-    """Return the text without quotes, with escapes for all that is not one column wide on a screen."""
+    """Return the text without quotes, with escapes for characters that are not one column wide on a screen."""
     return "".join(character if _is_plain(character) else _escape(character) for character in text)
 
 
@@ -129,9 +129,9 @@ def _flat(node: Node) -> str:
 
 
 def _pieces(text: str, room: int) -> Iterator[str]:
-    """Yield the literals of which the text is the concatenation, each at most `room` wide.
+    """Yield string literals whose concatenation is the text, each at most `room` characters wide.
 
-    A new one begins after a line break, else between words.
+    A literal ends after a line break, otherwise between words.
     """
     piece = ""
     for word in re.findall(r"\n+|[^\S\n]*\S+[ \n]*|[^\S\n]+", text):

@@ -32,7 +32,7 @@ _BAD: Final = (FAILED, TIMED_OUT)
 
 
 def status_owner(controller: AnyController) -> StatusOwner:
-    """Return the field manager that writes the kind's statuses, with the condition types that it owns."""
+    """Return the field manager that writes the kind's statuses, with the condition types that the controller owns."""
     return StatusOwner(manager_of(controller), {kind_of(controller): frozenset(condition_types(controller))})
 
 
@@ -61,10 +61,10 @@ def status_to_write(
     generation: int,
     now: datetime,
 ) -> Decision | None:
-    """Return a decision that writes the status of the object `manifest`; None if nothing needs to be written.
+    """Return a decision that writes the status of the object `manifest`; None if no write is needed.
 
-    `conditions` are those of the outcome, None if the object is about to be removed. `result` is None if the call
-    failed; the status then keeps its fields. `generation` is the one that was reconciled.
+    `conditions` are the outcome's conditions, None if the object is about to be removed. `result` is None if the call
+    failed; the status then keeps its fields. `generation` is the reconciled generation.
     """
     resource = resource_of(controller)
     if resource is None or not isinstance(controller, Reconciler) or conditions is None:
@@ -84,7 +84,7 @@ def status_to_write(
 
 
 def _fields_before(controller: AnyController, manifest: Manifest) -> Mapping[str, Any]:
-    """Return the present fields of the status, except those that another manager holds, and except conditions."""
+    """Return the present fields of the status, without conditions and without fields that another manager holds."""
     status = manifest.get("status")
     held = status_owner(controller).held_fields(manifest)
     fields = status if isinstance(status, Mapping) else {}
@@ -107,7 +107,9 @@ def _live(controller: AnyController, manifest: Manifest, fields: Mapping[str, An
 def _fields_only(
     controller: AnyController, manifest: Manifest, before: Mapping[str, Any], fields: Mapping[str, Any]
 ) -> Decision | None:
-    """Return a decision that writes only `fields`, no conditions and no observed generation; None if none differs."""
+    """Return a decision that writes only `fields`, no conditions and no observed generation; None if no field
+    differs.
+    """
     if all(same_json(before.get(name), value) for name, value in fields.items()):
         return None
     ref = ref_of(manifest, kind_of(controller))
