@@ -28,7 +28,7 @@ class AdmissionOperation(StrEnum):
 
 
 class MalformedReview(ValueError):
-    """The error for a body that is not an AdmissionReview v1 with a valid request. The message says why."""
+    """The error for a body that is not an AdmissionReview v1 with a valid request. The message has the reason."""
 
 
 @attrs.frozen
@@ -56,7 +56,9 @@ class AdmissionRequest:
 
 
 def read_review(body: Any) -> AdmissionRequest:
-    """Return the request of the AdmissionReview in `body`. Raises MalformedReview if it is not a valid v1 request."""
+    """Return the request of the AdmissionReview in `body`. Raises MalformedReview if `body` is not a valid v1
+    request.
+    """
     if not isinstance(body, Mapping):
         raise MalformedReview("the body is no JSON object")
     if (body.get("apiVersion"), body.get("kind")) != (_API_VERSION, _KIND):
@@ -105,14 +107,14 @@ def _manifest(request: Mapping[str, Any], name: str) -> Manifest | None:
 def allowed(request: AdmissionRequest, warnings: Sequence[Problem] = ()) -> dict[str, Any]:
     """Return the AdmissionReview that admits the write of `request` unchanged.
 
-    Clients show the first `MOST_PROBLEMS` of `warnings` to their users, redacted (RES-7).
+    Clients show the first `MOST_PROBLEMS` of `warnings` to their users, with secrets redacted (RES-7).
     """
     told = {"warnings": [shown(str(each))[:_LONGEST_WARNING] for each in warnings[:MOST_PROBLEMS]]} if warnings else {}
     return _answer({"uid": request.uid, "allowed": True, **told})
 
 
 def patched(request: AdmissionRequest, patch: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the AdmissionReview that admits the write with a JSON patch (RFC 6902). An empty one changes nothing."""
+    """Return the AdmissionReview that admits the write with a JSON patch (RFC 6902). An empty patch changes nothing."""
     if not patch:
         return allowed(request)
     encoded = b64encode(canonical_json(list(patch))).decode()

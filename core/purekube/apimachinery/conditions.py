@@ -30,7 +30,7 @@ class DesiredCondition:
 
 @attrs.frozen
 class Transition:
-    """A change of one condition's status or reason. `previous` is the condition before it; None for a new condition."""
+    """A change of one condition's status or reason. `previous` is the former condition; None for a new condition."""
 
     previous: Condition | None
     condition: Condition
@@ -68,7 +68,9 @@ def _timed(old: Condition | None, want: DesiredCondition, generation: int, now: 
 
 
 def _reason_time(old: Condition | None, want: DesiredCondition, now: str) -> str | None:
-    """Return when the status and reason of `want` began; None if `lastTransitionTime` shows it."""
+    """Return when the present status and reason of `want` began; None if `lastTransitionTime` already shows
+    that time.
+    """
     if old is None:
         return None
     if (old.status, old.reason) == (want.status, want.reason):
@@ -98,7 +100,7 @@ def same_but_times(
 def conditions_equal(
     desired: Iterable[DesiredCondition | Condition], conditions: Sequence[Condition], *, generation: int
 ) -> bool:
-    """Report whether `conditions` already equal the desired ones, in any order.
+    """Report whether `conditions` already equal the desired conditions, in any order.
 
     If so, `merge_conditions` would change nothing.
     """

@@ -128,7 +128,9 @@ def _optional_hook(union: Any, converter: Converter) -> Hook:
 
 
 def _list_hook(cls: Any, converter: Converter) -> Hook:
-    """Return the hook that reads a `list[X]`, the type of lists in mutable classes; frozen ones use tuple[X, ...]."""
+    """Return the hook that reads a `list[X]`, the type of lists in mutable classes; frozen classes use
+    `tuple[X, ...]`.
+    """
     hook = _tuple_hook(cls, converter)
     return lambda value, _: list(hook(value, _))
 
@@ -277,7 +279,9 @@ def _means_absent(field: "attrs.Attribute[Any]") -> bool:
 
 
 def _is_empty(field: "attrs.Attribute[Any]") -> bool:
-    """Report the same as `_means_absent`, except that a default of 0 is written, so that a count of 0 is shown."""
+    """Report whether JSON omits a field at its default, as `_means_absent` does; but a count with default 0
+    is written.
+    """
     return _means_absent(field) and field.default != 0
 
 
@@ -324,7 +328,7 @@ def strict_converter() -> Converter:
 def reporting_converter() -> Converter:
     """Return a new converter for the specs and statuses of users' classes.
 
-    It reads as `FAST` does, which stops at the first error. Unlike `FAST`, it writes a number that is 0 by default, so
+    The converter stops at the first error, as `FAST` does. Unlike `FAST`, it writes a number that is 0 by default, so
     that a count of 0 is shown.
     """
     return _with_unstructuring(_converter(detailed=False), _is_empty)

@@ -24,12 +24,12 @@ LONGEST_SECONDS: Final = 100 * 365 * 86_400
 
 
 def is_duration(text: str) -> bool:
-    """Report whether `text` is a Go duration (`time.ParseDuration`), even one too large for 64 bits."""
+    """Report whether `text` is a Go duration (`time.ParseDuration`), even a duration too large for 64 bits."""
     return _WHOLE.fullmatch(text) is not None
 
 
 def nanoseconds_of(text: str) -> int | None:
-    """Return the nanoseconds of a Go duration; None if `text` is not one, or does not fit into 64 bits."""
+    """Return the nanoseconds of a Go duration; None if `text` is not a duration, or does not fit into 64 bits."""
     if len(text) > 200 or not is_duration(text):
         return None
     total = 0
@@ -45,9 +45,9 @@ def nanoseconds_of(text: str) -> int | None:
 
 
 def seconds_of(text: str, otherwise: float | None = None) -> float:
-    """Return the seconds of a Go duration, or `otherwise` for a text that is not one.
+    """Return the seconds of a Go duration; for any other text, return `otherwise`.
 
-    Raises ValueError for such a text if `otherwise` is None.
+    Raises ValueError for any other text if `otherwise` is None.
     """
     nanos = nanoseconds_of(text)
     if nanos is None and otherwise is None:

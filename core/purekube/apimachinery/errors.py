@@ -54,7 +54,7 @@ class Right:
 def refused_right(message: str) -> Right | None:
     """Return the missing right that the message of a 403 names.
 
-    Return None for any other 403, such as one by a quota or by a webhook.
+    Return None for any other 403, such as a refusal by a quota or by a webhook.
     """
     match = _REFUSED.search(message)
     if match is None:
@@ -161,7 +161,7 @@ class Unauthorized(Forbidden):
 
 
 def first_refusal(errors: Iterable[OperatorError]) -> Forbidden | None:
-    """Return the first error that is a 403 and names a missing right (`Forbidden.right`); None if there is none."""
+    """Return the first 403 in `errors` that names a missing right (`Forbidden.right`); None if there is none."""
     return next((error for error in errors if isinstance(error, Forbidden) and error.right is not None), None)
 
 
@@ -203,7 +203,7 @@ class Permanent(OperatorError):
 
 
 def leaves_of(error: BaseException) -> Iterator[BaseException]:
-    """Yield the errors in an exception group, at any depth. For any other error, yield that error."""
+    """Yield the errors in an exception group, at any depth; an error outside of a group is yielded itself."""
     if isinstance(error, BaseExceptionGroup):
         for each in error.exceptions:
             yield from leaves_of(each)
@@ -212,7 +212,7 @@ def leaves_of(error: BaseException) -> Iterator[BaseException]:
 
 
 def unwrap_group(error: BaseException) -> BaseException:
-    """Return the error without the exception groups around it. A group of more than one error is returned as it is."""
+    """Return the error without exception groups of one error around it. A group of several errors is unchanged."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error

@@ -35,7 +35,7 @@ class Form:
         return f"must {self.words}, such as {self.example}"
 
     def refusal(self, text: str) -> str:
-        """Return the message that refuses this particular text, quoting it if `is_told`."""
+        """Return the message that refuses this particular text; the message quotes the text if `is_told`."""
         return f"{self.message}, not {quoted(text)}" if self.is_told else self.message
 
     def fits(self, text: str) -> bool:
@@ -54,7 +54,7 @@ def matches(pattern: str, text: str) -> bool:
 
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
-    r"""Compile `pattern` so that it matches as it does in RE2.
+    r"""Compile `pattern` so that Python matches it as RE2 does.
 
     Python's own `$` also matches before a last newline, and its `\d` matches the digits of any alphabet.
     """
@@ -124,6 +124,6 @@ FORMS: Final[Mapping[str, Form]] = {
 
 
 def mismatch_message(pattern: str, text: str) -> str:
-    """Return the message for a `text` that does not match `pattern`. It never repeats the pattern."""
+    """Return the message for a `text` that does not match `pattern`. The message never repeats the pattern."""
     form = FORMS.get(pattern)
     return f"does not have the form that is asked for: {quoted(text)}" if form is None else form.refusal(text)

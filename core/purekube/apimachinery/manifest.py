@@ -44,7 +44,7 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """`group/version`, or the bare version for the core group."""
+        """The `apiVersion`: `group/version`, or only the version for the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
@@ -77,7 +77,7 @@ def canonical_json(value: Json) -> bytes:
 
 
 def encoded_fields(manifest: Manifest) -> dict[str, bytes]:
-    """Return the canonical JSON of each top-level field whose value is an object or a list, except metadata."""
+    """Return the canonical JSON of each top-level field whose value is an object or a list, except `metadata`."""
     return {
         key: _encoder.encode(value)
         for key, value in manifest.items()
@@ -111,7 +111,7 @@ def get_path(value: Json, *path: str | int) -> Json:
 
 
 def metadata(manifest: Manifest) -> Mapping[str, Any]:
-    """Return the object's metadata; an empty mapping if it has none."""
+    """Return the object's metadata; an empty mapping if the object has none."""
     meta = manifest.get("metadata")
     return meta if type(meta) is dict or isinstance(meta, Mapping) else {}
 
@@ -120,7 +120,8 @@ def with_preconditions(manifest: Manifest, live: Manifest | None) -> dict[str, A
     """Return `manifest` with the uid and resourceVersion of `live`, so that an apply changes only that state (RUN-4).
 
     The server refuses the apply as Stale if the object was replaced or has changed. Without `live` the apply can only
-    create: it carries a resourceVersion that no object has, which the server ignores if the object is absent (S-10).
+    create: the manifest gets a resourceVersion that no object has, which the server ignores if the object is absent
+    (S-10).
     """
     meta = metadata(live) if live is not None else {"resourceVersion": _NO_VERSION}
     pinned = {name: meta[name] for name in ("uid", "resourceVersion") if name in meta}
@@ -142,7 +143,9 @@ def merge_patch(target: object, patch: object) -> Any: ...
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """Return `target` with a JSON merge patch (RFC 7396) applied: null removes, mappings merge, all else replaces."""
+    """Return `target` with a JSON merge patch (RFC 7396) applied: null removes, mappings merge, other values
+    replace.
+    """
     if type(patch) is not dict and not isinstance(patch, Mapping):
         return patch
     patched = dict(target) if type(target) is dict or isinstance(target, Mapping) else {}
@@ -182,7 +185,7 @@ def _is_mapping(value: Json) -> bool:
 
 
 def _members(left: Json, right: Json) -> Iterator[tuple[Json, Json]] | None:
-    """Return the members in pairs, if both are objects with the same keys or lists of the same length, else None."""
+    """Return pairs of members, if both values are objects with the same keys or lists of the same length, else None."""
     if _is_mapping(left) and _is_mapping(right):
         return ((item, right[key]) for key, item in left.items()) if left.keys() == right.keys() else None
     if isinstance(left, list | tuple) and isinstance(right, list | tuple) and len(left) == len(right):

@@ -35,8 +35,8 @@ def bounded_name(name: str, limit: int = LONGEST_LABEL) -> str:
     """Return `name` if it fits into `limit` characters, or else a shortened name with a hash of the whole.
 
     The hash is ten hex digits of the SHA-256. The shortened part loses trailing non-alphanumerics before the hash is
-    joined to it. The result is the same in every process, and names that differ only in the part cut off stay distinct.
-    Raises ValueError if `limit` leaves no room for the hash.
+    joined to it. The result is the same in every process, and long names with an equal beginning stay distinct. Raises
+    ValueError if `limit` leaves no room for the hash.
     """
     if len(name) <= limit:
         return name

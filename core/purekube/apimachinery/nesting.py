@@ -69,7 +69,7 @@ def decode_answer(raw: bytes, *path: str | tuple[str, ...]) -> Any:
 
 
 def decode_with(decode: Callable[[bytes], T], raw: bytes, *path: str | tuple[str, ...]) -> T:
-    """Decode as `decode_answer` does, with a decoder of the caller, which returns the objects at `path` as mappings."""
+    """Decode as `decode_answer` does, with the caller's decoder, which returns the objects at `path` as mappings."""
     try:
         return _calmly(decode, raw)
     except RecursionError:
@@ -84,7 +84,9 @@ def decode_with(decode: Callable[[bytes], T], raw: bytes, *path: str | tuple[str
 
 
 def _calmly(decode: Callable[[bytes], T], raw: bytes) -> T:
-    """Decode with garbage collection off if `raw` is large: it takes three quarters of the time of many small lists."""
+    """Decode with garbage collection off if `raw` is large, since collection takes most of the time of many small
+    lists.
+    """
     if len(raw) < _LARGE or not gc.isenabled():
         return _with_headroom(decode, raw)
     gc.disable()
@@ -106,7 +108,7 @@ def _deeper(decode: Callable[[bytes], T], raw: bytes, frames: int) -> T:
 
 
 def too_deep(manifest: Any) -> tuple[str, ...]:
-    """Return the paths of the values that were left out of an object; empty if it was decoded completely."""
+    """Return the paths of the values that were left out of an object; empty if the object was decoded completely."""
     mark = manifest.get(UNREADABLE) if isinstance(manifest, dict) else None
     return tuple(mark) if isinstance(mark, list) else ()
 
@@ -114,7 +116,7 @@ def too_deep(manifest: Any) -> tuple[str, ...]:
 def _cut(raw: bytes, level: int) -> bytes:
     """Return `raw` with a mark in place of each value nested more than `LEVELS` deep.
 
-    Such values are cut out two levels below the objects at `level`, such as `spec.template`.
+    The cut values are two levels below the objects at `level`, such as `spec.template`.
     """
     depths = list(accumulate(map(_STEP.__getitem__, _STRING.sub(b"", raw).translate(None, _NO_BRACKET))))
     parts, copied = [], 0

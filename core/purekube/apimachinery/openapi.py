@@ -34,8 +34,8 @@ class SchemaTypeError(TypeError):
 def object_schema(cls: type[Any], *, every_default: bool = False) -> dict[str, Any]:
     """Return the OpenAPI schema of an attrs class. The class's docstring becomes the description.
 
-    The schema has a `default` for fields with `publish_default`. With `every_default` it has one for each field whose
-    default is a non-empty text, a number or a boolean.
+    The schema has a `default` for fields with `publish_default`; with `every_default`, for each field whose default is
+    a non-empty text, a number or a boolean.
 
     Raises SchemaTypeError with the path of a field whose type has no schema.
     """
@@ -48,7 +48,7 @@ def validations(rules: Sequence[CelRule]) -> dict[str, Any]:
 
 
 def _with_rules(schema: dict[str, Any], rules: Sequence[CelRule]) -> dict[str, Any]:
-    """Return the schema with these rules after its own."""
+    """Return the schema with `rules` added after the schema's own rules."""
     known = [*schema.get(_RULES, ()), *map(_validation, rules)]
     return {**schema, _RULES: known} if known else schema
 
@@ -141,7 +141,7 @@ def _item(arguments: tuple[Any, ...], path: str) -> Any:
 
 
 def _has_default(default: Any) -> bool:
-    """Report whether the schema should publish a default; an empty text means the same as an absent one."""
+    """Report whether the schema should publish a default; an empty text means the same as no value."""
     return isinstance(default, str | int | float) and default != ""
 
 

@@ -89,7 +89,7 @@ def index(path: str, position: int) -> str:
 
 
 def path_of(steps: Iterable[str | int]) -> str:
-    """Return the path that leads through these fields and items, from the root."""
+    """Return the path from the root through these fields and items, such as `spec.endpoints[0]`."""
     path = ""
     for step in steps:
         path = index(path, step) if isinstance(step, int) else join(path, step)

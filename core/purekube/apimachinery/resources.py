@@ -10,7 +10,9 @@ from purekube.apimachinery.manifest import Kind
 
 @attrs.frozen
 class Access:
-    """A right to use some verbs on a kind, or on one of its subresources. With `name` it is limited to that object."""
+    """A right to use some verbs on a kind, or on a subresource of the kind. With `name` it is limited to that
+    object.
+    """
 
     kind: Kind
     verbs: tuple[str, ...]

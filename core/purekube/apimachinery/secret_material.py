@@ -80,17 +80,17 @@ def is_secret_key(key: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Return `text` with each letter that looks like an ASCII one replaced by that one; the length stays the same."""
+    """Return `text` with each letter that resembles an ASCII letter replaced by that letter; the length is the same."""
     return text if text.isascii() else text.translate(_LOOKALIKES)
 
 
 def find_secret_material(values: Any, path: str = "") -> tuple[str, ...]:
     """Return the paths of the secrets in `values` (JSON) in document order, each prefixed with `path`.
 
-    A value is a secret if its key has the name of one, such as `password`. Objects and lists are searched at any depth
-    until `MOST_PROBLEMS` secrets are found (RUN-11). Strings and numbers in a list are judged by the key of the list,
-    and the value in `{name: DB_PASSWORD, value: …}` by that name. Empty strings and the text that replaces redacted
-    secrets are not secrets. A PEM private key is a secret under any key.
+    A value is a secret if its key names a secret, such as `password`. Objects and lists are searched at any depth until
+    `MOST_PROBLEMS` secrets are found (RUN-11). Strings and numbers in a list are judged by the key of the list, and the
+    value in `{name: DB_PASSWORD, value: …}` by that name. Empty strings and the text that replaces redacted secrets are
+    not secrets. A PEM private key is a secret under any key.
     """
     return tuple(islice(_find(values, path), MOST_PROBLEMS))
 
@@ -122,7 +122,7 @@ def _members(value: Mapping[Any, Any]) -> Iterator[_Child]:
 
 
 def _keys(value: Mapping[Any, Any]) -> Iterator[tuple[Any, bool]]:
-    """Yield each key, and whether it holds a secret: by its own name, or as the `value` next to a secret's name."""
+    """Yield each key, and whether its value is a secret: by the key's name, or as `value` next to a secret's name."""
     named = _names_secret(value)
     for key in value:
         yield key, is_secret_key(str(key)) or (named and key == "value")
@@ -205,7 +205,7 @@ def redact(value: Any) -> Any:
 
 
 def _is_harmless(members: dict[Any, Any]) -> bool:
-    """Report whether an object has no nested objects and certainly no secret, as nearly every log line."""
+    """Report whether an object has no nested objects and certainly no secret, as is so for nearly every log line."""
     texts: list[str] = []
     for item in members.values():
         if type(item) is str:
@@ -265,7 +265,7 @@ def _may_show(plain: str) -> bool:
 
 
 def _hidden(rule: re.Pattern[str], text: str, plain: str) -> tuple[str, str]:
-    """Return `text` and `plain`, its form in ASCII letters, both with `***` in place of what `rule` matches in it."""
+    """Return `text` and its ASCII form `plain`, both with `***` in place of the parts that match `rule`."""
     spans = [_span(match) for match in rule.finditer(plain)]
     if not spans:
         return text, plain

@@ -35,7 +35,7 @@ def structure(cls: type[T], value: Any) -> T:
 def structure_patiently(converter: Converter, cls: type[T], value: Any) -> T:
     """Read `value` as `cls` with a converter that collects all failures instead of stopping at the first.
 
-    Raises ValidationProblems with all of them.
+    Raises ValidationProblems with all failures.
     """
     try:
         return converter.structure(value, cls)

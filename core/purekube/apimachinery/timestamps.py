@@ -20,15 +20,17 @@ def microtime(instant: datetime) -> str:
 
 
 def exact_time(instant: datetime) -> str:
-    """Format a time with its microseconds, or in whole seconds if it has none. `instant` has a time zone."""
+    """Format a time with its microseconds, or in whole seconds if the microseconds are zero. `instant` has a
+    time zone.
+    """
     return instant.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
 
 
 def later_of(now: datetime, skew: timedelta) -> datetime:
-    """Return the later of our clock and the control plane's clock (PULL-12).
+    """Return the later of this process's clock and the control plane's clock (PULL-12).
 
-    `skew` is how far the control plane is ahead, measured from an unsigned header. Anything with an expiry therefore
-    expires as soon as either clock has passed it. A skew beyond `LARGEST_SKEW` is ignored.
+    `skew` is how far the control plane's clock is ahead, measured from an unsigned header. An expiry is thus reached as
+    soon as either clock has passed it. A skew beyond `LARGEST_SKEW` is ignored.
     """
     return now + skew if timedelta(0) < skew <= LARGEST_SKEW else now
 
@@ -53,7 +55,7 @@ class Instant:
 
 
 def parse_time(text: str) -> datetime:
-    """Parse `text` as an aware UTC time. Raises ValueError with what is wrong."""
+    """Parse `text` as an aware UTC time. Raises ValueError if the text is not an RFC 3339 time with an offset."""
     try:
         instant = datetime.fromisoformat(text)
     except ValueError:
@@ -67,7 +69,7 @@ def parse_time(text: str) -> datetime:
 
 
 def time_or_none(value: Any) -> datetime | None:
-    """Return `value` as an aware UTC time; None if it is not the text of one."""
+    """Return `value` as an aware UTC time; None if `value` is not the text of a time."""
     try:
         return parse_time(value) if isinstance(value, str) else None
     except ValueError:

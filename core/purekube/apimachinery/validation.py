@@ -35,9 +35,9 @@ class _Field:
 
 
 def check(value: Any, old: Any = None, path: str = "") -> Iterator[Problem]:
-    """Return the problems that an attrs `value` has under the schema of its class. Their paths begin with `path`.
+    """Return the problems that an attrs `value` has under the schema of its class, with paths that begin with `path`.
 
-    Transition rules compare it with `old`, the previous value; without `old` they are skipped.
+    Transition rules compare the value with `old`, the previous value; without `old` they are skipped.
     """
     problems: list[Problem] = []
     _check(value, old, path, problems)
@@ -57,7 +57,7 @@ def _check(value: Any, old: Any, path: str, problems: list[Problem]) -> None:
 def check_parts(cls: type[Any], body: Mapping[str, Any], path: str) -> Iterator[Problem]:
     """Yield the problems of each readable part of `body` (JSON), for a `body` that cannot be read as `cls` as a whole.
 
-    A wrong type in one field thus does not hide the problems of the others.
+    A wrong type in one field thus does not hide the problems of other fields.
     """
     types = {camel(field.name): field.type for field in attrs.fields(cls)}
     for field in _PLANS[cls].fields:
@@ -92,7 +92,7 @@ def _check_item(item: Any, before: Any, field: _Field, path: str, problems: list
 
 
 def _check_members(members: tuple[Any, ...], field: _Field, path: str, problems: list[Problem]) -> None:
-    """Append the problems of a list's members to `problems`; stop when it has `MOST_PROBLEMS`."""
+    """Append the problems of a list's members to `problems`; stop at `MOST_PROBLEMS` problems."""
     seen: set[Any] = set()
     for position, member in enumerate(members):
         if len(problems) >= MOST_PROBLEMS:
@@ -129,7 +129,7 @@ class _Plan:
 
 
 class _Plans(dict[type[Any], _Plan]):
-    """The plans by class. Each is made at its first use."""
+    """The checks by class. The checks of a class are prepared at their first use."""
 
     def __missing__(self, cls: type[Any]) -> _Plan:
         plan = _Plan(False)

@@ -32,7 +32,7 @@ class Environment:
 
 @attrs.frozen(eq=False)
 class Program:
-    """A compiled expression. `checked` holds its type and what it reads; None if it was compiled without a check."""
+    """A compiled expression. `checked` has its type and the paths that it reads; None if compiled without a check."""
 
     text: str
     tree: Expression
@@ -48,7 +48,7 @@ class Program:
     def evaluate(self, variables: Mapping[str, Any], budget: Budget | None = None) -> Any:
         """Return the program's value. Raises only Missing, EvaluationError or LimitExceeded.
 
-        A budget may be shared with other evaluations, which then spend from it together.
+        Several evaluations may share one budget, from which all of them spend.
         """
         return self.evaluate_in(prepared(variables, Budget.of(self.limits) if budget is None else budget))
 
@@ -61,7 +61,7 @@ class Program:
 
 
 def prepared(variables: Mapping[str, Any], budget: Budget) -> dict[Any, Any]:
-    """Return a scope in which several programs can be evaluated, all spending from one budget."""
+    """Return a scope in which several programs can be evaluated, which all spend from the same budget."""
     return {**variables, None: budget}
 
 

@@ -57,7 +57,9 @@ _LITERALS: Final[Mapping[str, CelType]] = {
 
 @attrs.frozen(order=True)
 class FieldRead:
-    """A path that an expression reads. `soft` says that the expression tolerates its absence (`.?x`, `has(x)`)."""
+    """A path that an expression reads. `soft` says that the expression tolerates the path's absence (`.?x`,
+    `has(x)`).
+    """
 
     path: VariablePath
     soft: bool = False
@@ -65,7 +67,7 @@ class FieldRead:
 
 @attrs.frozen(order=True)
 class Absence:
-    """A field that may be absent but is read without a test. `at` is its position in the text."""
+    """A field that may be absent but is read without a test. `at` is the position of the read in the text."""
 
     path: VariablePath
     at: int
@@ -73,9 +75,9 @@ class Absence:
 
 @attrs.frozen
 class Checked:
-    """The result of a type check: the expression's type, the paths that it reads, and two subsets of these.
+    """The result of a type check: the expression's type, the paths that it reads, and two subsets of these paths.
 
-    The subsets are the paths that may be absent, and those whose type is unknown.
+    One subset has the paths that may be absent, the other the paths whose type is unknown.
     """
 
     type: CelType
@@ -98,7 +100,9 @@ _Scope: TypeAlias = Mapping[str, _Variable]
 
 
 def check(tree: Expression, source: str, variables: Mapping[str, CelType], functions: FunctionTable) -> Checked:
-    """Return the type of an expression and what it reads. Raises CelSyntaxError if every evaluation would fail."""
+    """Return the type of an expression and the paths that it reads. Raises CelSyntaxError if no evaluation
+    can succeed.
+    """
     checker = _Checker(source, functions)
     scope = {name: _Variable(kind, (name,)) for name, kind in variables.items()}
     result = checker.visit(tree, scope)
@@ -161,7 +165,7 @@ class _Checker:
     # --- places -------------------------------------------------------------------------------------------------------
 
     def _place(self, node: Identifier | Select | Index | HasMacro, scope: _Scope) -> CelType:
-        """Return the type of a field or variable, and record its whole path as one read."""
+        """Return the type of a field or variable, and record the field's whole path as read."""
         kind = self._type_at(node, scope)
         path = self._path(node, scope)
         if path is not None:
@@ -398,7 +402,7 @@ def facts_of(tree: Expression) -> frozenset[VariablePath]:
 
 
 def _names_of(node: Expression) -> VariablePath:
-    """Return the names of `a.b.c`; () for any other expression."""
+    """Return the names of a select expression `a.b.c` as a tuple; () for any other expression."""
     match node:
         case Identifier(name):
             return (name,)
@@ -410,7 +414,7 @@ def _names_of(node: Expression) -> VariablePath:
 
 
 def _facts(node: Expression, truth: bool) -> list[HasMacro]:
-    """Return the `has(…)` that are certainly true if a condition has the value `truth`."""
+    """Return the `has(…)` macros that are certainly true if a condition has the value `truth`."""
     match node:
         case HasMacro() if truth:
             return [node]
@@ -425,7 +429,7 @@ def _facts(node: Expression, truth: bool) -> list[HasMacro]:
 
 
 def _is_for(signature: Signature, arguments: list[CelType]) -> bool:
-    """Report whether a signature may apply: one for `list(dyn)` only if the list's items are untyped, others always."""
+    """Report whether an overload may apply: one for `list(dyn)` only to lists with untyped items, others always."""
     first = signature.parameters[0] if signature.parameters else DYN
     return first != list_of(DYN) or arguments[0].name != "list" or arguments[0].item.name == "dyn"
 
@@ -440,7 +444,10 @@ def _result(signature: Signature, arguments: list[CelType]) -> CelType | None:
 
 
 def _variables(names: tuple[str, ...], target: CelType, path: VariablePath | None) -> dict[str, _Variable]:
-    """Return a macro's variables: one name is a list's item or map's key, two are index and item, or key and value."""
+    """Return the variables of a macro with their types.
+
+    One name is a list's item or a map's key; two names are index and item, or key and value.
+    """
     below = None if path is None else (*path, ITEM)
     item = target.item if target.name in ("list", "map") else DYN
     key = INT if target.name == "list" else target.key if target.name == "map" else DYN
@@ -466,7 +473,7 @@ def _macro_type(node: Macro, target: CelType, body: CelType, transform: CelType 
 
 
 def _operate(operator: str, left: CelType, right: CelType) -> CelType | None:
-    """Return the result type of a binary operator; None if it does not take these types."""
+    """Return the result type of a binary operator; None if the operator does not accept these types."""
     match operator:
         case "==" | "!=":
             alike = left.fits(right) or right.fits(left) or "null_type" in (left.name, right.name)
@@ -511,7 +518,9 @@ def _arithmetic(operator: str, left: CelType, right: CelType) -> CelType | None:
 
 
 def _with_dyn(operator: str, other: CelType) -> CelType | None:
-    """Return the result type of arithmetic on a `dyn` operand and one of type `other`; None if it always fails."""
+    """Return the result type of arithmetic on a `dyn` operand and an operand of type `other`; None if it
+    always fails.
+    """
     if other.name in ("timestamp", "duration", "dyn"):
         return DYN if other.name == "dyn" or operator in "+-" else None
     if other.name in ("string", "bytes", "list"):

@@ -162,7 +162,9 @@ class _Builder:
         return _called(function, arguments)
 
     def function(self, node: Call) -> Function | None:
-        """Return the function of a call, a library's (`math.abs(x)`) or a method; None if there is none."""
+        """Return the function that a call names: a library function such as `math.abs(x)`, or a method; None if
+        unknown.
+        """
         count = len(node.arguments)
         if node.target is None:
             return named(self._functions, node.name, False, count)
@@ -174,7 +176,9 @@ class _Builder:
         return named(self._functions, node.name, True, count)
 
     def _lazy(self, node: Call) -> Evaluator | None:
-        """Compile `or` or `orValue`, whose argument is evaluated only if the target is absent; None for others."""
+        """Compile `or` or `orValue`, whose argument is evaluated only if the target is absent; None for any
+        other call.
+        """
         if node.target is None or len(node.arguments) != 1 or node.name not in ("or", "orValue"):
             return None
         target, other, whole = self.build(node.target), self.build(node.arguments[0]), node.name == "or"
@@ -457,7 +461,7 @@ def _built(scope: Scope, items: Iterator[Any]) -> list[Any]:
 
 
 def _quantified(loop: _Loop, body: Evaluator, deciding: bool) -> Evaluator:
-    """Compile `all` (False decides) and `exists` (True decides): one deciding item wins over failures of others."""
+    """Compile `all` (False decides) or `exists` (True decides): one deciding item outweighs failures of other items."""
 
     def run(scope: Scope) -> bool:
         failure: CelError | None = None

@@ -39,7 +39,7 @@ class Token:
 
 
 def tokens(source: str) -> Iterator[Token]:
-    """Yield every token of `source`, and a last one of kind `end`. Raises CelSyntaxError where no token begins."""
+    """Yield every token of `source`, then a token of kind `end`. Raises CelSyntaxError at a character of no token."""
     position = 0
     while position < len(source):
         match = _TOKEN.match(source, position)

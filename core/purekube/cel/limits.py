@@ -42,7 +42,7 @@ def no_overload() -> EvaluationError:
 
 @attrs.frozen
 class Limits:
-    """Limits of one expression (`text` characters, `depth` levels) and of one evaluation of it.
+    """Limits of one expression (`text` characters, `depth` levels) and of one evaluation of the expression.
 
     `steps` limits the work; `built_text` and `built_items` limit the characters and items that an evaluation creates.
     """
@@ -74,19 +74,21 @@ class Budget:
         return cls(limits.steps, limits.built_text, limits.built_items)
 
     def spend(self, steps: int) -> None:
-        """Subtract steps. Raises LimitExceeded if too few are left."""
+        """Subtract steps from the budget. Raises LimitExceeded if too few steps remain."""
         self.steps -= steps
         if self.steps < 0:
             raise LimitExceeded("the expression takes too many steps")
 
     def build_text(self, characters: int) -> None:
-        """Subtract the characters of a created text. Raises LimitExceeded if too few are left."""
+        """Subtract the characters of a created text from the budget. Raises LimitExceeded if too few
+        characters remain.
+        """
         self.text -= characters
         if self.text < 0:
             raise LimitExceeded("the expression builds too much text")
 
     def build_items(self, count: int) -> None:
-        """Subtract the items of a created list or map. Raises LimitExceeded if too few are left."""
+        """Subtract the items of a created list or map from the budget. Raises LimitExceeded if too few items remain."""
         self.items -= count
         if self.items < 0:
             raise LimitExceeded("the expression builds too many items")

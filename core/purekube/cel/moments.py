@@ -22,13 +22,13 @@ _LONGEST: Final = 2**63 - 1
 
 
 def parse_duration(text: str) -> Duration | None:
-    """Return the duration in `text`; None if it is not one, or does not fit into 64 bits of nanoseconds."""
+    """Return the duration in `text`; None if the text is no duration, or does not fit into 64 bits of nanoseconds."""
     nanos = nanoseconds_of(text)
     return None if nanos is None else Duration(nanos)
 
 
 def parse_timestamp(text: str) -> Timestamp | None:
-    """Return the timestamp in an RFC 3339 text; None if it is not one. A date alone means midnight in UTC."""
+    """Return the timestamp in an RFC 3339 text; None for any other text. A date alone means midnight in UTC."""
     match = _RFC3339.fullmatch(text)
     if match is None:
         return None
@@ -60,7 +60,7 @@ def timestamp_of(nanos: int) -> Timestamp:
 
 
 def duration_of(nanos: int) -> Duration:
-    """Return a duration of `nanos` nanoseconds. Raises EvaluationError if they do not fit into 64 bits."""
+    """Return a duration of `nanos` nanoseconds. Raises EvaluationError if the number does not fit into 64 bits."""
     if not -_LONGEST - 1 <= nanos <= _LONGEST:
         raise EvaluationError("duration overflow")
     return Duration(nanos)
@@ -83,7 +83,7 @@ def duration_text(value: Duration) -> str:
 
 @lru_cache(maxsize=256)
 def zone_of(name: str) -> tzinfo:
-    """Return a time zone by its name, or by its offset from UTC (`-09:30`). Raises EvaluationError if it is unknown."""
+    """Return a time zone by its name or its offset from UTC (`-09:30`). Raises EvaluationError for an unknown zone."""
     match = _OFFSET.fullmatch(name)
     if match is not None and int(match[2]) < 24 and int(match[3]) < 60:
         distance = timedelta(hours=int(match[2]), minutes=int(match[3]))
@@ -106,7 +106,7 @@ _FACTORS: Final = {
 
 
 def parse_quantity(text: str) -> Decimal | None:
-    """Return the numeric value of a Kubernetes quantity such as `1.5Gi`; None if `text` is not one."""
+    """Return the numeric value of a Kubernetes quantity such as `1.5Gi`; None if `text` is no quantity."""
     match = _QUANTITY.fullmatch(text)
     if match is None:
         return None

@@ -108,7 +108,7 @@ def contained(value: Any, where: Any, budget: Budget) -> bool:
 
 
 def negated(value: Any) -> Any:
-    """Evaluate `-x`."""
+    """Evaluate `-x` for an int or a double."""
     if not is_number(value) or isinstance(value, Uint):
         raise no_overload()
     if value == INT_MIN and isinstance(value, int):

@@ -51,7 +51,7 @@ _TRANSFORMS: Final = frozenset(("transformList", "transformMap", "transformMapEn
 
 
 def parse(source: str, limits: Limits = LIMITS) -> Expression:
-    """Return the tree of the expression `source`. Raises CelSyntaxError if it is invalid or exceeds `limits`."""
+    """Return the syntax tree of the expression `source`. Raises CelSyntaxError if it is invalid or exceeds `limits`."""
     if len(source) > limits.text:
         raise CelSyntaxError(f"an expression has at most {limits.text} characters, this one has {len(source)}")
     parser = _Parser(source, limits)

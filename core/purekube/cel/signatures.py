@@ -128,7 +128,7 @@ def _of_lists_or_texts(first: Function, second: Function) -> Function:
 
 
 def named(functions: FunctionTable, name: str, method: bool, count: int) -> Function | None:
-    """Return the function with that name and number of arguments; None if there is none.
+    """Return the function with this name and number of arguments; None if there is no such function.
 
     The object on which a method is called is not counted as an argument.
     """

@@ -54,7 +54,7 @@ class Identifier:
 
 @attrs.frozen
 class Select:
-    """The node `operand.field`, or `operand.?field` when `optional`. A `quoted` field is one in backticks."""
+    """The node `operand.field`, or `operand.?field` when `optional`. A `quoted` field is written in backticks."""
 
     operand: "Expression"
     field: str
@@ -249,7 +249,7 @@ def rebuilt(node: Expression, change: Callable[[Expression], Expression]) -> Exp
 
 
 def size_of(node: Expression) -> int:
-    """Return the least number of nodes that one evaluation visits. Bodies of macros are charged separately."""
+    """Return the minimum number of nodes that one evaluation visits, without bodies of macros, which cost extra."""
     if isinstance(node, Macro):
         return 1 + size_of(node.target)
     return 1 + sum(size_of(child) for child in children(node))

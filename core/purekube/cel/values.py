@@ -195,7 +195,7 @@ def _maps_equal(left: Mapping[Any, Any], right: Mapping[Any, Any], budget: Budge
 def look_up(entries: Mapping[Any, Any], key: Any) -> Any:
     """Return the entry under `key`. True and 1 are different keys, unlike in Python.
 
-    Raises Missing if there is no such key, and EvaluationError for a value that cannot be a key.
+    Raises Missing if the key does not exist, and EvaluationError for a value that cannot be a key.
     """
     if type(key) is not str and not isinstance(key, (bool, int, float)):
         raise no_overload()

@@ -27,9 +27,9 @@ A pass needs a round for each wave, since a wave that is ready at once lets the 
 
 
 def peers_annotation(marks: Marks) -> str:
-    """Return the annotation by which a namespace admits children of objects in other namespaces.
+    """Return the name of the annotation by which a namespace admits children of objects in other namespaces.
 
-    Its value lists the names of those namespaces.
+    The annotation's value lists the names of those other namespaces.
     """
     return f"{marks.domain}/peers"
 
@@ -63,15 +63,17 @@ class External(Protocol):
 
 
 def wants_metadata(external: External) -> bool:
-    """Report whether the external (an object that is only read) is a Secret of which only metadata is read."""
+    """Report whether only metadata is read of the external (an object that is only read), which is so for
+    some Secrets.
+    """
     return external.kind == SECRET and all(path[:1] == ("metadata",) for path in external.fields)
 
 
 @attrs.frozen(eq=False)
 class Explanation:
-    """The state of every node, for people: the graph, the plan, each node's gates as the author wrote them, its phase.
+    """The state of every node, for people: the graph, the plan, and each node's gates and phase.
 
-    The phase is empty for a node outside phases.
+    Gates are as the author wrote them. The phase is empty for a node outside phases.
     """
 
     graph: Graph
@@ -131,22 +133,22 @@ class Composite:
     def account_of(self, parent: Parent) -> ObjectRef | None:
         """Return the ServiceAccount that reads and writes a parent's children.
 
-        Return None if the operator does so itself, or if the parent names no account.
+        Return None if the operator itself reads and writes them, or if the parent names no account.
         """
         return None if self.account is None else self.account(parent)
 
     def wants_metadata_of(self, kind: Kind) -> bool:
-        """Report whether only metadata is read of children of this kind."""
+        """Report whether the controller reads only metadata of children of this kind."""
         return kind == SECRET and self.secrets is SecretUse.METADATA
 
     @property
     def title(self) -> str:
-        """The name for people: `box webapp`."""
+        """The name of the composite for people, such as `box webapp`."""
         return f"{self.word} {self.name}"
 
     @property
     def told(self) -> str:
-        """The name in the log: a box's own name, or for other controllers the name in metrics."""
+        """The name in the log: a box's own name, or another controller's name in metrics."""
         return self.name if self.word == "box" else self.controller
 
     @property
@@ -168,7 +170,7 @@ class Composite:
 
     @property
     def created_annotation(self) -> str:
-        """The annotation of a parent that records the objects created once in its life, with their uids."""
+        """The annotation of a parent that records the objects created once in the parent's life, with their uids."""
         return f"{self.marks.domain}/created"
 
     @property
@@ -178,7 +180,7 @@ class Composite:
 
     @cached_property
     def status_owner(self) -> StatusOwner:
-        """The field manager that writes the kind's statuses, with the condition types that it owns."""
+        """The field manager that writes the kind's statuses, with the condition types that the controller owns."""
         return StatusOwner(self.manager, {self.kind: frozenset(self.condition_types)})
 
     def read(self, manifest: Manifest) -> Parent:
@@ -186,7 +188,7 @@ class Composite:
         return read_parent(self.status_owner.without_foreign_conditions(manifest), self.condition_types)
 
     def as_cached(self, manifest: Manifest) -> Manifest:
-        """Return a parent as caches keep it: with only the managedFields that `read` and `record` need.
+        """Return a parent as caches store it: with only the managedFields that `read` and `record` need.
 
         The result shares values with `manifest`.
         """
@@ -217,7 +219,7 @@ class Composite:
     def namespace_of_children(self, parent: Parent, kind: Kind) -> str | None:
         """Return the namespace that holds all children of a kind.
 
-        Return None if they may be in any namespace, or if the kind is cluster-scoped.
+        Return None if such children may be in any namespace, or if the kind is cluster-scoped.
         """
         return None if kind in self.anywhere or not kind.namespaced else parent.namespace
 
@@ -230,15 +232,15 @@ class Composite:
         return self.kind.namespaced and external.kind.namespaced and not external.elsewhere
 
     def owner_of(self, parent: Parent) -> Owner:
-        """Return the Owner of the parent's children, as the graph engine needs it."""
+        """Return the parent as `Owner`, the form in which the graph engine identifies the parent's children."""
         records = created_records(self.record(parent, self.created_annotation))
         return Owner(self.kind, parent.metadata, self.manager, self.marks, self.labels, records, self.references)
 
     def deletes_afterwards(
         self, parent: Parent, observed: Snapshot, now: datetime, made: Container[ObjectRef]
     ) -> tuple[Delete, ...]:
-        """Return the deletes of unwanted children that wait until the rest is ready. Those that are `made` are left
-        out.
+        """Return the deletes of unwanted children that wait until all other objects are ready, except objects in
+        `made`.
         """
         if self.explain is None or parent.metadata.deletion_timestamp is not None:
             return ()
@@ -246,7 +248,7 @@ class Composite:
         return tuple(delete for delete in unwanted if delete.ref not in made)
 
     def pass_rules(self, now: Callable[[], datetime], entropy: Entropy) -> PassRules[Parent, Snapshot]:
-        """Return the rules of a reconcile pass over one of its parents."""
+        """Return the rules of a reconcile pass over a parent of this composite."""
         return PassRules(
             self.kind,
             self.read,

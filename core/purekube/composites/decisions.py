@@ -55,7 +55,7 @@ _COMMENTARY_SECONDS: Final = 10.0
 
 
 def is_in_scope(composite: Composite, observed: Snapshot) -> bool:
-    """Report whether the controller reconciles parents in the observed namespace."""
+    """Report whether the controller reconciles parents in the observed namespace, by the selector `namespaces`."""
     return selects(composite.namespaces, observed.namespace)
 
 
@@ -88,8 +88,8 @@ def _annotations(
 ) -> Mapping[str, str | None]:
     """Return the record annotations of the parent that must be written, usually none.
 
-    The same text by another field manager is removed first: a write that changes nothing would leave it to that
-    manager.
+    An equal text by another field manager is removed first: a write that changes nothing would leave the annotation to
+    that manager.
     """
     desired = {
         composite.kinds_annotation: kinds_annotation(kinds) or None,
@@ -122,7 +122,7 @@ def missing_account(composite: Composite, parent: Parent, text: str, now: dateti
 def unchanged(
     composite: Composite, parent: Parent, reason: str, message: str, fields: Mapping[str, Any], now: datetime
 ) -> Decision:
-    """Return a decision that only reports in the status why nothing of the parent is made, changed or removed."""
+    """Return a decision that only reports in the status why no child of the parent is made, changed or removed."""
     desired = (
         DesiredCondition(READY, ConditionStatus.FALSE, reason, message),
         DesiredCondition(RECONCILING, ConditionStatus.FALSE, reason),
@@ -142,10 +142,10 @@ def tear_down(
     now: datetime,
     due: Callable[[], float | None] = lambda: None,
 ) -> Decision:
-    """Return the next step of deleting a parent and its children.
+    """Return the decision with the next step of deleting a parent and its children.
 
-    `hooks` are nodes that run before anything is deleted. `due` is called after their evaluation and returns the
-    seconds until one of them may continue, or None.
+    `hooks` are nodes that run before any deletion. `due` is called after their evaluation and returns the seconds until
+    one of them may continue, or None.
     """
     step = teardown(composite.owner_of(parent), observed, hooks)
     if step.is_done and not observed.hidden_kinds:
@@ -163,15 +163,15 @@ def _hidden_teardown(composite: Composite, observed: Snapshot) -> tuple[DesiredC
 
 
 def orphans_children(parent: Parent) -> bool:
-    """Report whether the user requested that the children stay when the parent is deleted."""
+    """Report whether the user requested that children stay when the parent is deleted (`--cascade=orphan`)."""
     return is_abandoned(parent.metadata)
 
 
 def orphan_children(composite: Composite, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
-    """Return the decision that orphans all children.
+    """Return the decision that orphans all children of a parent that is being deleted.
 
-    Their owner references are removed before the parent's finalizer, so that the garbage collector does not delete
-    them.
+    The children's owner references are removed before the parent's finalizer, so that the garbage collector does not
+    delete the children.
     """
     owner = composite.owner_of(parent)
     owned = tuple(owner.held(observed))
@@ -189,7 +189,7 @@ def orphan_children(composite: Composite, parent: Parent, observed: Snapshot, no
 
 
 def present_fields(composite: Composite, parent: Parent) -> Mapping[str, Any]:
-    """Return the declared status fields that the parent has now."""
+    """Return the status fields, among those that the composite declares, that the parent has now."""
     status = parent.manifest.get("status")
     return {name: status[name] for name in composite.fields if name in status} if isinstance(status, Mapping) else {}
 
@@ -205,8 +205,8 @@ def with_status(
 ) -> Decision:
     """Return the decision with the whole status and its Events; unchanged if the status is up to date or may wait.
 
-    The message for a missing right includes the command that grants it. No watch reports a grant, so the parent is
-    requeued.
+    The message for a missing right includes the command that grants it. Since no watch reports that a right was
+    granted, the parent is requeued.
     """
     live = _live(composite, parent)
     wanted = tuple(with_remedies(composite, parent, observed.hidden_kinds, (*wanted, *parent.notes)))
@@ -224,12 +224,12 @@ def with_status(
 
 
 def _row(wanted: Iterable[DesiredCondition]) -> str:
-    """Return the wanted condition Ready in words: `Ready=False/ResourceNotReady`; "" if it is not wanted."""
+    """Return the desired condition Ready as text: `Ready=False/ResourceNotReady`; "" if Ready is not among `wanted`."""
     return next((f"Ready={each.status}/{each.reason}" for each in wanted if each.type == "Ready"), "")
 
 
 def _minor(composite: Composite, live: LiveStatus, desired: Sequence[DesiredCondition]) -> Minor:
-    """Return which changes may wait: progress with the same obstacle may, another obstacle may not."""
+    """Return which changes of the status may be delayed: progress with the same obstacle, but not another obstacle."""
     before, now = (_obstacle(conditions) for conditions in (live.conditions, desired))
     if not now or before != now:
         return Minor()
@@ -237,7 +237,7 @@ def _minor(composite: Composite, live: LiveStatus, desired: Sequence[DesiredCond
 
 
 def _obstacle(conditions: Iterable[Condition | DesiredCondition]) -> str:
-    """Return what keeps the parent from being Ready, the start of the condition's message; "" if it is Ready."""
+    """Return the obstacle that keeps the parent from being Ready, the start of Ready's message; "" if there is none."""
     ready = _ready_of(conditions)
     return "" if ready is None or ready.status is ConditionStatus.TRUE else ready.message.partition(": ")[0]
 
@@ -258,7 +258,7 @@ def _seconds_until_due(live: LiveStatus, now: datetime) -> float:
 def _seconds_of_grace(parent: Parent, live: LiveStatus, desired: Iterable[DesiredCondition], now: datetime) -> float:
     """Return for how many seconds a parent that has just become Ready keeps that status while a child is not ready.
 
-    Otherwise a child that flaps would cause a status write, and an Event, each time.
+    Without this delay, a child that flaps would cause a status write and an Event each time.
     """
     was, becomes = _ready_of(live.conditions), _ready_of(desired)
     if was is None or becomes is None or parent.metadata.deletion_timestamp is not None:
@@ -271,7 +271,7 @@ def _seconds_of_grace(parent: Parent, live: LiveStatus, desired: Iterable[Desire
 
 
 def condition_as_written(condition: Condition) -> Mapping[str, Any]:
-    """Return the condition with only the standard fields, because CRDs of other authors have no others."""
+    """Return the condition with only the standard fields, because CRDs of other authors declare no others."""
     return {key: value for key, value in condition_json(condition).items() if key != "reasonTransitionTime"}
 
 

@@ -43,7 +43,7 @@ def _holds(asked: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
 async def add_children(reading: LiveReads, composite: Composite, parent: Parent, kind: Kind) -> None:
     """Read a parent's children of one kind from the API server into `reading`. Raises the errors of `KubeApi.list`.
 
-    If the kind belongs only to an earlier definition, a missing right is recorded instead of raised: it only delays the
+    For a kind that only an earlier definition used, a missing right is recorded and not raised: it only delays the
     pruning of that kind.
     """
     selector = f"{composite.marks.owner_uid}={parent.metadata.uid}"
@@ -63,7 +63,7 @@ async def add_children(reading: LiveReads, composite: Composite, parent: Parent,
 
 
 async def observe_live(api: KubeApi, composite: Composite, parent: Parent) -> Snapshot:
-    """Read everything that the decision needs from the API server, without a cache.
+    """Return the snapshot that the decision needs, read from the API server without a cache.
 
     Raises the errors of `KubeApi`.
     """

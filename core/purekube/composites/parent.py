@@ -49,9 +49,9 @@ _KIND: Final = re.compile(
 
 @attrs.frozen
 class Parent:
-    """An object that has children. `conditions` are those of the types that its controller owns.
+    """An object that has children. `conditions` are the conditions of the types that the parent's controller owns.
 
-    `notes` are conditions that its status gets in addition to those that a decision finds.
+    `notes` are conditions that the status gets in addition to the conditions of a decision.
     """
 
     metadata: ObjectMeta
@@ -70,7 +70,7 @@ class Parent:
 
 
 def read_parent(manifest: Manifest, condition_types: Container[str]) -> Parent:
-    """Read a parent from its manifest, leaving out what cannot be read. Never raises."""
+    """Read a parent from its manifest, without parts that cannot be read. Never raises."""
     return Parent(read_meta(manifest), manifest, read_own_conditions(manifest, condition_types))
 
 
@@ -84,8 +84,8 @@ def recorded_kinds(annotation: str) -> tuple[Kind, ...]:
 
 @lru_cache(maxsize=256)
 def kinds_annotation(kinds: tuple[Kind, ...]) -> str:
-    """Return the text that records kinds: `Ingress/ingresses.v1.networking.k8s.io`, with a final `/` if
-    cluster-scoped.
+    """Return the text that records kinds, such as `Ingress/ingresses.v1.networking.k8s.io`, with a final `/` for a
+    cluster-scoped kind.
     """
     return " ".join(sorted(f"{kind.kind}/{_resource(kind)}{'' if kind.namespaced else '/'}" for kind in kinds))
 
@@ -95,7 +95,7 @@ def _resource(kind: Kind) -> str:
 
 
 def created_records(text: str) -> tuple[CreateRecord, ...]:
-    """Return the records of objects created once, or about to be, from an annotation; none if it cannot be read."""
+    """Return the records of objects that are created once, from an annotation; none if the text cannot be read."""
     try:
         listed = msgspec.json.decode(text or "[]")
     except (msgspec.DecodeError, RecursionError):

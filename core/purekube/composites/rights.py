@@ -38,10 +38,10 @@ class CompositeAccess:
 
 
 def parent_rights(composite: Composite, *, near: bool) -> Iterator[Access]:
-    """Yield the rights on parents, and those of `child_rights` unless ServiceAccounts of the parents have these.
+    """Yield the rights on parents, and with them the rights of `child_rights` unless ServiceAccounts act for parents.
 
-    With `near` these are the rights in the parents' namespaces, otherwise those elsewhere. Finalizers and statuses of
-    parents are patched where the parents are.
+    With `near` the result has the rights in the parents' namespaces, otherwise the rights elsewhere. Finalizers and
+    statuses of parents are patched where the parents are.
     """
     if composite.kind.namespaced is near:
         yield Access(composite.kind, ("get", *FOLLOWED, "patch"))
@@ -53,7 +53,7 @@ def parent_rights(composite: Composite, *, near: bool) -> Iterator[Access]:
 def child_rights(composite: Composite, *, near: bool) -> Iterator[Access]:
     """Yield the rights to watch or read children and externals, for the controller or the parent's ServiceAccount.
 
-    With `near` these are the rights in the parents' namespaces, otherwise those elsewhere.
+    With `near` the result has the rights in the parents' namespaces, otherwise the rights elsewhere.
     """
     for kind in composite.child_kinds:
         if composite.is_near(kind) is near:
@@ -64,7 +64,7 @@ def child_rights(composite: Composite, *, near: bool) -> Iterator[Access]:
 
 
 def shared_access(composites: Iterable[Composite]) -> Iterator[Access]:
-    """Yield the rights that the controllers of all composites need in addition to those on their kinds."""
+    """Yield the rights that the controllers of all composites need in addition to the rights on their own kinds."""
     yield Access(known.CUSTOM_RESOURCE_DEFINITION, FOLLOWED)
     yield Access(known.EVENT, ("create", "patch"))
     if any(composite.namespaces or composite.asks_namespaces for composite in composites):
@@ -81,9 +81,9 @@ def composite_access(composite: Composite) -> CompositeAccess:
 
 
 def owner_access(composites: Iterable[Composite]) -> Iterator[Access]:
-    """Yield the rights that setting `blockOwnerDeletion` requires.
+    """Yield the rights that setting `blockOwnerDeletion` in owner references requires.
 
-    The admission plugin OwnerReferencesPermissionEnforcement checks them where it is enabled.
+    The admission plugin OwnerReferencesPermissionEnforcement checks these rights where it is enabled.
     """
     return (Access(composite.kind, ("update",), "finalizers") for composite in composites if composite.references)
 
@@ -94,16 +94,16 @@ _SYSTEM_NAMESPACE: Final = "vworkspace-system"
 
 
 def not_permitted(composite: Composite, right: Right) -> str:
-    """Return the message for a missing right, with the command that grants it."""
+    """Return the message for a missing right, with the command that grants the right."""
     who = right.user.removeprefix(SERVICE_ACCOUNT_USERS).replace(":", "/")
     subject = f"ServiceAccount {who}" if is_of_account(composite, right) else f"the {composite.title}"
     return f"{subject} may not {right}. To fix: {remedy(composite, right)}"
 
 
 def is_of_account(composite: Composite, right: Right) -> bool:
-    """Report whether the missing right is one that the parent's ServiceAccount needs, not the operator.
+    """Report whether the missing right is needed by the parent's ServiceAccount, not by the operator.
 
-    These are the rights on children and externals.
+    This is so for rights on children and externals.
     """
     kinds = (*composite.child_kinds, *(external.kind for external in composite.externals))
     named = {(kind.group, kind.plural) for kind in kinds}
@@ -130,7 +130,7 @@ def role_applied(command: str, right: Right, default_account: str = "") -> str:
 
 
 def _account(user: str, default: str) -> str:
-    """Return the options that name the refused ServiceAccount; "" if the command assumes this account."""
+    """Return the command's options that name the refused ServiceAccount; "" if the command assumes this account."""
     namespace, _, name = user.removeprefix(SERVICE_ACCOUNT_USERS).partition(":")
     if not user.startswith(SERVICE_ACCOUNT_USERS) or not default:
         return ""
@@ -141,10 +141,10 @@ def _account(user: str, default: str) -> str:
 def with_remedies(
     composite: Composite, parent: Parent, hidden: Mapping[Kind, Right], desired: Iterable[DesiredCondition]
 ) -> Iterator[DesiredCondition]:
-    """Yield the conditions; to one that reports a missing right, add the command that grants it.
+    """Yield the conditions, and add to a message about a missing right the command that grants the right.
 
-    Objects of the `hidden` kinds cannot be pruned until they may be listed. Until then the parent is Stalled, but its
-    Ready is unchanged, since all desired objects may be ready.
+    Objects of the `hidden` kinds cannot be pruned until the kinds may be listed. Until then the parent is Stalled, but
+    its Ready is unchanged, since all desired objects may be ready.
     """
     former = tuple(kind for kind in composite.recorded_kinds(parent) if kind not in composite.child_kinds)
     for condition in desired:
@@ -161,7 +161,9 @@ def with_remedies(
 
 
 def hidden_message(composite: Composite, hidden: Mapping[Kind, Right]) -> str:
-    """Return the message that kinds of an earlier definition may not be listed, with the command that permits it."""
+    """Return the message that kinds of an earlier definition may not be listed, with the command that permits
+    listing.
+    """
     kinds = sorted(hidden)
     named = ", ".join(kind.kind for kind in kinds)
     rights = "; ".join(f"may not {hidden[kind]}" for kind in kinds)

@@ -21,7 +21,7 @@ class StatusWriter:
 
 
 def shared_statuses(writers: Iterable[StatusWriter]) -> Iterator[str]:
-    """Yield a message for each controller whose kind already has another status writer, whatever their versions."""
+    """Yield a message for each controller whose kind already has another status writer; versions are ignored."""
     first: dict[tuple[str, str], str] = {}
     for writer in writers:
         key = (writer.kind.group, writer.kind.plural)
@@ -35,9 +35,9 @@ def shared_statuses(writers: Iterable[StatusWriter]) -> Iterator[str]:
 
 
 def other_writer(owner: StatusOwner, live: Manifest) -> str:
-    """Return the name of another controller of ours that writes the object's conditions; "" if there is none.
+    """Return the name of another controller of this project that writes the object's conditions; "" if there is none.
 
-    managedFields show this. A manual edit does not count, because it is reported elsewhere and does not recur.
+    managedFields show the writer. A manual edit does not count, because it is reported elsewhere and does not recur.
     """
     return next((title for manager in owner.condition_holders(live) if (title := _title(manager))), "")
 

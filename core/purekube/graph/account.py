@@ -40,7 +40,7 @@ class GraphReason(StrEnum):
 
 
 def conditions_of(plan: Plan) -> tuple[DesiredCondition, ...]:
-    """Return Ready, Reconciling and Stalled for a plan.
+    """Return the conditions Ready, Reconciling and Stalled for a plan.
 
     Unless Ready is True, its message names the node that is the obstacle, not the nodes that wait for it (PH-1).
     """
@@ -82,7 +82,9 @@ def _also(first: Observation, obstacles: Sequence[Observation]) -> str:
 
 
 def _pruning(going: Sequence[Observation]) -> str:
-    """Return a text about the objects being pruned (`going`), in which those that block the rest come first."""
+    """Return a text about the objects being pruned (`going`), in which objects that block other deletions
+    come first.
+    """
     told = "; ".join(f"{observation.name}: {observation.message}" for observation in going[:_MOST_NAMES])
     return told + (f" and {len(going) - _MOST_NAMES} more" if len(going) > _MOST_NAMES else "")
 
@@ -99,7 +101,7 @@ def message_of(obstacle: Observation, others: Iterable[Observation] = ()) -> str
 
 
 def _behind(obstacle: Observation, others: Iterable[Observation]) -> str:
-    """Return the ids of those `others` (in graph order) that wait for the obstacle, directly or not, as text."""
+    """Return, as text, the ids of the nodes in `others` that wait for the obstacle, directly or through other nodes."""
     held = {obstacle.node: None}
     for observation in others:
         if any(target in held for target in observation.waits_for):
@@ -140,7 +142,7 @@ def reason_of(obstacle: Observation) -> GraphReason:
 
 
 def conditions_of_teardown(teardown: Teardown) -> tuple[DesiredCondition, ...]:
-    """Return Ready, Reconciling, Stalled and Deleting of an owner that is being deleted."""
+    """Return the conditions Ready, Reconciling, Stalled and Deleting of an owner that is being deleted."""
     reason, message = teardown.step, teardown.message
     stalled = DesiredCondition(STALLED, _TRUE, GraphReason.RESOURCE_FAILED, message)
     return (

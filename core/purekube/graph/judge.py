@@ -46,7 +46,7 @@ _MOST_NAMES = 3
 class NodeEvaluation:
     """The results of judging the nodes of a graph one after another, by `judge`.
 
-    They are the observations of each node, and the writes that bring its objects to the desired state.
+    The results are the observations of each node, and the writes that bring its objects to the desired state.
     """
 
     graph: Graph
@@ -72,7 +72,9 @@ class NodeEvaluation:
         self.records = {(record.node, record.item): record for record in self.owner.records}
 
     def judge(self, desired: WantedNode) -> None:
-        """Add the observations and writes of one node. All nodes on which it depends must have been judged before."""
+        """Add the observations and writes of one node. All nodes on which the node depends must have been judged
+        before.
+        """
         self.observations[desired.node.id] = _NodeJudgement(self, desired, desired.node).observations()
 
 
@@ -85,7 +87,9 @@ class _NodeJudgement:
     node: GraphNode
 
     def observations(self) -> tuple[Observation, ...]:
-        """Return one observation for the whole node if it is excluded or unknown, otherwise one for each item."""
+        """Return one observation for the whole node if it is excluded or unknown, otherwise one observation
+        per object.
+        """
         match self.wanted.knowledge:
             case NodeKnowledge.EXCLUDED:
                 return (self._whole(NodeState.EXCLUDED, "Excluded", self._why_excluded(), counts=False),)
@@ -155,7 +159,7 @@ class _NodeJudgement:
     # --- what it waits for ------------------------------------------------------------------------------------
 
     def _unmet(self) -> tuple[tuple[Edge, Observation], ...]:
-        """Return the node's unmet edges, each with the first observation of its target that does not meet it."""
+        """Return the node's unmet dependencies, each with the first observation of its target that does not meet it."""
         found = []
         for edge in self.wanted.edges:
             items = self.work.observations[edge.to]
@@ -182,11 +186,13 @@ class _NodeJudgement:
         return f"it waits for {', '.join(names)}{more}"
 
     def _counts(self, unmet: tuple[tuple[Edge, Observation], ...]) -> bool:
-        """Report whether the node affects the owner's readiness: not if it waits only for nodes held by choice."""
+        """Report whether the node affects the owner's readiness: not if it waits only for nodes with a gate closed by
+        choice.
+        """
         return any(one.counts for _, one in unmet)
 
     def _after(self) -> frozenset[ObjectRef]:
-        """Return the objects of dependencies that are written in this pass, and whose write must succeed first."""
+        """Return the objects of dependencies that are written in this pass, whose writes must succeed first."""
         return frozenset(
             one.ref
             for edge in self.wanted.edges
@@ -197,7 +203,7 @@ class _NodeJudgement:
     # --- one item -----------------------------------------------------------------------------------------------
 
     def _item(self, item: WantedItem, unmet: tuple[tuple[Edge, Observation], ...], gate: bool | Hold) -> Observation:
-        """Return the state of one item, and record the write that it needs. The first check that applies decides.
+        """Return the state of one item, and record the write that the item needs. The first check that applies decides.
 
         `unmet` are the dependencies that the item waits for; `gate` is the result of the node's `when`.
         """
@@ -251,7 +257,9 @@ class _NodeJudgement:
         return attrs.evolve(held, counts=not self.node.is_choice)
 
     def _refused(self, item: WantedItem) -> Observation | None:
-        """Return the state after a refused write of the item in this pass; None without one, or if it is outdated."""
+        """Return the state after a refused write of the item in this pass; None without a refused write, or if
+        outdated.
+        """
         failure = self.work.failures.get(item.ref)
         if failure is None or (isinstance(failure.error, AlreadyExists) and item.live is not None):
             return None
@@ -267,7 +275,9 @@ class _NodeJudgement:
         return attrs.evolve(observation, holds_ready=self._holds_ready(item)) if met.state is _CONFLICT else observation
 
     def _holds_ready(self, item: WantedItem) -> bool:
-        """Report whether the item is healthy and was last applied as desired: only fields held by others differ."""
+        """Report whether the item is healthy and was last applied as desired, so that only fields of others
+        may differ.
+        """
         annotation = self.work.owner.marks.applied_hash
         annotations = metadata(item.manifest).get("annotations") or {}
         live = metadata(item.live or {}).get("annotations") or {}
@@ -282,7 +292,7 @@ class _NodeJudgement:
     def _recreated(self, item: WantedItem, failure: Failure) -> Observation | None:
         """Delete the object by its observed uid, so that it is created again, since a field is immutable.
 
-        Return None if that object is gone or was replaced by another one.
+        Return None if the object is gone or was replaced by another.
         """
         if item.live is None:
             return None
@@ -293,7 +303,9 @@ class _NodeJudgement:
         return self._of(item, NodeState.LEAVING, "Recreating", "a field cannot be changed: it is made again")
 
     def _applied(self, item: WantedItem) -> Observation:
-        """Apply the item if its live object differs from the manifest (PH-2); otherwise judge that object's health."""
+        """Apply the item if its live object differs from the manifest (PH-2); otherwise judge the live
+        object's health.
+        """
         if not needs_apply(item.manifest, item.live, _schema_of(self.node), drops_empty=_is_native(self.node.kind)):
             assert item.live is not None
             return self._health(item, item.live)
@@ -363,7 +375,9 @@ class _NodeJudgement:
         self.work.records[self.node.id, key] = CreateRecord(self.node.id, ref.name, ref.namespace or "", key, uid)
 
     def _record(self, item: WantedItem, live: Manifest) -> None:
-        """Record the object's uid for the status; once the status has it, remove the finalizer `UNRECORDED`."""
+        """Record the object's uid for the owner's status; once the status has the uid, remove the finalizer
+        `UNRECORDED`.
+        """
         uid = str(metadata(live).get("uid", ""))
         self._remember(item, uid)
         if not is_locked(live):
@@ -395,7 +409,7 @@ def deletion_state(live: Manifest) -> str:
 
 
 def _foreign_owner_message(ref: ObjectRef, live: Manifest, owner: Owner) -> str:
-    """Return a message that names the controller, if any, of the foreign object `live`, and says how to proceed."""
+    """Return a message that names the controller, if any, of another owner's object `live`, and says how to proceed."""
     controller = controller_of(live)
     if controller is not None:
         who = f"{controller.get('kind')} {controller.get('name')} (uid {controller.get('uid')})"
@@ -414,5 +428,5 @@ def _schema_of(node: GraphNode) -> "Schema | None":
 
 
 def _is_native(kind: Kind) -> bool:
-    """Report whether the kind is built into the API server (which then omits empty fields), not defined by a CRD."""
+    """Report whether the kind is built into the API server (which omits empty fields), not defined by a CRD."""
     return "." not in kind.group or kind.group.endswith(".k8s.io")

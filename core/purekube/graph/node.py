@@ -176,12 +176,12 @@ class Rendered:
 
 
 def always(scope: Scope) -> bool:
-    """Return True: the default of a node's conditions `include` and `when`."""
+    """Return True, as the default of a node's conditions `include` and `when`."""
     return True
 
 
 def always_ready(scope: Scope, item: Item, live: Manifest) -> bool:
-    """Return True: the default of a node's `ready`, which adds nothing to the readiness rule of its kind."""
+    """Return True, as the default of a node's `ready`: only the readiness rule of the kind decides."""
     return True
 
 
@@ -227,7 +227,7 @@ class GraphNode:
 
     @property
     def is_rolled_as_rendered(self) -> bool:
-        """Report whether `roll_on` hashes the rendered objects of this node; otherwise it hashes the live ones.
+        """Report whether `roll_on` hashes the rendered objects of this node; otherwise it hashes the live objects.
 
         Of a Secret only uid and resourceVersion are hashed, never the content, since a reader of the pod template could
         find its value by trying candidates.

@@ -10,7 +10,7 @@ from purekube.graph.node import NOWHERE, Edge, GraphNode, Until
 
 
 class GraphError(Exception):
-    """The error that nodes and edges do not form an acyclic graph. `place` is where in the file the mistake is."""
+    """The error that nodes and edges do not form an acyclic graph. `place` is the place of the mistake in the file."""
 
     def __init__(self, message: str, place: Place = NOWHERE) -> None:
         super().__init__(message)
@@ -59,7 +59,7 @@ class Graph:
     def of(cls, nodes: Iterable[GraphNode]) -> "Graph":
         """Build the graph of `nodes`. Nodes are independent unless an edge connects them.
 
-        Raises DuplicateNode for an id that is used twice, UnknownNode for an edge to no node, and Cycle.
+        Raises DuplicateNode for an id that is used twice, UnknownNode for an edge to a missing node, and Cycle.
         """
         by_id: dict[str, GraphNode] = {}
         for node in nodes:
@@ -95,7 +95,7 @@ def _hard(edges: Iterable[Edge]) -> Iterable[Edge]:
 
 
 def _ordered(edges: Mapping[str, tuple[Edge, ...]]) -> list[str]:
-    """Return the node ids in order: each after all that it waits for, and where possible after its soft references."""
+    """Return the node ids in order: each after its dependencies, and if possible after its soft references."""
     position = {node_id: index for index, node_id in enumerate(edges)}
     hard = {node_id: {edge.to for edge in _hard(own)} for node_id, own in edges.items()}
     soft = {node_id: {edge.to for edge in own} - hard[node_id] - {node_id} for node_id, own in edges.items()}
@@ -126,7 +126,7 @@ def _ordered(edges: Mapping[str, tuple[Edge, ...]]) -> list[str]:
 
 
 def _cycle(edges: Mapping[str, tuple[Edge, ...]]) -> Cycle:
-    """Return one cycle among these nodes, each of which depends on another of them."""
+    """Return one cycle in a graph in which each node depends on another node of the graph."""
     seen: dict[str, Edge] = {}
     node_id = next(iter(edges))
     while node_id not in seen:

@@ -118,16 +118,16 @@ class Owner:
         return label_text(self.meta.uid)
 
     def may_refer(self, ref: ObjectRef) -> bool:
-        """Report whether the object may have an owner reference.
+        """Report whether the object may have an owner reference to this owner.
 
-        Kubernetes permits it if the owner is cluster-scoped or in the object's namespace.
+        Kubernetes permits the reference if the owner is cluster-scoped or in the object's namespace.
         """
         return self.references and (not self.kind.namespaced or self.meta.namespace == ref.namespace)
 
     def is_ours(self, live: Manifest) -> bool:
         """Report whether this owner may write the object.
 
-        It may if it controls the object, or if the object has no controller and its label names this owner.
+        The owner may if it controls the object, or if the object has no controller and its label names this owner.
         """
         controller = controller_of(live)
         if controller is not None:
@@ -158,7 +158,7 @@ class Owner:
                 yield ref, live
 
     def ref_of(self, kind: Kind, manifest: Manifest) -> ObjectRef:
-        """Return the reference of a rendered object. Without a namespace of its own it is in the owner's namespace."""
+        """Return the reference of a rendered object, in the owner's namespace unless the manifest names another."""
         meta = metadata(manifest)
         namespace = (meta.get("namespace") or self.meta.namespace) if kind.namespaced else None
         return ObjectRef(kind, namespace, str(meta.get("name") or ""))
@@ -170,7 +170,7 @@ class Owner:
     def wave_of(self, live: Manifest) -> int:
         """Return the wave recorded on an object.
 
-        Without a record it is 0, the wave that is removed last, in case other objects need this one.
+        Without a record the result is 0, the wave that is removed last, in case other objects need this one.
         """
         text = get_path(live, "metadata", "annotations", self.marks.wave)
         return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 6 else 0
@@ -180,7 +180,7 @@ class Owner:
         return bool(get_path(live, "metadata", "annotations", self.marks.removal) == _ORPHAN)
 
     def rendered(self, node: GraphNode, item: Item, ref: ObjectRef, wave: int, roll: str = "") -> dict[str, Any]:
-        """Return the item's manifest as it is sent for the object `ref`, with labels, wave, owner reference and hash.
+        """Return the manifest to send for the item's object `ref`, with labels, wave, owner reference and hash.
 
         `roll` is the hash for the pod template, or "" for none.
         """
@@ -198,7 +198,7 @@ class Owner:
         return stamp(manifest, self.marks.applied_hash) if node.policy is ApplyPolicy.ALWAYS else manifest
 
     def disowning(self, ref: ObjectRef, live: Manifest) -> MergePatch:
-        """Return the patch that removes our ownership of the object, so that it stays when its owner is deleted."""
+        """Return the patch that removes the owner's reference and label, so that the object outlives its owner."""
         meta = {
             "resourceVersion": metadata(live).get("resourceVersion"),
             "ownerReferences": owners_without(live, self.meta.uid),
@@ -215,7 +215,7 @@ def _by_name(ref: ObjectRef) -> tuple[str, ...]:
 
 
 def _rolled(manifest: dict[str, Any], annotation: str, value: str) -> dict[str, Any]:
-    """Return the manifest with the annotation on its pod template; unchanged if it has no pod template."""
+    """Return the manifest with the annotation on its pod template; unchanged without a pod template."""
     for path in _TEMPLATES:
         if isinstance(get_path(manifest, *path), Mapping):
             return _with(manifest, (*path, "metadata", "annotations", annotation), value)
@@ -223,7 +223,7 @@ def _rolled(manifest: dict[str, Any], annotation: str, value: str) -> dict[str, 
 
 
 def _with(manifest: Mapping[str, Any], path: tuple[str, ...], value: str) -> dict[str, Any]:
-    """Return a copy of the manifest with `value` at `path`; objects that are missing on the way are added."""
+    """Return a copy of the manifest with `value` at `path`; missing objects on the path are added."""
     key, *rest = path
     below = manifest.get(key)
     inner = _with(below if isinstance(below, Mapping) else {}, tuple(rest), value) if rest else value

@@ -48,7 +48,7 @@ class Plan:
 
     @property
     def everything(self) -> Iterator[Observation]:
-        """All observations, in graph order."""
+        """Yield all observations, in graph order."""
         return (item for items in self.observations.values() for item in items)
 
 
@@ -57,8 +57,8 @@ def plan(
 ) -> Plan:
     """Return the observations and writes for a graph, given the observed objects.
 
-    `observed.objects` must hold every object with the owner's label, and every object that the graph names, to write or
-    to read it. `before_delete` returns the patch that an object needs before it is deleted.
+    `observed.objects` must have every object with the owner's label, and every object that the graph writes or reads.
+    `before_delete` returns the patch that an object needs before it is deleted.
     """
     held = tuple(owner.held(observed))
     whole, desired = evaluate(graph, owner, observed, scope, held)
@@ -76,7 +76,7 @@ def plan(
 
 
 def plan_without_prune(graph: Graph, owner: Owner, observed: Snapshot, scope: Scope) -> Plan:
-    """Return a plan like `plan`, but prune nothing, since the graph covers only a part of the owner's objects."""
+    """Return a plan like `plan` that prunes nothing, since the graph covers only a part of the owner's objects."""
     whole, desired = evaluate(graph, owner, observed, scope, tuple(owner.held(observed)))
     work = NodeEvaluation(graph, owner, observed, whole)
     for node in desired.values():
@@ -103,7 +103,9 @@ def _planned(work: NodeEvaluation, removal: RemovalStep) -> Plan:
 
 
 def _unwanted(work: NodeEvaluation, held: Held, desired: Mapping[str, WantedNode]) -> Held:
-    """Return the `held` objects that no node wants, except objects of nodes that are unknown or have a closed gate."""
+    """Return the `held` objects that no node requires, except objects of nodes that are unknown or have a
+    closed gate.
+    """
     refs = {item.ref for node in desired.values() for item in node.items}
     unknown = {label_text(node_id) for node_id, node in desired.items() if node.knowledge is NodeKnowledge.UNKNOWN}
     unknown |= {label_text(node_id) for node_id in work.held}
@@ -111,7 +113,9 @@ def _unwanted(work: NodeEvaluation, held: Held, desired: Mapping[str, WantedNode
 
 
 def _prune_candidates(work: NodeEvaluation, unwanted: Held, desired: Mapping[str, WantedNode]) -> Held:
-    """Return the unwanted objects to prune now: all if everything is ready, else those of nodes that prune at once."""
+    """Return the unwanted objects to prune now: all if everything is ready, else objects of nodes that prune
+    at once.
+    """
     owner, observations = work.owner, work.observations
     if not unwanted or all(item.is_ready for items in observations.values() for item in items):
         return unwanted
@@ -126,5 +130,5 @@ def _prune_candidates(work: NodeEvaluation, unwanted: Held, desired: Mapping[str
 
 
 def _is_known(label: str, unknown: set[str]) -> bool:
-    """Report whether an object with this node label belongs to no `unknown` node; without a label it may be of any."""
+    """Report whether an object with this node label certainly belongs to no `unknown` node."""
     return label not in unknown and (bool(label) or not unknown)

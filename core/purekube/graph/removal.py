@@ -28,7 +28,7 @@ Held: TypeAlias = Sequence[tuple[ObjectRef, Manifest]]
 
 
 def no_patch_before(ref: ObjectRef, live: Manifest) -> MergePatch | None:
-    """Return None: no patch is needed before any deletion (a `BeforeDelete`)."""
+    """Return None, since no patch is needed before any deletion (a `BeforeDelete`)."""
     return None
 
 
@@ -47,7 +47,7 @@ class PruneCandidate:
 
 
 def next_wave(prune_candidates: Iterable[PruneCandidate]) -> tuple[PruneCandidate, ...]:
-    """Return the objects of the highest wave. The others wait until these are gone."""
+    """Return the objects of the highest wave, which are removed first, before all other waves."""
     found = tuple(prune_candidates)
     highest = max((prune_candidate.wave for prune_candidate in found), default=0)
     return tuple(prune_candidate for prune_candidate in found if prune_candidate.wave == highest)
@@ -83,7 +83,7 @@ class RemovalStep:
 
 
 def removal_step(owner: Owner, held: Held, observed: Snapshot, before_delete: BeforeDelete) -> RemovalStep:
-    """Return the next step of removing `held` objects: orphan those marked so, delete the highest wave of the rest."""
+    """Return the next step of removing `held` objects: orphan marked objects, delete the highest wave of all others."""
     failures = {failure.ref: setback(failure, owner.manager) for failure in observed.failures}
     orphans = [(ref, live) for ref, live in held if owner.is_orphaned(live) and not is_terminating(live)]
     kept = {ref for ref, _ in orphans}
@@ -119,7 +119,7 @@ def is_terminating(live: Manifest) -> bool:
 
 
 def _observation(owner: Owner, ref: ObjectRef, live: Manifest, met: Setback | None) -> Observation:
-    """Return the observation of an object of the current step. `met` is its refused write, if there is one."""
+    """Return the observation of an object of the current step. `met` is the object's refused write, if any."""
     if met is not None:
         return _observed(owner, ref, live, met.state, met.reason, met.message)
     if is_terminating(live):

@@ -140,7 +140,7 @@ class _Evaluation:
         return WantedNode(node, NodeKnowledge.RENDERED, items, edges)
 
     def _counting(self, node: GraphNode, touched: Any) -> tuple[Edge, ...]:
-        """Return the edges that can block the node: declared ones, and inferred ones that the evaluation read."""
+        """Return the edges that can block the node: declared edges, and inferred edges that the evaluation read."""
         edges = (edge for edge in self.graph.edges[node.id] if edge.until is not Until.NOTHING)
         return tuple(edge for edge in edges if edge.declared or touched is None or edge in touched)
 
@@ -158,9 +158,10 @@ class _Evaluation:
         return WantedItem(item, ref, manifest, live, is_foreign, record, problem)
 
     def _may_write(self, node: GraphNode, live: Manifest) -> bool:
-        """Report whether the node may have the existing object `live`.
+        """Report whether the node may write the existing object `live`.
 
-        It may if the object is ours, or if it has no controller and the node adopts it or only requires it to exist.
+        The node may if the object belongs to the owner, or if it has no controller and the node adopts it or only
+        requires it to exist.
         """
         if self.owner.is_ours(live):
             return True
@@ -172,17 +173,20 @@ class _Evaluation:
         )
 
     def _claim(self, node: GraphNode, ref: ObjectRef) -> str:
-        """Claim the object for the node and return ""; or return a message if another node has claimed it already."""
+        """Claim the object for the node and return ""; if another node has claimed the object already, return a
+        message.
+        """
         if ref in self.claimed:
             return f"{self.claimed[ref]} wants this object already"
         self.claimed[ref] = node.id
         return ""
 
     def _roll_hash(self, node: GraphNode) -> str:
-        """Return the hash of the objects of the nodes in `roll_on`, whose change replaces the pods; "" without any.
+        """Return the hash of the objects of the nodes in `roll_on`, whose change replaces the pods; "" without such
+        nodes.
 
-        Nodes that are always applied are hashed as rendered, others as they are live. Of a Secret only the uid and the
-        resourceVersion are hashed.
+        Nodes that are always applied are hashed as rendered, other nodes by their live objects. Of a Secret only the
+        uid and the resourceVersion are hashed.
         """
         if not node.roll_on:
             return ""
@@ -218,7 +222,7 @@ def _under(item: Item, record: CreateRecord) -> Item:
 
 
 def _problem(node: GraphNode, item: Item, ref: ObjectRef) -> str:
-    """Return why the item's object, `ref`, cannot exist; "" if it can."""
+    """Return why the item's object, `ref`, cannot exist; "" if it can exist."""
     given = (item.manifest.get("apiVersion"), item.manifest.get("kind"))
     if given != (node.kind.api_version, node.kind.kind):
         return f"it is {given[0]} {given[1]} and not {node.kind.api_version} {node.kind.kind}"

@@ -115,7 +115,7 @@ class Setback:
 
 
 def setback(failure: Failure, manager: str) -> Setback:
-    """Return the state that a refused write gives to its object."""
+    """Return the state of an object after its write was refused."""
     error = failure.error
     message = safe(f"{failure.verb}: {error.message}")
     match error:
@@ -146,7 +146,7 @@ def is_immutable(failure: Failure) -> bool:
 
 
 def earliest_requeue(requeues: Iterable[Requeue]) -> Requeue:
-    """Combine requeues into one: the earliest time, with the pace of the failure that is most likely to pass."""
+    """Return one requeue for several: the earliest time, with the pace of the failure that is most likely to pass."""
     found = tuple(requeues)
     if not found:
         return Requeue.NO

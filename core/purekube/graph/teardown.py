@@ -26,14 +26,14 @@ _MOST_NAMES: Final = 8
 
 @attrs.frozen
 class Hooks:
-    """Nodes that must run to completion before anything is deleted. Use `of` to make them."""
+    """Nodes that must run to completion before any deletion. Use `of` to make them."""
 
     graph: Graph
     scope: Scope
 
     @classmethod
     def of(cls, nodes: Iterable[GraphNode], scope: Scope) -> "Hooks":
-        """Make hooks of `nodes`. Each is created once; the owner's status records that it has run.
+        """Make hooks of `nodes`. Each object is created once; the owner's status records that it has run.
 
         Raises GraphError for an id that is used twice, an unknown dependency, or a cycle.
         """
@@ -58,8 +58,8 @@ class TeardownStep(StrEnum):
 class Teardown:
     """One step of a teardown.
 
-    `message` names the objects that are left, and since when they are being deleted. `effects` and `records` have the
-    same meaning as in Plan.
+    `message` names the remaining objects, and since when they are being deleted. `effects` and `records` have the same
+    meaning as in Plan.
     """
 
     step: TeardownStep
@@ -72,7 +72,7 @@ class Teardown:
 
     @property
     def is_done(self) -> bool:
-        """Report whether the finalizer may be removed."""
+        """Report whether the owner's finalizer may be removed."""
         return self.step is TeardownStep.DONE
 
 
@@ -81,7 +81,7 @@ def teardown(
 ) -> Teardown:
     """Return the next step of removing the owner's objects.
 
-    Without `hooks`, for example if the file can no longer be read, nothing runs before the deletions. `before_delete`
+    Without `hooks`, for example if the file can no longer be read, no node runs before the deletions. `before_delete`
     returns the patch that an object needs before it is deleted.
     """
     if _GARBAGE_COLLECTOR_ORPHANS in owner.meta.finalizers:
@@ -127,7 +127,7 @@ def _removing(
 
 
 def _remaining_text(going: tuple[Observation, ...]) -> str:
-    """Return a text about the objects that are left, in which those that block the rest come first."""
+    """Return a text about the remaining objects, in which objects that block other deletions come first."""
     now = [observation for observation in going if observation.state is not NodeState.WAITING]
     behind = [observation.name for observation in going if observation.state is NodeState.WAITING]
     told = "; ".join(f"{observation.name}: {observation.message}" for observation in now[:_MOST_NAMES])

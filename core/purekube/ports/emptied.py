@@ -30,7 +30,7 @@ def became_null(config: Any, answer: Any) -> bool:
 
 
 def without_refused_maps(config: Manifest, refusal: Invalid) -> Manifest | None:
-    """Return `config` without those empty maps that a cause of `refusal` names; None if the causes name none."""
+    """Return `config` without the empty maps that a cause of `refusal` names; None if the causes name none."""
     kept = _without(config, {cause.field for cause in refusal.causes}, "")
     return kept if kept != config else None
 
@@ -47,7 +47,7 @@ def _without(config: Mapping[str, Any], fields: Set[str], path: str) -> dict[str
 
 
 def following(config: Manifest, answer: Manifest) -> Manifest:
-    """Return `config` for a second apply: if it has a resourceVersion, with that of the first apply's `answer`."""
+    """Return `config` for a second apply; its resourceVersion, if any, is replaced by that of the first `answer`."""
     if "resourceVersion" not in config["metadata"]:
         return config
     version = answer["metadata"]["resourceVersion"]

@@ -16,7 +16,7 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Return the seconds of a clock that never goes backwards."""
+        """Return the seconds of a monotonic clock, which never goes backwards."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -34,7 +34,7 @@ class Entropy(Protocol):
 
 @attrs.frozen
 class KubernetesEvent:
-    """A Kubernetes Event to write: the object it is about, what happened, and our action (RUN-5)."""
+    """A Kubernetes Event to write: the object that it is about, what happened, and the operator's action (RUN-5)."""
 
     regarding: ObjectRef
     regarding_uid: str
@@ -45,8 +45,8 @@ class KubernetesEvent:
 
 
 class EventSink(Protocol):
-    """A receiver of Kubernetes Events. Never raises: an event that cannot be written is counted and dropped."""
+    """A receiver of Kubernetes Events, which never raises: an Event that cannot be written is counted and dropped."""
 
     async def emit(self, event: KubernetesEvent) -> None:
-        """Publish one event."""
+        """Publish one Event."""
         ...

@@ -78,7 +78,7 @@ _REVIEWS: Final = ("authorization.k8s.io", "authentication.k8s.io")
 class KubeRequest:
     """A request to an API server about one object or, without a name, about a collection.
 
-    `params` are the query parameters; those that are None or "" are not sent.
+    `params` are the query parameters; parameters that are None or "" are not sent.
     """
 
     verb: KubeVerb
@@ -96,7 +96,7 @@ class KubeRequest:
 
     @property
     def action(self) -> str:
-        """The verb and the subresource, such as `apply status`."""
+        """The verb and the subresource as text, such as `apply status`."""
         return f"{self.verb} {self.subresource}" if self.subresource else self.verb.value
 
     @property
@@ -124,7 +124,7 @@ class KubeTransport(Protocol):
     """A connection to an API server. It raises only the errors that `KubeApi` documents."""
 
     async def send(self, request: KubeRequest) -> Manifest:
-        """Send a request, and return the answer: the object or list; for a delete, a Status or the object."""
+        """Send a request, and return the response: the object or list; for a delete, a Status or the object."""
         ...
 
     def watch(self, request: KubeRequest) -> AsyncIterator[WatchEvent]:
@@ -146,7 +146,7 @@ WatchLayer: TypeAlias = Callable[[KubeRequest, Watch], AsyncIterator[WatchEvent]
 class LayeredTransport:
     """A transport that passes requests through `layer` and watches through `watch_layer` to the transport `inner`.
 
-    A layer may change, refuse or record a request. If it is None, requests pass unchanged.
+    A layer may change, refuse or record a request. Without a layer (None), requests pass unchanged.
     """
 
     inner: KubeTransport

@@ -53,8 +53,8 @@ class KubeApi:
     async def get(self, ref: ObjectRef, *, resource_version: str = "", metadata_only: bool = False) -> Manifest:
         """Read one object as it is now.
 
-        With `resource_version` the server may answer from its cache if that is at least as recent ("0": however old).
-        Raises NotFound if the object does not exist.
+        With `resource_version` the server may answer from its cache if the cache is at least as recent ("0": however
+        old). Raises NotFound if the object does not exist.
         """
         params = {"resourceVersion": resource_version} if resource_version else {}
         return await self.transport.send(self._about(KubeVerb.GET, ref, params, metadata_only=metadata_only))
@@ -185,7 +185,7 @@ class KubeApi:
         return await self._apply(self._about(KubeVerb.APPLY, ref, params, subresource="status", body=manifest))
 
     async def _apply(self, request: KubeRequest) -> Manifest:
-        """Send an apply, and send it a second time if the server stored null for a map that it empties (S-42).
+        """Send an apply, and send it a second time if the server stored null for a map that the apply empties (S-42).
 
         If the server refuses that null, the map is left out of the first apply. A dry run has no second apply.
         """
@@ -204,7 +204,9 @@ class KubeApi:
         return await self.transport.send(attrs.evolve(request, body=following(request.body, answer)))
 
     async def _instead(self, request: KubeRequest, refusal: Invalid) -> Manifest:
-        """Send a request in place of one that was refused. If it is invalid too, raise `refusal`."""
+        """Send a request in place of a refused request. If the server refuses this one as invalid too, raise
+        `refusal`.
+        """
         try:
             return await self.transport.send(request)
         except Invalid:
@@ -231,9 +233,9 @@ class KubeApi:
         resource_version: str | None = None,
         propagation: Propagation = Propagation.BACKGROUND,
     ) -> Manifest | None:
-        """Delete the object, and return it if finalizers keep it; None if it is gone.
+        """Delete the object. Return the object if finalizers keep it; None if it is gone.
 
-        Raises NotFound if it does not exist, and Stale if it has another uid or resourceVersion than these.
+        Raises NotFound if it does not exist, and Stale if its uid or resourceVersion differs from the given one.
         """
         request = self._about(KubeVerb.DELETE, ref, body=_options(uid, resource_version, propagation))
         return left_of(await self.transport.send(request))
@@ -266,17 +268,17 @@ class KubeApi:
 
 
 def left_of(answer: Manifest) -> Manifest | None:
-    """Return the object in the answer to a DELETE if finalizers still keep it, else None.
+    """Return the object in the response to a DELETE if finalizers still keep it, else None.
 
-    The API server answers a DELETE with a Status or with the object. For some built-in kinds it answers with the object
-    even if that no longer exists.
+    The API server answers a DELETE with a Status or with the object. For some built-in kinds the response has the
+    object even if it no longer exists.
     """
     meta = answer.get("metadata")
     return answer if get_path(meta, "deletionTimestamp") and get_path(meta, "finalizers") else None
 
 
 def _target(manifest: Manifest, kind: Kind) -> ObjectRef:
-    """Return the reference of a manifest's object. Raises Invalid if it is of another kind than `kind`."""
+    """Return the reference of a manifest's object. Raises Invalid if the manifest is of another kind than `kind`."""
     if (manifest.get("apiVersion"), manifest.get("kind")) != (kind.api_version, kind.kind):
         actual = f"{manifest.get('apiVersion')} {manifest.get('kind')}"
         raise Invalid(f"a manifest of {actual} was given as {kind.api_version} {kind.kind}")
@@ -304,7 +306,7 @@ def _check(verb: str, ref: ObjectRef) -> None:
 
 
 def _need_namespace(verb: str, ref: ObjectRef) -> None:
-    """Raise Invalid for a namespaced object without a namespace, or with one that cannot be a segment of a URL path."""
+    """Raise Invalid for a namespaced object without a namespace, or with a namespace that no URL path can contain."""
     if ref.kind.namespaced and (not ref.namespace or set(ref.namespace) & {"/", "%", "."}):
         raise Invalid(
             f"{verb} {ref.kind.kind} {ref.name}: a namespaced object needs a metadata.namespace, not {ref.namespace!r}"

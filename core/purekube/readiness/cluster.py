@@ -10,7 +10,7 @@ from purekube.readiness.result import Conditions, Readiness, count, failed, mapp
 def autoscaler(manifest: Manifest) -> Readiness:
     """Judge an autoscaler: ready if it can scale its target. Without metrics it is progressing, not failed.
 
-    In autoscaling/v1, which has no conditions, it is ready once its controller has observed it.
+    An object of autoscaling/v1, which has no conditions, is ready once its controller has observed it.
     """
     if text(manifest, "apiVersion") == "autoscaling/v1" and mapping(manifest, "status"):
         return ready("Observed")
@@ -26,7 +26,7 @@ def autoscaler(manifest: Manifest) -> Readiness:
 
 
 def disruption_budget(manifest: Manifest) -> Readiness:
-    """Judge a disruption budget: ready if as many pods are healthy as it requires."""
+    """Judge a PodDisruptionBudget: ready if as many pods are healthy as the budget requires."""
     status = mapping(manifest, "status")
     if "observedGeneration" not in status:
         return progressing("GenerationNotObserved", "its controller has not observed it yet")
@@ -43,7 +43,7 @@ def namespace(manifest: Manifest) -> Readiness:
 
 
 def custom_resource_definition(manifest: Manifest) -> Readiness:
-    """Judge a CRD: ready once its names are accepted and it is served."""
+    """Judge a CRD: ready once its names are accepted and the API server serves its kind."""
     conditions = Conditions.of(manifest)
     if conditions.status("NamesAccepted") == "False":
         return failed(
@@ -101,7 +101,7 @@ def _addresses(manifest: Manifest) -> list[str]:
 
 
 def service(manifest: Manifest) -> Readiness:
-    """Judge a Service: ready once it exists, or for type LoadBalancer once it has an address."""
+    """Judge a Service: ready once it exists; a Service of type LoadBalancer is ready once it has an address."""
     spec = mapping(manifest, "spec")
     if text(spec, "type") != "LoadBalancer":
         return ready("Exists")
@@ -122,7 +122,9 @@ def ingress(manifest: Manifest) -> Readiness:
 
 
 def persistent_volume_claim(manifest: Manifest) -> Readiness:
-    """Judge a claim: ready once Bound. A class with WaitForFirstConsumer binds it only when a pod uses it."""
+    """Judge a PersistentVolumeClaim: ready once Bound. With WaitForFirstConsumer this happens when a pod uses the
+    claim.
+    """
     match text(mapping(manifest, "status"), "phase"):
         case "Bound":
             return ready("Bound", f"bound to {text(mapping(manifest, 'spec'), 'volumeName')}")
@@ -133,7 +135,7 @@ def persistent_volume_claim(manifest: Manifest) -> Readiness:
 
 
 def persistent_volume(manifest: Manifest) -> Readiness:
-    """Judge a volume: ready if Available, Bound or Released."""
+    """Judge a PersistentVolume: ready if Available, Bound or Released."""
     status = mapping(manifest, "status")
     match text(status, "phase"):
         case "Available" | "Bound" | "Released" as phase:
@@ -145,7 +147,7 @@ def persistent_volume(manifest: Manifest) -> Readiness:
 
 
 def volume_snapshot(manifest: Manifest) -> Readiness:
-    """Judge a snapshot: ready once usable and bound. An error is transient: the snapshotter retries."""
+    """Judge a VolumeSnapshot: ready once usable and bound. An error is transient, since the snapshotter retries."""
     status = mapping(manifest, "status")
     if status.get("readyToUse") is True and text(status, "boundVolumeSnapshotContentName"):
         return ready("ReadyToUse")

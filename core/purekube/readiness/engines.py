@@ -36,19 +36,21 @@ def velero_restore(manifest: Manifest) -> Readiness:
 
 
 def backup_storage_location(manifest: Manifest) -> Readiness:
-    """Judge a storage location: ready while Available. Otherwise it is progressing, since Velero keeps checking it."""
+    """Judge a BackupStorageLocation: ready while Available, otherwise progressing, since Velero keeps checking it."""
     return _phased(manifest, frozenset(("Available",)), frozenset(), "storage location")
 
 
 def workflow(manifest: Manifest) -> Readiness:
-    """Judge an Argo Workflow: ready if Succeeded. Phase `Error` is a failure of Argo itself, `Failed` one of a step."""
+    """Judge an Argo Workflow: ready if Succeeded, failed in the phases `Failed` (a step failed) and `Error` (Argo
+    failed).
+    """
     return _phased(manifest, frozenset(("Succeeded",)), frozenset(("Failed", "Error")), "workflow")
 
 
 def replication(manifest: Manifest) -> Readiness:
     """Judge a VolSync object: ready once its manual trigger or a scheduled sync has succeeded.
 
-    After a failed sync it is progressing, not failed, since VolSync tries again.
+    After a failed sync the object is progressing, not failed, since VolSync tries again.
     """
     spec, status = mapping(manifest, "spec"), mapping(manifest, "status")
     manual = text(mapping(spec, "trigger"), "manual")
@@ -116,5 +118,7 @@ def source(manifest: Manifest) -> Readiness:
 
 
 def helm_repository(manifest: Manifest) -> Readiness:
-    """Judge a HelmRepository as a Flux source. One of type `oci` has no controller and is ready once it exists."""
+    """Judge a HelmRepository as a Flux source. A repository of type `oci` has no controller and is ready once it
+    exists.
+    """
     return ready("Exists") if text(mapping(manifest, "spec"), "type") == "oci" else source(manifest)

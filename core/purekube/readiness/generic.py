@@ -109,7 +109,7 @@ def _generation(manifest: Manifest) -> Readiness | None:
 def by_conventions(manifest: Manifest, schema: "Schema | None" = None) -> Readiness:
     """Judge an object by its conditions Stalled, Failed, Reconciling, Ready and Available, by kstatus conventions.
 
-    Without any of these conditions it is ready, unless the schema declares a status and the object has none.
+    An object without any of these conditions is ready, unless the schema declares a status and the object has none.
     """
     conditions = Conditions.of(manifest)
     if conditions.holds("Stalled"):

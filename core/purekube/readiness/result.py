@@ -22,7 +22,7 @@ class State(Enum):
 
 @attrs.frozen
 class Readiness:
-    """The readiness of an object. `message` says why it is not ready; if it is ready, it may be empty."""
+    """The readiness of an object. `message` says why the object is not ready; for a ready object it may be empty."""
 
     state: State
     reason: str
@@ -66,7 +66,7 @@ def mapping(value: Any, *path: str) -> Mapping[str, Any]:
 
 
 def number(where: Mapping[str, Any], key: str) -> int | None:
-    """Return the whole number under `key`; None if it is absent."""
+    """Return the whole number under `key`; None if the value is absent or no whole number."""
     value = where.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
@@ -78,7 +78,7 @@ def count(where: Mapping[str, Any], key: str, default: int = 0) -> int:
 
 
 def text(where: Mapping[str, Any], key: str) -> str:
-    """Return the text under `key`, shortened if it is long; "" if it is absent."""
+    """Return the text under `key`, shortened if it is long; "" if the value is absent or no text."""
     value = where.get(key)
     return value[:_LONGEST] if isinstance(value, str) else ""
 
@@ -91,13 +91,13 @@ class Conditions:
 
     @classmethod
     def of(cls, manifest: Manifest) -> "Conditions":
-        """Return the conditions of a manifest. Malformed ones are left out."""
+        """Return the conditions of a manifest. Malformed conditions are left out."""
         listed = mapping(manifest, "status").get("conditions")
         entries = listed if isinstance(listed, list) else []
         return cls({text(condition, "type"): condition for condition in entries if isinstance(condition, Mapping)})
 
     def status(self, kind: str) -> str:
-        """Return the status of the condition of type `kind`: `True`, `False`, `Unknown`, or "" if there is none."""
+        """Return the status of the condition of type `kind`: `True`, `False` or `Unknown`; "" if it does not exist."""
         return text(self.by_type.get(kind, {}), "status")
 
     def holds(self, kind: str) -> bool:
@@ -110,7 +110,7 @@ class Conditions:
         return text(condition, "message") or text(condition, "reason") or otherwise
 
     def reason(self, kind: str) -> str:
-        """Return the reason of the condition of type `kind`; "" if there is none."""
+        """Return the reason of the condition of type `kind`; "" if the condition does not exist."""
         return text(self.by_type.get(kind, {}), "reason")
 
     def observed(self, kind: str) -> int | None:

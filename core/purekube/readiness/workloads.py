@@ -92,7 +92,7 @@ def _updated(spec: Mapping[str, Any], status: Mapping[str, Any], want: int) -> R
 
 
 def daemon_set(manifest: Manifest) -> Readiness:
-    """Judge a DaemonSet: ready if each node that needs a pod has one of the newest template, all available."""
+    """Judge a DaemonSet: ready if each node that needs a pod has an available pod of the newest template."""
     status = mapping(manifest, "status")
     if not _has_observed_generation(manifest):
         return _unseen()
@@ -144,9 +144,9 @@ def _of_containers(status: Mapping[str, Any], conditions: Conditions) -> tuple[s
 
 
 def job(manifest: Manifest) -> Readiness:
-    """Judge a Job by its conditions Complete and Failed, the only final ones.
+    """Judge a Job by its conditions Complete and Failed, which are the only final conditions.
 
-    `FailureTarget` and `SuccessCriteriaMet` precede them and do not count.
+    `FailureTarget` and `SuccessCriteriaMet` precede these and are ignored.
     """
     conditions, status = Conditions.of(manifest), mapping(manifest, "status")
     if conditions.holds("Failed"):

@@ -66,7 +66,7 @@ class Pattern:
         return state.ends
 
     def find(self, text: str, start: int = 0) -> tuple[int, int] | None:
-        """Return start and end of the first match at or after `start`; None if there is none.
+        """Return start and end of the first match at or after `start`; None if there is no match.
 
         Among matches at one position, the pattern's order of preference decides.
         """
@@ -116,7 +116,7 @@ class Pattern:
         self._transitions = 0
 
     def _step(self, state: _State, character: str) -> "_State | None":
-        """Return the state after `character`; None if a match ends before it."""
+        """Return the automaton's state after `character`; None if a match ends before the character."""
         self._transitions += 1
         if self._transitions > _MOST_TRANSITIONS:
             self._forget()
@@ -135,7 +135,7 @@ class Pattern:
     def _closed(self, kernel: _Kernel, after: str) -> set[int] | None:
         """Return all program positions that are reachable without consuming a character; None if one of them accepts.
 
-        `after` is the next character.
+        `after` is the next character of the text.
         """
         starting, first, newline, word = kernel
         pending, seen = list(starting), set[int]()
@@ -156,7 +156,7 @@ class Pattern:
     def _advance(
         self, threads: Iterable[tuple[int, int]], before: str, after: str
     ) -> tuple[list[tuple[int, int]], int | None]:
-        """Return the threads after the character `after`, in order of preference, and where an accepted one began.
+        """Return the threads after the character `after`, in order of preference, and where an accepted thread began.
 
         A thread is a program position with the text position where it began. The second result is None if no thread has
         reached the end of the pattern before `after`.
@@ -211,5 +211,5 @@ def _holds(kind: str, *, first: bool, newline: bool, word: bool, after: str) -> 
 
 @lru_cache(maxsize=256)
 def compile_pattern(text: str) -> Pattern:
-    """Compile a regular expression. Raises PatternError if it is invalid or too large."""
+    """Compile a regular expression. Raises PatternError if the expression is invalid or too large."""
     return Pattern(text)

@@ -36,7 +36,7 @@ class Split:
 
 @attrs.frozen
 class Assert:
-    """An instruction that continues only at a position in the text of this kind (`Assertion.kind`)."""
+    """An instruction that continues only at a text position of a kind such as line start (`Assertion.kind`)."""
 
     kind: str
 
@@ -50,7 +50,7 @@ Instruction: TypeAlias = Consume | Split | Assert | Accept
 
 
 def instructions(node: Node) -> tuple[Instruction, ...]:
-    """Return the program of a pattern. It starts at index 0. Raises PatternError if it is too large."""
+    """Return the program of a pattern, which starts at index 0. Raises PatternError if the program is too large."""
     writer = _Writer()
     writer.write(node)
     writer.add(Accept())

@@ -14,7 +14,7 @@ Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
 
 class PatternError(ValueError):
-    """The error that a text is not a pattern, or not a supported one. `position` counts from 0."""
+    """The error that a text is not a valid or not a supported pattern. `position` counts from 0."""
 
     def __init__(self, problem: str, position: int) -> None:
         super().__init__(f"{problem} at {position}")
@@ -30,7 +30,9 @@ class Characters:
 
 @attrs.frozen
 class Assertion:
-    """A node that matches a position: `start`, `end`, `line_start`, `line_end`, word `boundary`, or `inside` (none)."""
+    """A node that matches a position: `start`, `end`, `line_start`, `line_end`, a word `boundary`, or `inside` (no
+    boundary).
+    """
 
     kind: str
 
@@ -44,7 +46,7 @@ class Sequence:
 
 @attrs.frozen
 class Alternatives:
-    """A node that matches like one of its branches: the first with which the whole pattern matches."""
+    """A node that matches one of its branches: the first branch with which the whole pattern matches."""
 
     branches: tuple["Node", ...]
 
@@ -90,7 +92,7 @@ _PLACES: Final = {"A": "start", "z": "end", "b": "boundary", "B": "inside"}
 
 
 def parse(text: str) -> Node:
-    """Return the syntax tree of a regular expression. Raises PatternError if it is invalid or too long."""
+    """Return the syntax tree of a regular expression. Raises PatternError if the text is invalid or too long."""
     if len(text) > _LONGEST:
         raise PatternError(f"a pattern has at most {_LONGEST} characters", _LONGEST)
     parser = _Parser(text)
@@ -146,7 +148,9 @@ class _Parser:
     # --- groups and flags ---------------------------------------------------------------------------------------------
 
     def _flags_alone(self, flags: _Flags) -> _Flags | None:
-        """Read flags such as `(?i)`, which apply up to the end of the enclosing group; return None without any."""
+        """Read flags such as `(?i)`, which apply up to the end of the enclosing group; return None if there are no
+        flags.
+        """
         end = self.text.find(")", self.at)
         if not self.text.startswith("(?", self.at) or end < 0:
             return None
@@ -251,7 +255,7 @@ class _Parser:
         return [_cased(self._escape(sign, begin), flags)]
 
     def _escape(self, sign: str, begin: int) -> Ranges:
-        """Return the characters that an escape for a character or a class matches, inside or outside of brackets."""
+        r"""Return the characters that an escape such as `\d` or `\x41` matches, inside or outside of brackets."""
         if sign.lower() in _CLASSES:
             return _CLASSES[sign.lower()] if sign.islower() else _negated(_CLASSES[sign.lower()])
         if sign in _CONTROLS:
@@ -335,7 +339,7 @@ def _negated(ranges: Ranges) -> Ranges:
 def _cased(ranges: Ranges, flags: _Flags) -> Characters:
     """Return a node that matches `ranges`; with the flag `(?i)`, letters match in both cases.
 
-    Letters other than those of ASCII do so only if they are given singly, not in a range.
+    Letters other than ASCII letters match in both cases only if they are given singly, not in a range.
     """
     if not flags.ignore_case:
         return Characters(ranges)

@@ -60,7 +60,7 @@ def too_many(field: str, actual: int, limit: int) -> StatusCause:
 
 
 def duplicate(field: str, value: Any) -> StatusCause:
-    """Return the cause for an item that a set or map list holds twice."""
+    """Return the cause for a duplicate item of a set or map list."""
     return StatusCause(field, f"Duplicate value: {go_value(value)}", "FieldValueDuplicate")
 
 

@@ -18,7 +18,7 @@ _SCALARS: Final = frozenset((JsonType.STRING, JsonType.INTEGER, JsonType.NUMBER,
 
 
 def node_problems(node: Schema, path: str) -> Iterator[SchemaProblem]:
-    """Yield the problems of `node` itself, without those of the nodes below it."""
+    """Yield the problems of the schema node itself, without problems of nested nodes."""
     match node.list_type:
         case ListType.MAP:
             yield from _map_problems(node, path)
@@ -130,7 +130,9 @@ def compile_schema(openapi: Mapping[str, Any], known: "Compiled | None" = None) 
 def compile_node(
     openapi: Mapping[str, Any], path: str, known: "Compiled | None" = None
 ) -> tuple[Schema, list[SchemaProblem]]:
-    """Return one compiled node with everything below it, and the problems found. `path` is its place in the schema."""
+    """Return a schema node compiled with its nested nodes, and the problems found. `path` is its place in the
+    schema.
+    """
     compiler = _Compiler(known=known)
     node = compiler.node(openapi, path, _TOP)
     return node, compiler.reading.problems
@@ -140,7 +142,7 @@ def compile_node(
 class _Above:
     """The properties that a node inherits from its ancestors.
 
-    `free`: one of them preserves unknown fields. `correlatable`: an update can match a value with its old value.
+    `free`: an ancestor preserves unknown fields. `correlatable`: an update can match a value with its old value.
     """
 
     free: bool = False
@@ -284,6 +286,6 @@ class _Compiler:
 
 
 def _item(raw: Mapping[str, Any], above: _Above) -> _Above:
-    """Return what the items of the list `raw` inherit: only items of map lists can be matched with old values."""
+    """Return the properties that the items of the list `raw` inherit: only items of map lists have known old values."""
     keyed = raw.get("x-kubernetes-list-type") == "map"
     return above if keyed else attrs.evolve(above, correlatable=False)

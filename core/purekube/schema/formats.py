@@ -26,7 +26,7 @@ _WORDY_DURATION: Final = re.compile(
 
 
 def matches_format(name: str, value: str) -> bool:
-    """Report whether `value` has the format `name`; True for formats that the server does not check."""
+    """Report whether `value` has the format `name`; True for a format that the API server does not check."""
     check = _FORMATS.get(name.replace("-", ""))
     return check is None or check(value)
 

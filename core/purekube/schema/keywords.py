@@ -16,7 +16,9 @@ class KeywordReader:
     problems: list[SchemaProblem] = attrs.field(factory=list)
 
     def type_of(self, raw: Mapping[str, Any], path: str) -> JsonType:
-        """Return the JSON type of a structural node; record a problem if it has none, or if a list has no `items`."""
+        """Return the JSON type of a structural node; record a problem for a node without type or a list without
+        `items`.
+        """
         kind = self.json_type(raw, path)
         if kind is JsonType.ANY and raw.get("type"):
             return kind
@@ -28,7 +30,7 @@ class KeywordReader:
         return kind
 
     def json_type(self, raw: Mapping[str, Any], path: str) -> JsonType:
-        """Return the value of `type`; ANY if it is absent or not a JSON type, which is recorded as a problem."""
+        """Return the value of `type`; ANY if it is absent. Record a problem if the value is not a JSON type."""
         text = raw.get("type") or ""
         try:
             return JsonType(text)
@@ -37,7 +39,7 @@ class KeywordReader:
             return JsonType.ANY
 
     def list_type(self, raw: Mapping[str, Any], path: str) -> ListType:
-        """Return the value of `x-kubernetes-list-type`; ATOMIC if it is absent, or unknown, which is a problem."""
+        """Return the value of `x-kubernetes-list-type`; ATOMIC if absent. Record a problem if the value is unknown."""
         text = raw.get("x-kubernetes-list-type", "atomic")
         try:
             return ListType(text)
@@ -46,7 +48,7 @@ class KeywordReader:
             return ListType.ATOMIC
 
     def pattern(self, text: str, path: str) -> Pattern | None:
-        """Return the compiled pattern `text`; None, with a problem recorded, if it is invalid."""
+        """Return the compiled pattern `text`; for an invalid pattern, record a problem and return None."""
         try:
             return compile_pattern(text)
         except PatternError as error:
@@ -54,7 +56,9 @@ class KeywordReader:
             return None
 
     def mapping(self, raw: Mapping[str, Any], key: str, path: str) -> Mapping[str, Any]:
-        """Return the object under `key` of the schema `raw`; {} if it is absent, or no object, which is a problem."""
+        """Return the object under `key` of the schema `raw`; {} if absent. Record a problem if the value is
+        no object.
+        """
         value = raw.get(key) or {}
         if isinstance(value, Mapping):
             return value

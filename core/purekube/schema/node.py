@@ -62,7 +62,7 @@ class ListType(StrEnum):
 
 @attrs.frozen(order=True)
 class SchemaProblem:
-    """One problem of a schema: `path` inside the schema, and what is wrong there."""
+    """One problem of a schema: its `path` inside the schema, and the message."""
 
     path: str
     message: str
@@ -151,7 +151,7 @@ class Schema:
     """The declared fields with a default."""
 
     def child(self, key: str) -> "Schema | None":
-        """Return the schema of the member `key` of an object; None if the schema does not describe it."""
+        """Return the schema of the member `key` of an object; None if the schema does not declare this member."""
         return self.properties.get(key, self.additional)
 
     def applied(self, key: str) -> "Schema | None":

@@ -20,7 +20,8 @@ def compile_rules(
     """Return the compiled rules of one node, and index and problem of each rule that cannot be compiled.
 
     `root` says that the node describes a whole object. `correlatable` says whether a value of the node can be matched
-    with its old value. Items of a list that is not a map list cannot, so a transition rule would never run there.
+    with its old value, which is not possible for items of a list that is no map list: a transition rule would never run
+    there.
     """
     rules: list[CompiledRule] = []
     problems: list[tuple[int, str]] = []

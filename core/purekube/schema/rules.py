@@ -13,7 +13,7 @@ from purekube.schema.structure import equal
 
 
 def needs_conversion(schema: Schema) -> bool:
-    """Report whether any value that `schema` describes has another form in a CEL rule than in JSON."""
+    """Report whether any value that `schema` describes has another type in a CEL rule than in JSON."""
     if any(child.nullable for child in schema.properties.values()):
         return True
     if schema.type is JsonType.STRING:
@@ -52,7 +52,7 @@ def _list(schema: Schema, items: list[Any]) -> list[Any]:
 
 
 def _scalar(form: str, value: str) -> Any:
-    """Return the text converted by its format, or unchanged if it is malformed, which the format check reports."""
+    """Return the text converted by its format; a malformed text, which the format check reports, is unchanged."""
     match form:
         case "date-time" | "date":
             return parse_timestamp(value) or value
@@ -102,7 +102,9 @@ def _member(schema: Schema, path: str, key: str) -> str:
 
 
 def _old_item(schema: Schema, item: Any, old: Any) -> Any:
-    """Return the item of the list `old` with the same keys as `item`; MISSING if there is none, or no map list."""
+    """Return the item of the list `old` with the same keys as `item`; MISSING if there is none, or for other list
+    types.
+    """
     if schema.list_type is not ListType.MAP or not isinstance(old, list) or not isinstance(item, dict):
         return MISSING
     keys = [item.get(key) for key in schema.list_keys]

@@ -23,14 +23,16 @@ from purekube.schema.node import MISSING, JsonType, ListType, Schema, ValueCheck
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Report whether two JSON values are equal. `1` and `1.0` are; `1` and `true` are not (S-29)."""
+    """Report whether two JSON values are equal. `1` equals `1.0`, but `1` does not equal `true` (S-29)."""
     if left is right:
         return True
     return bool(left == right) and _same_shape(left, right)
 
 
 def _same_shape(left: Any, right: Any) -> bool:
-    """Report whether two values, equal in Python, have booleans at the same places, since 1 == True in Python."""
+    """Report whether two values that Python considers equal also have booleans at the same places (1 == True in
+    Python).
+    """
     if left is right:
         return True
     if isinstance(left, dict):
@@ -56,14 +58,14 @@ def check_scalar(schema: Schema, checks: ValueChecks, value: Any, path: str) -> 
 
 
 def check_format(schema: Schema, value: str, path: str) -> list[StatusCause]:
-    """Return the cause if a string does not have the schema's format; formats that are not checked give none."""
+    """Return the cause if a string does not have the schema's format; nothing for formats that are not checked."""
     if not schema.format or matches_format(schema.format, value):
         return []
     return [invalid_type(path, value, f"{path} in body must be of type {schema.format}: {go_value(value)}")]
 
 
 def _string(checks: ValueChecks, value: str, path: str) -> list[StatusCause]:
-    """Return the cause of the first violation of length or pattern; a real server does not report more than one."""
+    """Return the cause of the first violation of length or pattern, since a real API server reports only one."""
     if checks.max_length is not None and len(value) > checks.max_length:
         return [too_long(path, checks.max_length)]
     if checks.min_length is not None and len(value) < checks.min_length:
@@ -97,16 +99,16 @@ def _number(checks: ValueChecks, value: float, path: str) -> list[StatusCause]:
 
 
 def check_enum(checks: ValueChecks | None, value: Any, path: str) -> list[StatusCause]:
-    """Return the cause if a value is not in the enumeration, if there is one; it applies to null too."""
+    """Return the cause if a value, even null, is not in the schema's enumeration; nothing without an enumeration."""
     if checks is None or checks.enum is None or any(equal(value, allowed) for allowed in checks.enum):
         return []
     return [not_supported(path, value, checks.enum)]
 
 
 def check_structure(schema: Schema, value: Any, old: Any = MISSING, path: str = "") -> list[StatusCause]:
-    """Return the causes of all violations by `value`. `old` is the value that it replaces, MISSING for a new value.
+    """Return the causes of all violations by `value`. `old` is the replaced value, MISSING for a new value.
 
-    An unchanged value has none (ratcheting).
+    An unchanged value has no violations (ratcheting).
     """
     if old is value:
         return []
@@ -134,7 +136,7 @@ def _check(schema: Schema, value: Any, old: Any, path: str) -> list[StatusCause]
 
 
 def _type_mismatch(schema: Schema, value: Any) -> str | None:
-    """Return the name of the expected type if `value` has another one, else None."""
+    """Return the name of the expected type if `value` has another type, else None."""
     if schema.int_or_string:
         return None if isinstance(value, (int, str)) and not isinstance(value, bool) else "integer,string"
     if value is None:
@@ -200,7 +202,9 @@ def _items(schema: Schema, value: list[Any], old: Any, path: str) -> list[Status
 
 
 def _correlate(schema: Schema, old: Any) -> Callable[[Any], Any]:
-    """Return a function that finds the old value of an item: by its keys in a map list, never in other lists."""
+    """Return a function that finds the old value of an item: by its keys in a map list; MISSING for other
+    list types.
+    """
     if schema.list_type is not ListType.MAP or not isinstance(old, list):
         return lambda item: MISSING
     by_key = {_keys(schema, item): item for item in old if isinstance(item, dict)}

@@ -104,11 +104,11 @@ _UNCHECKED: Final = (
 
 
 def validate(schema: Schema, value: Any, old: Any = None, *, settled: bool = False) -> list[StatusCause]:
-    """Return all causes why the object `value` is invalid. `old` is the object that it replaces, None if it is new.
+    """Return all causes why the object `value` is invalid. `old` is the replaced object, None for a new object.
 
     Reasons and paths are those of a real API server. Unchanged parts do not make an update invalid (ratcheting).
     Transition rules (`oldSelf`) run only if an old value exists. `settled` says that the old object is valid under this
-    same schema; rules without `oldSelf` then skip the parts that `value` shares with it.
+    same schema; rules without `oldSelf` then skip the parts that `value` shares with the old object.
     """
     before = MISSING if old is None else old
     causes = check_structure(schema, value, before)

@@ -76,17 +76,17 @@ class Converter:
 
     @property
     def versions(self) -> Iterator[str]:
-        """The hub's version, followed by the spokes'."""
+        """The storage version (the hub), followed by the other versions (the spokes)."""
         yield self.hub
         yield from self.spokes
 
     def without_annotations(self) -> "Converter":
-        """Return a converter that writes no annotations to keep data, and thus relies on the functions alone."""
+        """Return a converter that writes no annotations to keep data, so that only the conversion functions keep it."""
         spokes = {name: attrs.evolve(spoke, keeps=False, hub_keeps=False) for name, spoke in self.spokes.items()}
         return attrs.evolve(self, spokes=spokes)
 
     def convert(self, manifest: Manifest, version: str) -> dict[str, Any]:
-        """Convert an object to another version, or return it if it has that version.
+        """Convert an object to another version; an object that already has that version is returned.
 
         Raises ConversionFailed for another kind, an unknown version, or a user's function that fails.
         """
@@ -148,9 +148,9 @@ class Converter:
 
 
 def _metadata(manifest: Manifest, found: Mapping[str, Any], desired: str) -> dict[str, Any]:
-    """Return the metadata of `found`, the result of a user's function.
+    """Return the metadata of `found`, the result of a user's conversion function.
 
-    Raises ConversionFailed if it differs from that of `manifest` in more than labels and annotations.
+    Raises ConversionFailed if it differs from the metadata of `manifest` in more than labels and annotations.
     """
     before, after = metadata(manifest), found.get("metadata", metadata(manifest))
     if not isinstance(after, Mapping):
@@ -166,7 +166,7 @@ def _metadata(manifest: Manifest, found: Mapping[str, Any], desired: str) -> dic
 
 
 def _without(manifest: Manifest, annotation: str) -> tuple[dict[str, Any], Any]:
-    """Return the object without the annotation, and the annotation's value; None if it has no such annotation."""
+    """Return the object without the annotation, and the annotation's value (None if the annotation does not exist)."""
     meta = dict(metadata(manifest))
     annotations = meta.get("annotations")
     if not isinstance(annotations, Mapping) or annotation not in annotations:

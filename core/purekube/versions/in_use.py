@@ -10,7 +10,7 @@ from purekube.apimachinery.manifest import Kind, Manifest, get_path
 
 @attrs.frozen
 class VersionsInUse:
-    """The versions of one kind: those that its CRD serves, and those in which objects may be stored.
+    """The versions of one kind: the versions that its CRD serves, and the versions in which objects may be stored.
 
     `definition` is the name of the CRD, and `storage` the version in which new objects are stored.
     """
@@ -36,7 +36,7 @@ class VersionsInUse:
 
     @property
     def stale(self) -> tuple[str, ...]:
-        """The versions in which objects may still be stored although new objects are stored in another one."""
+        """The versions other than the storage version in which objects may still be stored."""
         return tuple(version for version in self.stored if version != self.storage)
 
     @property
@@ -46,7 +46,7 @@ class VersionsInUse:
 
     @property
     def advice(self) -> str:
-        """The next step for the user; empty if none is needed."""
+        """The next step for the user as text; "" if no step is needed."""
         if not self.stale:
             return ""
         if self.readable is None:

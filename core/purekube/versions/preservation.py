@@ -31,7 +31,7 @@ def preservation_annotation(version: str) -> str:
 
 @attrs.frozen
 class Loss:
-    """A value that does not survive a round trip.
+    """A value that does not survive a conversion to another version and back.
 
     `position` is the original index of an item that is missing from a keyed list; -1 for other losses.
     """
@@ -88,9 +88,9 @@ def _differences(was: Any, became: Any, schema: Schema | None, path: tuple[Step,
 
 
 def _keyed(was: Any, became: Any, schema: Schema | None) -> tuple[dict[Any, Any], dict[Any, Any]] | None:
-    """Return both lists by the keys of their items, if `became` only lacks items of `was` and keeps their order.
+    """Return both lists as mappings by item keys, if `became` only lacks items of `was` and keeps their order.
 
-    Otherwise, or if they are no keyed lists, return None.
+    Otherwise, or if the lists are not keyed, return None.
     """
     if schema is None or schema.list_type is not ListType.MAP or not schema.list_keys:
         return None

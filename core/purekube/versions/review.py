@@ -15,12 +15,12 @@ _LONGEST_MESSAGE: Final = 4096
 
 
 class MalformedConversionReview(ValueError):
-    """The error that a body is not a ConversionReview v1 request. The message says why."""
+    """The error that a body is not a ConversionReview v1 request. The message has the reason."""
 
 
 @attrs.frozen
 class ConversionRequest:
-    """The objects of a review, and the apiVersion to which the API server wants them converted."""
+    """The objects of a ConversionReview, and the apiVersion to which the API server wants to convert them."""
 
     uid: str
     api_version: str
@@ -28,7 +28,7 @@ class ConversionRequest:
 
 
 def read_conversion_review(body: Any) -> ConversionRequest:
-    """Return the request in a ConversionReview. Raises MalformedConversionReview if `body` has no valid one."""
+    """Return the request in a ConversionReview. Raises MalformedConversionReview if `body` has no valid request."""
     if not isinstance(body, Mapping):
         raise MalformedConversionReview("the body is no JSON object")
     if (body.get("apiVersion"), body.get("kind")) != (API_VERSION, KIND):
@@ -46,7 +46,7 @@ def read_conversion_review(body: Any) -> ConversionRequest:
 
 
 def converted_object(manifest: Any, api_version: str, converters: Iterable[Converter]) -> dict[str, Any]:
-    """Convert one object of a review to `api_version` by the converter of its kind.
+    """Convert one object of a ConversionReview to `api_version` by the converter of its kind.
 
     Raises ConversionFailed if none of `converters` is for the object's kind, or if the conversion fails.
     """
@@ -62,18 +62,20 @@ def converted_object(manifest: Any, api_version: str, converters: Iterable[Conve
 def converted_all(request: ConversionRequest, objects: Sequence[Manifest]) -> dict[str, Any]:
     """Return the ConversionReview that answers `request` with success.
 
-    `objects` are those of the request, converted already and in the same order.
+    `objects` are the converted objects, in the order of the request.
     """
     return _answer(request, {"status": "Success"}, list(objects))
 
 
 def conversion_failed(request: ConversionRequest, error: ConversionFailed) -> dict[str, Any]:
-    """Return the answer if an object cannot be converted. The whole review fails, and the message names the object."""
+    """Return the ConversionReview that reports a failed conversion. The whole review fails; the message names the
+    object.
+    """
     return _answer(request, {"status": "Failure", "message": shown(str(error))[:_LONGEST_MESSAGE]}, [])
 
 
 def answer_review(body: Any, converters: Iterable[Converter]) -> dict[str, Any]:
-    """Return the ConversionReview that answers `body`: every object converted, or a failure if one cannot be.
+    """Return the ConversionReview that answers `body`: all objects converted, or a failure if one cannot be converted.
 
     Raises MalformedConversionReview if `body` has no valid request.
     """

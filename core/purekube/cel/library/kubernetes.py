@@ -52,7 +52,7 @@ def _sign(value: Any) -> int:
 
 
 def _trimmed(text: str) -> str:
-    """Return a normalized version for lenient parsing: `v1.2` becomes 1.2.0."""
+    """Return a version text in normal form for lenient parsing: `v1.2` becomes 1.2.0."""
     core, rest = _CORE.fullmatch(text.removeprefix("v")).groups()  # type: ignore[union-attr]
     parts = [part.lstrip("0") or part[:1] for part in core.split(".")]
     missing = [] if rest else ["0"] * (3 - len(parts))  # as in Go, a short version has no pre-release
@@ -60,7 +60,7 @@ def _trimmed(text: str) -> str:
 
 
 def parse_semver(text: str, *, generous: bool = False) -> Semver | None:
-    """Return the semantic version in `text`; None if it is not one.
+    """Return the semantic version in `text`; None if the text is not a semantic version.
 
     With `generous`, incomplete versions such as `v1.2` are accepted.
     """

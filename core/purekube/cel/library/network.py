@@ -20,7 +20,7 @@ _LONGEST: Final = 64
 
 
 def _address(text: str) -> Address | None:
-    """Parse an address as Kubernetes does: no zone, no IPv4 mapped to IPv6, no leading zeros."""
+    """Return the IP address in a text; None if Kubernetes refuses it: a zone, IPv4 mapped to IPv6, or leading zeros."""
     try:
         if ":" in text:
             address = IPv6Address(text) if "%" not in text and len(text) <= _LONGEST else None

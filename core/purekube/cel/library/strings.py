@@ -130,7 +130,9 @@ def _format(budget: Budget, text: Any, arguments: Any) -> str:
 
 
 def _clause(text: str, at: int) -> tuple[int | None, str, int]:
-    """Parse the clause at `at`, after its `%`; return its precision (None if not given), its verb, and its end."""
+    """Parse the format clause at `at`, after its `%`; return its precision (None if not given), its verb, and
+    its end.
+    """
     precision = None
     if text.startswith(".", at):
         end = at + 1

@@ -24,7 +24,10 @@ def _moment(value: Any, zone: Any = "UTC") -> datetime:
 
 
 def _part(of_moment: Callable[[datetime], int], nanos: int = 0) -> Callable[..., int]:
-    """Return a function for a part of a timestamp. With `nanos`, it also counts such units in a duration."""
+    """Return a function for a part of a timestamp, such as the hours.
+
+    With `nanos`, the length of a unit, the function also returns the whole units in a duration.
+    """
 
     def run(value: Any, *zone: Any) -> int:
         if isinstance(value, Duration) and nanos and not zone:

@@ -38,7 +38,7 @@ ANY: Final[OpenApi] = {"x-kubernetes-preserve-unknown-fields": True}
 
 
 def obj(*required: str, **fields: OpenApi) -> OpenApi:
-    """Return the schema of an object with these fields; `required` are the names of those that are required.
+    """Return the schema of an object with these fields; `required` names the required fields.
 
     A trailing underscore in a field's name is dropped (`from_`, `continue_`).
     """
