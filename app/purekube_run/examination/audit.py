@@ -20,7 +20,9 @@ _REVIEWS: Final = frozenset({"authorization.k8s.io", "authentication.k8s.io"})
 
 @attrs.define(eq=False)
 class Call:
-    """One request and its answer. `at` is in seconds since the start of the examination; status 0 means no answer."""
+    """One request and its response. `at` is in seconds since the start of the examination; status 0 means no
+    response.
+    """
 
     number: int
     at: float
@@ -73,12 +75,12 @@ class Call:
 
     @property
     def name(self) -> str:
-        """The name of the request's object; of a create the name in the body or in the answer."""
+        """The name of the request's object; for a create, the name in the body or in the response."""
         names = (self.path.name, *(str(get_path(each, "metadata", "name") or "") for each in (self.body, self.answer)))
         return next(filter(None, names), "")
 
     def concerns(self, ref: ObjectRef, subresource: str | None = None) -> bool:
-        """Report whether the request is for `ref`; of `subresource`, None means any, and "" the object itself."""
+        """Report whether the request is for `ref` and this `subresource`: None means any, "" the object itself."""
         same = (self.path.group, self.path.plural) == (ref.kind.group, ref.kind.plural) and self.name == ref.name
         return same and self.path.namespace == ref.namespace and subresource in (None, self.path.subresource)
 
@@ -149,15 +151,15 @@ class Audit:
             self._notify()
 
     def where(self, test: Where, since: int = 0) -> Iterator[Call]:
-        """Yield the requests after number `since` that pass the test."""
+        """Yield the requests with a number above `since` that pass the test."""
         return (call for call in self.calls[since:] if test(call))
 
     def first(self, test: Where, since: int = 0) -> Call | None:
-        """Return the first request after number `since` that passes the test; None if there is none."""
+        """Return the first request with a number above `since` that passes the test; None if there is none."""
         return next(self.where(test, since), None)
 
     async def until(self, test: Where, seconds: float, since: int = 0) -> Call | None:
-        """Wait for the first request after number `since` that passes the test, and return it; None after `seconds`."""
+        """Wait for the first request with a number above `since` that passes the test; return None after `seconds`."""
         with anyio.move_on_after(seconds):
             while (call := self.first(test, since)) is None:
                 await self._news.wait()
@@ -170,7 +172,7 @@ class Audit:
 
 
 def _decoded(body: bytes, content_type: str) -> Any:
-    """Return the parsed body: JSON, or YAML for a server-side apply; None if it is neither."""
+    """Return the parsed body: JSON, or YAML for a server-side apply; None if the body is neither."""
     if not body:
         return None
     try:

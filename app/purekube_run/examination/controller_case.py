@@ -24,7 +24,7 @@ _NO_WORK: Final = frozenset({"events", "leases"})
 
 @attrs.frozen
 class Subject:
-    """The kind under examination, a sample object, and the merge patch of an edit of its spec, if one is given."""
+    """The kind under examination, a sample object, and a merge patch for an edit of the spec, if given."""
 
     kind: Kind
     sample: Manifest
@@ -55,7 +55,7 @@ class ControllerCase(Case):
         return self
 
     async def clean(self) -> None:
-        """Delete the sample object: deletion of the namespace does not remove a cluster-scoped one."""
+        """Delete the sample object, since the deletion of a namespace does not remove a cluster-scoped object."""
         await self.delete(self.ref)
 
     # --- the object --------------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ class ControllerCase(Case):
         return await self.live()
 
     async def worked(self, since: int | None = None) -> None:
-        """Wait for a write of the controller. Raises NotTried if there is none, which the check `progress` reports."""
+        """Wait for a write of the controller. Raises NotTried without a write, which the check `progress` reports."""
 
         async def wrote() -> bool:
             return bool(self.work(since))
@@ -89,7 +89,9 @@ class ControllerCase(Case):
         await self.required("a write of the controller", wrote)
 
     def acted(self, since: int) -> Callable[[], Awaitable[bool]]:
-        """Return a function that reports whether the controller wrote anything, even Events, after request `since`."""
+        """Return a function that reports whether the controller wrote any object, even Events, after request
+        `since`.
+        """
 
         async def look() -> bool:
             return bool(self.work(since) or self.calls(lambda call: call.writes, since))
@@ -97,7 +99,9 @@ class ControllerCase(Case):
         return look
 
     async def works(self, what: str, since: int | None = None, seconds: float | None = None) -> None:
-        """Wait for a write of the controller after `since`. Raises Broken with `what` if none comes in time."""
+        """Wait for a write of the controller after request `since`. Raises Broken with `what` if there is no write in
+        time.
+        """
 
         async def wrote() -> bool:
             return bool(self.work(since))
@@ -105,7 +109,7 @@ class ControllerCase(Case):
         await self.until(what, wrote, seconds)
 
     async def live(self) -> Manifest:
-        """Return the object. Raises NotTried if it is gone."""
+        """Return the sample object as it is now. Raises NotTried if it is gone."""
         live = await self.get(self.ref)
         if live is None:
             raise NotTried("its stimulus did not come about: the object is gone")
@@ -123,11 +127,15 @@ class ControllerCase(Case):
         return list(self.audit.where(self.is_work, self.since if since is None else since))
 
     def work(self, since: int | None = None) -> list[Call]:
-        """Return those of `writes` that the API server accepted."""
+        """Return the controller's writes that the API server accepted: since the check began, or after
+        request `since`.
+        """
         return [call for call in self.writes(since) if call.succeeded]
 
     def is_work(self, call: Call) -> bool:
-        """Report whether a request writes the object, or anything but Events and Leases in the check's namespace."""
+        """Report whether a request writes the sample, or an object in the check's namespace except Events and
+        Leases.
+        """
         if not call.writes or call.path.plural in _NO_WORK:
             return False
         return call.concerns(self.ref) or call.path.namespace == self.namespace
@@ -138,7 +146,7 @@ class ControllerCase(Case):
         return {ref_of_call(call): call for call in calls}
 
     async def children(self) -> Mapping[ObjectRef, Call]:
-        """Create the sample unless it exists, and return its children. Raises NotTried if it has none."""
+        """Create the sample unless it exists, and return its children. Raises NotTried if it has no children."""
         if not self.uid:
             await self.managed()
         if not self.made():
@@ -146,7 +154,7 @@ class ControllerCase(Case):
         return self.made()
 
     async def owned_child(self) -> ObjectRef:
-        """Return a child that has an owner reference to the object. Raises NotTried if there is none."""
+        """Return a child that has an owner reference to the sample. Raises NotTried if there is no such child."""
         for ref in await self.children():
             live = await self.get(ref)
             if live is not None and is_owned_by(live, self.uid):
@@ -154,7 +162,7 @@ class ControllerCase(Case):
         raise NotTried("the controller makes no children with an owner reference")
 
     async def absent(self, ref: ObjectRef) -> None:
-        """Wait until a child is gone. Raises NotTried if it stays, which the check `children_go` reports."""
+        """Wait until a child is gone. Raises NotTried if the child stays, which the check `children_go` reports."""
 
         async def look() -> bool:
             return await self.get(ref) is None
@@ -162,7 +170,7 @@ class ControllerCase(Case):
         await self.required(f"the end of {ref}", look)
 
     async def removed(self) -> None:
-        """Delete the object and wait until it is gone. Raises Broken if it stays."""
+        """Delete the sample and wait until it is gone. Raises Broken if it stays."""
         await self.delete(self.ref)
         await self.gone(self.ref, "the end of the deleted object")
 
@@ -180,7 +188,7 @@ def ref_of_call(call: Call) -> ObjectRef:
 
 
 def edited_spec(sample: Manifest, edited: Manifest) -> Mapping[str, Any]:
-    """Return the merge patch that turns the spec of `sample` into that of `edited`."""
+    """Return the merge patch that turns the spec of `sample` into the spec of `edited`."""
     before: Any = sample.get("spec") or {}
     after: Any = edited.get("spec") or {}
     return {**after, **dict.fromkeys(set(before) - set(after))}

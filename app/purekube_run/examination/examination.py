@@ -115,7 +115,7 @@ class Examination:
             process.kill()
 
     async def restart(self) -> OperatorProcess:
-        """Kill the operator's last process if it still runs, and start another."""
+        """Kill the operator's last process if it still runs, and start a new process."""
         self._killed(self.operator.number)
         return await self.start()
 
@@ -225,7 +225,7 @@ class Case:
     async def clean(self) -> None:
         """Finish the cleanup after deletion of the namespaces has been requested, in the background of other checks.
 
-        Does nothing here. A subclass overrides it if the deletion needs more, such as a running controller.
+        This method does nothing. A subclass overrides it if the deletion needs more, such as a running controller.
         """
 
     @property
@@ -252,7 +252,7 @@ class Case:
         return ref_of(manifest, kind)
 
     async def edit(self, ref: ObjectRef, change: Any, subresource: str = "", manager: str = HUMAN) -> Manifest:
-        """Edit an object by the merge patch `change`, as a user does; return the result."""
+        """Edit an object by the merge patch `change`, as a user does; return the resulting object."""
         return await self.api.patch(
             ref, change, patch_type=PatchType.MERGE, field_manager=manager, subresource=subresource
         )
@@ -265,14 +265,14 @@ class Case:
     # --- looking -----------------------------------------------------------------------------------------------------
 
     async def get(self, ref: ObjectRef) -> Manifest | None:
-        """Return an object as it is now; None if there is none."""
+        """Return an object as it is now; None if it does not exist."""
         try:
             return await self.api.get(ref)
         except NotFound:
             return None
 
     async def objects(self, kind: Kind, namespace: str | None = None) -> Sequence[Manifest]:
-        """Return the objects of a kind in a namespace, by default that of the check."""
+        """Return the objects of a kind in a namespace, by default the namespace of the check."""
         where = (namespace or self.namespace) if kind.namespaced else None
         try:
             return (await self.api.list(kind, namespace=where)).items
@@ -280,7 +280,7 @@ class Case:
             return ()
 
     async def seen(self, look: Callable[[], Awaitable[T | None]], seconds: float | None = None) -> T | None:
-        """Call `look` until it returns something true, and return that; None after `seconds`, by default `patience`."""
+        """Call `look` until its result is true, and return the result; None after `seconds`, by default `patience`."""
         with anyio.move_on_after(self.patience if seconds is None else seconds):
             while True:
                 if result := await look():
@@ -289,7 +289,9 @@ class Case:
         return None
 
     async def until(self, what: str, look: Callable[[], Awaitable[T | None]], seconds: float | None = None) -> T:
-        """Return the first true result of `look`. Raises Broken, naming `what` was expected, if none comes."""
+        """Return the first true result of `look`. Raises Broken, which names the expected effect `what`, on a
+        timeout.
+        """
         if (result := await self.seen(look, seconds)) is None:
             limit = self.patience if seconds is None else seconds
             raise Broken(f"{what}: not within {limit:g} s", *await self.evidence_now())
@@ -297,14 +299,16 @@ class Case:
         return result
 
     async def required(self, what: str, look: Callable[[], Awaitable[T | None]], seconds: float | None = None) -> T:
-        """Return the first true result of `look`. Raises NotTried, naming `what` was required, if none comes."""
+        """Return the first true result of `look`. Raises NotTried, which names the required event `what`, on
+        a timeout.
+        """
         if (result := await self.seen(look, seconds)) is None:
             raise NotTried(f"its stimulus did not come about: {what}")
         assert result is not None
         return result
 
     async def gone(self, ref: ObjectRef, what: str, seconds: float | None = None) -> None:
-        """Wait until an object is gone. Raises Broken, naming `what` was expected, if it stays."""
+        """Wait until an object is gone. Raises Broken, which names the expected effect `what`, if the object stays."""
 
         async def absent() -> bool:
             return await self.get(ref) is None
@@ -312,7 +316,9 @@ class Case:
         await self.until(what, absent, seconds)
 
     async def met(self, fault: Fault, what: str) -> None:
-        """Wait until a fault has disturbed a request. Raises NotTried, naming `what` was required, if none comes."""
+        """Wait until a fault has disturbed a request. Raises NotTried, which names the required event `what`, on a
+        timeout.
+        """
 
         async def hit() -> bool:
             return bool(fault.hits)
@@ -320,7 +326,7 @@ class Case:
         await self.required(what, hit)
 
     async def evidence_now(self) -> list[str]:
-        """Return evidence for a wait that timed out. A subclass may override it; by default there is none."""
+        """Return evidence for a wait that timed out: none by default, but a subclass may override this method."""
         return []
 
     # --- requests ----------------------------------------------------------------------------------------------------
@@ -328,7 +334,7 @@ class Case:
     def calls(self, test: Where = lambda call: True, since: int | None = None) -> list[Call]:
         """Return the operator's requests in the namespace of the check that pass the test.
 
-        They are those since the check began, or after request `since`.
+        Only requests since the check began, or after request `since`, are returned.
         """
         number = self.since if since is None else since
         return list(self.audit.where(lambda call: call.path.namespace == self.namespace and test(call), number))
@@ -338,9 +344,10 @@ class Case:
         return self.calls(lambda call: call.writes, since)
 
     async def settled(self) -> int:
-        """Wait until the operator has written nothing for `quiet` seconds; return the number of the request before.
+        """Wait until the operator has written nothing for `quiet` seconds; return the number of the last request
+        before.
 
-        Raises Broken if it keeps writing.
+        Raises Broken if the operator keeps writing.
         """
         with anyio.move_on_after(3 * self.patience + self.quiet):
             while True:
@@ -385,8 +392,8 @@ async def cluster_for(
 ) -> AsyncIterator[tuple[Any, str]]:
     """Yield the client configuration of a cluster, and its name for reports.
 
-    Without a kubeconfig, it is an embedded API server with these CRDs, whose controllers are simulated as `simulate`
-    says.
+    Without a kubeconfig, the cluster is an embedded API server with these CRDs, whose controllers are simulated as
+    `simulate` says.
     """
     if kubeconfig_path is not None:
         config = load_config(kubeconfig_path)

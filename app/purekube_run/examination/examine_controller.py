@@ -45,7 +45,7 @@ class ControllerRequest:
 async def examine_controller_with(
     request: ControllerRequest, on_finding: Callable[[Finding], None]
 ) -> tuple[list[Finding], str]:
-    """Run an examination; return its findings and the server's name. `on_finding` is called with each as it comes.
+    """Run an examination; return its findings and the server's name. `on_finding` is called with each finding at once.
 
     Raises CommandError if the kind is not served, or the controller does not start.
     """
@@ -73,7 +73,7 @@ async def examine_controller_with(
 async def _kinds(forwarder: Forwarder, manifests: Iterable[Manifest]) -> Mapping[tuple[str, str], tuple[Kind, bool]]:
     """Return the kinds of manifests by apiVersion and kind, each with whether it has a status subresource.
 
-    Raises CommandError if the API server does not serve one of them.
+    Raises CommandError if the API server does not serve a kind.
     """
     found = {}
     for version, name in {(str(each.get("apiVersion")), str(each.get("kind"))) for each in manifests}:

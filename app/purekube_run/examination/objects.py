@@ -29,7 +29,7 @@ def conditions_of(live: Manifest | None) -> Mapping[str, Mapping[str, Any]]:
 
 
 def shown(live: Manifest | None) -> str:
-    """Return the conditions of an object in one line."""
+    """Return the conditions of an object as one line of text."""
     if live is None:
         return "no object"
     meta = metadata(live)
@@ -41,14 +41,14 @@ def shown(live: Manifest | None) -> str:
 
 
 def observed_generation(live: Manifest | None) -> int:
-    """Return the highest observedGeneration in the status and its conditions; 0 if there is none."""
+    """Return the highest observedGeneration in the status and its conditions; 0 if the status has none."""
     numbers = [get_path(live or {}, "status", "observedGeneration")]
     numbers += [entry.get("observedGeneration") for entry in conditions_of(live).values()]
     return max((number for number in numbers if isinstance(number, int)), default=0)
 
 
 def is_owned_by(live: Manifest, uid: str) -> bool:
-    """Return whether an object has an owner reference to that uid."""
+    """Report whether an object has an owner reference to this uid."""
     owners: Any = get_path(live, "metadata", "ownerReferences") or ()
     return any(owner.get("uid") == uid for owner in owners)
 
@@ -63,7 +63,7 @@ def holds_form(conditions: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def holds_times(writes: Sequence[Call]) -> None:
-    """Raise Broken if a write changed lastTransitionTime of a condition but not its status.
+    """Raise Broken if a write changed lastTransitionTime of a condition but not the condition's status.
 
     Raises NotTried for fewer than two writes that left conditions.
     """

@@ -24,9 +24,9 @@ class OperatorCommand:
 
     @classmethod
     def of(cls, text: str, names: frozenset[str], option: str = "--operator") -> "OperatorCommand":
-        """Return the command `text`, whose placeholders may be `names`. Raises CommandError if it is invalid.
+        """Return the command `text`, whose placeholders may be `names`. Raises CommandError if the text is invalid.
 
-        `option` is the option that the error names.
+        `option` is the command-line option that the error names.
         """
         command = cls(text)
         try:
@@ -43,7 +43,9 @@ class OperatorCommand:
         return all(f"{{{name}}}" in self.text for name in names)
 
     def words(self, values: Mapping[str, str]) -> list[str]:
-        """Return the words of the command, with placeholders replaced. Raises KeyError if one has no value."""
+        """Return the words of the command, with placeholders replaced. Raises KeyError for a placeholder without a
+        value.
+        """
         return [word.format(**values) for word in shlex.split(self.text)]
 
 
@@ -51,7 +53,9 @@ class OperatorProcess:
     """A process group of the operator. Its output goes to the file `log`, so that a full pipe never blocks it."""
 
     def __init__(self, number: int, words: list[str], environment: Mapping[str, str], log: Path) -> None:
-        """Start the command `words` with `environment` added to ours. Raises CommandError without such a program."""
+        """Start the command `words` with `environment` added to this process's. Raises CommandError without such a
+        program.
+        """
         self.number = number
         self.log = log
         try:

@@ -27,11 +27,11 @@ _REASONS: Final = {
 
 @attrs.define(eq=False)
 class Fault:
-    """A fault to inject into at most `times` of the requests that `where` selects. `hits` are those it has met so far.
+    """A fault to inject into at most `times` of the requests that `where` selects. `hits` are the disturbed requests.
 
     The proxy waits `delay` seconds. With a `status`, it answers with that status instead of forwarding the request.
-    With `kill`, it kills the process that sent the request. With `after`, it does so only after the API server has
-    answered, and drops that answer.
+    With `kill`, it kills the process that sent the request. With `after`, the answer or kill comes only after the API
+    server has answered, and that response is dropped.
     """
 
     name: str
@@ -62,7 +62,7 @@ class _Stream:
 class Proxy:
     """The proxy of one examination. Each process has its own port, which identifies the sender of a request.
 
-    `on_kill` is called to kill the process with a number.
+    `on_kill` is called to kill the process with the given number.
     """
 
     def __init__(self, forwarder: Forwarder, audit: Audit) -> None:
@@ -80,7 +80,9 @@ class Proxy:
 
     @contextmanager
     def fault(self, name: str, where: Where, **options: Any) -> Iterator[Fault]:
-        """Inject a fault while the block runs. If several faults select a request, only the last begun one meets it."""
+        """Inject a fault while the block runs. A request that several faults select is disturbed by the last begun
+        fault.
+        """
         fault = Fault(name, where, **options)
         self._faults.insert(0, fault)
         try:
@@ -100,7 +102,7 @@ class Proxy:
             self._released = anyio.Event()
 
     def cut_watches(self, where: Where) -> int:
-        """Break off the open watches that pass the test; return how many there were."""
+        """Close the open watches that pass the test; return how many were closed."""
         cut = [stream for stream in self._streams if where(stream.call)]
         for stream in cut:
             stream.scope.cancel()
@@ -169,7 +171,7 @@ class Proxy:
     async def _refuse(self, call: Call, fault: Fault, send: Send) -> None:
         """Refuse a request as an API server does: a watch refused with 410 gets status 200 and an ERROR event.
 
-        kube-apiserver 1.36 does that for a resourceVersion that is too old; older servers may answer with status 410.
+        kube-apiserver 1.36 does so for a resourceVersion that is too old; older servers may answer with status 410.
         """
         status, content = fault.status, _status(fault.status, fault.message)
         if call.verb == "watch" and status == HTTPStatus.GONE:
@@ -180,7 +182,7 @@ class Proxy:
     async def _relay(
         self, process: int, call: Call | None, fault: Fault | None, answer: ForwardedAnswer, send: Send
     ) -> None:
-        """Send an answer on to the operator, read completely; if the fault acts `after`, kill or refuse instead."""
+        """Send a completely read response to the operator; if the fault acts `after`, kill or refuse instead."""
         try:
             content = await answer.body()
         except NoAnswer as error:
@@ -195,7 +197,7 @@ class Proxy:
         await _send(send, answer.status, content, answer.headers)
 
     async def _stream(self, process: int, call: Call, answer: ForwardedAnswer, receive: Receive, send: Send) -> None:
-        """Relay a watch chunk by chunk, until either side closes it, or it is cut."""
+        """Relay a watch chunk by chunk, until either side closes the watch or it is cut."""
         self.audit.answered(call, answer.status, b"")
         await send({"type": "http.response.start", "status": 200, "headers": _raw(answer.headers)})
         stream = _Stream(process, call, anyio.CancelScope())

@@ -13,7 +13,7 @@ _WIDTH: Final = 100
 
 
 def line_of(finding: Finding) -> str:
-    """Return a finding as lines of the table: clause, verdict, sentence, message, and of a failure the evidence."""
+    """Return a finding as lines of the table: clause, verdict, sentence, message, and for a failure the evidence."""
     lines = [f"{finding.clause:<10} {finding.verdict.value:<9}  {finding.sentence}"]
     if finding.message:
         lines.append(f"{'':<22}{finding.message[: 5 * _WIDTH]}")
@@ -74,7 +74,7 @@ def write_reports(files: Iterable[Path], findings: Sequence[Finding], about: Map
 
 
 def listed(checks: Iterable[Check[Any]], needs: Mapping[str, str]) -> str:
-    """Return the list of checks as text: clause, sentence, and what each needs in the words of `needs`."""
+    """Return the list of checks as text: clause, sentence, and the needs of each check in the words of `needs`."""
     lines = []
     for check in checks:
         wanted = [needs[name] for name in sorted(check.needs)] + ["no other check at the same time"] * check.alone

@@ -27,7 +27,7 @@ class Broken(Exception):
 
 
 class NotTried(Exception):
-    """The error that a check could not be carried out, because something that it needs is missing or did not happen."""
+    """The error that a check could not be carried out, because a requirement is missing or an event did not happen."""
 
 
 @attrs.frozen
@@ -35,7 +35,7 @@ class Check(Generic[C]):
     """A check of a clause. Its `sentence` states what is true of a correct operator.
 
     `needs` names what the examination must provide. A check that is `alone` disturbs the process or the whole cluster,
-    so no other runs at the same time.
+    so no other check runs at the same time.
     """
 
     clause: str
@@ -77,7 +77,7 @@ class Catalogue(Generic[C]):
     def check(
         self, clause: str, sentence: str, *, needs: Iterable[str] = (), alone: bool = False
     ) -> Callable[[Callable[[C], Awaitable[None]]], Callable[[C], Awaitable[None]]]:
-        """Add the decorated function as a check."""
+        """Return a decorator that adds a function as a check to this catalogue."""
 
         def add(body: Callable[[C], Awaitable[None]]) -> Callable[[C], Awaitable[None]]:
             self.checks.append(Check(clause, sentence, body, frozenset(needs), alone))
@@ -93,5 +93,5 @@ def holds(condition: object, message: str, *evidence: object) -> None:
 
 
 def counts(findings: Sequence[Finding]) -> Mapping[Verdict, int]:
-    """Return for each verdict how many findings have it."""
+    """Return the number of findings for each verdict."""
     return {verdict: sum(finding.verdict is verdict for finding in findings) for verdict in Verdict}

@@ -22,7 +22,7 @@ class CommandError(Exception):
 def read_text(option: str, file: Path) -> str:
     """Return the content of `file`, which `option` names, without surrounding white space.
 
-    Raises CommandError if it cannot be read or is empty; the message contains nothing of the content.
+    Raises CommandError if the file cannot be read or is empty; the message quotes nothing of the content.
     """
     try:
         text = file.read_text(encoding="utf-8").strip()
@@ -36,7 +36,7 @@ def read_text(option: str, file: Path) -> str:
 
 
 def parse_address(listen: str) -> tuple[str, int]:
-    """Return host and port of HOST:PORT (`[::1]:0` for IPv6). Raises CommandError for anything else."""
+    """Return host and port of HOST:PORT (`[::1]:0` for IPv6). Raises CommandError for any other text."""
     host, _, port = listen.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdecimal() or int(port) > 65535:
@@ -45,7 +45,7 @@ def parse_address(listen: str) -> tuple[str, int]:
 
 
 def cannot_listen(error: OSError, listen: str) -> CommandError:
-    """Return the error that ends the command: why the address `listen` cannot be bound, with the remedy."""
+    """Return the error that ends the command if the address `listen` cannot be bound, with the cause and the remedy."""
     match error.errno:
         case errno.EADDRINUSE:
             return CommandError(f"{listen} is in use: stop what listens there, or choose another HOST:PORT")

@@ -19,7 +19,7 @@ import attrs
 
 
 class ConnectionStage(Enum):
-    """The progress of a connection, from the lowest rank."""
+    """The stages of a connection by rank, from the lowest: to make room, a connection of the lowest rank is closed."""
 
     UNREAD = "the client does not read the answer"
     UNHEARD = "no whole request has come"
@@ -47,7 +47,7 @@ class Client:
 
 
 class ConnectionLimit:
-    """A limit of `total` connections, of which at most three quarters are busy, so that new ones always find a place.
+    """A limit of `total` connections, of which at most three quarters are busy, so that new connections find a place.
 
     Health probes do not count as busy, and are never closed to make room.
     """
@@ -68,10 +68,10 @@ class ConnectionLimit:
         return iter(tuple(self._clients))
 
     def enter(self, client: Client) -> Client | None:
-        """Give a new client a place.
+        """Add a new client.
 
-        Return the client that must be closed: one that makes room, or the new one itself if it gets no place; None if
-        no client must be.
+        Return the client that must be closed: another client to make room, or the new client if it gets no place; None
+        if no client must be closed.
         """
         leaving = None
         if len(self._clients) >= self._total:
@@ -82,7 +82,7 @@ class ConnectionLimit:
         return leaving
 
     def move(self, client: Client, stage: ConnectionStage) -> Client | None:
-        """Record a client's progress. Return a client that must be closed because of it, or None."""
+        """Record a client's stage. Return a client that must be closed because of the change, or None."""
         if client not in self._clients or client.stage is ConnectionStage.LEAVING:
             return None
         self.forget(client)
@@ -103,25 +103,25 @@ class ConnectionLimit:
         self._clients.pop(client, None)
 
     def _first_to_leave(self) -> Client | None:
-        """Return the client of the lowest rank that is to make room; None if all requests are being answered.
+        """Return the client of the lowest rank, which makes room; None if all requests are being answered.
 
-        A client that must already leave is the last one: its response is almost sent.
+        A client that must already leave comes last, since its response is almost sent.
         """
         clients = map(self._cheapest, _MAKE_ROOM)
         return next((client for client in clients if client is not None), None)
 
     def _outnumbered(self, victim: Client | None, newcomer: Client) -> Client:
-        """Return which of the two is closed.
+        """Return the client of the two that is closed.
 
-        It is the newcomer if there is no victim, or if the newcomer's address has more connections than the victim's.
+        The newcomer is closed if there is no victim, or if its address has more connections than the victim's address.
         """
         counts = Counter(client.address for client in (*self._clients, newcomer))
         return newcomer if victim is None or counts[newcomer.address] > counts[victim.address] else victim
 
     def _cheapest(self, stage: ConnectionStage) -> Client | None:
-        """Return the client at a stage that is to be closed first; None if none is at that stage.
+        """Return the client at a stage that is to be closed first; None if no client is at that stage.
 
-        It is the one with the oldest last step, of the address with the most clients at that stage.
+        This client's last step is the oldest among those of the address with the most clients at the stage.
         """
         clients = [client for client in self._clients if client.stage is stage]
         counts = Counter(client.address for client in clients)
@@ -131,7 +131,7 @@ class ConnectionLimit:
 def address_of(peer: object) -> str:
     """Return the address by which a peer's connections are counted.
 
-    This is an IPv4 address, or the /64 prefix of an IPv6 address, since one host may own a whole /64.
+    The result is an IPv4 address, or the /64 prefix of an IPv6 address, since one host may own a whole /64.
     """
     host = str(peer[0]).partition("%")[0] if isinstance(peer, tuple) and peer else ""
     try:

@@ -59,7 +59,7 @@ PeerCertificate: TypeAlias = Mapping[str, Any]
 class ConnectionLimits:
     """The limits of one port: the number of connections, and times in seconds.
 
-    A request's body must arrive within `body`; a connection is kept for `idle` between requests.
+    A request's body must arrive within `body` seconds; an idle connection is closed after `idle` seconds.
     """
 
     connections: int = attrs.field(factory=_most_connections)
@@ -172,7 +172,7 @@ class _Port:
                 await anyio.sleep(0)  # an accept that need not wait does not yield to the event loop
 
     def _begin(self, connection: socket.socket, client: Client) -> None:
-        """Start to serve a new connection, or close it if the limit leaves no place for it."""
+        """Start to serve a new connection, or close it if the connection limit is reached."""
         self._leave(self._places.enter(client))
         if client not in self._places:
             return
@@ -223,7 +223,7 @@ class _Port:
             client.leave()
 
     async def close(self) -> None:
-        """Close all connections: at once those without a running request, others after a moment for the response."""
+        """Close all connections: at once without a running request, otherwise after a short time for the response."""
         for client in self._places:
             if client.stage in (ConnectionStage.UNREAD, ConnectionStage.UNHEARD, ConnectionStage.IDLE):
                 client.leave()
@@ -324,13 +324,13 @@ class _Connection(H11Protocol):
                 self._set_deadline("body", limits.body)
 
     def pause_writing(self) -> None:
-        """Start the deadline for reading, since the client does not read the response."""
+        """Start the deadline for reading by the client, since the client does not read the response."""
         super().pause_writing()
         self._set_deadline("reading", self._port.limits.whole)
         self._moved()
 
     def resume_writing(self) -> None:
-        """Clear the deadline for reading, since the client reads again."""
+        """Clear the deadline for reading by the client, since the client reads again."""
         self._clear_deadline("reading")
         super().resume_writing()
         self._moved()
@@ -351,7 +351,9 @@ class _Connection(H11Protocol):
         return ConnectionStage.PROBE if self.scope["path"] in self._port.limits.probes else ConnectionStage.BUSY
 
     def _set_deadline(self, name: str, seconds: float) -> None:
-        """Start the deadline `name`, unless it is running. If not cleared in `seconds`, it closes the connection."""
+        """Start the deadline `name`, unless it is running. After `seconds` without a clear, the connection is
+        closed.
+        """
         if name not in self._deadlines:
             self._deadlines[name] = self.loop.call_later(seconds, self._expired, name)
 

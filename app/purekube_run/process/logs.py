@@ -37,7 +37,7 @@ _QUIET: Final = ("httpx2", "httpcore2", "httpcore", "uvicorn", "asyncio", "light
 
 @attrs.define
 class Logs:
-    """The fields that every log line has, and the secrets that are masked in each. Any thread may add to both."""
+    """The fields that every log line has, and the secrets that are masked in every line. Any thread may add to both."""
 
     secrets: SecretMask = attrs.field(factory=SecretMask)
     once: bool = False
@@ -45,7 +45,7 @@ class Logs:
     _fields: Mapping[str, str] = attrs.field(factory=dict)
 
     def always(self, **fields: str) -> None:
-        """Add these fields to every line from now on, or with `once` log them in a single line."""
+        """Add these fields to every line from now on; if `self.once`, log the fields in a single line instead."""
         self._fields = {**self._fields, **fields}
         if self.once and fields:
             structlog.get_logger("process").info("about this process", **fields)
@@ -156,7 +156,7 @@ def _plain_lines(text: Any) -> str:
 
 
 class _NoFlood(logging.Filter):
-    """A filter that passes a repeated warning of a library once in ten seconds. It compares format strings only."""
+    """A filter that passes a repeated warning of a library once in ten seconds, compared by its format string."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -164,7 +164,7 @@ class _NoFlood(logging.Filter):
         self._said: dict[str, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Report whether the record is logged. Records below the level WARNING always are."""
+        """Report whether the record is logged; records below the level WARNING are always logged."""
         if record.levelno < logging.WARNING:
             return True  # lower levels are shown only on request
         kind, now = f"{record.name} {str(record.msg)[:200]}", self._monotonic()
@@ -181,7 +181,7 @@ class _NoFlood(logging.Filter):
 
 
 def _take_over_libraries(level: int, shared: list[Processor], renderer: Processor) -> None:
-    """Send the records of `logging`, which libraries use, and Python warnings through our processors."""
+    """Send log records of libraries (`logging`) and Python warnings through this process's structlog processors."""
     name: Processor = structlog.stdlib.add_logger_name
     drop: Processor = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     formatter = structlog.stdlib.ProcessorFormatter(

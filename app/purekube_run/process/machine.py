@@ -31,7 +31,7 @@ class SystemClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return the seconds since an arbitrary fixed moment. They never go back."""
+        """Return the seconds since an arbitrary fixed moment, on a clock that never goes back."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:

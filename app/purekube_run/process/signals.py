@@ -18,7 +18,7 @@ _log = structlog.get_logger("operator")
 
 
 def run_until_signal(work: Callable[[], Awaitable[None]], *, listen: str = "") -> bool:
-    """Run `work` until it ends, or until SIGINT or SIGTERM cancels it; return whether a signal did so.
+    """Run `work` until it ends, or until SIGINT or SIGTERM cancels it; return whether a signal cancelled it.
 
     A second signal ends the process immediately. Raises CommandError if the address `listen` cannot be bound.
     """

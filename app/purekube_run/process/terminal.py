@@ -12,7 +12,9 @@ _SHORTEST: Final = 6
 
 
 class SecretMask:
-    """A set of secrets that are never shown. It only grows, since an expired token may still appear in later output."""
+    """A set of secrets that are masked in output. Secrets are never removed, since an expired token may still
+    appear.
+    """
 
     def __init__(self) -> None:
         self._texts: tuple[str, ...] = ()
@@ -23,7 +25,7 @@ class SecretMask:
     def add(self, *secrets: str | bytes | None) -> None:
         """Mask these secrets from now on; None values are skipped.
 
-        Each is masked as it is, line by line, and in base64, as Secrets and basic authentication contain it.
+        Each secret is masked as it is, line by line, and in base64, as Secrets and basic authentication contain it.
         """
         texts = set(self._texts)
         for secret in secrets:
@@ -50,7 +52,7 @@ _OURS: Final = re.compile(r"(\x1b\[(?:[0-9;]{0,12}m|[0-9]{0,3}[ABCDGHJK]|\?25[lh
 
 
 class VisibleStream:
-    """A text stream that escapes control characters. On a terminal, our sequences for colours and redrawing stay."""
+    """A text stream that escapes control characters. On a terminal, this program's own colour sequences are kept."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -66,7 +68,7 @@ class VisibleStream:
         return len(text)
 
     def writelines(self, lines: Any) -> None:
-        """Write several texts, each as `write` does."""
+        """Write several texts, each as the method `write` does."""
         for line in lines:
             self.write(line)
 

@@ -67,7 +67,7 @@ _Loader.add_implicit_resolver(_FLOAT, _FLOAT_PATTERN, list("-+0123456789."))
 
 
 def read_documents(paths: Sequence[str]) -> list[Mapping[str, Any]]:
-    """Return every object in the files, and of a `List` its items. `-` and `/dev/stdin` mean standard input.
+    """Return every object in the files; a `List` is replaced by its items. `-` and `/dev/stdin` mean standard input.
 
     Raises CommandError with file, line and problem: an unreadable file, broken YAML, or a value that is not an object.
     """
@@ -98,8 +98,8 @@ def read_values(path: str) -> Iterator[tuple[str, Any]]:
 def problem_in(error: yaml.MarkedYAMLError) -> str:
     """Return the message of `error` without its place.
 
-    For deep nesting it is our message: the libyaml of PyYAML 6.0.4 has a limit too, and may reach it before our own
-    check.
+    For deep nesting the message is this project's: the libyaml of PyYAML 6.0.4 has a limit too, which may be reached
+    first.
     """
     if error.problem == "exceeded maximum nesting depth":
         return TOO_DEEP
@@ -187,7 +187,7 @@ def _parse(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Any]
 def read_text(path: str) -> str:
     """Return the text of a file, or of standard input for `-`.
 
-    Raises CommandError if it cannot be read or is not UTF-8.
+    Raises CommandError if the file cannot be read or is not UTF-8.
     """
     try:
         data = sys.stdin.buffer.read() if path in STDIN else Path(path).read_bytes()
@@ -199,7 +199,7 @@ def read_text(path: str) -> str:
 
 
 def _items(document: Any, place: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the object, or if it is a List, as `kubectl get -o yaml` prints it, the List's items."""
+    """Yield a Kubernetes object; for a List, as `kubectl get -o yaml` prints it, yield the List's items."""
     if not _is_object(document):
         raise CommandError(f"{place}: not a Kubernetes object: apiVersion and kind are missing")
     items = document.get("items")
@@ -217,7 +217,7 @@ def _is_object(value: Any) -> bool:
 
 
 class _Dumper(yaml.SafeDumper):
-    """A dumper that writes no aliases: people read its output, and apply it."""
+    """A YAML dumper that writes no aliases, since people read and apply the output."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

@@ -34,7 +34,7 @@ class YamlPlaces:
     """The text of the whole file."""
 
     def at(self, path: str, offset: int | None = None) -> Place:
-        """Return the place of the field at `path`, or with `offset`, of that character of its string value."""
+        """Return the place of the field at `path`; with `offset`, the place of that character in the field's text."""
         field = next(field for name in _outwards(path) if (field := self._fields.get(name)) is not None)
         if offset is not None and path in self._fields and isinstance(field.value, yaml.ScalarNode):
             line, column = self._inside(field.value, offset)
@@ -43,7 +43,7 @@ class YamlPlaces:
         return Place(path, self.file, line + 1, column + 1)
 
     def _inside(self, node: yaml.ScalarNode, offset: int) -> tuple[int, int]:
-        """Return line and column, both from 0, of a character in a string; of the string's start if it is folded."""
+        """Return line and column, from 0, of a character in a string; for a folded string, of its start."""
         line, column = node.start_mark.line, node.start_mark.column
         if node.style == "|":
             return self._in_block(node, offset)
@@ -66,7 +66,9 @@ class YamlPlaces:
         return line, margin + len(before) - before.rfind("\n") - 1
 
     def _escaped(self, node: yaml.ScalarNode, offset: int) -> int:
-        """Return the length in the file of the first `offset` characters of a double-quoted string, with escapes."""
+        """Return the number of characters in the file that encode the first `offset` characters of a double-quoted
+        string.
+        """
         raw = self.text[node.start_mark.index + 1 : node.end_mark.index]
         at = 0
         for _ in range(offset):

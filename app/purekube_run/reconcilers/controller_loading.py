@@ -35,7 +35,7 @@ GROUP: Final = "vworkspace.controllers"
 class LoadedControllers:
     """The controllers that were loaded by name: pure reconcilers, and effectful controllers or factories (`given`).
 
-    `made` are the effectful ones, constructed without an API so that they can be inspected before they run.
+    `made` are the effectful controllers, constructed without an API so that they can be inspected before they run.
     """
 
     pure: tuple[AnyPureReconciler, ...] = ()
@@ -49,7 +49,7 @@ class LoadedControllers:
 
     @property
     def writers(self) -> tuple[StatusWriter, ...]:
-        """The status writers of those controllers in `made` that write a status."""
+        """The status writers of the controllers in `made` that write a status."""
         return tuple(writer for one in self.made if (writer := status_writer_of(one)) is not None)
 
     @property
@@ -79,9 +79,10 @@ def installed() -> tuple[EntryPoint, ...]:
 
 
 def load_controllers(names: Sequence[str]) -> LoadedControllers:
-    """Import the controllers to which the names refer.
+    """Return the controllers to which the names refer, after importing them.
 
-    Raises CommandError if one is not found, cannot be imported or is not a controller, or if they cannot run together.
+    Raises CommandError for a name that is not found, cannot be imported or is no controller, and if the controllers
+    cannot run together.
     """
     found = [controller for name in names for controller in _find_controllers(name)]
     pure = tuple(controller for controller in found if isinstance(controller, PureReconciler))
@@ -144,7 +145,7 @@ def _package(entry: EntryPoint) -> str:
 
 
 def _attribute(name: str, value: str) -> Any:
-    """Return the object `value`, given as `module:attribute`; the working directory is searched for modules, too.
+    """Return the object `value`, given as `module:attribute`; modules are also found in the working directory.
 
     `name` is used only in messages.
     """
@@ -205,7 +206,7 @@ def _controllers(where: str, value: Any) -> Iterator[Any]:
 def _makes_one(function: Any) -> bool:
     """Report whether a function is a factory of controllers: it has at most one parameter, the API.
 
-    A pure reconciler without its decorator has two: the object and its children.
+    A pure reconciler without its decorator has two parameters: the object and its children.
     """
     return bool(function.__code__.co_argcount <= 1)
 
@@ -218,7 +219,7 @@ def _wrong(value: Any) -> str:
 
 
 def _clashes(pure: Sequence[AnyPureReconciler], made: Sequence[AnyController]) -> Iterator[str]:
-    """Yield why the controllers cannot run together, if two have the same name: they would share one finalizer."""
+    """Yield why the controllers cannot run together, if two have the same name, since they would share a finalizer."""
     names: dict[str, str] = {}
     told = [(pure_reconciler.name, f"the function {pure_reconciler.function.__name__}") for pure_reconciler in pure]
     told += [(name_of(controller), type(controller).__name__) for controller in made]

@@ -51,7 +51,7 @@ def python_reconcilers(
     events: EventSink,
     random: Callable[[], float],
 ) -> tuple[ControllerPasses, ...]:
-    """Return the reconcile passes of each controller, with caches that they share.
+    """Return the reconcile passes of each controller, with caches that the controllers share.
 
     Controllers with a field `api` get `api`, limited to the verbs that they declare. Raises CommandError for
     controllers that cannot run together.
@@ -111,10 +111,10 @@ def _writer(controller: AnyController) -> StatusManager:
 
 
 def bind(given: GivenController, api: KubeApi) -> AnyController:
-    """Return the controller, constructed if necessary. An API that it requires is `api`, limited to its declared verbs.
+    """Return the controller, constructed if necessary, with `api` limited to the verbs that the controller declares.
 
-    The verbs are known only after the construction, so they are set afterwards. Raises CommandError if it cannot be
-    constructed.
+    The verbs are known only after the construction, so they are set afterwards. Raises CommandError if the controller
+    cannot be constructed.
     """
     verbs: dict[Kind, frozenset[str]] = {}
     rights = DeclaredRights("a controller", verbs)

@@ -38,7 +38,9 @@ _log = structlog.get_logger("operator")
 
 @attrs.define(eq=False)
 class _Daemon:
-    """The task of an object, as it was when the task started. `failure` is the last one that was reported."""
+    """The daemon task of an object. `manifest` is the object at the task's start, `failure` the last reported
+    failure.
+    """
 
     key: ObjectRef
     manifest: Manifest
@@ -52,19 +54,19 @@ class _Daemon:
         return str(metadata(self.manifest).get("uid", ""))
 
     def cancel(self) -> None:
-        """Cancel the task, once: a second time would interrupt its cleanup."""
+        """Cancel the task once, since a second cancellation would interrupt its cleanup."""
         if not self.ending:
             self.ending = True
             self.task.cancel()
 
     def is_for(self, manifest: Manifest) -> bool:
-        """Report whether an object is the one for which the task was started, with the same content."""
+        """Report whether the task was started for this object with the same content."""
         return metadata(manifest).get("uid") == self.uid and not has_new_content(self.manifest, manifest)
 
 
 @attrs.define(eq=False)
 class Daemons:
-    """The daemons of the objects of one controller. Without a method `daemon` it has none."""
+    """The daemons of the objects of one controller; none if the controller has no method `daemon`."""
 
     controller: AnyController
     clock: Clock
@@ -73,7 +75,7 @@ class Daemons:
     _closed: bool = False
 
     async def keep(self, key: ObjectRef, manifest: Manifest) -> None:
-        """Start the daemon of an object, or start it again if the object's content has changed.
+        """Start the daemon of an object, or restart it if the object's content has changed.
 
         Raises Unavailable if the former task does not end.
         """
@@ -85,7 +87,9 @@ class Daemons:
             self._start(_Daemon(key, manifest))
 
     async def end(self, key: ObjectRef) -> None:
-        """Cancel the daemon of an object if it has one, and wait for its end. Raises Unavailable if it does not end."""
+        """Cancel the daemon of an object, if any, and wait for its end. Raises Unavailable if the daemon does
+        not end.
+        """
         daemon = self._running.get(key)
         if daemon is None:
             return
@@ -97,7 +101,7 @@ class Daemons:
         del self._running[key]
 
     async def run(self, work: Work) -> None:
-        """Wait until this process no longer leads; then end all daemons, and start no more."""
+        """Wait until this process no longer leads; then end all daemons, and start no new daemons."""
         try:
             await anyio.sleep_forever()
         finally:
@@ -124,9 +128,9 @@ class Daemons:
         self._running[key] = daemon
 
     async def _run(self, daemon: _Daemon, given: Any) -> None:
-        """Call the user's code until it returns, is cancelled, or raises an error that no retry helps.
+        """Call the user's code until it returns, is cancelled, or raises an error for which there is no retry.
 
-        A call that took longer than the delay before it starts the backoff from the beginning.
+        A call that ran longer than the delay before it resets the backoff.
         """
         attempt, delay = 0, 0.0
         while True:
@@ -152,7 +156,7 @@ class Daemons:
         return None if delay is None else max(delay, failure.retry_after)
 
     async def _report(self, daemon: _Daemon, error: BaseException, again: float | None) -> None:
-        """Log a failure; if it differs from the last one, with its traceback and an Event."""
+        """Log a failure of a daemon; if it differs from the last failure, also log its traceback and emit an Event."""
         failure = raised(error)
         text = failure_text(failure)
         is_new, daemon.failure = text != daemon.failure, text

@@ -30,7 +30,7 @@ class DeclaredRights:
         return api.through(self.send, self.watch)
 
     async def send(self, request: KubeRequest, proceed: Send) -> Manifest:
-        """Send a request by `proceed`, and report its write. Raises Forbidden if its verb is not declared."""
+        """Send a request by `proceed`, and report its write. Raises Forbidden if the request's verb is not declared."""
         self._check(request)
         answer = await proceed(request)
         on_write = ON_WRITE.get()
@@ -55,7 +55,9 @@ class DeclaredRights:
 
 
 def _rights(request: KubeRequest) -> tuple[str, ...]:
-    """Return the verbs that a role needs for a request. An apply also needs `create`: the object may not exist yet."""
+    """Return the verbs that a role needs for a request. An apply also needs `create`, as the object may not
+    exist yet.
+    """
     if request.verb is KubeVerb.APPLY:
         return ("patch status",) if request.subresource else ("patch", "create")
     return (request.action,)

@@ -20,7 +20,7 @@ from purekube_run.reconcilers.passes import ControllerPasses
 
 @attrs.frozen
 class Extensions:
-    """The controllers that users add: composites with their caches, and controllers in Python with theirs."""
+    """The controllers that users add: composites with their caches, and controllers in Python with their caches."""
 
     composites: tuple[CompositeReconciler, ...]
     python: tuple[ControllerPasses, ...]
@@ -36,10 +36,10 @@ class Extensions:
         composites: Sequence[Composite],
         controllers: Sequence[GivenController],
     ) -> "Extensions":
-        """Return the extensions, which use `api`. Controllers in Python that have a field `api` get it, too.
+        """Return the extensions, which use `api`; controllers in Python that have a field `api` get it too.
 
-        `shared` are informers of CRDs, and of Namespaces where composites read them. Raises CommandError for
-        controllers that cannot run together.
+        `shared` are informers of CRDs, and of Namespaces if composites read them. Raises CommandError for controllers
+        that cannot run together.
         """
         return cls(
             tuple(composite_reconcilers(api, clock, composites, options, shared)),
@@ -83,7 +83,7 @@ class ExtensionManager(ControllerManager):
     async def run(self, elected: Callable[[], Awaitable[None]] = elected_at_once) -> None:
         """Run as `ControllerManager` does, within the lifespans of controllers in Python.
 
-        Raises CommandError if one of them cannot start.
+        Raises CommandError if a lifespan cannot start.
         """
         async with self.extensions.lifespan():
             await super().run(elected)

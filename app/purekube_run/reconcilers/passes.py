@@ -108,7 +108,7 @@ class _Pass:
         self.on_write((self.key, version))
 
     def result(self, error: OperatorError | None, requeue: Requeue, *, echo: bool) -> ReconcileResult:
-        """Return the result for the worker pool. With `echo`, watch events of the pass's own writes wake the key again.
+        """Return the result for the worker pool. With `echo`, watch events of the pass's own writes requeue the key.
 
         The outcome of a call is in the status, and a conflict with another field manager is reported by an Event; any
         other error of the pass itself still has to be reported.
@@ -164,7 +164,9 @@ class ControllerPasses:
         return await self._carried_out(work, self._advance(work))
 
     async def _carried_out(self, work: _Pass, steps: Awaitable[None]) -> ReconcileResult:
-        """Return the result of a pass after awaiting its `steps`; it includes an OperatorError that these raise."""
+        """Return the result of a pass after awaiting its `steps`; an OperatorError of the steps becomes part of the
+        result.
+        """
         echo = Feature.ECHO not in self.rules.features
         try:
             await steps
@@ -289,7 +291,7 @@ class ControllerPasses:
                 assert_never(call.watcher_event)
 
     def _checked(self, result: object) -> CallOutcome:
-        """Return the outcome for what user code returned: `Raised` if that is not a result that it may return."""
+        """Return the outcome for a value that user code returned: `Raised` if the value is not a valid result."""
         name = type(self.controller).__name__
         if not isinstance(result, Result):
             return Raised(f"{name} returned {type(result).__name__}, not a Result")
@@ -337,7 +339,9 @@ class ControllerPasses:
     # --- reporting ------------------------------------------------------------------------------------------
 
     async def _write_status(self, work: _Pass, came: Consequences, outcome: CallOutcome) -> None:
-        """Write the status; if the object was edited meanwhile, on its newest version, so that no outcome is lost."""
+        """Write the status; if the object was edited meanwhile, write it on the newest version, so that no outcome is
+        lost.
+        """
         generation = int(metadata(work.manifest).get("generation") or 0)
         result = outcome.result if isinstance(outcome, Returned) else None
         for last in (*(False,) * (_MOST_TRIES - 1), True):
@@ -361,7 +365,7 @@ class ControllerPasses:
                 return
 
     async def _emit_events(self, key: ObjectRef, manifest: Manifest, outcome: CallOutcome) -> None:
-        """Emit the Events that user code returned, or one for its failure."""
+        """Emit the Events that user code returned, or an Event for the failure of user code."""
         uid = str(metadata(manifest).get("uid", ""))
         for event in outcome.result.events if isinstance(outcome, Returned) else ():
             severity = "Warning" if event.warning else "Normal"
@@ -369,7 +373,9 @@ class ControllerPasses:
         await self._tell_failure(key, uid, outcome)
 
     async def _tell_failure(self, key: ObjectRef, uid: str, outcome: CallOutcome) -> None:
-        """Emit an Event for a failed call if no condition reports it; the same failure only once until a success."""
+        """Emit an Event for a failed call if no condition reports it; the same failure is emitted only once until a
+        success.
+        """
         if Feature.CONDITIONS in self.rules.features:
             return
         text = failure_text(outcome)

@@ -64,9 +64,10 @@ class PendingEvents:
     # --- incoming changes ------------------------------------------------------------------------------------------
 
     def of_itself(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Record a change of an object of the controller's kind, and yield its key.
+        """Record a change of an object of the controller's kind, and yield the object's key.
 
-        A change that a filter drops is not recorded and yields nothing; one by the controller itself is not recorded.
+        A change that a filter drops is not recorded and yields nothing. A change by the controller itself is not
+        recorded.
         """
         if self._is_own(change.ref, change):
             yield change.ref  # the worker pool ignores it as well
@@ -93,9 +94,9 @@ class PendingEvents:
             yield from self._woken(key, change)
 
     def of_read(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Record a change of an object that the controller reads, and yield the keys that it wakes.
+        """Record a change of an object that the controller reads, and yield the keys to reconcile.
 
-        These are the objects that refer to it, and those that the controller's `wakes` returns.
+        These are the objects that refer to the changed object, and the objects that the controller's `wakes` returns.
         """
         names = self._store.indexed_names(refers_index(self._controller), refers_key(change.ref))
         referring = (ObjectRef(self._kind, namespace or None, name) for namespace, name in names)
@@ -109,7 +110,9 @@ class PendingEvents:
                 yield from () if state is None else self._answer_of_wakes(state)
 
     def _answer_of_wakes(self, state: Manifest) -> list[ObjectRef]:
-        """Return the keys that the controller's `wakes` returns for an object; none if it raises (logged once)."""
+        """Return the keys that the controller's `wakes` returns for an object; none if `wakes` raises, which is logged
+        once.
+        """
         try:
             named = list(self._controller.wakes(state))
             if strange := {ref.kind.crd_name for ref in named if ref.kind != self._kind}:
@@ -150,12 +153,16 @@ class PendingEvents:
     # --- calls by passes ---------------------------------------------------------------------------------------------
 
     def wrote(self, key: ObjectRef, ref: ObjectRef, version: str) -> None:
-        """Record a write of `ref` in a pass over `key`, so that its watch event is not taken for a change by others."""
+        """Record a write of `ref` in a pass over `key`, so that its watch event is not mistaken for a change
+        by others.
+        """
         if Feature.ECHO in self.rules.features:
             self._own.setdefault(key, set()).add((ref, version))
 
     def begin(self, key: ObjectRef) -> None:
-        """Begin a pass, once the caches show every write of the previous one. Keep only the changes by others."""
+        """Begin a pass, once the caches show every write of the previous pass. Keep only changes by others as
+        pending.
+        """
         wake, own = self._kept.get(key, NOTHING), self._own.pop(key, set())
         for arrived in self._arrived.pop(key, ()):
             if (arrived.ref, arrived.version) in own:
@@ -172,7 +179,9 @@ class PendingEvents:
         return self._kept.get(key, NOTHING)
 
     def take(self, key: ObjectRef) -> PendingEvent:
-        """Return the changes that were pending when the pass began, and forget them: a call of user code gets them."""
+        """Return the changes that were pending when the pass began, and forget them, since a call of user code gets
+        them.
+        """
         return self._kept.pop(key, NOTHING)
 
     def give_back(self, key: ObjectRef, wake: PendingEvent) -> None:

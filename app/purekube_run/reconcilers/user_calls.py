@@ -24,21 +24,21 @@ LEFT_ALONE: Final = 10.0
 
 @attrs.frozen
 class CallReturned(Generic[T]):
-    """The outcome of a call that returned this value."""
+    """The outcome of a call that returned a value."""
 
     value: T
 
 
 @attrs.frozen
 class CallRaised:
-    """The outcome of a call that raised this error."""
+    """The outcome of a call that raised an error."""
 
     error: BaseException
 
 
 @attrs.frozen
 class CutOff:
-    """The outcome of a call that was cancelled after that many seconds."""
+    """The outcome of a call that was cancelled after some seconds."""
 
     seconds: float
 
@@ -47,9 +47,9 @@ Answer: TypeAlias = CallReturned[T] | CallRaised | CutOff
 
 
 async def isolated(work: Callable[[], Awaitable[T]], *, limit: float | None) -> Answer[T]:
-    """Run `work` in its own task and return its outcome. After `limit` seconds, cancel it; None means no limit.
+    """Run `work` in its own task and return its outcome. After `limit` seconds, cancel the task; None means no limit.
 
-    Of its exceptions, only those that end the process are raised.
+    Exceptions become part of the outcome, except those that end the process, which are raised.
     """
     task = asyncio.create_task(guarded(work))
     try:
@@ -67,7 +67,7 @@ async def isolated(work: Callable[[], Awaitable[T]], *, limit: float | None) -> 
 
 
 async def guarded(work: Callable[[], Awaitable[T]]) -> CallReturned[T] | CallRaised:
-    """Run `work` in this task and return its outcome. Of its exceptions, only those that end the process are raised."""
+    """Run `work` in this task and return its outcome. Only exceptions that end the process are raised."""
     try:
         return CallReturned(await work())
     except (Exception, asyncio.CancelledError, SystemExit, GeneratorExit) as error:
@@ -79,9 +79,9 @@ async def guarded(work: Callable[[], Awaitable[T]]) -> CallReturned[T] | CallRai
 
 
 async def _end(task: "asyncio.Task[CallReturned[T] | CallRaised]", patience: float | None) -> None:
-    """Cancel a task repeatedly until it ends, or for `patience` seconds; log once that it goes on.
+    """Cancel a task repeatedly until it ends, or for `patience` seconds; log once if it does not end.
 
-    Its key must not be reconciled a second time meanwhile.
+    The task's key must not be reconciled a second time meanwhile.
     """
     waited = 0.0
     with anyio.CancelScope(shield=True):

@@ -132,7 +132,7 @@ def _watches(runners: Mapping[_Choice, InformerRunner], controller: AnyControlle
 
 
 def _refers(controller: AnyController) -> Indexer:
-    """Return `refers_to` of the controller as an index function. If it raises, the object is not in this index."""
+    """Return an index function made from the controller's `refers_to`. If that raises, the object is not indexed."""
     return partial(_referred, controller, Once())
 
 

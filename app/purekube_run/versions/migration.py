@@ -38,7 +38,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class NotMigrated(Exception):
-    """The error that a CRD's objects could not all be rewritten. Its message has the reason and the remedy."""
+    """The error that a CRD's objects could not all be rewritten. The message has the reason and the remedy."""
 
 
 @attrs.frozen
@@ -78,7 +78,7 @@ class Migration:
             raise NotMigrated(f"{name}: there is no such definition; `versions list` shows them") from error
 
     async def _objects(self, versions_in_use: VersionsInUse) -> AsyncIterator[ObjectRef]:
-        """Yield every object that exists now, page by page. Later objects are stored in the storage version anyway."""
+        """Yield every object that exists now, page by page; later objects are stored in the storage version anyway."""
         seen: set[ObjectRef] = set()
         token, expired = "", 0
         while True:
@@ -113,7 +113,7 @@ class Migration:
             raise NotMigrated(f"{found.definition}: {told}: {listed}{more}. Mend them, and begin again")
 
     async def _rewrite(self, ref: ObjectRef) -> None:
-        """Send an empty patch, on which the API server stores the object again, in the current storage version."""
+        """Send an empty patch, for which the API server stores the object again, in the current storage version."""
         for attempt in range(_ATTEMPTS):
             try:
                 await self.api.patch(ref, {}, patch_type=PatchType.MERGE, field_manager=_MANAGER)
@@ -167,7 +167,7 @@ async def definitions_in_use(api: KubeApi) -> list[VersionsInUse]:
 async def migrate(api: KubeApi, names: list[str], tell: Tell, sleep: Sleep, *, dry_run: bool) -> list[str]:
     """Rewrite the objects of these CRDs in the storage version; return the failures as messages.
 
-    Without `names`, all CRDs that need it are migrated. Raises OperatorError if the CRDs cannot be listed.
+    Without `names`, all CRDs that need a migration are migrated. Raises OperatorError if the CRDs cannot be listed.
     """
     chosen = names or [
         versions_in_use.definition for versions_in_use in await definitions_in_use(api) if versions_in_use.stale

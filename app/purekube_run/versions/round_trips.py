@@ -33,7 +33,7 @@ AT_START: Final = 60
 
 @attrs.frozen
 class RoundTrips:
-    """The result of testing one version's conversion: how many round trips succeeded, and the first that failed."""
+    """The result of testing one version's conversion: the number of successful round trips, and the first failure."""
 
     version: str
     storage: str
@@ -53,7 +53,7 @@ def round_trips(box: Box, crd: CrdVersions, place: Callable[[str], Place]) -> It
 
 
 def check_kinds(kinds: Iterable[Resource[Any, Any]]) -> tuple[Converter, ...]:
-    """Return the converters of those kinds that have several versions, after testing each by round trips.
+    """Return the converters of the kinds that have several versions, after testing each converter by round trips.
 
     Functions that review objects are tested, too. Raises CommandError if a round trip fails or changes an object, and
     if a function raises or gives defaults that the schema refuses or that change when they are given again.
@@ -97,7 +97,7 @@ def _tried(
 
 
 def _problem(broken: BrokenRoundTrip, place: Place) -> BoxProblem:
-    """Return a broken round trip as a problem, with the place of the expression that failed, or else `place`."""
+    """Return a broken round trip as a problem, at the place of the expression that failed, or else at `place`."""
     failed = None if broken.__cause__ is None else broken.__cause__.__cause__
     if isinstance(failed, ExpressionFailure):
         return BoxProblem(failed.place, broken.message.replace(str(failed), failed.problem))
@@ -105,7 +105,7 @@ def _problem(broken: BrokenRoundTrip, place: Place) -> BoxProblem:
 
 
 def examples_of(crd: CrdVersions, version: str) -> Iterator[Manifest]:
-    """Yield example objects, alternating between a version and the storage version. Every call yields the same ones."""
+    """Yield example objects, alternating between a version and the storage version. Every call yields equal objects."""
     random = Random(0)
     for number in range(EACH_WAY):
         for known in (crd.kinds[version], crd.stored):
