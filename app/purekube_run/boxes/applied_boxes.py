@@ -329,7 +329,9 @@ class AppliedBoxes:
         return next((each.box.kind for each in every if each.box is not None), None)
 
     async def _changed(self, name: str, box: Box | None, history: Sequence[Revision]) -> list[BoxProblem]:
-        """Return problems of a definition that changes what a box must keep, or whose rules nothing enforces."""
+        """Return problems of a definition that changes what an applied box must keep, or has rules that the cluster
+        lacks.
+        """
         former = [(await self._loaded(name, revision.definition)).box for revision in history]
         return [*changed_problems(box, former), *unenforced_problems(box), *await policy_problems(self._api, box)]
 

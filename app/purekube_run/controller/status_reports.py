@@ -71,8 +71,8 @@ _log = structlog.get_logger("operator")
 
 @attrs.define(eq=False)
 class StatusReports:
-    """The reporter of errors that stop passes of one controller. It reports on an object again when the error
-    changes.
+    """The reporter of errors that stop passes of one controller; an error of an object is reported again if
+    it changes.
     """
 
     controller: ControllerDefinition

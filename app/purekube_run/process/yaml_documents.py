@@ -96,10 +96,9 @@ def read_values(path: str) -> Iterator[tuple[str, Any]]:
 
 
 def problem_in(error: yaml.MarkedYAMLError) -> str:
-    """Return the message of `error` without its place.
+    """Return the message of a YAML error without its place in the file.
 
-    For deep nesting the message is this project's: the libyaml of PyYAML 6.0.4 has a limit too, which may be reached
-    first.
+    A text that is nested too deeply gets the message `TOO_DEEP`, whichever check finds it: libyaml has a limit too.
     """
     if error.problem == "exceeded maximum nesting depth":
         return TOO_DEEP
@@ -229,7 +228,7 @@ _Dumper.add_implicit_resolver(_FLOAT, _FLOAT_PATTERN, list("-+0123456789."))
 
 
 def dump(documents: Sequence[Any], form: Format) -> str:
-    """Return the documents as one YAML stream, or as a sequence of JSON texts."""
+    """Return the documents as text in the format `form`: one YAML stream, or a sequence of JSON texts."""
     if form is Format.JSON:
         return "".join(json.dumps(_plain(document), indent=2) + "\n" for document in documents)
     plain = [_plain(document) for document in documents]

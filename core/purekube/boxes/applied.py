@@ -176,7 +176,7 @@ class BoxState:
 
     @cached_property
     def assignments(self) -> Assignments:
-        """The revisions that parents may have, and the one for new parents."""
+        """The revisions that parents may have, and the revision that new parents get."""
         return assignments_of(self.history, self.in_use, self.target)
 
     @cached_property

@@ -20,7 +20,7 @@ _HOPELESS: Final = (GraphReason.EXPRESSION_FAILED, GraphReason.NAME_TAKEN)
 
 
 class Foresight(Enum):
-    """The result of judging a revision over all objects that have yet to move."""
+    """The result of a dry run of a revision over all parents that have not moved to the revision yet."""
 
     PENDING = "not all of them are judged yet"
     SOUND = "none of them is refused"

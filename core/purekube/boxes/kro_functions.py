@@ -116,7 +116,7 @@ def _without_item(budget: Budget, items: Any, index: Any) -> Any:
 
 
 def _spliced(budget: Budget, items: Any, index: Any, removed: int, put: list[Any]) -> Any:
-    """Return a list with `put` in place of the `removed` items at an index."""
+    """Return a copy of a list in which `put` replaces `removed` items from `index` on."""
     if not isinstance(items, list):
         raise no_overload()
     if not 0 <= _int(index) <= len(items) - removed:

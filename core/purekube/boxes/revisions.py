@@ -164,7 +164,7 @@ class BroughtTo:
 
 
 def record_of(revision: str, now: datetime) -> str:
-    """Return the text of the annotation that records `revision` on a parent from now on."""
+    """Return the text of the annotation that records on a parent that it has `revision` since the time `now`."""
     return f"{revision} {format_time(now)}"
 
 
@@ -179,7 +179,7 @@ def move(ref: ObjectRef, meta: ObjectMeta, revision: str, now: datetime) -> Merg
 
 @attrs.frozen
 class Assignments:
-    """The revisions that parents may have, oldest first, and the one that new parents get (`newcomers`)."""
+    """The revisions that parents may have, oldest first, and the revision that new parents get (`newcomers`)."""
 
     names: tuple[str, ...]
     newcomers: str

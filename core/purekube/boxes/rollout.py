@@ -28,7 +28,7 @@ class Health(Enum):
 
 @attrs.frozen
 class Member:
-    """A parent that takes part in a rollout. Pinned parents and those being deleted do not."""
+    """A parent that takes part in a rollout. Pinned parents and parents being deleted do not take part."""
 
     ref: ObjectRef
     created: str
@@ -53,7 +53,7 @@ class RolloutPhase(StrEnum):
 
 @attrs.frozen
 class RolloutCounts:
-    """The numbers of parents in a rollout. `moved`, `ready` and `failed` count those at the target revision."""
+    """The numbers of parents in a rollout. `moved`, `ready` and `failed` count parents at the target revision."""
 
     total: int = 0
     moved: int = 0
@@ -74,7 +74,7 @@ class RolloutCounts:
 
 @attrs.frozen
 class RolloutStep:
-    """The next step of a rollout: the parents to move to the target now, and those that failed at the target."""
+    """The next step of a rollout: the parents to move to the target now, and the parents that failed at the target."""
 
     phase: RolloutPhase
     counts: RolloutCounts

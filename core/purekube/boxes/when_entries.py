@@ -71,7 +71,7 @@ class WhenEntries:
     def when_conditions_of(
         self, phase: BoxPhase | None, phase_path: str, resource: BoxResource, path: str, seen: Variables
     ) -> tuple[BoxWhen, ...]:
-        """Return the gates of the phase, then those of the resource itself."""
+        """Return the compiled `when` gates of the phase, then the gates of the resource itself."""
         gates: list[BoxWhen] = []
         if phase is not None:
             gates += self._gates(phase, phase_path, seen, phase.name)

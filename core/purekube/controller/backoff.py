@@ -75,8 +75,8 @@ class LogNote:
 
 @attrs.frozen
 class Retry:
-    """The number of consecutive failures of a step, and the time of its next try (`at`, None if no retry is
-    pending).
+    """The number of consecutive failures of a step, and the time of its next try (`at`; None without a
+    pending retry).
     """
 
     failures: int = 0

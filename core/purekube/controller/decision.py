@@ -127,7 +127,9 @@ class Snapshot:
 
 
 class Finalizer(Enum):
-    """A change of our finalizer on the reconciled object. It is added before all other writes, removed after them."""
+    """A change of our finalizer on the reconciled object: added before all other writes, removed after all other
+    writes.
+    """
 
     ADD = "add"
     REMOVE = "remove"

@@ -27,9 +27,9 @@ from purekube.ports import KubernetesEvent
 
 @attrs.frozen
 class LiveStatus:
-    """The part of an object's present status that is compared with a new one.
+    """The part of an object's present status that is compared with a new status.
 
-    `conditions` are those of the types that the operator owns. `fields` is JSON: everything except conditions,
+    `conditions` are the conditions of the types that the operator owns. `fields` is JSON: everything except conditions,
     `observedGeneration`, and times that only say when the status was written.
     """
 

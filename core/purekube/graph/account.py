@@ -113,7 +113,7 @@ def _behind(obstacle: Observation, others: Iterable[Observation]) -> str:
 
 
 def reason_of(obstacle: Observation) -> GraphReason:
-    """Return the condition reason for this obstacle."""
+    """Return the reason of the condition Ready that fits the state of this obstacle (a node that is not ready)."""
     match obstacle.state:
         case NodeState.WAITING | NodeState.PROGRESSING if obstacle.is_external:
             return GraphReason.WAITING_FOR_EXTERNAL

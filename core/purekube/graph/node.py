@@ -46,7 +46,9 @@ class Child:
 
     @property
     def object(self) -> Manifest | None:
-        """The live object with the rendered one merged over it: what `web` is in an expression, for a node `web`."""
+        """The live object with the rendered object merged over it: the value of `web` in an expression, for a node
+        `web`.
+        """
         if self.live is None or self.rendered is None:
             return self.live if self.rendered is None else self.rendered
         return merge_patch(self.live, self.rendered)

@@ -187,7 +187,7 @@ class CloseFence:
 
 @attrs.frozen
 class LeadershipLost:
-    """The loss of a lease that was held."""
+    """The loss of a Lease that this candidate held."""
 
     reason: str
 
