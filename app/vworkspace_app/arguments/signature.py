@@ -65,7 +65,7 @@ class Argument:
 
     @property
     def label(self) -> str:
-        """The name that messages use for the argument."""
+        """The name by which error messages call the argument."""
         return self.names[0]
 
     @property

@@ -105,7 +105,7 @@ class Connection:
 
     @property
     def is_up(self) -> bool:
-        """Report whether the last poll succeeded."""
+        """Report whether the last poll of the control plane succeeded."""
         return self.state.connectivity is Connectivity.CONNECTED
 
     async def poll(self, request: Callable[[], Awaitable[T]]) -> T:

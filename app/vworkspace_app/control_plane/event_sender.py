@@ -162,7 +162,7 @@ class EventSender:
             await self._ended.wait()
 
     async def run(self) -> None:
-        """Send batches until cancelled."""
+        """Send batches of events until cancelled."""
         self._unreported_since = unreported_since(self._cluster(), self._clock.now())
         while True:
             await self._gather()

@@ -34,7 +34,7 @@ class Live(Generic[T]):
 
     @property
     def current(self) -> T:
-        """The present value."""
+        """The present value, which may change while the process runs."""
         return self._current
 
     def subscribe(self, handler: Callable[[T], None]) -> None:
@@ -79,7 +79,7 @@ class CredentialWatch:
     _reported: str = attrs.field(default="", init=False)
 
     async def run(self) -> None:
-        """Watch until cancelled."""
+        """Watch the Secret and the token file until cancelled."""
         secret = InformerRunner(
             self.source.api,
             SECRET,

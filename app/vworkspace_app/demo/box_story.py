@@ -36,7 +36,7 @@ class BoxTeller(Narrator[BoxScene]):
         return ObjectRef(kind, NAMESPACE_NAME, {SERVICE: f"{NAME}-svc", INGRESS: f"{NAME}-ingress"}.get(kind, NAME))
 
     async def edit(self, ref: ObjectRef, patch: Mapping[str, Any], manager: str = "kubectl-edit") -> Manifest:
-        """Change an object as a user."""
+        """Change an object by a merge patch, as a user does, and return it."""
         return await self.world.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager)
 
     async def seen(self, wanted: Wanted, what: str, since: int = 0) -> Sighting:

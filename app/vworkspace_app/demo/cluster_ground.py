@@ -58,7 +58,7 @@ class ClusterFixture:
 
     @property
     def namespace(self) -> str:
-        """The operator's own namespace in this run."""
+        """The operator's own namespace in this run of the demo."""
         return self.name
 
     @property
@@ -73,7 +73,7 @@ class ClusterFixture:
     # --- making ------------------------------------------------------------------------------------------------------
 
     async def make(self) -> None:
-        """Create all objects of the run."""
+        """Create all objects of the demo's run in the cluster."""
         await self._define()
         gate = {NAMESPACE_GATE: NAMESPACE_GATE_VALUE}
         for name, labels in ((self.namespace, {}), (self.applications, gate)):

@@ -187,5 +187,5 @@ class Narrator(Generic[SeenT]):
         return len(self.world.spectator.sightings)
 
     async def live(self, ref: ObjectRef) -> Manifest:
-        """Return the present state of an object."""
+        """Return the present state of an object from the API server."""
         return await self.world.admin.get(ref)

@@ -60,7 +60,7 @@ class Stage:
 
     @property
     def is_live(self) -> bool:
-        """Report whether the output is a terminal."""
+        """Report whether the output is a terminal, on which the live display is possible."""
         return self._console.is_terminal
 
     def say(self, text: str) -> None:
@@ -105,7 +105,7 @@ class Stage:
         self.say(self._wrapped(f"passed over: {what}: {why}", 0))
 
     def verdict(self) -> None:
-        """Print the result of all checks."""
+        """Print the result of all checks, with each failed check."""
         passed, failures = self.verdicts.passed, self.verdicts.failures
         self.say("")
         if not failures:

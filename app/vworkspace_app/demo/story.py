@@ -41,7 +41,7 @@ class PlayedWorld(StoryWorld, Protocol):
 
     @property
     def application(self) -> Application:
-        """The application of the story."""
+        """The application that the story installs, upgrades and deletes."""
         ...
 
     @property
@@ -64,7 +64,7 @@ class StoryRunner(Narrator[PlayedWorld]):
 
     @property
     def application(self) -> Application:
-        """The application of the story."""
+        """The application that the story installs, upgrades and deletes."""
         return self.world.application
 
     def enqueue(self, version: str, generation: int, job_id: str) -> JobEntry:

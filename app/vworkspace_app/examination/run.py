@@ -34,7 +34,7 @@ _OWN_NAMESPACE: Final = "vworkspace-system"
 
 @attrs.frozen
 class ExaminationRequest:
-    """The options of an examination."""
+    """The options of an examination of an operator."""
 
     command: OperatorCommand
     profile: Profile = Profile.GITOPS

@@ -234,7 +234,7 @@ class Manager:
         return self.components.worker_pools
 
     async def wait_ready(self) -> None:
-        """Wait until every cache has synced."""
+        """Wait until every cache of this process has synced."""
         await self.informers.wait_for_sync()
 
     async def run(self, stop: anyio.Event | None = None) -> None:

@@ -94,7 +94,7 @@ class Telemetry(Protocol):
         ...
 
     def job_ended(self, outcome: str) -> None:
-        """Record that a job ended with this outcome."""
+        """Record that a job of the control plane ended with this outcome."""
         ...
 
     def attach(self, components: Components) -> None:
@@ -106,11 +106,11 @@ class LogOnly:
     """A `Telemetry` without metrics. Reconciles are only logged."""
 
     def observer(self, controller: str) -> ReconcileObserver:
-        """Return an observer that logs."""
+        """Return an observer that logs the reconciles of a controller."""
         return LoggingObserver()
 
     def job_ended(self, outcome: str) -> None:
         """Do nothing, since the agent logs the outcome."""
 
     def attach(self, components: Components) -> None:
-        """Do nothing."""
+        """Do nothing, since this telemetry observes no components."""

@@ -109,7 +109,7 @@ class Metrics:
         self._review_time.labels(path).observe(seconds)
 
     def job(self, outcome: str) -> None:
-        """Count a job that has a result."""
+        """Count a job of the control plane that has a result."""
         self._jobs.labels(_one_of(JobOutcome, outcome)).inc()
 
     def operation(self, type_: str, engine: str, phase: str) -> None:

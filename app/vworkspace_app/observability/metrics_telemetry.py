@@ -107,7 +107,7 @@ class MetricsTelemetry:
         self.refresh()
 
     def refresh(self) -> None:
-        """Update the statistics now."""
+        """Update the statistics from the attached components now."""
         components = self._components
         if components is None:
             self.latest.replace(ProcessStats(self.clock.monotonic(), Vitals(stopping=self._stopping)))

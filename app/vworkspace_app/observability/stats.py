@@ -67,12 +67,12 @@ class LatestStats:
         self._current = first
 
     def replace(self, stats: ProcessStats) -> None:
-        """Replace the statistics."""
+        """Replace the newest statistics."""
         self._current = stats
 
     @property
     def current(self) -> ProcessStats:
-        """The newest statistics."""
+        """The newest statistics of the process."""
         return self._current
 
 

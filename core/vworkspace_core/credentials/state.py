@@ -76,7 +76,7 @@ def renewal_of(stored: StoredCredential, jitter: float = 0.0) -> datetime | None
 
 
 def settled(state: CredentialState) -> CredentialState:
-    """Return the state with no effect under way.
+    """Return the state of the credential machine with no effect under way.
 
     Its stage is VERIFYING if an old token still has to be removed from the Secret, else IDLE.
     """

@@ -57,7 +57,7 @@ class StatusFields:
 
     @classmethod
     def of(cls, status: ApplicationInstanceStatus) -> "StatusFields":
-        """Return the fields of `status`."""
+        """Return the fields of an instance's `status`."""
         return cls(
             status.helm_release_ref,
             status.last_applied_chart,

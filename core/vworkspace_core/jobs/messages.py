@@ -87,7 +87,7 @@ class JobAlreadyClosed:
 
 @attrs.frozen
 class Inspected:
-    """The result of an Inspect effect."""
+    """The result of an Inspect effect: the object, its namespace and tombstones."""
 
     job_id: str
     seen: Inspection = attrs.field(repr=False)

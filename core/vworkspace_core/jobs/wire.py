@@ -33,7 +33,7 @@ class JobKind(StrEnum):
 
 
 class IntentName(StrEnum):
-    """The names of intents, as defined in PULL-1."""
+    """The names of intents, which are requests by name instead of by manifest, as defined in PULL-1."""
 
     ENSURE_APPLICATION_INSTANCE = "ensure-application-instance"
     REQUEST_OPERATION = "request-operation"
@@ -52,7 +52,7 @@ class ApplyRequest:
 
 @attrs.frozen
 class DeleteRequest:
-    """An object to delete."""
+    """A request to delete the object with this kind, namespace and name."""
 
     api_version: str
     kind: str

@@ -42,7 +42,7 @@ _MOST_NAMED: Final = 5
 
 
 class CheckResult(StrEnum):
-    """The result of one check."""
+    """The result of one check of `vworkspace-operator check`."""
 
     OK = "ok"
     WARNING = "warning"

@@ -75,12 +75,12 @@ class ObjectGraph:
 
     @property
     def columns(self) -> int:
-        """The number of columns."""
+        """The number of columns of the drawing."""
         return 1 + max((node.column for node in self.nodes), default=-1)
 
     @property
     def rows(self) -> int:
-        """The number of rows of the tallest column."""
+        """The number of rows of the tallest column of the drawing."""
         return 1 + max((node.row for node in self.nodes), default=-1)
 
 

@@ -80,7 +80,7 @@ class ListQuery:
 
     @property
     def is_filtered(self) -> bool:
-        """True if a filter is set."""
+        """True if the query has a filter."""
         return any((self.kind, self.state, self.namespace, self.text, self.needs))
 
 

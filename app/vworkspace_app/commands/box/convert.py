@@ -51,7 +51,7 @@ class ConvertedFile:
 
     @property
     def told(self) -> str:
-        """The summary of the result, in one line."""
+        """The summary of the conversion, in one line."""
         wrong = [f"{len(self.problems)} not converted"] if self.problems else []
         wrong += [f"{len(self.refused)} to be put right by hand: box check refuses them"] if self.refused else []
         boxes = f"{self.boxes} box{'es' * (self.boxes != 1)}"
