@@ -36,7 +36,7 @@ def convert(
 
 
 def _looked_over(conversion: ConversionResult) -> ConversionResult:
-    """Return the conversion; if it has no problems, add those that its boxes have when they are read."""
+    """Return the conversion. If it has no problems, the problems that are found when its boxes are read are added."""
     told = list(conversion.problems)
     for made in conversion.boxes if not told else ():
         try:

@@ -8,7 +8,10 @@ from purekube.cel.types import DYN, CelType
 
 
 def type_of_definition(crd: Mapping[str, Any] | None) -> CelType:
-    """Return the CEL type of a CRD's stored objects; dynamic if the CRD is unusable, which `box check` reports."""
+    """Return the CEL type of a CRD's stored objects.
+
+    An unusable CRD, which `box check` reports, gives the dynamic type.
+    """
     try:
         return CrdVersions.of(crd).stored.type
     except CrdProblem:

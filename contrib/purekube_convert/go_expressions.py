@@ -23,7 +23,7 @@ _MOST_PARTS: Final = 64
 class Value:
     """The text of a CEL expression with its type.
 
-    With `maybe` the expression gives an optional; with `atom` it needs no parentheses as an operand.
+    With `maybe` the expression's value is a CEL optional. With `atom` the text needs no parentheses as an operand.
     """
 
     text: str
@@ -38,7 +38,7 @@ class Value:
 
     @property
     def sure(self) -> "Value":
-        """The value itself or, for an optional, its value with the empty value of the type as default."""
+        """The expression with an optional replaced by its value or, if it has none, by the empty value of its type."""
         if not self.maybe:
             return self
         return Value(f"{self.bare}.orValue({_ZERO.get(self.type.name, _ZERO['string'])})", self.type)
@@ -86,7 +86,7 @@ def _child(steps: Sequence[str], scope: TemplateScope) -> Value:
 def _walk(value: Value, steps: Sequence[str], *, waits: bool = False) -> Value:
     """Return the expression for the field at the path `steps` below `value`.
 
-    With `waits`, readers wait for absent fields, so that no default is needed.
+    With `waits`, the reader of the expression waits for absent fields, so that they are not read as optionals.
     """
     at = value
     for step in steps:
@@ -149,7 +149,8 @@ def constant(value: Any) -> Value:
 
 
 def quoted(text: str) -> str:
-    """Return a CEL text constant, in single quotes if possible, since a line of YAML is often in double quotes."""
+    """Return a text as a CEL constant. Single quotes are preferred, because YAML often puts the line in double quotes.
+    """
     inner = msgspec.json.encode(text).decode()[1:-1]
     return f'"{inner}"' if "'" in inner else "'" + inner.replace('\\"', '"') + "'"
 
@@ -164,7 +165,7 @@ def as_text(value: Value) -> Value:
 
 
 def truthiness(value: Value) -> Value:
-    """Return a condition that is true if `value` counts as true in Go: if it is not empty, not 0 and not false."""
+    """Return a condition that is true if `value` counts as true in Go, which means that it is not empty, 0 or false."""
     known = value.sure
     match value.type.name:
         case "bool":
@@ -181,7 +182,10 @@ def truthiness(value: Value) -> Value:
 
 
 def converted(value: Value, desired: str) -> Value:
-    """Return `value` converted to the type `desired`: `int`, `bool`, `string`, or any type if that is empty."""
+    """Return `value` converted to the type `desired`, which is `int`, `bool` or `string`.
+
+    If `desired` is empty, `value` is returned unchanged.
+    """
     if desired == "string":
         return value if value.maybe and value.type.name == "string" else as_text(value) if not value.maybe else value
     if not desired or value.type.name == desired:

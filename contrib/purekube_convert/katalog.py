@@ -70,7 +70,7 @@ class _Setting:
 
 @attrs.frozen
 class _Declared:
-    """One resource that a Katalog declares: its block (such as `onCreate`), its form, and its id in the box."""
+    """One resource that a Katalog declares: its block (such as `onCreate`), its kind's form, and its id in the box."""
 
     block: str
     form: KatalogList
@@ -82,7 +82,7 @@ class _Declared:
 
     @property
     def reconciled(self) -> bool:
-        """True if the box keeps the resource up to date, and does not only create it."""
+        """True if the box keeps the resource up to date; False if the box only creates the resource."""
         return not self.form.once and (self.block == "onReconcile" or self.raw.get("reconcile") is True)
 
 
@@ -413,7 +413,10 @@ def _nested(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _field_type(parent: CelType, path: str, given: str) -> str:
-    """Return the type of the status field at `path`: the one in the CRD, or else `given`, the one in the Katalog."""
+    """Return the type of the status field at `path`.
+
+    The type in the CRD is preferred to `given`, the type in the Katalog.
+    """
     at = parent
     for step in ("status", *path.split(".")):
         field = at.fields.get(step) if at.fields is not None else None
@@ -478,7 +481,10 @@ def _raw_name(raw: Mapping[str, Any]) -> str:
 
 
 def _id(entry: _Declared, *, alone: bool) -> str:
-    """Return a short id for a resource: its kind, or its object's name if several objects have the kind."""
+    """Return a short id for a resource. With `alone`, no other resource has its kind, and the id is the kind.
+
+    Otherwise the id is made from the object's name.
+    """
     kind = entry.form.kind[:1].lower() + entry.form.kind[1:]
     words = re.findall(r"[A-Za-z0-9]+", re.sub(r"\{\{.*?\}\}", " ", _raw_name(entry.raw)))
     told = "".join(word.lower() if at == 0 else word.capitalize() for at, word in enumerate(words))
@@ -487,7 +493,10 @@ def _id(entry: _Declared, *, alone: bool) -> str:
 
 
 def _children(declared: list[_Declared]) -> tuple[dict[str, Value], dict[str, str]]:
-    """Return the keys of `.children` that mean one object, and the ambiguous keys with the reason."""
+    """Return two mappings: the keys of `.children` that mean one object, and the ambiguous keys with the reason.
+
+    The first maps each key to the expression for its object, the second maps each key to a message.
+    """
     known: dict[str, Value] = {}
     unclear: dict[str, str] = {}
     for entry in declared:
@@ -527,7 +536,7 @@ def _only_service(declared: list[_Declared], scope: TemplateScope) -> tuple[str,
 
 
 def _loop_over(over: Value, name: str, path: str, problems: Problems) -> tuple[dict[str, str], dict[str, Value]] | None:
-    """Return the `forEach` of a box (a list, and the key of its items), and the variables of the loop.
+    """Return two mappings: the `forEach` of a box (a list, and the key of its items), and the variables of the loop.
 
     Return None if the items cannot be identified; this is added to `problems`.
     """

@@ -77,7 +77,7 @@ class KatalogCondition:
 
 @attrs.frozen
 class KatalogConditions:
-    """The gates that an entry's `when` and `or` become."""
+    """The gates of a box that result from the `when` and `or` of a Katalog's entry."""
 
     when: tuple[KatalogCondition, ...] = ()
     any: tuple[KatalogCondition, ...] = ()

@@ -28,12 +28,12 @@ class KatalogEntry:
     asked: set[str] = attrs.field(factory=set)
 
     def take(self, key: str) -> Any:
-        """Return the raw value under a key; None if the key is absent. The key then counts as read."""
+        """Return the raw value under a key, or None if the key is absent. The key then counts as read."""
         self.asked.add(key)
         return self.raw.get(key)
 
     def value(self, key: str, desired: str = "string", default: Any = None) -> Any:
-        """Return the single value under a key, with templates converted; `default` if it is absent or empty text."""
+        """Return the single value under a key, with templates converted. Absent and empty values give `default`."""
         found = self._shaped(key, str | int | float, "one value")
         return default if found is None or found == "" else self.convert(found, join(self.path, key), desired)
 
@@ -46,7 +46,10 @@ class KatalogEntry:
         return list(self.convert(self._shaped(key, list, "a list") or [], join(self.path, key), "string"))
 
     def part(self, key: str, shape: type[Any]) -> Any:
-        """Return the value under a key whose form is that of Kubernetes, a list or a mapping; None if it is absent."""
+        """Return the list or mapping under a key, which has Kubernetes' own form, or None if the key is absent.
+
+        `shape` is the expected type of the value.
+        """
         what = "a list" if shape is list else "an object"
         found = self._shaped(key, shape, what)
         return None if found is None else self.convert(found, join(self.path, key))
@@ -182,7 +185,7 @@ def _env_from(entry: KatalogEntry) -> list[dict[str, Any]]:
 
 
 def _plain(entry: KatalogEntry, key: str) -> Any:
-    """Return the mapping under a key, which has Kubernetes' own form; None if it names a profile of Orkestra."""
+    """Return the mapping under a key, which has Kubernetes' own form, or None if it names a profile of Orkestra."""
     found = entry.part(key, Mapping)
     if found is not None and "profile" in found:
         entry.problems.add(join(join(entry.path, key), "profile"), "is a preset of Orkestra: write its fields")

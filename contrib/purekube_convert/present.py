@@ -17,7 +17,7 @@ _STEP: Final = re.compile(r"\.\s*([A-Za-z_]\w*)")
 
 @attrs.frozen
 class PresenceChecks:
-    """A rewriter of kro's expressions for a box, in which an expression must say that it waits for a field.
+    """A rewriter of kro's expressions for a box. In a box an expression must say that it waits for a field.
 
     `types` are the types of the variables; only `self` has a schema that guarantees fields.
     """

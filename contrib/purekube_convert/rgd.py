@@ -283,9 +283,9 @@ class _Definition:
         )
 
     def _is_elsewhere(self, entry: "_Entry") -> bool:
-        """Report whether the entry's objects cannot have an owner reference.
+        """Report whether the entry's objects may be outside the parent's namespace.
 
-        They cannot if they may be outside the parent's namespace.
+        Such objects cannot have an owner reference to the parent.
         """
         known = self._kinds[entry]
         meta = get_path(entry.raw, "template", "metadata")
@@ -392,7 +392,7 @@ class _Definition:
         *,
         whole: bool = True,
     ) -> str:
-        """Return a text with its expressions rewritten; unchanged if one of them cannot be rewritten.
+        """Return a text with its expressions rewritten, or unchanged if one of them cannot be rewritten.
 
         kro waits for a field that is absent; a box does so if the expression says `.?field.value()`. If a `whole` value
         is a single such field, it becomes an optional, and the template field with this value is left out.
@@ -420,9 +420,9 @@ class _Definition:
             return text
 
     def _whole(self, text: str) -> str:
-        """Return a path of the parent as an optional if it may be absent.
+        """Return an expression in which a path of the parent that may be absent is an optional. Other expressions stay.
 
-        The template field with this value is then left out.
+        If the path is absent, the template field with this value is left out.
         """
         steps = text.split(".")
         if steps[0] != "self" or not all(step.isidentifier() for step in steps):
@@ -460,7 +460,7 @@ class _Entry:
 
 
 def _type_meta(entry: _Entry) -> tuple[str, str]:
-    """Return the apiVersion and kind of an entry; an empty text for a missing one."""
+    """Return the apiVersion and kind of an entry. A missing one is an empty text."""
     place = entry.raw.get("template") or entry.raw.get("externalRef")
     said = place if isinstance(place, Mapping) else {}
     return str(said.get("apiVersion") or ""), str(said.get("kind") or "")
@@ -469,7 +469,7 @@ def _type_meta(entry: _Entry) -> tuple[str, str]:
 def _combinations(names: Sequence[str], lists: Sequence[str]) -> str:
     """Return a CEL expression for a list of all combinations of the items of `lists`.
 
-    Each combination is an object with the keys `names`. The first item changes last.
+    Each combination is an object with the keys `names`. The item of the first list changes most slowly.
     """
     sizes = [f"size({text})" for text in lists]
     fields = []
@@ -596,7 +596,7 @@ def _is_namespace(node: Call) -> bool:
 
 
 def _unknown_function(node: Call) -> str:
-    """Return the name of the called function if a box does not have it, otherwise ""."""
+    """Return the name of the called function if a box does not have this function, and otherwise an empty text."""
     count = len(node.arguments)
     if node.target is None:
         return "" if named(FUNCTIONS, node.name, False, count) else node.name
@@ -609,7 +609,7 @@ def _unknown_function(node: Call) -> str:
 
 
 def _written(text: str, node: Call, full: str) -> int | None:
-    """Return the index in `text` at which the function's full name begins; None if it is written with blanks."""
+    """Return the index in `text` at which the function's full name begins, or None if blanks interrupt the name."""
     begin = node.at - len(full) + len(node.name)
     return begin if begin >= 0 and text.startswith(full, begin) else None
 

@@ -31,7 +31,7 @@ class SimpleSchemaError(ValueError):
 
 @attrs.define
 class SimpleSchemas:
-    """A converter of kro's short schemas; `types` are the types that the ResourceGraphDefinition declares."""
+    """A converter of kro's short schemas. `types` are the types that the ResourceGraphDefinition declares."""
 
     types: Mapping[str, Any]
     problems: Problems
@@ -58,7 +58,10 @@ class SimpleSchemas:
         return {**out, "default": {}} if any("default" in field for field in properties.values()) else out
 
     def _field(self, raw: Any, path: str, depth: int) -> tuple[dict[str, Any], bool] | None:
-        """Return the schema of a field, and whether the field is required; None if the field cannot be read."""
+        """Return two values: the schema of a field, and whether the field is required.
+
+        Return None for an unreadable field.
+        """
         self._fields += 1
         try:
             if self._fields > _MOST_FIELDS:
@@ -85,7 +88,7 @@ class SimpleSchemas:
             return None
 
     def _alias(self, name: str, declared: str, path: str, depth: int) -> tuple[dict[str, Any], bool]:
-        """Return the schema of a field whose type `name` is an alias, and whether the field is required.
+        """Return two values: the schema of a field whose type `name` is an alias, and whether the field is required.
 
         The alias `declared` is another type with markers, which the field gets too.
         """

@@ -75,7 +75,7 @@ class ClusterUnderTest(ABC):
 
     @abstractmethod
     def _wait(self, holds: Callable[[], bool], within: float) -> bool:
-        """Let time pass until `holds` is true, for at most `within` seconds; return whether it became true."""
+        """Let time pass until `holds` is true, for at most `within` seconds. Return whether `holds` became true."""
 
     @abstractmethod
     def _start(self) -> None:
@@ -197,7 +197,8 @@ class ClusterUnderTest(ABC):
     def change(self, what: Manifest, patch: Mapping[str, Any] | None = None, **spec: Any) -> Manifest: ...
 
     def change(self, what: Any, patch: Mapping[str, Any] | None = None, **spec: Any) -> Any:
-        """Change the live object as a user would, by a merge patch or by fields of its spec; return the result."""
+        """Change the live object as a user would, by a merge patch or by fields of its spec. Return the changed object.
+        """
         ref = self.ref(what)
         body: dict[str, Any] = dict(patch or {})
         if spec:
@@ -282,7 +283,9 @@ class ClusterUnderTest(ABC):
     ) -> Manifest: ...
 
     def until(self, what: Any, holds: Any = "Ready", *, within: float = _WITHIN) -> Any:
-        """Let time pass until the object has a condition, or satisfies a function; return the object then.
+        """Let time pass until `holds`, a condition's name or a function, is true for the object.
+
+        Return the live object.
 
         A condition counts if it is True and was set for the current generation. For a kind without a `Ready` condition,
         `Ready` means what `kubectl rollout status` and Flux wait for. Raises NotReached after `within` seconds; its
@@ -417,7 +420,8 @@ class ClusterUnderTest(ABC):
         return self._names.of_manifest(str(manifest.get("apiVersion")), str(manifest.get("kind")))
 
     def _placed(self, manifest: Manifest) -> Manifest:
-        """Return the manifest with the cluster's own namespace, if its kind is namespaced and it names no namespace."""
+        """Return the manifest with a namespace: an object of a namespaced kind that names none gets `self.namespace`.
+        """
         meta = metadata(manifest)
         if meta.get("namespace") or not self._kind_of(manifest).namespaced:
             return manifest
@@ -458,7 +462,10 @@ def has_condition(live: Manifest, name: str) -> bool:
 
 
 def _waits_for_status(live: Manifest) -> bool:
-    """Report whether an object is a custom resource without a status, which probably no controller has seen yet."""
+    """Report whether an object is a custom resource without a status.
+
+    Probably no controller has seen such an object yet.
+    """
     group = str(live.get("apiVersion", "")).rpartition("/")[0]
     return "." in group and not group.endswith(".k8s.io") and not live.get("status")
 

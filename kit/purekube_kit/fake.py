@@ -39,7 +39,7 @@ class HotLoop(AssertionError):
 
 
 def _plugins(kind: Resource[Any, Any]) -> Iterator[AdmissionPlugin]:
-    """Yield the plugins that replace the webhooks of a kind."""
+    """Yield the admission plugins that replace the webhooks of a kind."""
     for reviewer in reviewers(kind):
         yield AdmissionPlugin(kind.kind.crd_name, kind.kind, partial(_reviewed, reviewer))
 

@@ -115,7 +115,10 @@ class FaultBoard(WatchFaults):
         self._healed = asyncio.Event()
 
     def fault_of(self, request: KubeRequest) -> Fault | None:
-        """Return the fault for a request: the first active fault that affects it, else one of `background`, or None."""
+        """Return the fault for a request, or None if the request has no fault.
+
+        The first active fault that affects the request is used, and otherwise the fault that `background` gives it.
+        """
         for fault in self.active:
             if fault.error is None or fault.left == 0 or not fault.about.concerns(request):
                 continue
@@ -127,7 +130,7 @@ class FaultBoard(WatchFaults):
     async def through(self, kind: Kind, event: WatchEvent) -> bool:
         """Wait until no fault holds back a watch event, then return True.
 
-        Raises Expired if a fault that loses events held the event back, so that the watcher has to list again.
+        Raises Expired if a fault that loses events held the event back. The watcher then has to list again.
         """
         name = str(metadata(event.object).get("name", ""))
         while (fault := self._on_stream(kind, name)) is not None:

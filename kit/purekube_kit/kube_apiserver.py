@@ -63,7 +63,10 @@ class RealServer:
 
 
 def assets_of(environment: Mapping[str, str]) -> Assets | str:
-    """Return the paths of etcd and kube-apiserver in `KUBEBUILDER_ASSETS`, or the reason why one was not found."""
+    """Return the paths of etcd and kube-apiserver in `KUBEBUILDER_ASSETS`.
+
+    If one is missing, return the reason as a text.
+    """
     folder = environment.get("KUBEBUILDER_ASSETS", "")
     if not folder:
         return "KUBEBUILDER_ASSETS is not set: it names the folder with etcd and kube-apiserver"
@@ -215,7 +218,7 @@ def write_credentials(folder: Path, made: Certificates, token: str, operator: st
 
 
 def _account_key() -> bytes:
-    """Return a new key for tokens of service accounts as traditional PEM, since kube-apiserver reads no PKCS#8 here."""
+    """Return a new key for tokens of service accounts, as traditional PEM. kube-apiserver cannot read it as PKCS#8."""
     key = ec.generate_private_key(ec.SECP256R1())
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()

@@ -14,7 +14,7 @@ _QUIET: Final = ("event", "log_level", "exc_info")
 
 @contextmanager
 def keeping_logs(lines: list[str]) -> Iterator[None]:
-    """Append warnings and errors to `lines` while the block runs, unless logging is configured already."""
+    """Append logged warnings and errors to `lines` while the block runs, unless logging is configured already."""
     if structlog.is_configured():
         yield
         return

@@ -20,7 +20,7 @@ PLACES: Final = ("memory", "assets", "existing")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the command line options that choose where tests with the fixture run."""
+    """Add the command line options that choose where tests with the fixture `kube_cluster` run."""
     group = parser.getgroup("purekube_kit", "clusters of purekube_kit")
     group.addoption(
         OPTION,
@@ -33,18 +33,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Check the places that the session's options choose for tests. Raises UsageError for an unknown place."""
+    """Check the places (kinds of cluster) that the session's options choose. Raises UsageError for an unknown place."""
     places(config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each test that uses the fixture once in each chosen place."""
+    """Run each test that uses the fixture `kube_cluster` once in each chosen place (kind of cluster)."""
     if FIXTURE in metafunc.fixturenames:
         metafunc.parametrize(FIXTURE, places(metafunc.config), indirect=True, scope="function")
 
 
 def places(config: pytest.Config) -> list[str]:
-    """Return the places that the option or the environment variable chooses. Raises UsageError for an unknown place."""
+    """Return the places in which tests run, as the option or else the environment variable chooses them.
+
+    The places are `memory`, `assets` and `existing`. Raises UsageError for an unknown place.
+    """
     text = config.getoption(OPTION) or os.environ.get(VARIABLE, "") or PLACES[0]
     chosen = [place.strip() for place in text.split(",") if place.strip()]
     for place in chosen:

@@ -173,14 +173,14 @@ class RealCluster(ClusterUnderTest):
         return self._api
 
     def version(self) -> int:
-        """Return 0, since the version of a real API server's store is not known."""
+        """Return 0. The version of a real API server's store is not known."""
         return 0
 
     def note(self, actor: str, what: str) -> None:
-        """Do nothing, since no trace is kept."""
+        """Do nothing. A real cluster keeps no trace."""
 
     def reconciled(self, replica: str, controller: str, done: Reconciled) -> None:
-        """Do nothing, since reconciles are not recorded."""
+        """Do nothing. Reconciles in a real cluster are not recorded."""
 
     def written(self, write: ObservedWrite) -> None:
         """Record a write of the controllers."""
@@ -191,7 +191,7 @@ class RealCluster(ClusterUnderTest):
             self._say(made.told)
 
     def replica_ended(self, replica: Replica, error: BaseException | None) -> None:
-        """Start the process again if a fault has killed it; remember any other error that ended it."""
+        """Start the process again if a fault has killed it. Any other error that ended the process is remembered."""
         if replica is not self._replica:
             return
         if error is not None:
@@ -268,7 +268,7 @@ class RealCluster(ClusterUnderTest):
 
 
 def reachable(kubeconfig: str = "", context: str = "") -> str:
-    """Return why a kubeconfig cannot be loaded; empty if it can be loaded. The cluster itself is not contacted."""
+    """Return why a kubeconfig cannot be loaded, or an empty text if it can be loaded. The cluster is not contacted."""
     try:
         load_config(kubeconfig or None, context or None)
     except OperatorError as error:

@@ -67,7 +67,10 @@ def changes_of(
 def changes_of(
     definition: Any, *, version: str = "", namespace: str = "default", wide: bool = False, **spec: Any
 ) -> Any:
-    """Return a strategy for pairs: an object, and the same object after a change that rules with `oldSelf` permit."""
+    """Return a strategy for pairs: an object, and the same object after a change that rules with `oldSelf` permit.
+
+    The parameters are those of `objects_of`.
+    """
     drawing = _Drawing.of(definition, version, namespace, wide, spec)
     drawn = st.composite(drawing.change)()
     if not isinstance(definition, Resource):

@@ -62,8 +62,8 @@ T = TypeVar("T", Reply, ObjectPage)
 class ApiServer:
     """A Kubernetes API server in memory, with its objects. All methods raise only `ApiFailure`.
 
-    With `collects`, garbage collection and deletion of namespaces run within every write; without it they run only in
-    `run_gc`. A server on which that is never called resembles a kube-apiserver without a controller manager. With
+    With `collects`, garbage collection and deletion of namespaces run within every write. Otherwise they run only in
+    `run_gc`; if `run_gc` is never called, the server resembles a kube-apiserver without a controller manager. With
     `rbac`, the roles and bindings in the store decide what callers may do; without it they may do everything. `window`
     is the number of changes in the history, `audit_limit` the number of requests in the audit log.
 

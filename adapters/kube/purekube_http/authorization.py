@@ -26,11 +26,11 @@ class AuthorizationSource(Protocol):
     """A source of the Authorization header's value. Its methods raise ConfigError, whose message contains no token."""
 
     async def current(self) -> str:
-        """Return the header's value; empty to send no header."""
+        """Return the header's value. An empty text means that no header is sent."""
         ...
 
     async def renewed(self, refused: str) -> str:
-        """Return a new value of the header after a 401 for the value `refused`; empty if there is no new value."""
+        """Return a new value of the header after a 401 for the value `refused`, or an empty text if there is none."""
         ...
 
 
@@ -59,11 +59,11 @@ class FixedAuthorization:
     value: str = attrs.field(repr=False)
 
     async def current(self) -> str:
-        """Return the header's value; empty to send no header."""
+        """Return the header's value. An empty text means that no header is sent."""
         return self.value
 
     async def renewed(self, refused: str) -> str:
-        """Return an empty text, since this source has no other value."""
+        """Return an empty text. This source has no other value."""
         return ""
 
 
@@ -147,9 +147,9 @@ class ExecPlugin:
 
 
 def sendable(token: str, origin: str) -> str:
-    """Return `token` if a header can hold it; else raise a ConfigError that names `origin`, not the token.
+    """Return `token`. Raises ConfigError if a header cannot hold the token; the message has `origin`, its source.
 
-    Without the check the HTTP layer refuses the header with an error that quotes it.
+    Without the check the HTTP layer refuses the header with an error that quotes the token.
     """
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise ConfigError(f"{origin} does not hold a token")

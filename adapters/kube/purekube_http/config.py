@@ -102,9 +102,10 @@ def _usable_user(config: SingleConfig, origin: str) -> User:
 
 
 def _exec(plugin: UserExec | None, origin: str) -> UserExec | None:
-    """Return `plugin` with an API version and environment that lightkube accepts. Raises Permanent for other versions.
+    """Return `plugin` with an API version and environment that lightkube accepts.
 
-    lightkube refuses `v1`, which differs from `v1beta1` only in the plugin's input (KUBERNETES_EXEC_INFO).
+    lightkube refuses `v1`, which differs from `v1beta1` only in the plugin's input (KUBERNETES_EXEC_INFO). Raises
+    Permanent for other versions, with the kubeconfig `origin` in the message.
     """
     if plugin is None:
         return None

@@ -210,9 +210,9 @@ def _status(body: bytes) -> Mapping[str, Any] | None:
 
 
 def _retry_after(header: str, status: Mapping[str, Any] | None) -> float | None:
-    """Return the seconds to wait before a retry, from the header or else from the Status; None if both lack them.
+    """Return the seconds to wait before a retry, or None if neither the header nor the Status has them.
 
-    API servers do not use the header's HTTP-date form, which is ignored.
+    The header is preferred. Its HTTP-date form is ignored, because API servers do not use it.
     """
     seconds = header if header.isascii() and header.isdigit() else get_path(status, "details", "retryAfterSeconds")
     return float(seconds) if seconds else None

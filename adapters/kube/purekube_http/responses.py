@@ -114,7 +114,7 @@ def _replace_list_type(request: KubeRequest, manifest: dict[str, Any]) -> dict[s
 def replace_type(request: KubeRequest, partial: Any) -> str:
     """Replace the type PartialObjectMetadata of `partial` by the requested kind, in place.
 
-    Return an empty text, or the problem if `partial` has another type.
+    Return an empty text, or a description of the problem if `partial` has another type.
     """
     if problem := _typed(partial, *_PARTIAL):
         return problem

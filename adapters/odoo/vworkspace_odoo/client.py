@@ -109,7 +109,7 @@ class HttpControlPlane:
     async def ack(self, job_id: str) -> None:
         """Acknowledge a job.
 
-        An HTML page in place of an answer counts as 404. This is safe, as an unacknowledged job is offered again.
+        An HTML page in place of an answer counts as 404. The control plane then offers the job again.
         """
         try:
             await self._done("POST", f"jobs/{quote(job_id, safe='')}/ack")

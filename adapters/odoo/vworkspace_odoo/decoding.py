@@ -111,9 +111,10 @@ class _Span:
 
 
 def _oversized(span: _Span, body: bytes, longest: int | None) -> OversizedJob | None:
-    """Return the refusal of the job at `span`; None if it has no id to answer, or may only be cut off in a long answer.
+    """Return the refusal of the job at `span`, or None if the job is not refused.
 
-    `longest` is the number of bytes read if the job is the first of the answer, and otherwise None.
+    A job without an id is not refused. A job with few values is refused only if it is the first in the answer:
+    `longest` is then the number of bytes read, and otherwise None.
     """
     if "id" not in span.fields:
         return None

@@ -24,8 +24,8 @@ class JsonReceiver:
     `token` is called before each request; an empty token is not sent. A token is sent to another machine only over
     https://.
 
-    Errors name only the host of the URL, since many URLs of receivers contain a secret in their path. Use it as an
-    async context manager.
+    Errors name only the host of the URL, because many URLs of receivers contain a secret in their path. Use the client
+    as an async context manager.
     """
 
     def __init__(

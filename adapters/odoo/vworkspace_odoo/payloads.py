@@ -127,9 +127,10 @@ def decrypt_compact(sealed: str, keys: Sequence[BoundKey]) -> bytes:
 def _first(
     keys: Sequence[BoundKey], header: Mapping[str, Any], use: Callable[[BoundKey], Any], none_serves: str
 ) -> Any:
-    """Return the result of `use` with the first key that suits `header` and does not make `use` fail; None if all fail.
+    """Return the result of `use` with the first key that suits `header` and does not make `use` fail.
 
-    Raises Invalid with the message `none_serves` if no key suits `header`.
+    Return None if `use` fails with every suitable key. Raises Invalid with the message `none_serves` if no key suits
+    `header`.
     """
     serving = [key for key in keys if key.may_serve(header)]
     if not serving:

@@ -141,7 +141,10 @@ class ReloadingControlPlane:
                 await _close(used)
 
     def _for(self, endpoint: ControlPlaneEndpoint) -> tuple[_Connections, _Connections | None]:
-        """Return the connections for `endpoint`, and the earlier connections that they replace, None without any."""
+        """Return two values: the connections for `endpoint`, and the earlier connections that they replace.
+
+        The second value is None if no earlier connections are replaced.
+        """
         desired = (endpoint.url, endpoint.ca, endpoint.certificate, endpoint.private_key)
         present = self._connections
         if present is not None and present.made_for == desired:

@@ -13,11 +13,11 @@ from purekube.apimachinery.secret_material import without_user
 
 
 def tls_context(ca: str, certificate: str, private_key: str) -> ssl.SSLContext | None:
-    """Return a TLS context that trusts the authority `ca` and presents `certificate`, all as PEM and empty for none.
+    """Return a TLS context that trusts the authority `ca` and presents `certificate` to the server.
 
-    Without `ca` the system's authorities are trusted, otherwise only `ca`. If both are empty the result is None, which
-    means the HTTP client's default. Raises Permanent, which names the unusable key of the Secret but shows nothing of
-    its value.
+    All parameters are PEM texts, and an empty text means none. Without `ca` the system's authorities are trusted,
+    otherwise only `ca`. If both are empty the result is None, which means the HTTP client's default. Raises Permanent,
+    which names the unusable key of the Secret but shows nothing of its value.
     """
     if bool(certificate) != bool(private_key):
         raise Permanent(

@@ -156,7 +156,7 @@ class Rbac:
                 yield _Grant(binding.get("subjects") or (), record.key[0], role)
 
     def _role(self, reference: Mapping[str, str], namespace: str) -> tuple[Rule, ...]:
-        """Return the rules of the role that a binding refers to; none while the role does not exist."""
+        """Return the rules of the role that a binding refers to. A missing role has no rules."""
         clusterwide = reference["kind"] == "ClusterRole"
         where = (_GROUP, "clusterroles" if clusterwide else "roles")
         record = self._store.get(where, ("" if clusterwide else namespace, reference["name"]))

@@ -37,8 +37,8 @@ def _selected(declared: Manifest, request: AdmissionAttributes, namespace_labels
 def conditions_hold(declared: Manifest, request: AdmissionAttributes) -> bool:
     """Report whether every `matchCondition` of the webhook `declared` is true for the request.
 
-    One false condition is enough for False. Otherwise a condition that cannot be evaluated counts by failurePolicy:
-    with Ignore the webhook is skipped, with Fail this raises ApiFailure.
+    If no condition is false but one cannot be evaluated, failurePolicy decides: Ignore returns False, so that the
+    webhook is skipped, and Fail raises ApiFailure.
     """
     conditions = declared.get("matchConditions") or ()
     if not conditions:

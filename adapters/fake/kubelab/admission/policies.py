@@ -52,7 +52,10 @@ def check_policies(
 def _matched(
     request: AdmissionAttributes, constraints: Iterable[Manifest | None], namespace_labels: Mapping[str, str]
 ) -> AdmissionAttributes | None:
-    """Return `request`, converted to the API version that the match constraints name; None if one does not match."""
+    """Return `request`, converted to the API version that the match constraints name.
+
+    Return None if the request does not match one of the constraints.
+    """
     found: AdmissionAttributes | None = request
     for declared in constraints:
         if declared is not None and found is not None:

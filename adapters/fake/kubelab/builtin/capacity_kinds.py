@@ -57,7 +57,8 @@ def _check_value(new: Manifest, old: Manifest) -> list[StatusCause]:
 def _read_limits(manifest: Manifest) -> Manifest:
     """Return a LimitRange with the defaults of its container limits filled in, as kube-apiserver does.
 
-    A default limit is the maximum; a default request is the default limit, or else the minimum.
+    A missing default limit becomes the maximum. A missing default request becomes the default limit or, without a
+    default limit, the minimum.
     """
     spec = dict(manifest.get("spec") or {})
     limits = spec.get("limits")

@@ -74,9 +74,9 @@ def _read_job(manifest: Manifest) -> Manifest:
 
 
 def _job_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a Job's spec with defaults: one pod, run once.
+    """Return a Job's spec with its defaults, by which the Job runs one pod once.
 
-    `completions` is 1 only if `parallelism` is absent as well.
+    The default 1 of `completions` applies only if `parallelism` is absent as well.
     """
     alone = spec.get("completions") is None and spec.get("parallelism") is None
     out = filled(

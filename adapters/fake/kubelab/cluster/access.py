@@ -28,8 +28,8 @@ _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 class ClusterAccess:
     """The access to a server: its callers and its certificate.
 
-    `tokens` are the callers by bearer token, of which the first is the kubeconfig's default. None makes every caller
-    administrator. `tls` is the server's certificate; None serves plain HTTP.
+    `tokens` maps bearer tokens to callers, of which the first is the kubeconfig's default. If it is None, every caller
+    is the administrator. `tls` is the server's certificate; without it the server speaks plain HTTP.
     """
 
     tokens: Mapping[str, Caller] | None = attrs.field(default=None, repr=False)
@@ -71,9 +71,9 @@ def access_for(host: str, *, tls: bool, tokens: Mapping[str, Caller] | None, rba
 
 
 def callers(token: str, tokens: Path | None) -> Mapping[str, Caller]:
-    """Return the callers by token: the administrator with `token`, unless it is empty, and those in the file `tokens`.
+    """Return the callers by token: those in the file `tokens`, and the administrator with `token`.
 
-    Raises KubelabError if the file cannot be used.
+    An empty `token` adds no administrator. Raises KubelabError if the file cannot be used.
     """
     return ({token: ADMIN} if token else {}) | ({} if tokens is None else _read_tokens(tokens))
 
@@ -161,7 +161,7 @@ def _bad_tokens(text: str) -> KubelabError:
 
 
 def _groups(user: str, named: str) -> tuple[str, ...]:
-    """Return the groups of `user`: the comma-separated ones in `named`, and those that the server adds."""
+    """Return the groups of `user`: the groups in `named`, separated by commas, and those that the server adds."""
     given = tuple(group for group in (part.strip() for part in named.split(",")) if group)
     if not user.startswith(SERVICE_ACCOUNT_USERS):
         return (*given, "system:authenticated")

@@ -36,7 +36,7 @@ class Ending(StrEnum):
 class WorkflowStep:
     """One node of a workflow.
 
-    It takes `seconds` (None: the usual time); a suspended one with None waits until it is resumed.
+    The node takes `seconds`; None means the usual time. A suspended node with None waits until a user resumes it.
     """
 
     name: str
@@ -203,7 +203,7 @@ class WorkloadBehaviour:
 class DownstreamBehaviour:
     """All settings of the simulated downstream controllers.
 
-    `watch_latency_seconds` pass before a controller sees a new object: until then it has no status.
+    A controller sees a new object only after `watch_latency_seconds`. Until then the object has no status.
     """
 
     rules: Sequence[DownstreamRule] = ()
@@ -217,7 +217,7 @@ class DownstreamBehaviour:
     workloads: WorkloadBehaviour = WorkloadBehaviour()
 
     def choose(self, ref: ObjectRef, used: Sequence[DownstreamRule]) -> DownstreamRule | None:
-        """Return the rule that decides the next attempt at the object `ref`; None for success.
+        """Return the rule that decides the next attempt at the object `ref`, or None if that attempt succeeds.
 
         `used` are the rules of earlier attempts, which count against each rule's `times`.
         """

@@ -254,5 +254,5 @@ _BY_NAME: Final = {
 
 
 def downstream_crds(names: Iterable[str] | None = None) -> tuple[dict[str, Any], ...]:
-    """Return new CustomResourceDefinitions for these controllers (of `CONTROLLERS`), by default for all."""
+    """Return new CustomResourceDefinitions for the controllers `names` (of `CONTROLLERS`), by default for all."""
     return tuple(definition for name in (_BY_NAME if names is None else names) for definition in _BY_NAME[name]())

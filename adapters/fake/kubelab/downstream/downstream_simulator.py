@@ -145,7 +145,7 @@ class DownstreamSimulator(Simulator):
 def _joined(results: Sequence[PassResult], now: datetime) -> ControllerResult:
     """Return one result for the passes over all objects that have had one name.
 
-    The next pass is when the next work is due, or without any work at the end of the next interval.
+    The next pass is when the next work is due. If no work is left, the next pass is at the end of the next interval.
     """
     work = earliest(*(result.requeue_at for result in results if not result.interval))
     due = work or earliest(*(result.requeue_at for result in results if result.interval))
@@ -155,7 +155,7 @@ def _joined(results: Sequence[PassResult], now: datetime) -> ControllerResult:
 
 
 async def run(api: KubeApi, clock: Clock, simulator: DownstreamSimulator | None = None) -> None:
-    """Simulate until cancelled.
+    """Simulate the downstream controllers until cancelled.
 
     To change the behaviour meanwhile, pass a `simulator` (made with the same `api`) and keep it. Needs asyncio's event
     loop. An unreachable API server is retried every second; kinds that are not served yet are waited for.

@@ -23,7 +23,7 @@ class JobPod:
 
     @property
     def uid(self) -> str:
-        """The uid, which is derived from the name."""
+        """The pod's uid, which is derived from the pod's name."""
         return str(uuid.uuid5(uuid.NAMESPACE_OID, self.name))
 
 

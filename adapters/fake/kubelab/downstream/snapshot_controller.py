@@ -91,9 +91,9 @@ def cut_failed(view: ObjectView, message: str) -> PassStep[None]:
 
 
 def size_of(claim: Manifest | None, view: ObjectView) -> str:
-    """Return the claim's capacity, or else its requested size, or else the default size.
+    """Return the size of a snapshot: the claim's capacity if known, otherwise its requested or the default size.
 
-    A claim that is restored from a snapshot needs at least this size.
+    A claim that is restored from the snapshot needs at least this size.
     """
     size = get_path(claim, "status", "capacity", "storage") or get_path(
         claim, "spec", "resources", "requests", "storage"
@@ -195,9 +195,9 @@ def _provision(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
 
 
 def _class(view: ObjectView) -> Manifest | _Trouble:
-    """Return the class that the snapshot names, or else the default class; a _Trouble if that class does not exist.
+    """Return the VolumeSnapshotClass that the snapshot names or, if the snapshot names none, the default class.
 
-    If references are not checked, return an assumed class in place of a missing one.
+    If that class does not exist, return a _Trouble or, if references are not checked, an assumed class.
     """
     settings, desired = view.behaviour.snapshot, view.spec.get("volumeSnapshotClassName")
     classes = {ref.name: item for ref, item in view.all_of(VOLUME_SNAPSHOT_CLASS)}
@@ -219,7 +219,7 @@ def _class(view: ObjectView) -> Manifest | _Trouble:
 
 
 def _claim(view: ObjectView) -> Manifest | _Trouble | None:
-    """Return the PersistentVolumeClaim to take a snapshot of; a _Trouble if it does not exist or is not bound.
+    """Return the PersistentVolumeClaim to take a snapshot of, or a _Trouble if it does not exist or is not bound.
 
     If references are not checked, return the claim in any state, or None if it does not exist.
     """

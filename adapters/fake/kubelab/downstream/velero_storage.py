@@ -97,6 +97,6 @@ def _synced(view: ObjectView, stored: Stored) -> dict[str, Any]:
 
 
 def stored_data(memories: Mapping[ObjectRef, Mapping[str, Any]], backup: ObjectRef) -> Sequence[tuple[Kind, Manifest]]:
-    """Return the objects in the stored backup `backup`; none if the object storage does not have this backup."""
+    """Return the objects in the stored backup `backup`. An unknown backup has no objects."""
     records = [memory for memory in memories.get(backup, {}).values() if isinstance(memory, Stored)]
     return records[-1].items if records else ()

@@ -30,7 +30,7 @@ class StepRecord:
 
 
 def node_id(workflow: str, index: int, count: int) -> str:
-    """Return the id of a step's node: the workflow's own name if the workflow has only one step."""
+    """Return the id of a step's node. A workflow with only one step has a single node, named like the workflow."""
     if count == 1:
         return workflow
     return f"{workflow}-{zlib.crc32(f'{workflow}[{index}]'.encode())}"

@@ -38,9 +38,9 @@ def is_range(reference: str) -> bool:
 
 
 def newest_within(desired: str, versions: Iterable[str]) -> str | None:
-    """Return the newest version that satisfies every comparison of the range `desired`; None if there is none.
+    """Return the newest version that satisfies every comparison of the range `desired`, or None if there is none.
 
-    Raises ValueError for a part that is no comparison, since `^`, `~` and `||` are not simulated.
+    Raises ValueError for a part that is no comparison. Ranges with `^`, `~` and `||` are not simulated.
     """
     bounds = [_bound(part) for part in desired.replace(",", " ").split() if part != "*"]
     fitting = [item for item in versions if all(_COMPARED[sign](_numbers(item), least) for sign, least in bounds)]

@@ -226,10 +226,10 @@ def _tell_rollback(request: HelmRequest, outcome: ActionAnswer, what: str) -> No
 
 
 def uninstall(draft: Draft, spec: HelmSpec) -> PassStep[str]:
-    """Uninstall the release that `status.history` records; return Helm's error, empty for a success.
+    """Uninstall the release that `status.history` records. Return Helm's error, or an empty text for a success.
 
-    Only the status is used, since the spec may name another release by now. A missing release counts as uninstalled;
-    without a history there is nothing to uninstall.
+    The release is not looked up in the spec, which may name another release by now. A missing release counts as
+    uninstalled; without a history there is nothing to uninstall.
     """
     history: list[Snapshot] = list(draft.status.get("history") or ())
     if not history:
@@ -257,7 +257,7 @@ def uninstall(draft: Draft, spec: HelmSpec) -> PassStep[str]:
 def uninstall_remediation(request: HelmRequest) -> PassStep[str]:
     """Uninstall a failed release, so that the next attempt installs it again. Ready still reports the failure.
 
-    Return Helm's error; empty for a success or a timeout.
+    Return Helm's error, or an empty text for a success or a timeout.
     """
     draft = request.draft
     answer = yield from _remove(draft, request.spec, (yield from request.load()), "uninstall-remediation")

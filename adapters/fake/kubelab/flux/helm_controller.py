@@ -114,7 +114,10 @@ def _prepare(draft: Draft, spec: HelmSpec, dependency_requeue: float) -> "PassSt
 
 
 def _recover(draft: Draft) -> None:
-    """Set Ready to Unknown if it reports a missing source, artifact, dependency or value: all are present now."""
+    """Set Ready to Unknown if it still reports a missing source, artifact, dependency or value.
+
+    All of these are present when this function is called.
+    """
     reason = (condition(draft.object, READY) or {}).get("reason")
     if reason in ("DependencyNotReady", "ArtifactFailed", "SourceNotReady", "ValuesError"):
         draft.mark(READY, "Unknown", "Progressing", _RECOVERING)
@@ -142,7 +145,7 @@ def _reinstall(draft: Draft, spec: HelmSpec) -> PassStep[ControllerResult]:
 
 
 def _begin_attempt(request: HelmRequest) -> bool:
-    """Record the attempt in the status; report whether a forced release was requested."""
+    """Record the attempt in the status. Return whether a forced release was requested."""
     draft, chart, values = request.draft, request.chart, request.values
     draft.status["storageNamespace"] = request.spec.storage_namespace
     reset = _token(draft, RESET_AT, "lastHandledResetAt")

@@ -27,7 +27,7 @@ _ComposedValues: TypeAlias = HelmValues | InputUnavailable
 
 
 def find_source(draft: Draft, spec: HelmSpec) -> PassStep[_FoundSource]:
-    """Return the OCIRepository or HelmChart that provides the chart; InputUnavailable if it does not exist."""
+    """Return the OCIRepository or HelmChart that provides the chart, or InputUnavailable if it does not exist."""
     reference = get_path(draft.spec, "chartRef")
     if reference:
         kind = OCI_REPOSITORY if reference.get("kind") == "OCIRepository" else HELM_CHART
@@ -42,7 +42,7 @@ def find_source(draft: Draft, spec: HelmSpec) -> PassStep[_FoundSource]:
 
 
 def source_problem(source: Manifest) -> str:
-    """Return why the source is not ready for use; empty if it is ready.
+    """Return why the source is not ready for use, or an empty text if it is ready.
 
     As in helm-controller, the Ready condition does not matter: a source whose registry is unreachable still serves its
     artifact. A suspended source counts as ready as well, with its old artifact.
@@ -62,7 +62,7 @@ def source_problem(source: Manifest) -> str:
 def load_chart(source: Manifest) -> Chart:
     """Return the chart in the source's artifact.
 
-    With an OCI source helm-controller replaces the chart version's build metadata by part of the digest.
+    With an OCI source, the chart's `version` has part of the digest as its build metadata, as in helm-controller.
     """
     revision = str(get_path(source, "status", "artifact", "revision"))
     if source["kind"] == "HelmChart":
@@ -75,9 +75,10 @@ def load_chart(source: Manifest) -> Chart:
 
 
 def compose_values(draft: Draft, spec: HelmSpec) -> PassStep[_ComposedValues]:
-    """Return the values of all references in `valuesFrom` and the inline ones, or InputUnavailable if one is missing.
+    """Return the HelmRelease's values, or InputUnavailable if a reference in `valuesFrom` is missing.
 
-    Referenced content is not parsed, and only changes the digest.
+    The result has the inline values, and a digest over them and all referenced content. Referenced content is not
+    parsed.
     """
     inline = get_path(draft.spec, "values")
     inline = inline if isinstance(inline, Mapping) else {}

@@ -62,7 +62,7 @@ class HelmSpec:
 
     @property
     def release_name(self) -> str:
-        """The release's name in messages: `releaseName`, or else `[targetNamespace-]name`."""
+        """The release's name in messages: `releaseName` if that is set, and otherwise `[targetNamespace-]name`."""
         target = self.raw.get("targetNamespace")
         return str(self.raw.get("releaseName") or (f"{target}-{self.name}" if target else self.name))
 
@@ -153,7 +153,7 @@ def active_remediation(spec: HelmSpec, status: Mapping[str, Any]) -> Remediation
 
 
 def active_retry_interval(spec: HelmSpec, status: Mapping[str, Any]) -> float | None:
-    """Return the seconds between retries if the last attempted action's strategy is RetryOnFailure, else None."""
+    """Return the seconds between retries, or None if the last attempted action's strategy is not RetryOnFailure."""
     action = status.get("lastAttemptedReleaseAction")
     strategy = (get_path(spec.raw, action, "strategy") if action else None) or {}
     if strategy.get("name") != "RetryOnFailure":

@@ -28,7 +28,8 @@ class Decide(Question):
 
 @attrs.frozen
 class LoadReleases(Question):
-    """A request for the revisions of the release `name` in Helm's storage. The answer is these, oldest first."""
+    """A request for the revisions of the release `name` in Helm's storage. The answer is a tuple of them, oldest first.
+    """
 
     namespace: str
     name: str
@@ -95,7 +96,7 @@ def find_drift(owner: ObjectRef) -> PassStep[Sequence[str]]:
 
 
 def can_impersonate(namespace: str, name: str) -> PassStep[bool]:
-    """Report whether the service account that Helm impersonates exists."""
+    """Report whether the service account exists that Flux impersonates to run Helm actions."""
     answer: bool = yield CanImpersonate(namespace, name)
     return answer
 

@@ -69,7 +69,8 @@ def previous(history: Sequence[Snapshot], *, ignore_tests: bool) -> Snapshot | N
 
 
 def truncate(history: Sequence[Snapshot], *, ignore_tests: bool) -> list[Snapshot]:
-    """Return the history up to and including the previous success; without such a release, its newest five entries."""
+    """Return the history down to the previous successful release. Without such a release, keep the newest five entries.
+    """
     target = previous(history, ignore_tests=ignore_tests)
     if target is not None:
         return list(history[: history.index(target) + 1])
@@ -77,10 +78,10 @@ def truncate(history: Sequence[Snapshot], *, ignore_tests: bool) -> list[Snapsho
 
 
 def record(history: Sequence[Snapshot], *releases: StoredRelease, action: str, oci_digest: str) -> list[Snapshot]:
-    """Return the history after an install or upgrade.
+    """Return the history of a HelmRelease after an install or upgrade stored `releases`.
 
-    The entry of the new release comes first, and the entry of one superseded release is updated. The updated entry
-    keeps its digests but loses its `action`, as in Flux.
+    The entry of the newest of `releases` comes first. The entry of the release before it is updated: as in Flux, that
+    entry keeps its digests but loses its `action`.
     """
     newest, *older = sorted(releases, key=lambda item: item.version, reverse=True)
     entries = [snapshot(newest, action, oci_digest), *history]
@@ -90,7 +91,7 @@ def record(history: Sequence[Snapshot], *releases: StoredRelease, action: str, o
 
 
 def observe(history: Sequence[Snapshot], release: StoredRelease, action: str) -> list[Snapshot]:
-    """Return the history after a rollback changed `release`, whose entry is updated in place or added at the front.
+    """Return the history after a rollback changed `release`. Its entry is updated in place, or added at the front.
 
     A release that a rollback creates has no OCI digest in the history, as in Flux.
     """
@@ -100,7 +101,7 @@ def observe(history: Sequence[Snapshot], release: StoredRelease, action: str) ->
 
 
 def update(history: Sequence[Snapshot], release: StoredRelease, action: str) -> list[Snapshot]:
-    """Return the history after an uninstall changed `release`, whose entry is updated if it exists."""
+    """Return the history after an uninstall changed `release`. Its entry is updated, but not added if it is missing."""
     return [_updated(entry, release, action) for entry in history]
 
 

@@ -93,9 +93,9 @@ class Script:
         return request.version if published is None or request.version in published else None
 
     def _resolve_oci(self, request: PullRequest, published: Sequence[str] | None) -> str | None:
-        """Return the version that a tag or range selects; None if that version is not published.
+        """Return the version that a tag or range selects, or None if that version is not published.
 
-        For a digest, return the version under which the digest was pushed, empty if that is unknown.
+        For a digest, return the version under which the digest was pushed, or an empty text if that version is unknown.
         """
         desired = request.version
         if desired.startswith("sha256:"):

@@ -35,7 +35,7 @@ async def serve_until_cancelled(
     """Serve until cancelled.
 
     `ready` is called in this task once requests are accepted, `ending` when open responses must end. On cancellation
-    connections close cleanly: uvicorn itself is shielded, since a cancelled uvicorn would leave them open.
+    connections close cleanly, because uvicorn itself is not cancelled.
     """
     started = asyncio.Event()
     runner = _Runner(config, started.set)

@@ -37,7 +37,7 @@ def wants_watch(request: Request, target: RequestTarget) -> bool:
 
 
 def watch_timeout(seconds: float | None) -> float:
-    """Return the seconds after which a watch ends: `seconds` if given, or else a random number (W-19)."""
+    """Return the seconds after which a watch ends: `seconds`, or a random number if that is None (W-19)."""
     return random.uniform(*_WATCH_SECONDS) if seconds is None else seconds
 
 
@@ -158,7 +158,7 @@ class _Call:
         return list_answer(listed, self._wanted, self._include, self._server.now())
 
     def _deletion(self) -> Any:
-        """Return the DeleteOptions in the body, which typed clients send as protobuf; empty without a body."""
+        """Return the DeleteOptions in the body, which typed clients send as protobuf. Without a body they are empty."""
         if self._media == PROTOBUF and self._raw:
             return decode_object(self._raw)
         return read_yaml(self._raw).value if self._raw.strip() else {}

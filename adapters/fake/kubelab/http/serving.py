@@ -33,7 +33,7 @@ async def serve_forever(
     services: Services | None = None,
     tls: Certificates | None = None,
 ) -> None:
-    """Serve until cancelled; `ready` is called with the URL once requests are accepted.
+    """Serve until cancelled. `ready` is called with the URL once requests are accepted.
 
     Port 0 takes a free port. Raises OSError (with errno) when the address cannot be bound. `tokens` maps bearer tokens
     to callers; without `tokens` every caller is the administrator. `gc_delay` is how many seconds after a write garbage

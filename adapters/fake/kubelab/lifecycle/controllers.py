@@ -111,7 +111,7 @@ class BuiltinControllers:
             self._server.update(target, {"spec": {}}, WriteOptions(), NAMESPACE_CONTROLLER)
 
     def _namespaced(self) -> list[ServedResource]:
-        """Return each namespaced resource once: in one of its served versions, without conversion of its objects."""
+        """Return each namespaced resource in only one of its served versions, without conversion of its objects."""
         return [
             resource.as_stored() for resource in {one.storage: one for one in self._registry if one.namespaced}.values()
         ]

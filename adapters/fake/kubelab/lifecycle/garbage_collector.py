@@ -49,8 +49,8 @@ Verdict = DropReferences | DeleteDependent | None
 def decide_dependent(owners: Mapping[str, OwnerState], finalizers: tuple[str, ...], has_dependents: bool) -> Verdict:
     """Return the decision about a dependent, given the state of each owner by uid.
 
-    None leaves the dependent unchanged. `finalizers` are the dependent's finalizers; `has_dependents` says whether the
-    dependent is an owner itself.
+    None means that the dependent stays unchanged. `finalizers` are the dependent's finalizers; `has_dependents` says
+    whether the dependent is an owner itself.
     """
     lost = frozenset(uid for uid, state in owners.items() if state is not OwnerState.SOLID)
     if not lost:

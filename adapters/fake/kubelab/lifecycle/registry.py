@@ -218,9 +218,10 @@ class CustomDefinitions:
 
 
 def _compiled(crd: Mapping[str, Any], conversions: Conversions) -> tuple[tuple[ServedResource, ...], str]:
-    """Return the resources that a CRD serves, and an empty text; no resources, and the reason, if a schema is unusable.
+    """Return two values: the resources that a CRD serves, and the reason why a schema of the CRD is unusable.
 
-    A schema that passed validation can still be any JSON that a client sends, and must not crash the server.
+    The reason is an empty text if all schemas are usable; otherwise there are no resources. A schema that passed
+    validation can still be any JSON that a client sends, and must not crash the server.
     """
     try:
         return resources_of_crd(crd, conversions), ""

@@ -70,7 +70,7 @@ class Behaviour:
     `read` completes a decoded body (defaults that depend on other fields, `stringData`), before ownership is tracked.
     `on_create` and `on_update` set fields that the server decides (such as labels of a Job), after ownership is
     tracked. `check`, `check_update` and, for that subresource, `check_status` are the rules that no schema expresses.
-    `skeleton` holds the structs that exist before creation, so that no manager owns their `.` (S-22). `orphans`: a
+    `skeleton` holds the structs that exist before creation, so that no manager owns their `.` (S-22). With `orphans`, a
     DELETE without a propagation policy orphans the dependents.
     """
 

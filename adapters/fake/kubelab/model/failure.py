@@ -127,14 +127,15 @@ def already_exists(group: str, plural: str, name: str, *, is_going: bool = False
 
 
 def stale(group: str, plural: str, name: str, why: str = MODIFIED) -> ApiFailure:
-    """Build the 409 without causes: a resourceVersion or uid does not match. `why` ends the message."""
+    """Build the 409 for a resourceVersion or uid that does not match. It has no causes; `why` ends its message."""
     details = {"name": name, "group": group, "kind": plural}
     message = f'Operation cannot be fulfilled on {resource_of(group, plural)} "{name}": {why}'
     return ApiFailure(409, "Conflict", message, details=details)
 
 
 def field_conflict(message: str, causes: Iterable[FailureCause]) -> ApiFailure:
-    """Build the 409 of server-side apply: other managers own the fields in `causes` (S-77: no name, no kind)."""
+    """Build the 409 of server-side apply: other managers own the fields in `causes`. It has no name and no kind (S-77).
+    """
     return ApiFailure(409, "Conflict", message, causes=causes)
 
 

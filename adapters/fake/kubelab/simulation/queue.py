@@ -48,7 +48,7 @@ _LARGEST_EXPONENT: Final = 64
 class FailureBackoff:
     """The delay of client-go's exponential failure rate limiter: `base * 2**(failures - 1)` seconds, at most `cap`.
 
-    The delay has no jitter, because client-go's limiter has none; that of `purekube.controller.backoff` has jitter.
+    As in client-go, the delay has no jitter, unlike the delay of `purekube.controller.backoff`.
     """
 
     base: float
@@ -71,7 +71,10 @@ class DueTimes:
         self._is_known = True
 
     def add(self, ref: ObjectRef, when: datetime, *, interval: bool = False) -> None:
-        """Make the object due at `when`, or earlier if it is due earlier already, but not before the end of a hold."""
+        """Make the object due at `when`, unless it is due earlier already.
+
+        A held object is not due before the hold ends.
+        """
         when = max(when, self._not_before.get(ref, when))
         self._due[ref] = min(when, self._due.get(ref, when))
         self._is_known = False

@@ -60,9 +60,9 @@ def apply(
 ) -> dict[str, Any]:
     """Return the object after `manager` applied `config` to `live`, which is None for an object that does not exist.
 
-    The result has the new managedFields. If no value changes, the rest equals `live`; if ownership does not change
-    either, so do the managedFields (S-65, S-66). `settled` says that `live` was written under this same schema. Raises
-    Conflict (S-30, S-78) and TypedPatchError.
+    The result has the new managedFields. If no value changes, the result equals `live` except for managedFields. If
+    ownership does not change either, the result equals `live` in everything (S-65, S-66). `settled` says that `live`
+    was written under this same schema. Raises Conflict (S-30, S-78) and TypedPatchError.
     """
     fit(definition, config)
     rules = Rules(definition, definition.reset_fields(subresource), settled)
@@ -133,9 +133,9 @@ def _merged(
 
 
 def _claim(last: ManagedFieldsEntry | None, owned: FieldSet, api_version: str) -> ManagedFieldsEntry:
-    """Return the applier's new entry for the fields `owned`; `last` itself if it would not change.
+    """Return the applier's entry for the fields `owned`, in which the time of its earlier entry `last` is kept.
 
-    The new entry keeps the time of `last`.
+    If fields and version are the same as in `last`, the entry `last` itself is returned.
     """
     if last is None:
         return ManagedFieldsEntry(owned, api_version)
@@ -253,7 +253,7 @@ def _bare(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_managed_fields(manifest: Mapping[str, Any], managers: Managers) -> dict[str, Any]:
-    """Return `manifest` with the entries of `managers`, without `managedFields` if there are none (S-40)."""
+    """Return `manifest` with the entries of `managers` as its managedFields. The field is left out if empty (S-40)."""
     out = _bare(manifest)
     if managers:
         out["metadata"] = {**(out.get("metadata") or {}), "managedFields": encode_managers(managers)}

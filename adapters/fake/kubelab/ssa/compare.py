@@ -80,7 +80,10 @@ class _Comparing:
             self._leaf(old, new)
 
     def _dispatch(self, schema: Schema, old: Any, new: Any, form: str) -> bool:
-        """Compare the parts of two values of the shape `form`; return True if the values are leaves without parts."""
+        """Compare the parts of two values of the shape `form`.
+
+        Return True if the values are leaves, which have no parts.
+        """
         if form == "scalar":
             return True
         if form == "list":

@@ -71,7 +71,10 @@ class ManagedFieldsEntry:
     wire: Mapping[str, Any] | None = attrs.field(default=None, eq=False, repr=False)
 
     def owning(self, fields: FieldSet) -> "ManagedFieldsEntry":
-        """Return the entry with the fields `fields`; the entry itself if they are equal to its own."""
+        """Return the entry with the fields `fields`.
+
+        If they equal the entry's own fields, the entry itself is returned.
+        """
         return (
             self
             if fields is self.fields or fields == self.fields

@@ -165,7 +165,7 @@ def with_named_fields(schema: Schema | None, fields: FieldSet) -> FieldSet:
 
 
 def _below(schema: Schema | None, element: str) -> tuple[Schema | None, bool]:
-    """Return the schema under a path element, and whether the element is a declared field."""
+    """Return two values: the schema under a path element, and whether the element is a declared field."""
     if schema is None:
         return None, False
     if element.startswith("f:"):

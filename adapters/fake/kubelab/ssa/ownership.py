@@ -15,7 +15,7 @@ from purekube.schema.node import JsonType, ListType, Schema
 
 
 def reconcile_fields(schema: Schema, fields: FieldSet) -> FieldSet:
-    """Return the owned `fields` adapted to the present `schema`; the same object if nothing changes.
+    """Return the owned `fields` adapted to the present `schema`. If nothing changes, the object `fields` is returned.
 
     Where a value has become atomic, an owner of its children becomes the owner of the whole. Where a value has become
     granular, the owner keeps only the parent.
@@ -71,7 +71,7 @@ class UntypedError(ValueError):
 
 
 class Versioned(Protocol):
-    """A kind with its versions: ownership is recorded in the version in which a manager wrote."""
+    """The protocol of a kind with several versions. Ownership is recorded in the version in which a manager wrote."""
 
     @property
     def schema(self) -> Schema:

@@ -26,7 +26,7 @@ _BY_TYPE: Final = {
 
 
 class ItemError(ValueError):
-    """The error of a list item without an identity: its keys are missing, or it is no scalar in a set."""
+    """The error of a list item without an identity: its keys are missing, or the item of a set is no scalar."""
 
 
 def shape(schema: Schema, value: Any) -> str:
@@ -42,7 +42,7 @@ def shape_of(value: Any) -> str:
 
 
 def items_schema(schema: Schema) -> Schema:
-    """Return the schema of a list's items; a schema that accepts any value if `schema` declares none."""
+    """Return the schema of a list's items. If `schema` declares none, the result accepts any value."""
     return schema.items if schema.items is not None else ANYTHING
 
 
@@ -94,7 +94,7 @@ def field_set(schema: Schema, value: Any) -> FieldSet:
 
 
 def _fields(schema: Schema, value: Any) -> tuple[dict[str, Any], bool]:
-    """Return the paths below a value, and whether the value itself is a leaf that an applier owns."""
+    """Return two values: the paths below a value, and whether the value itself is a leaf that an applier owns."""
     match shape(schema, value):
         case "scalar":
             return {}, True

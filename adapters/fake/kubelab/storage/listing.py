@@ -121,7 +121,7 @@ def _plan_page(options: ListOptions, floor: int) -> ReadPlan:
 def page_of(records: list[Record], plan: ReadPlan, version: int, selective: bool) -> ListedPage:
     """Return the selected records, cut to the page's limit.
 
-    The number of remaining records is reported only if the list is not `selective`, that is without selectors (W-04).
+    The number of remaining records is not reported if the list has selectors (`selective`, W-04).
     """
     if not plan.limit or len(records) <= plan.limit:
         return ListedPage(tuple(records), version)
@@ -153,9 +153,10 @@ def _read_token(text: str) -> tuple[int, ObjectKey]:
 
 
 def watch_version(options: ListOptions) -> int | None:
-    """Return the resourceVersion from which a watch starts; None (no version, or 0) to start with all objects.
+    """Return the resourceVersion from which a watch starts, or None if the watch starts with all objects.
 
-    Raises ApiFailure with status 500 if the resourceVersion is no number, as kube-apiserver answers (W-02).
+    A watch without a resourceVersion, or from 0, starts with all objects. Raises ApiFailure with status 500 if the
+    resourceVersion is no number, as kube-apiserver answers (W-02).
     """
     if not options.resource_version:
         return None

@@ -188,7 +188,7 @@ def _causes(definition: ServedKind, live: Manifest, manifest: Manifest, write: W
 
 
 def _kube_finalizers(definition: ServedKind, meta: Mapping[str, Any]) -> list[StatusCause]:
-    """Return the problems of a built-in kind's finalizers; none if its group permits any name."""
+    """Return the problems of a built-in kind's finalizers. There are none if the kind's group permits any name."""
     strict = definition.built_in and definition.kind.group not in _FREE_FINALIZERS
     return check_kube_finalizers(meta.get("finalizers") or ()) if strict else []
 
@@ -217,7 +217,7 @@ def _timeless(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _refused(definition: ServedKind, name: str, causes: list[StatusCause], write: WriteRequest) -> ApiFailure | None:
-    """Return the 422 failure of an object with these problems; None if there are none.
+    """Return the 422 failure of an object with the problems `causes`, or None without problems.
 
     The failure is raised instead of returned unless the write defers validation.
     """

@@ -126,7 +126,7 @@ def apply(definition: ServedKind, live: Manifest | None, body: Any, write: Write
 def _same_content(merged: Manifest, live: Manifest) -> bool:
     """Report whether an apply changed only managedFields.
 
-    In this case an object that is stored in another version gets no defaults.
+    After such an apply, an object that is stored in another version gets no defaults.
     """
     rest = [(merged.get(key), live.get(key)) for key in {*merged, *live} - {"metadata"}]
     return all(one is other for one, other in rest) and not [
@@ -217,7 +217,7 @@ def _replaced(
 
 
 def _read(definition: ServedKind, manifest: Manifest, write: WriteRequest) -> Manifest | None:
-    """Return the body `manifest` if its parts are stored as they were read, otherwise None.
+    """Return the body `manifest`, or None if parts of it may be stored in another form than they were read.
 
     The parts of a built-in kind may be changed by the kind's own rules; a Scale is not stored.
     """
@@ -239,7 +239,7 @@ def _live_managers(live: Manifest) -> Managers:
 
 
 def _claimed(definition: ServedKind, raw: Manifest, live: Manifest | None, write: WriteRequest) -> Managers:
-    """Return the field managers before the write: those in the request's body, or else those of `live`.
+    """Return the field managers before the write. Those in the request's body are preferred to those of `live`.
 
     The managedFields in a body count only if they are valid, and on the main endpoint only (S-68, S-69).
     """

@@ -90,9 +90,10 @@ def _in_storage(resource: ServedResource, record: Record) -> Mapping[str, Any]:
 
 
 def _usual(target: RequestTarget, record: Record) -> str:
-    """Return the propagation policy of a DELETE that names none: the kind's default, or empty for the usual rules.
+    """Return the propagation policy of a DELETE that names none. An empty text means the usual rules.
 
-    The default does not apply if an earlier DELETE of the object has set a policy.
+    A kind may have `Orphan` as its default. The default does not apply if an earlier DELETE of the object has set a
+    policy.
     """
     decided = {ORPHAN, FOREGROUND} & set(record.finalizers)
     return "Orphan" if target.resource.definition.behaviour.orphans and not decided else ""

@@ -145,7 +145,7 @@ class ObjectWriter:
     def _created(self, call: WriteCall, write: WriteRequest) -> WriteOutcome:
         """Return the outcome of a POST.
 
-        It is cached for a CRD, since a process creates the same CRDs on many servers.
+        The outcome for a CRD is cached, because a process creates the same CRDs on many servers.
         """
         resource = call.target.resource
         if resource.storage != registry.DEFINITIONS or call.defers or call.target.subresource:

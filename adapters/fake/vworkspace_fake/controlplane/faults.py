@@ -97,7 +97,7 @@ class Faults:
         self._outage = fault
 
     def take(self, call: AgentCall) -> ScriptedFault:
-        """Return the fault for this request; `NO_FAULT` if there is none."""
+        """Return the fault to apply to this request. `NO_FAULT` means that none applies."""
         if self._outage is not None:
             return self._outage
         for at, fault in enumerate(self._pending):

@@ -84,7 +84,7 @@ class JobBook:
         return [job.raw for job in due]
 
     def next_offer(self, cluster_id: str) -> datetime | None:
-        """Return when an unacknowledged job is offered again to the cluster; None if there is no such job."""
+        """Return when an unacknowledged job is offered again to the cluster, or None if there is no such job."""
         waiting = [job for job in self._jobs.values() if job.cluster_id == cluster_id and self._unacked(job)]
         return min((job.offered_at + self.redelivery for job in waiting if job.offered_at), default=None)
 

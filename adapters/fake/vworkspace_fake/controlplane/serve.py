@@ -20,7 +20,7 @@ async def serve(
     ready: Callable[[str], None],
     further: Sequence[BaseRoute] = (),
 ) -> None:
-    """Serve until cancelled; `ready` is called with the base URL once connections are accepted.
+    """Serve the control plane until cancelled. `ready` is called with the base URL once connections are accepted.
 
     `further` routes are served as well. Port 0 takes a free one. Raises OSError if the address is unavailable. On
     cancellation open polls are ended with an empty answer and connections are closed.

@@ -65,7 +65,10 @@ class ControlPlaneServer:
         return f"request-{self._requests}"
 
     def incoming(self, call: AgentCall) -> ScriptedFault:
-        """Record a request to the endpoint `call`, and return the fault to apply; `NO_FAULT` if there is none."""
+        """Record a request to the endpoint `call`, and return the fault to apply to it.
+
+        `NO_FAULT` means that none applies.
+        """
         self.requests.append((self.now(), call))
         return self.faults.take(call)
 
