@@ -120,7 +120,7 @@ def expression_of(node: Node, scope: TemplateScope) -> Value:
 
 
 def _named_child(arguments: Sequence[Node], scope: TemplateScope) -> Value | None:
-    """Return the child that `index .children.deployments "name"` selects; None for other arguments of `index`.
+    """Return the child that `index .children.deployments "name"` selects, or None for other arguments of `index`.
 
     The child's id is registered as `deployments.name`. Raises TemplateError for an unknown name.
     """
@@ -149,8 +149,7 @@ def constant(value: Any) -> Value:
 
 
 def quoted(text: str) -> str:
-    """Return a text as a CEL constant. Single quotes are preferred, because YAML often puts the line in double quotes.
-    """
+    """Return a text as a CEL constant. Single quotes are preferred, because YAML often puts the line in double quotes."""
     inner = msgspec.json.encode(text).decode()[1:-1]
     return f'"{inner}"' if "'" in inner else "'" + inner.replace('\\"', '"') + "'"
 

@@ -433,7 +433,10 @@ def _name_of(crd: Mapping[str, Any] | None) -> str:
 
 
 def _installed(types: Any) -> Any:
-    """Return the box's reference to a CRD in the cluster, `{name: <plural>.<group>}`; None if `types` has no group."""
+    """Return the box's reference to a CRD in the cluster, `{name: <plural>.<group>}`.
+
+    Return None if `types` has no group.
+    """
     if not isinstance(types, Mapping) or not types.get("group"):
         return None
     plural = types.get("plural") or f"{str(types.get('kind', '')).lower()}s"

@@ -85,7 +85,7 @@ class KatalogEntry:
             return None
 
     def inner(self, key: str) -> "KatalogEntry | None":
-        """Return the mapping under a key as an entry; None if the key is absent."""
+        """Return the mapping under a key as an entry, or None if the key is absent."""
         found = self._shaped(key, Mapping, "an object")
         return None if found is None else KatalogEntry(found, join(self.path, key), self.scope, self.problems)
 

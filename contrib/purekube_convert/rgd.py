@@ -205,7 +205,7 @@ class _Definition:
         return {name: list_of(found) if name in loops else found for name, found in types.items()}
 
     def _typed(self) -> Iterator[tuple["_Entry", KnownKind | None]]:
-        """Yield every entry of `resources` with its kind; None if the kind is unknown."""
+        """Yield pairs: each entry of `resources`, and its kind. The kind is None if it is unknown."""
         for entry in self._entries:
             yield entry, self._known.find(*_type_meta(entry))
 

@@ -197,8 +197,7 @@ class ClusterUnderTest(ABC):
     def change(self, what: Manifest, patch: Mapping[str, Any] | None = None, **spec: Any) -> Manifest: ...
 
     def change(self, what: Any, patch: Mapping[str, Any] | None = None, **spec: Any) -> Any:
-        """Change the live object as a user would, by a merge patch or by fields of its spec. Return the changed object.
-        """
+        """Change the live object as a user would, by a merge patch or by fields of its spec. Return the changed object."""
         ref = self.ref(what)
         body: dict[str, Any] = dict(patch or {})
         if spec:
@@ -420,8 +419,7 @@ class ClusterUnderTest(ABC):
         return self._names.of_manifest(str(manifest.get("apiVersion")), str(manifest.get("kind")))
 
     def _placed(self, manifest: Manifest) -> Manifest:
-        """Return the manifest with a namespace: an object of a namespaced kind that names none gets `self.namespace`.
-        """
+        """Return the manifest with a namespace: an object of a namespaced kind that names none gets `self.namespace`."""
         meta = metadata(manifest)
         if meta.get("namespace") or not self._kind_of(manifest).namespaced:
             return manifest

@@ -30,7 +30,7 @@ class KindNames:
         self._resources[resource.kind] = resource
 
     def resource(self, kind: Kind) -> Resource[Any, Any] | None:
-        """Return the Resource that was added for a kind; None if the kind was added without a Resource."""
+        """Return the Resource that was added for a kind, or None if the kind was added without a Resource."""
         return self._resources.get(kind)
 
     def of(self, name: str) -> Kind:

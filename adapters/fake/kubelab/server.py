@@ -251,7 +251,7 @@ class ApiServer:
     # --- controllers ---------------------------------------------------------------------------------------------
 
     def run_gc(self) -> int:
-        """Collect garbage and empty terminating namespaces; return how many objects were examined."""
+        """Collect garbage and empty terminating namespaces. Return how many objects were examined."""
         return self._controllers.run()
 
     def restore(self, snapshot: StoreSnapshot) -> None:

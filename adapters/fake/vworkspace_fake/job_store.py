@@ -46,11 +46,11 @@ class MemoryJobStore:
         self.records.pop(job_id, None)
 
     async def tombstone(self, idempotency_key: str) -> Tombstone | None:
-        """Return the tombstone for an idempotency key; None if there is no such tombstone."""
+        """Return the tombstone for an idempotency key, or None if there is no such tombstone."""
         return self.tombstones.get(idempotency_key)
 
     async def newest(self, object_key: str) -> Tombstone | None:
-        """Return the tombstone of the highest generation of an object; None if the object has no tombstone."""
+        """Return the tombstone of the highest generation of an object, or None if the object has no tombstone."""
         mine = (
             tombstone
             for key, tombstone in self.tombstones.items()

@@ -15,7 +15,9 @@ from purekube_http.authorization import MAX_AGE
 
 
 def tls_context(config: SingleConfig) -> ssl.SSLContext | None:
-    """Return the TLS context for an https:// server, with our client certificate if there is one; None for http://.
+    """Return the TLS context for an https:// server, or None for http://.
+
+    It has our client certificate if there is one.
 
     Raises Permanent if certificates or keys of the configuration cannot be loaded.
     """

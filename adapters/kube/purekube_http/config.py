@@ -77,7 +77,7 @@ def _refuse_unsupported(path: Path, source: KubeConfig, context: str | None) -> 
 
 
 def _kubeconfig_path(service_account: Path) -> str | None:
-    """Return the path of the kubeconfig to read; None to use the pod's service account."""
+    """Return the path of the kubeconfig to read, or None if the pod's service account is to be used."""
     if (service_account / "token").is_file() and "KUBERNETES_SERVICE_HOST" in os.environ:
         return None
     named = os.environ.get("KUBECONFIG", "")

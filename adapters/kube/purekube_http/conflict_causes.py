@@ -14,7 +14,7 @@ _CAUSE = re.compile(r'^conflict with ("(?:[^"\\]|\\.)*")')
 
 
 def field_conflicts(causes: Iterable[Mapping[str, Any]]) -> tuple[FieldConflict, ...]:
-    """Return the field conflicts among the causes of a 409; none if the 409 is about a stale resourceVersion (S-77)."""
+    """Return the field conflicts among the causes of a 409. A 409 about a stale resourceVersion has none (S-77)."""
     return tuple(
         FieldConflict(
             _manager(str(cause.get("message", ""))), str(cause.get("field", "")), str(cause.get("message", ""))

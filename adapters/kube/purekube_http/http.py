@@ -123,7 +123,7 @@ class HttpTransport:
         return answer_of(single, await self.body_of(single))
 
     async def _opened(self, request: KubeRequest, read_seconds: float | None) -> aiohttp.ClientResponse:
-        """Open a stream that may be silent for `read_seconds` (None: for ever).
+        """Open a stream that may be silent for `read_seconds`. None means that there is no limit.
 
         Raises the error of an unsuccessful status.
         """

@@ -84,7 +84,7 @@ def media_type_of(request: KubeRequest) -> str:
 
 
 def encoded(request: KubeRequest) -> bytes | None:
-    """Return the body as JSON; None if the request has no body.
+    """Return the body as JSON, or None if the request has no body.
 
     Raises Invalid for values that JSON cannot represent.
     """

@@ -23,7 +23,7 @@ _LONGEST_ID: Final = 128
 
 
 def server_time(headers: httpx2.Headers) -> datetime | None:
-    """Return the server's time from the `Date` header; None if the header is missing or malformed."""
+    """Return the server's time from the `Date` header, or None if the header is missing or malformed."""
     return parse_http_date(headers.get("date"))
 
 
@@ -60,13 +60,13 @@ def _excerpt(headers: httpx2.Headers, body: bytes) -> str:
 
 
 def _request_id(headers: httpx2.Headers, body: bytes) -> str:
-    """Return the id by which the request can be found in the server's logs; empty if the answer has no id."""
+    """Return the id by which the server's logs have the request, or an empty text if the answer has no id."""
     request_id = _error_body(headers, body).get("requestId")
     return request_id[:_LONGEST_ID] if isinstance(request_id, str) and request_id.isprintable() else ""
 
 
 def _error_body(headers: httpx2.Headers, body: bytes) -> Mapping[str, Any]:
-    """Return the error body `{error, message, requestId}` (PULL-6); empty if the body is not a JSON object."""
+    """Return the error body `{error, message, requestId}` (PULL-6), or an empty mapping if `body` is no JSON object."""
     if not is_json(headers.get("content-type", "")):
         return {}
     try:

@@ -80,7 +80,7 @@ def attributes_of(verb: RequestVerb, target: RequestTarget, only: str = "") -> A
 
 
 def review_attributes(asked: Mapping[str, Any]) -> Attributes:
-    """Return the attributes of the request in an access review; `asked` is the review's `resourceAttributes`."""
+    """Return the attributes of the request that an access review asks about. `asked` is its `resourceAttributes`."""
     texts = {
         key: str(asked.get(key) or "") for key in ("verb", "group", "resource", "subresource", "namespace", "name")
     }
@@ -132,7 +132,10 @@ class Rbac:
         return any(permits(rule, asked) for rule in self.rules(caller, asked.namespace))
 
     def rules(self, caller: Caller, namespace: str) -> Iterator[Rule]:
-        """Yield every rule that the caller's bindings grant in a namespace (empty: for cluster-scoped requests)."""
+        """Yield every rule that the caller's bindings grant in a namespace.
+
+        An empty namespace means cluster-scoped requests.
+        """
         if MASTERS in caller.groups:
             yield _EVERYTHING
         for grant in self._current():

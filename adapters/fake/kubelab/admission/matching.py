@@ -13,10 +13,11 @@ Manifest = Mapping[str, Any]
 
 
 def version_for(declared: Manifest, request: AdmissionAttributes, namespace_labels: Mapping[str, str]) -> str:
-    """Return the API version in which a webhook receives the objects of `request`; empty if the webhook does not match.
+    """Return the API version in which a webhook receives the objects of `request`.
 
-    `declared` is the webhook's entry in its configuration. With `matchPolicy: Equivalent` the result may be a served
-    version other than the request's. The objects are then converted.
+    An empty text means that the webhook does not match. `declared` is the webhook's entry in its configuration. With
+    `matchPolicy: Equivalent` the result may be a served version other than the request's. The objects are then
+    converted.
     """
     definition = request.target.resource.definition
     own = request.target.resource.version

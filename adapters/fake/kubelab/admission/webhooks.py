@@ -63,7 +63,7 @@ def webhooks_for(
 
 
 def denial(name: str, response: Mapping[str, Any]) -> ApiFailure | None:
-    """Return the refusal in the answer of the webhook `name`; None if it allows the request."""
+    """Return the refusal in the answer of the webhook `name`, or None if it allows the request."""
     if response.get("allowed") is True:
         return None
     status = response.get("status") or {}
@@ -78,7 +78,7 @@ def denial(name: str, response: Mapping[str, Any]) -> ApiFailure | None:
 
 
 def unreachable(webhook: Webhook, why: str) -> ApiFailure | None:
-    """Return the 500 failure for a webhook that cannot be called (`why`); None if its failurePolicy is Ignore."""
+    """Return the 500 failure for a webhook that cannot be called (`why`), or None if its failurePolicy is Ignore."""
     if webhook.ignores_failure:
         return None
     message = f'Internal error occurred: failed calling webhook "{webhook.name}": failed to call webhook: {why}'
@@ -86,7 +86,7 @@ def unreachable(webhook: Webhook, why: str) -> ApiFailure | None:
 
 
 def patch_of(response: Mapping[str, Any]) -> Any:
-    """Return the JSON patch in a mutating webhook's response; None if the response has no patch.
+    """Return the JSON patch in a mutating webhook's response, or None if the response has no patch.
 
     Raises ValueError for a patch of another type, or one that cannot be decoded.
     """

@@ -56,7 +56,7 @@ def missing_crds(crds: Sequence[Manifest], names: Sequence[str]) -> Iterator[Man
 def simulators(
     server: ApiServer, names: Sequence[str], behaviour: ClusterBehaviour
 ) -> tuple[FluxSimulator | None, DownstreamSimulator | None]:
-    """Return the Flux simulator and the simulator of all other controllers, each None if `names` does not select it.
+    """Return the Flux simulator and the simulator of all other controllers. Each is None if `names` does not select it.
 
     The simulators do not run yet. Raises KubelabError if `behaviour` has settings for a simulator that is not selected.
     """
@@ -79,7 +79,7 @@ def simulators(
 async def simulate(server: ApiServer, simulator: Simulator) -> None:
     """Run a simulator until cancelled.
 
-    An error about one object does not end it, as controller-runtime recovers from panics.
+    An error about one object does not end the simulator, as controller-runtime recovers from panics.
     """
     simulator.recovers = True
     await run_simulator(_api_for(server, type(simulator)), _WallClock(), simulator)

@@ -68,7 +68,7 @@ class ObjectView:
         return format_time(self.now)
 
     def all_of(self, kind: Kind, namespace: str | None = None) -> Iterator[tuple[ObjectRef, Manifest]]:
-        """Yield the observed objects of a kind, in one namespace or (None) in all."""
+        """Yield the observed objects of a kind, in one namespace or, if that is None, in all namespaces."""
         for ref in sorted(ref for ref in self.world if ref.kind == kind and namespace in (None, ref.namespace)):
             yield ref, self.world[ref]
 
@@ -144,12 +144,12 @@ def without_finalizers(ref: ObjectRef, live: Manifest | None, *gone: str) -> Pas
 
 
 def earliest(*moments: datetime | None) -> datetime | None:
-    """Return the earliest of `moments`, ignoring None; None if all are None."""
+    """Return the earliest of `moments`, of which some may be None. Return None if all are None."""
     return min((moment for moment in moments if moment is not None), default=None)
 
 
 def moment_of(text: Any) -> datetime | None:
-    """Return the time in a status field; None if the text is not a valid time."""
+    """Return the time in a status field, or None if the text is not a valid time."""
     if not isinstance(text, str):
         return None
     try:
@@ -179,7 +179,7 @@ def _present_values(old: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[st
 
 
 def uid_of(manifest: Manifest) -> str:
-    """Return the uid of an object; empty if it has none."""
+    """Return the uid of an object, or an empty text if it has none."""
     return str(metadata(manifest).get("uid", ""))
 
 
@@ -212,7 +212,9 @@ def released(view: ObjectView, attempt: Attempt) -> bool:
 
 
 def account_refusal(view: ObjectView, account: Any, pod: str) -> str:
-    """Return the message that refuses `pod` because its service account does not exist; empty if the account exists.
+    """Return the message that refuses `pod` because its service account does not exist.
+
+    It is empty if the account exists.
 
     The account `default` exists in every namespace.
     """

@@ -75,7 +75,7 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _condition(job: Manifest, *types: str) -> Mapping[str, Any] | None:
-    """Return the first condition that is True and has one of the types `types`; None if there is none."""
+    """Return the first condition that is True and has one of the types `types`, or None if there is none."""
     for item in get_path(job, "status", "conditions") or ():
         if item.get("type") in types and item.get("status") == "True":
             return dict(item)
@@ -191,9 +191,9 @@ def _written(view: ObjectView, status: Mapping[str, Any]) -> PassStep[ObjectView
 
 
 def _collect(view: ObjectView, memory: _Memory, status: dict[str, Any]) -> tuple[_Memory, _Verdict | None]:
-    """Return the memory without the pods that have ended, and the verdict of `podFailurePolicy` about them, if any.
+    """Return two values: the memory without the pods that have ended, and the verdict of `podFailurePolicy` about them.
 
-    The ended pods are listed in `status`, which is modified in place.
+    The verdict is None if no such pod ends the Job. The ended pods are listed in `status`, which is modified in place.
     """
     left, verdict, failures = [], None, 0
     for pod in memory.pods:
@@ -237,7 +237,7 @@ def _using(memory: _Memory, pod: JobPod) -> _Memory:
 
 
 def _failed_by_policy(view: ObjectView, pod: JobPod) -> _Verdict | None:
-    """Return the verdict if `podFailurePolicy` ends the Job because of the pod's exit code; None if it does not."""
+    """Return the verdict if `podFailurePolicy` ends the Job because of the pod's exit code, or None if it does not."""
     code = pod.attempt.outcome.exit_code
     for index, rule in enumerate(get_path(view.spec, "podFailurePolicy", "rules") or ()):
         codes = rule.get("onExitCodes") or {}
@@ -279,7 +279,7 @@ def _is_complete(view: ObjectView, status: Mapping[str, Any]) -> bool:
 
 
 def _start(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> _Memory:
-    """Return the memory with as many new pods as are missing; no pods are added during the backoff after a failure."""
+    """Return the memory with as many new pods as are missing. During the backoff after a failure no pods are added."""
     if memory.retry_at is not None and view.now < memory.retry_at:
         return memory
     memory = attrs.evolve(memory, refused="", retry_at=None)
@@ -298,7 +298,7 @@ def _start(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> _Mem
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Return the Jobs in the namespace of a service account that changed; none for any other object."""
+    """Return the Jobs in the namespace of `ref` if that is a service account. Other objects wake no Jobs."""
     if ref.kind != SERVICE_ACCOUNT:
         return []
     return [other for other in world if other.kind == JOB and other.namespace == ref.namespace]

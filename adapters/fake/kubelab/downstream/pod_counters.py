@@ -110,7 +110,7 @@ def _unscalable(target: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
 def _neighbours(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> Iterable[ObjectRef]:
     """Return the PodDisruptionBudgets and HorizontalPodAutoscalers in the namespace of the changed workload `ref`.
 
-    Return none if `ref` is not a workload whose pods are counted.
+    The result is empty if `ref` is not a workload whose pods are counted.
     """
     if ref.kind not in _COUNTED:
         return ()

@@ -176,7 +176,7 @@ def _delete(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Return the claims that are not bound and may wait for `ref`, if that is a snapshot or a storage class."""
+    """Return the claims that are not bound and may wait for `ref`. Only snapshots and storage classes wake claims."""
     if ref.kind not in (VOLUME_SNAPSHOT, STORAGE_CLASS):
         return []
     return [

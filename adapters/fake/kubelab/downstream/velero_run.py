@@ -88,7 +88,10 @@ def has_ended(run: VeleroRun) -> bool:
 
 
 def restarted(memory: Any) -> Any:
-    """Return the memory after a restart of Velero: a run in progress is lost, a waiting or finalizing run continues."""
+    """Return the memory after a restart of Velero.
+
+    A run in progress is lost, and a waiting or finalizing run continues.
+    """
     return None if isinstance(memory, VeleroRun) and memory.phase == "InProgress" else memory
 
 

@@ -146,7 +146,7 @@ def _is_due(view: ObjectView) -> bool:
 
 
 def _following(view: ObjectView) -> datetime | None:
-    """Return when the schedule's first sync after the last one is due; None before the first sync has ended."""
+    """Return when the first sync after the last one is due by the schedule, or None before the first sync has ended."""
     last = moment_of(view.status.get("lastSyncTime"))
     return None if last is None else next_run(view.spec["trigger"]["schedule"], last)
 
@@ -232,7 +232,7 @@ def _in_progress(view: ObjectView, status: dict[str, Any], memory: _Memory) -> P
 
 
 def _problem(view: ObjectView) -> str:
-    """Return the problem that prevents a sync; empty if there is none."""
+    """Return the problem that prevents a sync, or an empty text if there is none."""
     mover = next((view.spec[name] for name in _MOVERS if name in view.spec), None)
     if mover is None:
         return "a replication method must be specified"

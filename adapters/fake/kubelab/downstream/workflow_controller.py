@@ -89,7 +89,7 @@ def _completed(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _refused(view: ObjectView) -> _End | None:
-    """Return the failure that Argo finds before any step runs, such as a missing template; None if there is none."""
+    """Return the failure that Argo finds before any step runs, such as a missing template, or None if there is none."""
     template = get_path(view.spec, "workflowTemplateRef", "name")
     if f"{view.ref.namespace}/{template}" in view.behaviour.workflow.missing_templates:
         return _End("Error", f'workflowtemplates.argoproj.io "{template}" not found')
@@ -170,7 +170,7 @@ def _let_go(view: ObjectView, memory: _Memory) -> _Memory:
 
 
 def _stopped(view: ObjectView) -> _End | None:
-    """Return the end of the workflow by `spec.shutdown` or `spec.activeDeadlineSeconds`; None if neither ends it."""
+    """Return the end of the workflow by `spec.shutdown` or `spec.activeDeadlineSeconds`, or None if neither ends it."""
     shutdown = view.spec.get("shutdown")
     if shutdown:
         # The node's message has two spaces after the colon, as Argo 3.7.4 writes it.
@@ -192,7 +192,7 @@ def _deadline(view: ObjectView) -> datetime | None:
 
 
 def _step_end(view: ObjectView, memory: _Memory) -> _End | None:
-    """Return the phase and message with which the running step has ended; None while the step runs."""
+    """Return the phase and message with which the running step has ended, or None while the step runs."""
     record, index = memory.records[-1], len(memory.records) - 1
     if record.step.suspend:
         node = written_nodes(view.live or {}).get(node_id(view.ref.name, index, len(memory.steps))) or {}

@@ -80,7 +80,7 @@ class Rollout:
         return Pods(self.want, min(self.want, done + 1), done, left)
 
     def next_step(self, now: datetime) -> datetime | None:
-        """Return when the next pod becomes ready; None if no more pods will."""
+        """Return when the next pod becomes ready, or None if no more pods will."""
         pods = self.at(now)
         if pods.done or not self.works:
             return None
@@ -135,7 +135,7 @@ def _reconciling(
 
 
 def _notice(view: ObjectView) -> _Noticed | None:
-    """Return the new generation while its observation is delayed; None after the delay or without a new generation."""
+    """Return the new generation if the controller does not observe it yet because of the delay, and otherwise None."""
     memory, generation = view.memory, view.generation
     if isinstance(memory, Rollout) and memory.generation == generation:
         return None
@@ -184,7 +184,10 @@ def _write_status(view: ObjectView, status: Mapping[str, Any]) -> PassStep[None]
 
 
 def _deadline(view: ObjectView, memory: Rollout, pods: Pods) -> datetime | None:
-    """Return when the Deployment will miss its progress deadline; None if it is complete or has missed the deadline."""
+    """Return when the Deployment will miss its progress deadline.
+
+    None means that the Deployment is complete, or has missed the deadline already.
+    """
     if view.ref.kind != DEPLOYMENT or pods.done:
         return None
     late = memory.began + timedelta(seconds=memory.seconds * pods.ready + _progress_deadline(view))

@@ -39,12 +39,12 @@ def conditions_of(manifest: Manifest) -> Sequence[FluxCondition]:
 
 
 def condition(manifest: Manifest, type_: str) -> FluxCondition | None:
-    """Return the condition of the type `type_`; None if the object has no such condition."""
+    """Return the condition of the type `type_`, or None if the object has no such condition."""
     return next((item for item in conditions_of(manifest) if item.get("type") == type_), None)
 
 
 def status_of(manifest: Manifest, type_: str) -> str:
-    """Return a condition's status, `True`, `False` or `Unknown`; empty if the object has no condition of that type."""
+    """Return a condition's status: `True`, `False`, `Unknown`, or an empty text if the object has no such condition."""
     flux_condition = condition(manifest, type_)
     return "" if flux_condition is None else str(flux_condition["status"])
 

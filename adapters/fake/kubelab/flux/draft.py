@@ -67,7 +67,7 @@ def _merge_conditions(ref: ObjectRef, before: Manifest, after: Manifest, now: da
 
 
 def conditions_patch(latest: Manifest, before: Manifest, after: Manifest, now: datetime) -> dict[str, Any] | None:
-    """Return the status patch that merges the changed conditions into the latest object; None if none changed.
+    """Return the status patch that merges the changed conditions into the latest object, or None if none changed.
 
     The patch has the resourceVersion of `latest`. After a conflict the object must be read again.
     """
@@ -84,7 +84,7 @@ def conditions_patch(latest: Manifest, before: Manifest, after: Manifest, now: d
 
 
 def metadata_patch(before: Manifest, after: Manifest) -> dict[str, Any] | None:
-    """Return the patch of the metadata, None if the metadata has not changed.
+    """Return the patch of the metadata, or None if the metadata has not changed.
 
     The patch replaces all finalizers without a resourceVersion, as Flux does.
     """
@@ -93,7 +93,7 @@ def metadata_patch(before: Manifest, after: Manifest) -> dict[str, Any] | None:
 
 
 def status_patch(before: Manifest, after: Manifest) -> dict[str, Any] | None:
-    """Return the patch of the status without its conditions; None if the rest of the status has not changed."""
+    """Return the patch of the status without its conditions, or None if the rest of the status has not changed."""
     if "status" in before and "status" not in after:
         return {"status": None}
     diff = merge_diff(_rest(before), _rest(after))

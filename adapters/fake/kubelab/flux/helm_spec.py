@@ -147,7 +147,7 @@ def remediation_for(spec: HelmSpec, action: Action) -> Remediation:
 
 
 def active_remediation(spec: HelmSpec, status: Mapping[str, Any]) -> Remediation | None:
-    """Return the remediation of the last attempted action; None before the first attempt."""
+    """Return the remediation of the last attempted action, or None before the first attempt."""
     action = status.get("lastAttemptedReleaseAction")
     return remediation_for(spec, Action(action)) if action else None
 

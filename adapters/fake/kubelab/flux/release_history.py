@@ -58,7 +58,7 @@ def has_failed_test(entry: Mapping[str, Any]) -> bool:
 
 
 def previous(history: Sequence[Snapshot], *, ignore_tests: bool) -> Snapshot | None:
-    """Return the newest earlier release that succeeded, which is the target of a rollback; None if there is none.
+    """Return the newest earlier release that succeeded, or None if there is none. A rollback returns to this release.
 
     With `ignore_tests` a failed test does not matter.
     """
@@ -69,8 +69,7 @@ def previous(history: Sequence[Snapshot], *, ignore_tests: bool) -> Snapshot | N
 
 
 def truncate(history: Sequence[Snapshot], *, ignore_tests: bool) -> list[Snapshot]:
-    """Return the history down to the previous successful release. Without such a release, keep the newest five entries.
-    """
+    """Return the history down to the previous successful release. Without such a release, keep the newest five entries."""
     target = previous(history, ignore_tests=ignore_tests)
     if target is not None:
         return list(history[: history.index(target) + 1])

@@ -55,7 +55,10 @@ class StoredRelease:
     hooks: tuple[ChartHook, ...] = ()
 
     def digest(self, oci_digest: str = "") -> str:
-        """Return the SHA-256 checksum that Flux's history has for this revision with the digest of its OCI artifact."""
+        """Return the SHA-256 checksum of this revision in Flux's history.
+
+        It covers `oci_digest`, the digest of the artifact.
+        """
         return "sha256:" + hashlib.sha256(_go_json(_observation(self, oci_digest)) + b"\n").hexdigest()
 
     def with_status(
@@ -71,7 +74,7 @@ class StoredRelease:
 
 
 def last_release(releases: Sequence[StoredRelease]) -> StoredRelease | None:
-    """Return the newest revision; None if there is none."""
+    """Return the newest revision, or None if there is none."""
     return max(releases, key=lambda item: item.version, default=None)
 
 

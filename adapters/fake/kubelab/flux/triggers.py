@@ -46,7 +46,7 @@ class FluxObjects(ObservedObjects):
             self._users.setdefault(source, {})[ref] = None
 
     def drop(self, ref: ObjectRef) -> Manifest | None:
-        """Remove an object; return its last state, None if it was not known."""
+        """Remove an object. Return its last state, or None if the object was not known."""
         old = super().drop(ref)
         source = None if old is None else _source(ref.kind, old)
         if source is not None:
@@ -73,9 +73,9 @@ def _source(kind: Kind, manifest: Manifest) -> ObjectRef | None:
 
 
 def triggered(kind: Kind, old: Manifest | None, new: Manifest | None, world: FluxObjects) -> Iterator[ObjectRef]:
-    """Yield the objects to reconcile after an object of `kind` changed from `old` to `new` (None: absent).
+    """Yield the objects to reconcile after an object of `kind` changed from `old` to `new`.
 
-    `world` has every observed object, after the change.
+    None means that the object does not exist. `world` has every observed object, after the change.
     """
     current = new if new is not None else old
     if current is None:
@@ -138,7 +138,7 @@ def _has(release: Manifest, kind: Kind, revision: str) -> bool:
 
 
 def source_of(release: Manifest) -> ObjectRef | None:
-    """Return the OCIRepository or HelmChart that provides a HelmRelease's chart; None if its spec names none."""
+    """Return the OCIRepository or HelmChart that provides a HelmRelease's chart, or None if its spec names none."""
     meta = metadata(release)
     namespace, name = str(meta.get("namespace")), str(meta.get("name"))
     reference = get_path(release, "spec", "chartRef")

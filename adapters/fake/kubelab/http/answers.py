@@ -56,9 +56,10 @@ def media_type(header: str) -> str:
 
 
 def wanted_form(accept: str, forms: frozenset[AnswerForm]) -> AcceptedForm:
-    """Return the first form in the Accept header that is possible: the plain object, or one of `forms`.
+    """Return the first form in the Accept header that is possible.
 
-    Raises ApiFailure 406 if no form is possible.
+    The plain object is always possible; all other forms must be in `forms`. Raises ApiFailure 406 if no form is
+    possible.
     """
     for kind, parameters in _clauses(accept or "*/*"):
         if kind not in {"application/json", "application/yaml", "application/*", "*/*"}:

@@ -61,7 +61,7 @@ class ResourcePath:
 
 
 def parse_path(path: str) -> ResourcePath | None:
-    """Parse a path under `/api` or `/apis`; return None for any other path."""
+    """Parse a path under `/api` or `/apis`. Return None for any other path."""
     parts = path.strip("/").split("/")
     match parts:
         case ["api", version, *rest]:
@@ -171,7 +171,7 @@ class HttpHandler:
             await response(scope, receive, send)
 
     async def _respond(self, request: Request, send: Send) -> Response | None:
-        """Return the response to a request; None if the response has been sent already, as for a watch."""
+        """Return the response to a request, or None if the response has been sent already, as for a watch."""
         path = request.scope["path"]
         if path.startswith(_OPEN):
             return PlainTextResponse("ok")

@@ -23,7 +23,7 @@ Services = Mapping[tuple[str, str], str]
 
 
 def post(webhook: WebhookClient, body: bytes, services: Services) -> Any:
-    """Send a review to a webhook and return its answer. Raises OSError, HTTPException and ValueError."""
+    """Send the review `body` to a webhook, and return its answer. Raises OSError, HTTPException and ValueError."""
     parts = urlsplit(_address(webhook, services))
     if parts.hostname is None:
         raise ValueError("the webhook's address names no host")

@@ -58,7 +58,7 @@ class BuiltinControllers:
         return self._collector.idle and self._namespaces.idle
 
     def run(self) -> int:
-        """Run until no work is left; return how many objects and namespaces were examined."""
+        """Run until no work is left. Return how many objects and namespaces were examined."""
         looked = 0
         while not self.idle:
             looked += self._collector.run(self)

@@ -69,7 +69,7 @@ class ObjectAccess(Protocol):
     """The collector's access to stored objects."""
 
     def locate(self, reference: Mapping[str, Any], dependent: Node) -> Node | None:
-        """Return the resource and key under which the referenced owner would be stored; None if its kind is unknown."""
+        """Return the resource and key under which the referenced owner would be stored, or None if its kind is unknown."""
         ...
 
     def delete(self, node: Node, record: Record, propagation: str) -> None:
@@ -101,7 +101,7 @@ class Collector:
         self._suspects[node] = None
 
     def run(self, hands: ObjectAccess) -> int:
-        """Run until the queue is empty; return how many objects were examined."""
+        """Run until the queue is empty. Return how many objects were examined."""
         looked = 0
         while self._suspects:
             node = next(iter(self._suspects))

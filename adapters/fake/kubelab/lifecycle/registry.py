@@ -49,7 +49,7 @@ class ResourceRegistry:
         return resource
 
     def of_kind(self, api_version: str, kind: str) -> ServedResource | None:
-        """Return the resource of an owner reference's or manifest's kind; None if the kind is not served."""
+        """Return the resource of an owner reference's or manifest's kind, or None if the kind is not served."""
         group, _, version = api_version.rpartition("/")
         return self._by_kind.get((group, version, kind))
 

@@ -58,7 +58,7 @@ class ConversionWebhook:
 
 
 def conversion_webhook(spec: Manifest) -> ConversionWebhook | None:
-    """Return the conversion webhook in a CRD's `spec`; None if a conversion only changes the apiVersion."""
+    """Return the conversion webhook in a CRD's `spec`, or None if a conversion only changes the apiVersion."""
     conversion = spec.get("conversion") or {}
     if conversion.get("strategy") != "Webhook":
         return None

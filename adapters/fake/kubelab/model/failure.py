@@ -134,8 +134,7 @@ def stale(group: str, plural: str, name: str, why: str = MODIFIED) -> ApiFailure
 
 
 def field_conflict(message: str, causes: Iterable[FailureCause]) -> ApiFailure:
-    """Build the 409 of server-side apply: other managers own the fields in `causes`. It has no name and no kind (S-77).
-    """
+    """Build the 409 of server-side apply: other managers own the fields in `causes`. It has no name and no kind (S-77)."""
     return ApiFailure(409, "Conflict", message, causes=causes)
 
 

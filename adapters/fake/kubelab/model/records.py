@@ -113,7 +113,7 @@ class StoredChange:
 
 
 def seen(change: StoredChange, was: bool, now: bool) -> tuple[WatchEventType, Record] | None:
-    """Return the type and the object of the watch event for a change; None if the watch does not show it (W-18).
+    """Return the type and the object of the watch event for a change, or None if the watch does not show it (W-18).
 
     `was` and `now` say whether the selector matches the state before and after.
     """

@@ -179,13 +179,13 @@ PassStep: TypeAlias = Generator[Effect, Any, _T]
 
 
 def get_object(ref: ObjectRef) -> PassStep[Manifest | None]:
-    """Return the object at `ref`; None if the object does not exist."""
+    """Return the object at `ref`, or None if the object does not exist."""
     answer: Manifest | None = yield SimulatedGet(ref)
     return answer
 
 
 def list_objects(kind: Kind, namespace: str | None = None) -> PassStep[Sequence[Manifest]]:
-    """Return every object of a kind, in one namespace or (None) in all namespaces."""
+    """Return every object of a kind, in one namespace or, if that is None, in all namespaces."""
     answer: Sequence[Manifest] = yield SimulatedList(kind, namespace)
     return answer
 

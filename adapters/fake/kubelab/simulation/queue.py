@@ -85,7 +85,7 @@ class DueTimes:
         self._not_before[ref] = until
 
     def take(self, ref: ObjectRef) -> bool:
-        """Remove the object from the queue. Report whether the object was in the queue."""
+        """Remove the object from the queue. Return whether the object was in the queue."""
         self._not_before.pop(ref, None)
         self._intervals.discard(ref)
         self._is_known = False
@@ -98,13 +98,13 @@ class DueTimes:
         return sorted(ref for ref, when in self._due.items() if when <= now)
 
     def first(self) -> datetime | None:
-        """Return when the first object is due; None if the queue is empty."""
+        """Return when the first object is due, or None if the queue is empty."""
         if not self._is_known:
             self._first, self._is_known = min(self._due.values(), default=None), True
         return self._first
 
     def first_work(self) -> datetime | None:
-        """Return when the first object with remaining work is due; None if no object has work left."""
+        """Return when the first object with remaining work is due, or None if no object has work left."""
         return min((when for ref, when in self._due.items() if ref not in self._intervals), default=None)
 
     def clear(self) -> None:

@@ -38,7 +38,7 @@ class ObservedObjects(dict[ObjectRef, Manifest]):
         self[ref] = manifest
 
     def drop(self, ref: ObjectRef) -> Manifest | None:
-        """Remove an object; return its last state, None if it was not known."""
+        """Remove an object. Return its last state, or None if the object was not known."""
         return self.pop(ref, None)
 
 
@@ -99,7 +99,10 @@ class Simulator(ABC):
 
     @abstractmethod
     def _affected(self, ref: ObjectRef, old: Manifest | None, new: Manifest | None) -> Iterable[ObjectRef]:
-        """Return the objects to reconcile after an object changed from `old` to `new` (None: absent)."""
+        """Return the objects to reconcile after an object changed from `old` to `new`.
+
+        None means that it does not exist.
+        """
 
     @abstractmethod
     def _begin(self, ref: ObjectRef, now: datetime) -> ControllerPass:
@@ -165,11 +168,11 @@ class Simulator(ABC):
     # --- working ---------------------------------------------------------------------------------------------------
 
     def next_wake_up(self) -> datetime | None:
-        """Return the next time at which a pass is due, if no object changes until then; None if there is none."""
+        """Return the next time at which a pass is due if no object changes until then, or None if no pass is due."""
         return self._first(self._due.first())
 
     def next_work(self) -> datetime | None:
-        """Return when work is due next: an action's end, a retry or a wait, but no pass at a regular interval."""
+        """Return when work is due next: an action's end, a retry or a wait. Passes at a regular interval are no work."""
         return self._first(self._due.first_work())
 
     def _first(self, due: datetime | None) -> datetime | None:
@@ -179,7 +182,7 @@ class Simulator(ABC):
         return min((*busy, *(() if due is None else (due,))), default=None)
 
     async def work(self, now: datetime) -> bool:
-        """Begin and continue the passes that are due at `now`; report whether any pass was due."""
+        """Begin and continue the passes that are due at `now`. Return whether any pass was due."""
         self._now = now
         due = self._due.at(now)
         await self._together([partial(self._take, ref, now) for ref in due])

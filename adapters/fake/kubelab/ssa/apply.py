@@ -111,7 +111,7 @@ def _merged(
     key: ManagerKey,
     force: bool,
 ) -> tuple[Any, dict[ManagerKey, ManagedFieldsEntry]]:
-    """Return the object after merging `config`, and the entries of all managers.
+    """Return two values: the object after merging `config`, and the entries of all managers.
 
     Fields that the applier owned and `config` omits are dropped.
     """
@@ -234,7 +234,7 @@ def _updated(
 def _adopt(definition: KindProperties, rules: Rules, live: Mapping[str, Any], subresource: str, now: str) -> Managers:
     """Return managers in which `before-first-apply` owns every field that the endpoint can change (S-54).
 
-    They are needed for the first apply to an object without managedFields.
+    The first apply to an object without managedFields starts from these managers.
     """
     key = key_of(BEFORE_FIRST_APPLY, ManagedFieldsOperation.UPDATE, subresource, rules.api_version)
     return _updated(rules, _bare(definition.empty()), _bare(live), {}, key, now)

@@ -89,7 +89,7 @@ def difference(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def _without(node: FieldSet, other: FieldSet) -> FieldSet | None:
-    """Return the subtree `node` without the paths of the subtree `other`; None if nothing remains."""
+    """Return the subtree `node` without the paths of the subtree `other`, or None if nothing remains."""
     below = difference(node, other) if node and other else {key: value for key, value in node.items() if key != MEMBER}
     stays = is_member(node) and not is_member(other)
     if not stays:

@@ -145,7 +145,7 @@ def settle(
     *,
     force: bool,
 ) -> tuple[dict[ManagerKey, ManagedFieldsEntry], Comparison]:
-    """Return the managers' entries without the fields that changed between `old` and `new`, and the changed fields.
+    """Return two values: the managers' entries without the fields that changed, and the comparison of `old` and `new`.
 
     The entry of `writer` is unchanged. Several managers may own a field whose value stays the same (S-29, S-31). The
     Update entry of the same manager name is a separate entry, so an apply conflicts with it too (S-32). Raises Conflict

@@ -83,7 +83,7 @@ class Selection:
 
 
 def plan_list(options: ListOptions, current: int, floor: int) -> ReadPlan:
-    """Return the plan of a list at store version `current`. Raises ApiFailure.
+    """Return the plan of a list while the store is at the version `current`. Raises ApiFailure.
 
     `floor` is the oldest version in the history.
     """

@@ -224,7 +224,7 @@ def parse_fields(text: str, supported: Callable[[str], bool]) -> tuple[FieldTerm
 
 
 def name_selected(text: str) -> str:
-    """Return the name that a field selector requires; empty if the selector requires none or is malformed."""
+    """Return the name that a field selector requires. It is empty if the selector requires none or is malformed."""
     try:
         terms = parse_fields(text, lambda path: True)
     except ApiFailure:

@@ -60,7 +60,7 @@ class Store:
         return lambda: self._observers.remove(observer)
 
     def get(self, where: GroupResource, key: ObjectKey) -> Record | None:
-        """Return the current record of one object; None if the object does not exist."""
+        """Return the current record of one object, or None if the object does not exist."""
         table = self._tables.get(where)
         return None if table is None else table.objects.get(key)
 
@@ -153,7 +153,7 @@ class Store:
         return list(self._tables)
 
     def compact(self, version: int | None = None) -> None:
-        """Forget the history up to `version`, or the whole history for None, as an etcd compaction does."""
+        """Forget the history up to `version`, or the whole history if that is None, as an etcd compaction does."""
         bound = self.version if version is None else min(version, self.version)
         while self._history and (not self._history[0].changes or self._history[0].changes[0].version <= bound):
             self._forget_oldest()
@@ -202,7 +202,10 @@ def _key_of(change: StoredChange) -> ObjectKey:
 
 
 def _between(keys: list[ObjectKey], namespace: str | None, after: ObjectKey | None) -> list[ObjectKey]:
-    """Return the keys of one namespace (None: of all namespaces) after the key `after`."""
+    """Return the keys of one namespace after the key `after`.
+
+    If the namespace is None, keys of all namespaces are returned.
+    """
     first = 0 if namespace is None else bisect_left(keys, (namespace, ""))
     last = len(keys) if namespace is None else bisect_left(keys, (namespace + "\0", ""))
     if after is not None:

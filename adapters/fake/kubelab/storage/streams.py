@@ -58,7 +58,7 @@ class WatchStreams:
         return stream
 
     def each(self, act: Callable[[WatchStream], None], where: GroupResource | None = None) -> None:
-        """Call `act` on every open watch of one resource, or (None) of all resources."""
+        """Call `act` on every open watch of one resource or, if `where` is None, of all resources."""
         for place in [where] if where is not None else list(self._open):
             for stream in list(self._open.get(place, ())):
                 act(stream)

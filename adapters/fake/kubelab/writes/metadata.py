@@ -203,7 +203,7 @@ def check_kube_finalizers(finalizers: Iterable[str]) -> list[StatusCause]:
 
 
 def check_metadata_update(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[StatusCause]:
-    """Return the problems of an update: changed immutable fields, or new finalizers on an object in deletion.
+    """Return the problems of an update: changed immutable fields, or new finalizers on an object that is being deleted.
 
     The rules are S-09, S-75 and S-76.
     """
@@ -238,7 +238,7 @@ def finalizer_warnings(new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[
 
 
 def unique_owners(metadata: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """Return metadata with every owner reference once, and the warning if a reference was repeated."""
+    """Return metadata in which every owner reference occurs once, and a warning if a reference was repeated."""
     owners = metadata.get("ownerReferences")
     if not isinstance(owners, list) or len(owners) < 2:
         return metadata, ()

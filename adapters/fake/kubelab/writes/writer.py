@@ -196,7 +196,7 @@ class ObjectWriter:
     def _store_outcome(
         self, target: RequestTarget, before: Record | None, outcome: WriteOutcome, options: WriteOptions
     ) -> bytes:
-        """Store the outcome, unless nothing changed; return the resulting object as bytes of the request's version."""
+        """Store the outcome, unless nothing changed. Return the resulting object as bytes of the request's version."""
         resource = target.resource
         if before is not None and not outcome.changed and not before.lacks_status and not resource.converts:
             return resource.render(before)
@@ -256,7 +256,7 @@ def _patched(definition: ServedKind, manifest: Mapping[str, Any], patch: Any, ve
 
 
 def _name_in(body: Any) -> str:
-    """Return the name in the object's metadata; empty if it has none."""
+    """Return the name in the object's metadata, or an empty text if it has none."""
     name = get_path(body, "metadata", "name")
     return name if isinstance(name, str) else ""
 

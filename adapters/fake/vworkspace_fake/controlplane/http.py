@@ -156,7 +156,7 @@ class _NoAnswer(Response):
 
 
 async def _unless_gone(request: Request, poll: Awaitable[list[Any]]) -> list[Any]:
-    """Return the jobs of `poll`; none if the client disconnects before the poll ends.
+    """Return the jobs of `poll`, or none if the client disconnects before the poll ends.
 
     The poll is then cancelled, so that no job is offered without a receiver.
     """

@@ -216,7 +216,7 @@ class ControlPlaneServer:
             listener()
 
     def seconds_to_offer(self, cluster_id: str) -> float | None:
-        """Return the seconds until an unacknowledged job is offered again; None if there is none."""
+        """Return the seconds until an unacknowledged job is offered again, or None if there is none."""
         at = self.jobs.next_offer(cluster_id)
         return None if at is None else max(0.0, (at - self.now()).total_seconds())
 

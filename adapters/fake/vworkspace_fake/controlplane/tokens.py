@@ -57,7 +57,7 @@ class TokenBook:
         return frozenset(self._clusters)
 
     def find(self, text: str) -> IssuedToken | None:
-        """Return the token with this text without marking it as used; None if it is not known."""
+        """Return the token with this text without marking it as used, or None if it is not known."""
         return self._tokens.get(text)
 
     def cluster_of(self, text: str | None) -> str:

@@ -22,7 +22,7 @@ class LongPolls:
         self._server.wake()
 
     async def jobs(self, look: Callable[[], list[Any]], cluster_id: str, wait_seconds: float) -> list[Any]:
-        """Return the jobs that `look` finds, after waiting at most `wait_seconds` for a job.
+        """Return the jobs that `look` finds for the cluster, after waiting at most `wait_seconds` for a job.
 
         Without a running event loop the poll does not wait.
         """
