@@ -149,7 +149,7 @@ def constant(value: Any) -> Value:
 
 
 def quoted(text: str) -> str:
-    """Return a text as a CEL constant. Single quotes are preferred, because YAML often puts the line in double quotes."""
+    """Return a text as a CEL constant. Single quotes are preferred, because YAML lines are often in double quotes."""
     inner = msgspec.json.encode(text).decode()[1:-1]
     return f'"{inner}"' if "'" in inner else "'" + inner.replace('\\"', '"') + "'"
 
@@ -164,7 +164,7 @@ def as_text(value: Value) -> Value:
 
 
 def truthiness(value: Value) -> Value:
-    """Return a condition that is true if `value` counts as true in Go, which means that it is not empty, 0 or false."""
+    """Return a condition that is true if `value` counts as true in Go: if it is not empty, not 0 and not false."""
     known = value.sure
     match value.type.name:
         case "bool":
@@ -297,7 +297,7 @@ def _operator(sign: str, result: CelType | None = None) -> _Maker:
 
 
 def _alike(left: Value, right: Value) -> tuple[Value, Value]:
-    """Return the two operands of a comparison.
+    """Return the two operands of a comparison, adapted to each other.
 
     A text constant is converted to the type of the other operand if that is a number or a bool.
     """

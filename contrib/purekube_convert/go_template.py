@@ -72,7 +72,7 @@ Part: TypeAlias = str | GoConstant | Path | GoCall | If
 
 
 def parse_template(text: str) -> tuple[Part, ...]:
-    """Return the parts of a text; its literal parts are plain texts, never empty. Raises TemplateError."""
+    """Return the parts of a text. Literal parts are plain texts and never empty. Raises TemplateError."""
     if len(text) > _LONGEST:
         raise TemplateError(f"a template has at most {_LONGEST} characters, this one has {len(text)}")
     pieces = _Pieces(tuple(_pieces(text)))
@@ -88,7 +88,7 @@ class _Action:
 
 
 def _pieces(text: str) -> Iterator[str | _Action]:
-    """Yield the literal texts and the `{{ … }}` actions in order; `{{-` and `-}}` remove the adjacent blanks."""
+    """Yield the literal texts and the `{{ … }}` actions in order. `{{-` and `-}}` remove the adjacent blanks."""
     at = 0
     trimmed = False
     while at < len(text):

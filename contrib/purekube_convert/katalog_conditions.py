@@ -164,7 +164,7 @@ def _turned(text: str, negated: bool) -> str:
 
 
 def _operator_and_value(raw: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return the operator and the value of a condition."""
+    """Return two values: the operator and the value of a condition."""
     if "operator" in raw:
         name = str(raw["operator"])
         if name not in _WORDS:

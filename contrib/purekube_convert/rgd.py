@@ -192,7 +192,7 @@ class _Definition:
         }
 
     def _with_status(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the CRD with a schema for `status`, whose fields have the types of the expressions in `fields`."""
+        """Return the CRD with a schema for `status`. Its fields have the types of the expressions in `fields`."""
         openapi = self._crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         environment = Environment({"self": self._parent, **self._types()}, FUNCTIONS)
         own = {name: _inferred(value, environment) for name, value in fields.items()}
@@ -210,7 +210,7 @@ class _Definition:
             yield entry, self._known.find(*_type_meta(entry))
 
     def _declared(self) -> list[dict[str, Any]]:
-        """Return declarations of the unknown kinds, whose plurals are guessed as kubectl guesses them.
+        """Return declarations of the unknown kinds. Their plurals are guessed as kubectl guesses them.
 
         kro finds these kinds in a cluster.
         """
@@ -322,7 +322,7 @@ class _Definition:
         return {variable: over, "key": self._key(entry, variable, over, path)}
 
     def _key(self, entry: "_Entry", variable: str, over: str, path: str) -> str:
-        """Return the expression for the key of a loop's item.
+        """Return the expression for the key by which a box identifies the items of a loop.
 
         kro identifies an item by its position in the list, a box by a value of the item.
         """

@@ -197,7 +197,7 @@ class ClusterUnderTest(ABC):
     def change(self, what: Manifest, patch: Mapping[str, Any] | None = None, **spec: Any) -> Manifest: ...
 
     def change(self, what: Any, patch: Mapping[str, Any] | None = None, **spec: Any) -> Any:
-        """Change the live object as a user would, by a merge patch or by fields of its spec. Return the changed object."""
+        """Change the live object as a user would, by a merge patch or by fields of its spec. Return the new object."""
         ref = self.ref(what)
         body: dict[str, Any] = dict(patch or {})
         if spec:
@@ -372,7 +372,7 @@ class ClusterUnderTest(ABC):
         return [event_seen(item) for item in self._do(lambda api: api.list(EVENT, namespace=where)).items]
 
     def diagnostics(self, ref: ObjectRef, what: str) -> Diagnostics:
-        """Return the information about an object that a failed test shows; `what` describes the failure."""
+        """Return the information about an object that a failed test shows. `what` describes the failure."""
         try:
             events = self.events
         except OperatorError:
@@ -419,7 +419,10 @@ class ClusterUnderTest(ABC):
         return self._names.of_manifest(str(manifest.get("apiVersion")), str(manifest.get("kind")))
 
     def _placed(self, manifest: Manifest) -> Manifest:
-        """Return the manifest with a namespace: an object of a namespaced kind that names none gets `self.namespace`."""
+        """Return the manifest with the namespace `self.namespace` if its kind is namespaced and it names no namespace.
+
+        Any other manifest is returned unchanged.
+        """
         meta = metadata(manifest)
         if meta.get("namespace") or not self._kind_of(manifest).namespaced:
             return manifest

@@ -139,7 +139,10 @@ class FakeCluster(ClusterUnderTest):
         self._board.remove(fault)
 
     def random_faults(self, schedule: Schedule) -> None:
-        """Set the schedule of random faults of controllers' requests, added to injected ones. `calm` has none."""
+        """Set the schedule of random faults of controllers' requests. They occur in addition to injected faults.
+
+        The schedule `calm` has no faults.
+        """
         self._board.background = schedule
 
     def heal(self) -> None:

@@ -28,7 +28,7 @@ VERBS: Final = ("get", "list", "create", "update", "apply", "delete", "apply sta
 
 @attrs.frozen
 class FaultScope:
-    """The requests that a fault affects: by kind (None for all), object name and verb ("" for all)."""
+    """The requests that a fault affects: by kind, object name and verb. None or an empty text means all."""
 
     kind: Kind | None = None
     name: str = ""

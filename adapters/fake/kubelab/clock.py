@@ -33,7 +33,7 @@ class ManualClock:
         return self.started + timedelta(seconds=self.elapsed)
 
     def monotonic(self) -> float:
-        """Return the seconds since the start; `step_wall` does not change them."""
+        """Return the seconds since the start. `step_wall` does not change them."""
         return self.elapsed
 
     def advance(self, seconds: float) -> None:
@@ -69,7 +69,7 @@ class _JumpingSelector(selectors.SelectSelector):
     most_rounds: int | None = None
 
     def select(self, timeout: float | None = None) -> Any:
-        """Return the ready file descriptors; if there are none, advance the loop's time by `timeout` seconds."""
+        """Return the ready file descriptors. If none is ready, advance the loop's time by `timeout` seconds."""
         ready = super().select(0) if len(self.get_map()) > 1 else []  # one is the loop's own pipe
         self.rounds += 1
         if self.most_rounds is not None and self.rounds > self.most_rounds:
@@ -101,7 +101,10 @@ class _NumberedTask(asyncio.Task[Any]):
 
 
 class _NumberedTimer(asyncio.TimerHandle):
-    """A timer that fires after those that were set earlier for the same time, which a heap does not ensure (SIM-3)."""
+    """A timer that fires after all timers that were set earlier for the same time.
+
+    A heap alone does not ensure this order (SIM-3).
+    """
 
     __slots__ = ("number",)
     number: int

@@ -36,7 +36,7 @@ def kubelab(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def _options(node: pytest.Item) -> dict[str, Any]:
-    """Return the options of a test's `kubelab` marks; for each option, the mark nearest to the test decides."""
+    """Return the options of a test's `kubelab` marks. For each option, the mark nearest to the test decides."""
     marks = list(node.iter_markers(MARK))
     if any(mark.args for mark in marks):
         raise TypeError(f"@pytest.mark.{MARK} takes options by name only, such as simulate='job'")

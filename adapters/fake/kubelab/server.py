@@ -126,7 +126,10 @@ class ApiServer:
         )
 
     def watch(self, target: RequestTarget, options: ListOptions = EVERYTHING, caller: Caller = ADMIN) -> WatchStream:
-        """Open a watch: poll it with `drain`, or wait for `on_ready` (W-10 to W-18)."""
+        """Open a watch (W-10 to W-18).
+
+        The caller polls the stream with `drain`, or sets `on_ready`, which is called when there are events.
+        """
         only = name_selected(options.field_selector)
         return self.request_filter.answer(
             RequestVerb.WATCH, target, caller, lambda: self._reader.watch(target, options), only=only
@@ -179,7 +182,10 @@ class ApiServer:
         return self._write(call.verb, call.target, call.options, call.caller, lambda: self._commit(self._decide(call)))
 
     def prepare(self, call: WriteCall) -> Prepared:
-        """Return a decided write that is not stored, so that admission webhooks can be called; `commit` stores it."""
+        """Return a decided write that is not stored, so that admission webhooks can be called.
+
+        `commit` stores the write.
+        """
         try:
             self.request_filter.admit(call.verb, call.target, call.caller)
             return self._decide(call)

@@ -37,7 +37,7 @@ class AuthorizationSource(Protocol):
 def authorization_of(user: User, max_age: float = MAX_AGE) -> AuthorizationSource:
     """Return the source of the Authorization header for `user` of a kubeconfig.
 
-    If the user has several credentials, the first of these is used: token file, token, exec plugin, user name and
+    If the user has several credentials, the first in this order is used: token file, token, exec plugin, user name with
     password.
     """
     if user.token_file:

@@ -69,7 +69,7 @@ class HttpTransport:
     async def send(self, request: KubeRequest) -> Manifest:
         """Send one request and return its decoded answer.
 
-        A page of a list that is too large is requested with a smaller limit.
+        If a page of a list is too large, the page is requested again with a smaller limit.
         """
         limit = request.params.get("limit") if request.verb is KubeVerb.LIST else None
         if isinstance(limit, int):

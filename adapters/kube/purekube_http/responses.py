@@ -177,5 +177,5 @@ def _typed_list(kind: Kind, manifest: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return an excerpt of a value, for error messages; the value may be of any type and length."""
+    """Return an excerpt of a value for error messages. The value may be of any type and length."""
     return repr(value)[:_EXCERPT] if isinstance(value, str) else "nothing" if value is None else "no text"

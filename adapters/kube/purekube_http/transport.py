@@ -104,7 +104,7 @@ class ConnectionPool:
         headers: Mapping[str, str] = {},
         timeout: aiohttp.ClientTimeout | None = None,
     ) -> aiohttp.ClientResponse:
-        """Send one request to `target` (path and query); after a 401 send it again with a renewed credential.
+        """Send one request to `target` (path and query). After a 401 send it again with a renewed credential.
 
         For a request with a body, `before_write` is called before a connection is awaited, and again before the body is
         sent. Its errors end the request.

@@ -77,9 +77,9 @@ def jobs_that_fit(body: bytes, where: str, longest: int = LONGEST_BODY) -> list[
     """Return the first jobs of an answer that is too large, as many as fit into the limits.
 
     `body` has too many values, or is only the first `longest` bytes of the answer. A job that is too large on its own
-    is returned as an `OversizedJob`, and is the last one. Once that job is answered, the control plane offers the later
-    jobs again. This takes up to a second, and memory for the jobs that fit. Raises Unavailable if no job can be
-    returned.
+    is returned as an `OversizedJob`, and is the last job of the result. Once that job is answered, the control plane
+    offers the later jobs again. The function takes up to a second, and memory for the jobs that fit. Raises Unavailable
+    if no job can be returned.
     """
     jobs: list[Any] = []
     left = MOST_VALUES

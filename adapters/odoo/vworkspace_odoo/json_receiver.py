@@ -55,7 +55,8 @@ class JsonReceiver:
     async def send(self, document: Mapping[str, Any]) -> None:
         """Deliver one document.
 
-        Raises Invalid if the receiver will never accept it, and otherwise the error that says why it was not delivered.
+        Raises Invalid if the receiver will never accept the document. Any other OperatorError says why it was not
+        delivered.
         """
         headers = {"Content-Type": self._media_type}
         if token := self._token():

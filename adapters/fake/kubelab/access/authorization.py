@@ -125,7 +125,7 @@ class Rbac:
     def allows(self, caller: Caller, asked: Attributes) -> bool:
         """Report whether a rule of one of the caller's bindings permits the request.
 
-        The group `system:masters` may do everything, and every caller may review itself.
+        The group `system:masters` may do everything, and every caller may review its own rights.
         """
         if MASTERS in caller.groups or (asked.group, asked.resource) in OPEN_REVIEWS:
             return True

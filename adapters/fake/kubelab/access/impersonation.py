@@ -22,7 +22,7 @@ _AUTHENTICATED: Final = "system:authenticated"
 
 @attrs.frozen
 class Identity:
-    """The identity in the `Impersonate-` headers of a request; empty without such headers."""
+    """The identity in the `Impersonate-` headers of a request. Without such headers the identity is empty."""
 
     user: str = ""
     groups: Sequence[str] = ()
@@ -34,7 +34,7 @@ class Identity:
 
 
 def impersonated(caller: Caller, identity: Identity, authorize: Authorize | None) -> Caller:
-    """Return the caller with the requested `identity`, or `caller` itself if that is empty.
+    """Return the caller with the requested `identity`, or `caller` itself if `identity` is empty.
 
     With `authorize` None no rights are needed. Raises ApiFailure: 400 for an identity without a user, 403 if `caller`
     lacks a right.

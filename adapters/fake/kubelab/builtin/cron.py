@@ -72,7 +72,7 @@ def _zone_causes(zone: str) -> list[StatusCause]:
 
 @cache
 def _has_zones() -> bool:
-    """Report whether this machine has a time zone database; without it every zone name is accepted."""
+    """Report whether this machine has a time zone database. Without such a database every zone name is accepted."""
     return bool(available_timezones())
 
 

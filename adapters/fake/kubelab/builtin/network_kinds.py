@@ -26,7 +26,10 @@ def _read_service(manifest: Manifest) -> Manifest:
 
 
 def _create_service(manifest: Manifest) -> Manifest:
-    """Return a new Service with a cluster IP, and node ports if its type has them; both are derived from its uid."""
+    """Return a new Service with a cluster IP and, if its type has them, node ports.
+
+    All are derived from the Service's uid.
+    """
     spec = dict(manifest["spec"])
     if spec["type"] != "ExternalName":
         spec = filled(spec, clusterIP=_address(manifest["metadata"]["uid"]))

@@ -28,7 +28,7 @@ class ClusterBehaviour:
 
 
 def read_behaviour(behaviour: Behaviour) -> ClusterBehaviour:
-    """Return the behaviour in a YAML file or in a mapping, whose keys are the names of the fields in camelCase.
+    """Return the behaviour that a YAML file or a mapping describes. The keys are the names of the fields in camelCase.
 
     Raises KubelabError that names the file, and each wrong field with its path.
     """

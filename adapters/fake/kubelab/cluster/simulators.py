@@ -32,7 +32,7 @@ _CALLERS: dict[type, Caller] = {
 
 
 def chosen_simulators(names: Sequence[str]) -> Sequence[str]:
-    """Return the names of the simulators to run; `all` means every simulator.
+    """Return the names of the simulators to run. The name `all` stands for every simulator.
 
     Raises KubelabError for an unknown name.
     """
@@ -99,7 +99,7 @@ class _WallClock:
 
 
 async def _yield_first(request: KubeRequest, proceed: Send) -> Manifest:
-    """Let other tasks run before a GET or PATCH: in-process answers would otherwise starve all other clients."""
+    """Let other tasks run before a GET or PATCH. In-process answers would otherwise starve all other clients."""
     if request.verb in (KubeVerb.GET, KubeVerb.PATCH):
         await anyio.lowlevel.checkpoint()
     return await proceed(request)

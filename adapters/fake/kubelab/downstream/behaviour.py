@@ -15,7 +15,7 @@ from purekube.apimachinery.manifest import Kind, ObjectRef
 
 
 class Ending(StrEnum):
-    """The ways in which an attempt can end. A controller treats an ending that it does not distinguish as FAIL."""
+    """The ways in which an attempt can end. A controller that does not support an ending treats it as FAIL."""
 
     SUCCEED = "succeed"
     PARTIAL = "partial"

@@ -129,7 +129,7 @@ def change(view: ObjectView, after: Mapping[str, Any], *, subresource: str = "")
 
 
 def with_finalizers(view: ObjectView, *desired: str) -> dict[str, Any]:
-    """Return the object's metadata with the finalizers `desired` added after the existing ones."""
+    """Return the object's metadata with the finalizers `desired` added after the existing finalizers."""
     meta = metadata(view.live or {})
     present = list(meta.get("finalizers") or ())
     return {**meta, "finalizers": [*present, *(name for name in desired if name not in present)]}
@@ -185,7 +185,7 @@ def uid_of(manifest: Manifest) -> str:
 
 @attrs.frozen
 class Attempt:
-    """A running attempt, such as a backup or a pod, which ends at `until`. A stalled attempt has no end (None)."""
+    """A running attempt, such as a backup or a pod, which ends at `until`. A stalled attempt has None as `until`."""
 
     outcome: DownstreamOutcome
     began: datetime

@@ -83,7 +83,7 @@ def _condition(job: Manifest, *types: str) -> Mapping[str, Any] | None:
 
 
 def _finished(view: ObjectView, end: Mapping[str, Any]) -> PassStep[PassResult]:
-    """Delete a finished Job once its TTL has passed. `end` is the Job's final condition."""
+    """Delete a finished Job if its TTL has passed. `end` is the Job's final condition."""
     ttl, since = view.spec.get("ttlSecondsAfterFinished"), moment_of(end.get("lastTransitionTime"))
     if ttl is None or since is None:
         return NOTHING
@@ -96,7 +96,7 @@ def _finished(view: ObjectView, end: Mapping[str, Any]) -> PassStep[PassResult]:
 
 
 def _finish(view: ObjectView, memory: _Memory, interim: Mapping[str, Any]) -> PassStep[PassResult]:
-    """Write the final condition, which repeats the interim one, once no pod is left.
+    """Write the final condition once no pod is left. It has the reason and message of the condition `interim`.
 
     An earlier write counts the stopped pods as failed.
     """

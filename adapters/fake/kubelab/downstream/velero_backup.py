@@ -72,7 +72,7 @@ def reconcile_backup(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _forsaken(view: ObjectView) -> PassStep[PassResult]:
-    """Fail a backup whose phase is in progress but whose run is lost, because the server has restarted meanwhile."""
+    """Fail a backup in progress whose run was lost when the Velero server restarted."""
     status = {**view.status, "phase": "Failed", "failureReason": _RESTARTED, "completionTimestamp": view.timestamp()}
     yield from change(view, {"status": status})
     return NOTHING
@@ -148,7 +148,7 @@ def _captured(view: ObjectView, spec: Mapping[str, Any]) -> PassStep[tuple[tuple
 
 
 def _every_kind() -> PassStep[tuple[Kind, ...]]:
-    """Return the kinds that a backup contains by default; kinds that only built-in controllers create are left out."""
+    """Return the kinds that a backup contains by default. Kinds that only built-in controllers create are left out."""
     definitions = yield from list_objects(CUSTOM_RESOURCE_DEFINITION)
     custom = [_kind_of(definition["spec"]) for definition in definitions]
     others = (kind for kind in custom if kind.namespaced and kind.group != VELERO_BACKUP.group)
@@ -176,7 +176,7 @@ def _defaulted(view: ObjectView) -> dict[str, Any]:
 
 
 def _namespaces(spec: Mapping[str, Any]) -> tuple[str | None, ...]:
-    """Return the namespaces of a backup; the item None means all namespaces."""
+    """Return the namespaces that a backup contains. The item None means all namespaces."""
     named = spec.get("includedNamespaces") or ("*",)
     return (None,) if "*" in named else tuple(named)
 

@@ -43,7 +43,7 @@ def selected(kind: Kind, item: Manifest, spec: Mapping[str, Any]) -> bool:
 
 
 def at_its_end(view: ObjectView) -> PassStep[PassResult]:
-    """Create a DeleteBackupRequest once the Backup has expired; before that, schedule a pass for its expiration."""
+    """Create a DeleteBackupRequest if the Backup has expired, and otherwise schedule a pass for its expiration."""
     expires = moment_of(view.status.get("expiration"))
     if expires is None or view.status.get("phase") in ("FailedValidation", "Deleting"):
         return NOTHING

@@ -37,7 +37,10 @@ _PHASES: Final = {Ending.SUCCEED: "Succeeded", Ending.ERROR: "Error"}
 
 @attrs.frozen
 class _Memory:
-    """A workflow in progress. `until` is the end of the running step; None while it is stalled or suspended."""
+    """A workflow in progress.
+
+    `until` is the end of the running step; it is None while the step is stalled or suspended.
+    """
 
     attempt: Attempt
     steps: tuple[WorkflowStep, ...]
@@ -75,7 +78,7 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _completed(view: ObjectView) -> PassStep[PassResult]:
-    """Delete a completed workflow once its TTL has passed; a completed workflow changes in no other way."""
+    """Delete a completed workflow once its TTL has passed. A completed workflow changes in no other way."""
     ttl, ended = view.spec.get("ttlStrategy") or {}, moment_of(view.status.get("finishedAt"))
     special = "secondsAfterSuccess" if view.status.get("phase") == "Succeeded" else "secondsAfterFailure"
     seconds = ttl.get(special, ttl.get("secondsAfterCompletion"))
@@ -157,7 +160,7 @@ def _advance(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
 
 
 def _let_go(view: ObjectView, memory: _Memory) -> _Memory:
-    """Return the memory, in which a stalled step will succeed if the rule that stalled it has been removed."""
+    """Return the memory. A stalled step in it will now succeed if the rule that stalled the step has been removed."""
     running = memory.records[-1] if memory.records else None
     rule = memory.attempt.rule
     if running is None or running.finished is not None or running.step.ending is not Ending.STALL:

@@ -133,7 +133,7 @@ def _host(url: str) -> tuple[str, str]:
 
 
 def oci_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
-    """Return the reason and message of the condition FetchFailed on an OCIRepository whose pull failed.
+    """Return two values: the reason and the message of FetchFailed on an OCIRepository whose pull failed.
 
     A 401 from the registry gives the reason OCIArtifactPullFailed.
     """
@@ -157,7 +157,7 @@ def oci_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
 
 
 def index_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
-    """Return the reason and message of FetchFailed on a HelmRepository whose index could not be fetched."""
+    """Return two values: the reason and the message of FetchFailed on a HelmRepository without a fetched index."""
     index = f"{request.url.rstrip('/')}/index.yaml"
     match answer.fault:
         case SourceFault.CREDENTIALS:
@@ -179,7 +179,7 @@ def index_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
 
 
 def chart_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
-    """Return the reason and message of the condition FetchFailed on a HelmChart that could not be fetched."""
+    """Return two values: the reason and the message of FetchFailed on a HelmChart that could not be fetched."""
     match answer.fault:
         case SourceFault.NOT_FOUND:
             detail = answer.message or (

@@ -136,7 +136,7 @@ def _actions() -> dict[str, JsonSchema]:
 
 
 def _releasing(**remediation: JsonSchema) -> dict[str, JsonSchema]:
-    """Return the fields that install and upgrade have in common."""
+    """Return the schemas of the fields that `install` and `upgrade` of a HelmRelease have in common."""
     disabled = ("Hooks", "OpenAPIValidation", "SchemaValidation", "TakeOwnership", "Wait", "WaitForJobs")
     counted = {**_booleans("ignoreTestFailures", "remediateLastFailure"), "retries": INTEGER}
     return {

@@ -177,7 +177,7 @@ class Draft:
             meta["finalizers"] = [item for item in meta["finalizers"] if item != FINALIZER]
 
     def mark(self, type_: str, status: str, reason: str, message: str) -> None:
-        """Set a condition, whose `observedGeneration` is the generation that this pass works on."""
+        """Set a condition. Its `observedGeneration` is the generation that this pass works on."""
         new = {"type": type_, "status": status, "reason": reason, "message": message}
         self.status["conditions"] = with_condition(
             conditions_of(self.object), new, generation=self.generation, now=self.now

@@ -27,7 +27,7 @@ _DEFAULT_RETRY_INTERVAL: Final = 300.0
 class Remediation:
     """The reaction to a failed install or upgrade. A negative number of `retries` means no limit.
 
-    `counter` is the status field that holds the number of failures.
+    `counter` is the name of the status field that holds the number of failures.
     """
 
     retries: int

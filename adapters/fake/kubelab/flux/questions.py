@@ -28,7 +28,10 @@ class Decide(Question):
 
 @attrs.frozen
 class LoadReleases(Question):
-    """A request for the revisions of the release `name` in Helm's storage. The answer is a tuple of them, oldest first."""
+    """A request for the revisions of the release `name` in Helm's storage.
+
+    The answer has them as a tuple, oldest first.
+    """
 
     namespace: str
     name: str

@@ -69,7 +69,10 @@ def previous(history: Sequence[Snapshot], *, ignore_tests: bool) -> Snapshot | N
 
 
 def truncate(history: Sequence[Snapshot], *, ignore_tests: bool) -> list[Snapshot]:
-    """Return the history down to the previous successful release. Without such a release, keep the newest five entries."""
+    """Return the history down to the previous successful release.
+
+    If there is no such release, return the newest five entries.
+    """
     target = previous(history, ignore_tests=ignore_tests)
     if target is not None:
         return list(history[: history.index(target) + 1])

@@ -128,7 +128,7 @@ def release_secret(release: StoredRelease, namespace: str) -> dict[str, Any]:
 
 
 def release_document(secret: Manifest) -> dict[str, Any]:
-    """Return Helm's record in a Secret, which is gzipped JSON, encoded in base64 by Helm and again by the Secret."""
+    """Return Helm's record in a Secret. Helm stores gzipped JSON in base64, which the Secret has in base64 again."""
     packed = base64.b64decode(base64.b64decode(secret["data"]["release"]))
     document: dict[str, Any] = json.loads(gzip.decompress(packed))
     return document

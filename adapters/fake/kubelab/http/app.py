@@ -171,7 +171,7 @@ class HttpHandler:
             await response(scope, receive, send)
 
     async def _respond(self, request: Request, send: Send) -> Response | None:
-        """Return the response to a request, or None if the response has been sent already, as for a watch."""
+        """Return the response to a request, or None if the response has already been sent, as for a watch."""
         path = request.scope["path"]
         if path.startswith(_OPEN):
             return PlainTextResponse("ok")
@@ -285,7 +285,7 @@ class HttpHandler:
 
 
 def _identity(headers: Headers) -> Identity:
-    """Return the identity in the `Impersonate-` headers of a request; empty without such headers."""
+    """Return the identity in the `Impersonate-` headers of a request. Without such headers the identity is empty."""
     extra = {
         name.removeprefix(_EXTRA): headers.getlist(name) for name in dict.fromkeys(headers) if name.startswith(_EXTRA)
     }

@@ -10,7 +10,7 @@ import uvicorn
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a listening socket; port 0 takes a free one. Raises OSError (with errno) if the address is unavailable."""
+    """Return a listening socket. Port 0 takes a free port. Raises OSError (with errno) for an unavailable address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio disables Nagle's delay only if the protocol is explicit; with the delay every answer takes 40 ms.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -169,7 +169,7 @@ class _Call:
         )
 
     def _manifest(self, validation: FieldValidation) -> tuple[Any, tuple[str, ...]]:
-        """Return the decoded object of a POST or PUT, and the warnings about its duplicate keys."""
+        """Return two values: the decoded object of a POST or PUT, and the warnings about its duplicate keys."""
         if self._media not in ("", *_OBJECT_TYPES):
             raise unsupported_media_type(_OBJECT_TYPES)
         if self._media == PROTOBUF and not self._target.resource.custom:
@@ -181,7 +181,7 @@ class _Call:
         return self._checked(read_yaml(self._raw) if "yaml" in self._media else read_json(self._raw), validation)
 
     def _checked(self, body: DecodedBody, validation: FieldValidation) -> tuple[Any, tuple[str, ...]]:
-        """Return the body's value, and warnings about its duplicate keys (S-14).
+        """Return two values: the value in the body, and the warnings about its duplicate keys (S-14).
 
         Raises ApiFailure for duplicate keys if `validation` is Strict.
         """

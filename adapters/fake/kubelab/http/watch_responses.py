@@ -71,7 +71,7 @@ async def _disconnected(receive: Receive) -> None:
 
 
 def _last_line(stream: WatchStream) -> bytes:
-    """Return the ERROR line of a stream that failed (W-11); empty if the stream did not fail."""
+    """Return the ERROR line of a stream that failed (W-11). It is empty if the stream did not fail."""
     if stream.failure is None:
         return b""
     error: dict[str, Any] = {"type": "ERROR", "object": status_body(stream.failure)}

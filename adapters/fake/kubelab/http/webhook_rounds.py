@@ -101,7 +101,7 @@ async def admit_delete(server: ApiServer, call: DeleteCall, services: Services) 
 async def _consented(
     server: ApiServer, prepared: Prepared, services: Services, with_answers: "WithAnswers"
 ) -> tuple[Prepared, tuple[str, ...]]:
-    """Return the write after every webhook has agreed, and all warnings.
+    """Return two values: the write after every webhook has agreed, and all warnings.
 
     The write contains the patches of mutating webhooks. The object is validated between mutating and validating
     webhooks, as in kube-apiserver: a patch may add required fields.

@@ -69,7 +69,7 @@ class ObjectAccess(Protocol):
     """The collector's access to stored objects."""
 
     def locate(self, reference: Mapping[str, Any], dependent: Node) -> Node | None:
-        """Return the resource and key under which the referenced owner would be stored, or None if its kind is unknown."""
+        """Return the resource and key at which the referenced owner would be stored, or None if its kind is unknown."""
         ...
 
     def delete(self, node: Node, record: Record, propagation: str) -> None:

@@ -246,7 +246,7 @@ def _established(crd: Mapping[str, Any], now: str, problem: str) -> dict[str, An
 
 
 def _conditions(old: Sequence[Mapping[str, Any]], now: str, problem: str) -> list[dict[str, Any]]:
-    """Return the current conditions of a CRD; a condition that stays the same keeps its transition time."""
+    """Return the current conditions of a CRD. A condition that stays the same keeps its transition time."""
     desired = [
         ("NamesAccepted", "True", "NoConflicts", "no conflicts found"),
         ("Established", "True", "InitialNamesAccepted", "the initial names have been accepted"),

@@ -181,7 +181,9 @@ class Reply:
 
 @attrs.frozen
 class ListedPage:
-    """One page of a list: its selected records, the list's resourceVersion, and the token for the next page, if any.
+    """One page of a list: its selected records, the list's resourceVersion, and the token for the next page.
+
+    The token of the last page is empty.
 
     `remaining` is the number of objects after this page; None if it is not reported.
     """

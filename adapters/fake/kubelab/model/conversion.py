@@ -30,7 +30,7 @@ class WebhookClient:
 
 
 def client_of(config: Mapping[str, Any], timeout: float) -> WebhookClient:
-    """Return the webhook's address in a `clientConfig`; `timeout` is in seconds."""
+    """Return the webhook's address in a `clientConfig`, with the timeout `timeout` in seconds."""
     service = config.get("service")
     where = (service["namespace"], service["name"]) if service else None
     path = f":{service.get('port', 443)}{service.get('path') or '/'}" if service else ""

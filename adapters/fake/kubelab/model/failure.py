@@ -39,7 +39,7 @@ class FailureCause:
     reason: str = "FieldValueInvalid"
 
     def render(self) -> dict[str, str]:
-        """Return the entry as JSON; an empty field or reason has no key."""
+        """Return the entry as JSON, without the keys of empty fields."""
         parts = {"reason": self.reason, "message": self.message, "field": self.field}
         return {key: value for key, value in parts.items() if value}
 
@@ -102,7 +102,7 @@ def status_body(failure: ApiFailure) -> dict[str, Any]:
 
 
 def resource_of(group: str, plural: str) -> str:
-    """Return a resource's name with its group, such as `widgets.example.test`; the bare plural for the core group."""
+    """Return a resource's name with its group, such as `widgets.example.test`. For the core group it is the plural."""
     return f"{plural}.{group}" if group else plural
 
 
@@ -134,7 +134,7 @@ def stale(group: str, plural: str, name: str, why: str = MODIFIED) -> ApiFailure
 
 
 def field_conflict(message: str, causes: Iterable[FailureCause]) -> ApiFailure:
-    """Build the 409 of server-side apply: other managers own the fields in `causes`. It has no name and no kind (S-77)."""
+    """Build the 409 of server-side apply: other managers own the fields in `causes`. It names no object (S-77)."""
     return ApiFailure(409, "Conflict", message, causes=causes)
 
 

@@ -113,9 +113,10 @@ class StoredChange:
 
 
 def seen(change: StoredChange, was: bool, now: bool) -> tuple[WatchEventType, Record] | None:
-    """Return the type and the object of the watch event for a change, or None if the watch does not show it (W-18).
+    """Return two values: the type and the object of the watch event for a change.
 
-    `was` and `now` say whether the selector matches the state before and after.
+    Return None if the watch does not show the change (W-18). `was` and `now` say whether the selector matches the state
+    before and after.
     """
     match (was, now):
         case (False, True) if change.after is not None:

@@ -15,7 +15,7 @@ from purekube.ports import Propagation
 
 
 def merge_diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON merge patch (RFC 7386) that turns `before` into `after`; empty if they are equal."""
+    """Return the JSON merge patch (RFC 7386) that turns `before` into `after`. It is empty if they are equal."""
     patch: dict[str, Any] = {key: None for key in before if key not in after}
     for key, value in after.items():
         known = before.get(key)
@@ -30,7 +30,7 @@ def merge_diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str,
 
 @attrs.frozen
 class SimulatedGet:
-    """A read of one object. The answer is the object's manifest, None if the object does not exist."""
+    """A read of one object. The answer is the object's manifest, or None if the object does not exist."""
 
     ref: ObjectRef
 
@@ -48,7 +48,7 @@ class SimulatedList:
 
 @attrs.frozen
 class SimulatedPatch:
-    """A merge patch of one object, if the object has the given uid (empty: any uid).
+    """A merge patch of one object. An object with another uid than the given one is not patched; empty means any uid.
 
     The answer is a bool: False if no object with this name and uid exists.
     """
@@ -80,7 +80,10 @@ class SimulatedCreate:
 
 @attrs.frozen
 class SimulatedDelete:
-    """A delete of one object, if the object exists and has the given uid (empty: any uid). The answer is None."""
+    """A delete of one object. An object with another uid than the given one is not deleted; empty means any uid.
+
+    The answer is None.
+    """
 
     ref: ObjectRef
     uid: str = ""
@@ -191,6 +194,6 @@ def list_objects(kind: Kind, namespace: str | None = None) -> PassStep[Sequence[
 
 
 def patch_object(ref: ObjectRef, body: Mapping[str, Any], *, subresource: str = "") -> PassStep[bool]:
-    """Patch an object with the merge patch `body`; return whether the object existed."""
+    """Patch an object with the merge patch `body`. Return whether the object existed."""
     answer: bool = yield SimulatedPatch(ref, "", body, subresource)
     return answer

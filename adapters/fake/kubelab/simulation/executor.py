@@ -93,7 +93,7 @@ class SimulationExecutor:
             return None
 
     async def _patch(self, patch: SimulatedPatch, field_manager: str) -> bool:
-        """Patch an object; return whether it was patched.
+        """Patch an object. Return whether the object was patched.
 
         The API server answers 409 if the object has another uid than the patch (W-30).
         """

@@ -13,15 +13,15 @@ Together: TypeAlias = "Callable[[Sequence[Callable[[], Awaitable[None]]]], Await
 
 
 async def in_turn(pieces: Sequence[Callable[[], Awaitable[None]]]) -> None:
-    """Run the functions one after the other, in order, so that a simulation can be replayed."""
+    """Run the functions `pieces` one after the other, in order, so that a simulation can be replayed."""
     for piece in pieces:
         await piece()
 
 
 def workers(count: int) -> Together:
-    """Return a runner that runs up to `count` functions at once, as a controller with that many workers does.
+    """Return a runner that runs up to `count` functions at once, as a controller with `count` workers does.
 
-    It needs asyncio's event loop.
+    The runner needs asyncio's event loop.
     """
 
     async def together(pieces: Sequence[Callable[[], Awaitable[None]]]) -> None:

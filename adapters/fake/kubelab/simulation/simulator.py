@@ -60,7 +60,7 @@ class _UnderWay:
 
 
 class Simulator(ABC):
-    """The engine that runs simulated controllers. `title` names them in errors.
+    """The engine that runs simulated controllers. `title` names the controllers in errors.
 
     `together` decides whether objects are reconciled one by one or, as by real controllers' workers, several at once.
     """
@@ -172,7 +172,7 @@ class Simulator(ABC):
         return self._first(self._due.first())
 
     def next_work(self) -> datetime | None:
-        """Return when work is due next: an action's end, a retry or a wait. Passes at a regular interval are no work."""
+        """Return when work is due next: an action's end, a retry or a wait. Passes at regular intervals are left out."""
         return self._first(self._due.first_work())
 
     def _first(self, due: datetime | None) -> datetime | None:
@@ -226,7 +226,7 @@ class Simulator(ABC):
             self._due.add(ref, now)
 
     async def _converse(self, begun: ControllerPass, answer: Any) -> Sleep | ControllerResult:
-        """Perform the effects of a pass until the pass sleeps or ends; return the Sleep or the result.
+        """Perform the effects of a pass until the pass sleeps or ends. Return the Sleep or the result.
 
         An error of the API server that the pass does not catch ends the pass with that error. Any other exception is
         raised or, with `recovers`, logged and made the result.

@@ -172,7 +172,7 @@ def _drop(rules: Rules, merged: Any, last: ManagedFieldsEntry, entries: Iterable
 
 
 def _without_unowned(schema: Schema, whole: Any, pruned: Any, everybody: FieldSet) -> Any:
-    """Return `whole` without fields that `pruned` lacks and no manager owns.
+    """Return `whole` without the fields that are missing from `pruned` and that no manager owns.
 
     `everybody` has the fields of all managers.
     """
@@ -195,14 +195,14 @@ def track_update(
     managers: Managers | None = None,
     settled: bool = False,
 ) -> dict[str, Any]:
-    """Return `after` with managedFields that record what `manager` changed since `before` (None: a new object).
+    """Return `after` with managedFields that record what `manager` changed since `before`.
 
-    The manager takes every changed field from the other managers (S-47), takes no field that did not change (S-48), and
-    removed fields leave every set (S-49). `managers` are the entries to start from, by default those of `before`; an
-    existing object without entries is not tracked until its first apply (S-54, S-68). An object with list items that
-    cannot be distinguished changes no ownership, because validation will refuse the object. An object that a conversion
-    fills with fields unknown to the other version loses all ownership, as on kube-apiserver. `settled` says that
-    `before` was written under this same schema.
+    `before` is None for a new object. The manager takes every changed field from the other managers (S-47), takes no
+    field that did not change (S-48), and removed fields leave every set (S-49). `managers` are the entries to start
+    from, by default those of `before`; an existing object without entries is not tracked until its first apply (S-54,
+    S-68). An object with list items that cannot be distinguished changes no ownership, because validation will refuse
+    the object. An object that a conversion fills with fields unknown to the other version loses all ownership, as on
+    kube-apiserver. `settled` says that `before` was written under this same schema.
     """
     rules = Rules(definition, definition.reset_fields(subresource), settled)
     held = current(rules, _managers_of(before) if managers is None else managers)
@@ -253,7 +253,10 @@ def _bare(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_managed_fields(manifest: Mapping[str, Any], managers: Managers) -> dict[str, Any]:
-    """Return `manifest` with the entries of `managers` as its managedFields. The field is left out if empty (S-40)."""
+    """Return `manifest` with the entries of `managers` as its managedFields.
+
+    Without entries the field is left out (S-40).
+    """
     out = _bare(manifest)
     if managers:
         out["metadata"] = {**(out.get("metadata") or {}), "managedFields": encode_managers(managers)}

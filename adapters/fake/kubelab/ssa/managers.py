@@ -90,7 +90,7 @@ Managers: TypeAlias = Mapping[ManagerKey, ManagedFieldsEntry]
 
 
 def key_of(manager: str, operation: ManagedFieldsOperation, subresource: str, api_version: str) -> ManagerKey:
-    """Return the identity under which a write is recorded; an empty manager is `unknown` (S-53)."""
+    """Return the identity under which a write is recorded. A write without a manager belongs to `unknown` (S-53)."""
     version = api_version if operation is ManagedFieldsOperation.UPDATE else ""
     return ManagerKey(manager or "unknown", operation, subresource, version)
 

@@ -45,7 +45,10 @@ class Store:
     """The store of all objects and their history. No other part of the server assigns resourceVersions."""
 
     def __init__(self, *, window: int = 10_000, object_bytes: int = 1_572_864) -> None:
-        """Keep `window` changes over all resources; refuse objects of more than `object_bytes`, etcd's limit (W-37)."""
+        """Create an empty store that keeps `window` changes over all resources.
+
+        Objects of more than `object_bytes` are refused; the default is etcd's limit (W-37).
+        """
         self.version = 1
         self.floor = 1
         self._window = window

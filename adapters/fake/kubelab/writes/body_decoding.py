@@ -101,7 +101,7 @@ def read_body(
     validation: FieldValidation,
     settled: Mapping[str, Any] | None = None,
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """Return the object that `body` describes, with defaults, and the warnings about unknown fields.
+    """Return two values: the object that `body` describes, with defaults, and the warnings about unknown fields.
 
     `settled` is an object that has passed this function before: parts that `body` shares with it are not read again.
     Raises 400 for metadata of the wrong shape and, under Strict, for unknown fields.
@@ -169,7 +169,7 @@ def _unreadable(definition: ServedKind, why: str) -> Exception:
 def coerce(
     definition: ServedKind, body: Mapping[str, Any], settled: Mapping[str, Any] | None = None
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """Return `body` without unknown fields and forbidden nulls, and the paths of the unknown fields.
+    """Return two values: `body` without unknown fields and forbidden nulls, and the paths of the unknown fields.
 
     A null is forbidden if the schema does not allow it.
     """

@@ -94,7 +94,7 @@ def finalizers_for(finalizers: Sequence[str], propagation: str) -> tuple[str, ..
 
 
 def marked(live: Mapping[str, Any], finalizers: Sequence[str], now: datetime) -> dict[str, Any]:
-    """Return `live` with `finalizers` and a deletion timestamp. The first such write increments the generation (S-72)."""
+    """Return `live` with `finalizers` and a deletion timestamp. A new timestamp increments the generation (S-72)."""
     meta = {**live["metadata"], "finalizers": list(finalizers)}
     if not finalizers:
         del meta["finalizers"]

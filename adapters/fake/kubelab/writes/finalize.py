@@ -194,7 +194,7 @@ def _kube_finalizers(definition: ServedKind, meta: Mapping[str, Any]) -> list[St
 
 
 def _warned(definition: ServedKind, new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return warnings about finalizers, which kube-apiserver gives for custom resources only."""
+    """Return the warnings about an object's new finalizers. As in kube-apiserver, only custom resources get them."""
     return () if definition.built_in else finalizer_warnings(new, old)
 
 

@@ -16,8 +16,8 @@ ORDER_ITEMS: Final = "$setElementOrder/"
 def strategic_merge(schema: Schema, document: Any, patch: Any) -> Any:
     """Return `document` with the strategic merge patch `patch` merged in. Raises ApiFailure 400 for invalid directives.
 
-    `$patch: replace|delete|merge`, `$retainKeys`, `$deleteFromPrimitiveList` and `$setElementOrder` work as in
-    Kubernetes; `$setElementOrder` orders the items that it names.
+    The directives `$patch: replace|delete|merge`, `$retainKeys`, `$deleteFromPrimitiveList` and `$setElementOrder` work
+    as in Kubernetes. `$setElementOrder` orders the items that it names.
     """
     if not isinstance(patch, Mapping):
         raise bad_request("a strategic merge patch is an object")
@@ -175,7 +175,10 @@ def _pointer(text: Any) -> tuple[str, ...]:
 
 
 def _index(steps: list[Any], text: str, *, last: int) -> int:
-    """Return the list index in a JSON pointer's step, at most `last`. A negative index counts from the end."""
+    """Return the list index that `text`, a step of a JSON pointer, names. A negative number counts from the end.
+
+    Raises ApiFailure 422 for any other text, and for an index above `last`.
+    """
     try:
         index = int(text)
     except ValueError:

@@ -55,7 +55,7 @@ class WriteCall:
 
 @attrs.frozen
 class Prepared:
-    """A write that is decided but not stored. `before` is the live record; None for a create."""
+    """A write that is decided but not stored. `before` is the live record, or None for a create."""
 
     call: WriteCall
     before: Record | None

@@ -82,7 +82,7 @@ def _condition(condition: Any, path: str) -> Iterator[str]:
 def _resource_ref(value: Any) -> Iterator[str]:
     """Yield the problems of an event's `resourceRef`.
 
-    The namespace is empty for cluster-scoped objects, the uid for a Cluster that does not exist.
+    The namespace may be empty for cluster-scoped objects, and the uid for a Cluster that does not exist.
     """
     if not isinstance(value, Mapping):
         yield "resourceRef: must be an object"

@@ -32,7 +32,7 @@ class When(StrEnum):
 
 @attrs.frozen
 class ScriptedFault:
-    """A fault for the next `times` requests to the endpoint `call` (None: to any endpoint).
+    """A fault for the next `times` requests to the endpoint `call`, or to any endpoint if `call` is None.
 
     With `status` 0 the request gets no answer. With `status` None the only fault is `latency`, the seconds before the
     effect. `body` and `content_type` replace those of the answer.
@@ -93,7 +93,7 @@ class Faults:
         self._pending.append(fault)
 
     def outage(self, fault: ScriptedFault | None) -> None:
-        """Apply `fault` to every request from now on; None ends the outage."""
+        """Apply `fault` to every request from now on. None ends the outage."""
         self._outage = fault
 
     def take(self, call: AgentCall) -> ScriptedFault:

@@ -87,7 +87,7 @@ class InProcessControlPlane:
         return await self._call(AgentCall.REGISTER, lambda: self._server.register(bearer, body))
 
     async def rotate(self) -> Mapping[str, Any]:
-        """Request a new token; return the answer that contains the token."""
+        """Request a new token. Return the answer that contains the token."""
         return await self._call(AgentCall.ROTATE, lambda: self._server.rotate(self._token))
 
     async def _call(self, call: AgentCall, effect: Callable[[], T]) -> T:

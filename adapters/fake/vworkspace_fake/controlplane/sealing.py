@@ -36,8 +36,8 @@ class _Key(Protocol):
 class Sealing:
     """The sealing of a job before it is sent: encryption, then a signature.
 
-    `signing_key` is a private Ed25519 or P-256 key; `recipient_key` is the public key of the cluster. Without one of
-    these keys its step is left out.
+    `signing_key` is a private Ed25519 or P-256 key; `recipient_key` is the public key of the cluster. Without
+    `recipient_key` a job is not encrypted, and without `signing_key` it is not signed.
     """
 
     signing_key: ECKey | OKPKey | None = attrs.field(default=None, repr=False)

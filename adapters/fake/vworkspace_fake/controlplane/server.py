@@ -201,7 +201,7 @@ class ControlPlaneServer:
     # --- long polls -----------------------------------------------------------------------------------------
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` whenever a long poll should check for jobs; return the function that unsubscribes it."""
+        """Call `listener` whenever a long poll should check for jobs. Return the function that unsubscribes it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 

@@ -17,7 +17,7 @@ class LongPolls:
         self.closed = False
 
     def close(self) -> None:
-        """End every poll now; new polls do not wait."""
+        """End every poll now. New polls do not wait."""
         self.closed = True
         self._server.wake()
 

@@ -28,7 +28,7 @@ class TableOf:
 
 
 def _columns(*names: str) -> tuple[PrinterColumn, ...]:
-    """Return columns by their names; a name with the prefix `+` is shown only in the wide form."""
+    """Return columns with the given names. A column whose name has the prefix `+` is shown only in the wide form."""
     return tuple(
         PrinterColumn(name.lstrip("+"), "string", "", description=name.lstrip("+"), priority=int(name.startswith("+")))
         for name in names
