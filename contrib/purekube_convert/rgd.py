@@ -420,9 +420,9 @@ class _Definition:
             return text
 
     def _whole(self, text: str) -> str:
-        """Return an expression in which a path of the parent that may be absent is an optional. Other expressions stay.
+        """Return the expression `text`. A path of the parent that may be absent is changed to an optional.
 
-        If the path is absent, the template field with this value is left out.
+        If such a path is absent, the template field with this value is left out.
         """
         steps = text.split(".")
         if steps[0] != "self" or not all(step.isidentifier() for step in steps):

@@ -126,9 +126,9 @@ class ExecPlugin:
         return await self._flow(refused=True)
 
     async def _flow(self, *, refused: bool) -> str:
-        """Return the header of the request that lightkube's authentication flow yields.
+        """Return the Authorization header of the first request that lightkube's authentication flow yields.
 
-        With `refused`, that request is answered by a 401, and the header of the next request is returned.
+        With `refused`, a 401 is passed to the flow, and the header of its second request is returned.
         """
         flow = self._auth.async_auth_flow(httpx2.Request("GET", "https://plugin"))
         try:

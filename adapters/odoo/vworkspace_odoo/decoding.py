@@ -102,7 +102,7 @@ def jobs_that_fit(body: bytes, where: str, longest: int = LONGEST_BODY) -> list[
 class _Span:
     """The byte range of a job in an answer, with the job's `id` and `idempotencyKey` in `fields`.
 
-    `end` is None if the answer is cut off within the job, or if the search for its end was given up.
+    `end` is None if the answer ends within the job, or if the job has too many tokens to find its end.
     """
 
     begin: int

@@ -41,7 +41,10 @@ class AdmissionAttributes:
 
     @property
     def labels(self) -> tuple[Mapping[str, str], ...]:
-        """The labels of the new and of the old object. A selector matches if it selects one of the two objects."""
+        """The labels of the new and of the old object.
+
+        A selector matches the request if it selects one of the two objects.
+        """
         states = (self.object, self.old_object)
         return tuple(get_path(state, "metadata", "labels") or {} for state in states if state is not None)
 

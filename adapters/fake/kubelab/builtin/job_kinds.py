@@ -174,10 +174,10 @@ _SCHEDULING: Final = ("affinity", "nodeSelector", "tolerations", "schedulingGate
 
 
 def _fixed(template: Mapping[str, Any], suspended: Any) -> Any:
-    """Return the immutable part of a Job's pod template.
+    """Return the immutable part of a Job's pod template, which is usually the whole template.
 
-    It is the whole template. For a Job that is `suspended` and has never started, it is the template without labels,
-    annotations and scheduling fields.
+    For a Job that is `suspended` and has never started, it is the template without labels, annotations and scheduling
+    fields.
     """
     if not suspended:
         return template

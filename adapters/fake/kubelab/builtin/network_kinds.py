@@ -106,7 +106,7 @@ def _read_ingress(manifest: Manifest) -> Manifest:
 
 
 def _check_ingress(manifest: Manifest) -> list[StatusCause]:
-    """Return the problems of an Ingress, which needs a rule or a default backend, and absolute paths."""
+    """Return the problems of an Ingress. It needs a rule or a default backend, and its paths must be absolute."""
     spec = manifest.get("spec") or {}
     if not spec.get("rules") and not spec.get("defaultBackend"):
         text = "either `defaultBackend` or `rules` must be specified"

@@ -53,7 +53,7 @@ class _Memory:
 class _End:
     """The phase and message with which a workflow or one node ends.
 
-    `node` is the message of a node that is stopped with its workflow.
+    `node` is the message of a node that runs when the workflow is stopped.
     """
 
     phase: str

@@ -170,9 +170,7 @@ def _has_new_request(draft: Draft, chart: Chart, values: HelmValues) -> bool:
 
 
 def _token(draft: Draft, annotation: str, handled: str) -> bool:
-    """Report whether a manual request is due.
-
-    The annotation `annotation` must have a new token, equal to `requestedAt`.
+    """Report whether a manual request is due: `annotation` must have a new token, equal to that of `requestedAt`.
 
     The token is recorded in the status field `handled`.
     """

@@ -73,7 +73,7 @@ def admit(store: Store, target: RequestTarget) -> None:
 
 
 def terminating_crd(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """Return the CRD after its deletion request: with the cleanup finalizer and the condition Terminating.
+    """Return the CRD with the cleanup finalizer and the condition Terminating, as after its deletion request.
 
     The condition's reason is InstanceDeletionPending.
     """
@@ -84,7 +84,7 @@ def terminating_crd(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
 
 
 def in_progress(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """Return the CRD while its objects are being deleted: with the condition Terminating.
+    """Return the CRD with the condition Terminating, for the time in which its objects are being deleted.
 
     The condition's reason is InstanceDeletionInProgress.
     """

@@ -172,7 +172,7 @@ class Simulator(ABC):
         return self._first(self._due.first())
 
     def next_work(self) -> datetime | None:
-        """Return when work is due next: an action's end, a retry or a wait. Passes at regular intervals are left out."""
+        """Return when work is due next: an action's end, a retry or a wait. A pass at a regular interval is no work."""
         return self._first(self._due.first_work())
 
     def _first(self, due: datetime | None) -> datetime | None:

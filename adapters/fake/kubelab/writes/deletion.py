@@ -16,7 +16,7 @@ _POLICIES: Final = ("Background", "Foreground", "Orphan")
 
 
 def delete_options(body: Mapping[str, Any], query: Mapping[str, str], *, dry_run: bool = False) -> DeleteOptions:
-    """Return the options in the body and, where the body has none, in the query. Raises ApiFailure 400 and 422."""
+    """Return the options of a DELETE. The body's options precede those in the query. Raises ApiFailure 400 and 422."""
     preconditions = body.get("preconditions") or {}
     if not isinstance(preconditions, Mapping):
         raise bad_request("json: cannot unmarshal into Go struct field DeleteOptions.preconditions")

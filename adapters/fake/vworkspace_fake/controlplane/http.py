@@ -79,7 +79,10 @@ class _AgentFace:
         self._polls = polls
 
     async def jobs(self, request: Request) -> Response:
-        """Answer a long poll for jobs: with the offered jobs, or with none after the poll's time."""
+        """Answer a long poll with the offered jobs.
+
+        If no job is offered within the poll's time, the answer has no jobs.
+        """
         return await self._answer(request, AgentCall.FETCH, self._poll)
 
     async def _poll(self, request: Request, token: str | None) -> Any:
