@@ -44,7 +44,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def places(config: pytest.Config) -> list[str]:
-    """Return the places in which tests run, as the option or else the environment variable chooses them.
+    """Return the places in which tests run. The command line option decides before the environment variable.
 
     The places are `memory`, `assets` and `existing`. Raises UsageError for an unknown place.
     """

@@ -194,7 +194,7 @@ def virtual_loop(start: datetime = START) -> Callable[[], VirtualTimeLoop]:
 class VirtualClock:
     """A `Clock` that shows the time of the running virtual loop.
 
-    It can be created anywhere, but used only inside a VirtualTimeLoop.
+    The clock can be created anywhere, but used only inside a VirtualTimeLoop.
     """
 
     def now(self) -> datetime:

@@ -46,7 +46,7 @@ def _ignore(request: KubeRequest, stream: WatchStream) -> None:
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine that never suspends, and return its result.
 
-    Raises RuntimeError if it suspends, because there is no event loop that could resume it.
+    Raises RuntimeError if the coroutine suspends, because there is no event loop that could resume it.
     """
     try:
         coroutine.send(None)

@@ -263,8 +263,8 @@ class ApiServer:
     def restore(self, snapshot: StoreSnapshot) -> None:
         """Replace all objects by those of a snapshot, as a restore of etcd does.
 
-        Watches end, and resourceVersions are issued again. A watch from a version above the restored one is accepted,
-        and silent until that version is reached again (W-15).
+        Watches end, and resourceVersions after that of the snapshot are issued again. A watch from a version above the
+        restored one is accepted, and silent until that version is reached again (W-15).
         """
         self.streams.end()
         self.store.restore(snapshot)

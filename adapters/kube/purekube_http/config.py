@@ -33,8 +33,8 @@ def load_config(
 ) -> SingleConfig:
     """Return the configuration of one cluster.
 
-    It is read from `kubeconfig` if given. Otherwise it is read from the first of these that exists: the pod's
-    `service_account` folder, the file that `KUBECONFIG` names, `~/.kube/config`. `context` selects a context; the
+    The configuration is read from `kubeconfig` if given. Otherwise it is read from the first of these that exists: the
+    pod's `service_account` folder, the file that `KUBECONFIG` names, `~/.kube/config`. `context` selects a context; the
     default is the current one. Raises Permanent with the file's name, the problem and advice.
     """
     path = kubeconfig or _kubeconfig_path(Path(service_account))

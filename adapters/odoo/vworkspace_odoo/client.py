@@ -49,7 +49,7 @@ class HttpControlPlane:
     `token` is called before each request, so that a new token is used at once. `margin` is the number of seconds that
     the answer to a long poll may take beyond the poll's wait. Other requests may take `timeout` seconds. `transport`
     replaces sockets in a simulation. Raises ValueError for an unusable URL, and for http:// to another machine unless
-    `allow_http`. Use it as an async context manager, or close it.
+    `allow_http`. Use the client as an async context manager, or close the client.
     """
 
     def __init__(

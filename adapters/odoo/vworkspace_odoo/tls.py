@@ -60,8 +60,8 @@ def _load_certificate(context: ssl.SSLContext, certificate: str, private_key: st
 def _readable_path(text: str) -> Iterator[str]:
     """Yield the path of a file with the content `text`, for the time of the block: OpenSSL loads keys from files only.
 
-    The file is in memory where the system can do that, since a pod's file system is read-only and a key on a disk would
-    stay there.
+    The file is in memory where the system can do that, because a pod's file system is read-only and a key on a disk
+    would stay there.
     """
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("vworkspace-tls")

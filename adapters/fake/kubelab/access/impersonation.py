@@ -67,7 +67,7 @@ def _rights(identity: Identity) -> Iterator[Attributes]:
 def _groups(identity: Identity) -> tuple[str, ...]:
     """Return the groups of the impersonated user.
 
-    They are the requested groups or, if none are requested for a ServiceAccount, that account's own groups.
+    The result has the requested groups or, if none are requested for a ServiceAccount, that account's own groups.
     `system:authenticated` is added for every user except the anonymous user.
     """
     account = _ACCOUNT.fullmatch(identity.user)

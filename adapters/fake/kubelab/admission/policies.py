@@ -29,7 +29,7 @@ def check_policies(
     bindings: Iterable[Manifest],
     namespace_labels: Mapping[str, str],
 ) -> None:
-    """Raise the ApiFailure of the first policy that denies a write.
+    """Raise the ApiFailure of the first policy that denies the write `request`.
 
     As in kube-apiserver, writes of policies and webhook configurations are never denied.
     """

@@ -84,7 +84,7 @@ _REVIEWS: Final = "spec.conversion.conversionReviewVersions"
 def _check_conversion(conversion: Mapping[str, Any]) -> list[StatusCause]:
     """Return the problems of a CRD's `spec.conversion`.
 
-    It must have a webhook that can be called if its strategy is Webhook, and no webhook otherwise.
+    The conversion must have a webhook that can be called if its strategy is Webhook, and no webhook otherwise.
     """
     webhook = conversion.get("webhook") or {}
     client, versions = webhook.get("clientConfig"), webhook.get("conversionReviewVersions")

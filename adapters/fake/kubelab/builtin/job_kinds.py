@@ -176,8 +176,8 @@ _SCHEDULING: Final = ("affinity", "nodeSelector", "tolerations", "schedulingGate
 def _fixed(template: Mapping[str, Any], suspended: Any) -> Any:
     """Return the immutable part of a Job's pod template, which is usually the whole template.
 
-    For a Job that is `suspended` and has never started, it is the template without labels, annotations and scheduling
-    fields.
+    For a Job that is `suspended` and has never started, the immutable part is the template without labels, annotations
+    and scheduling fields.
     """
     if not suspended:
         return template

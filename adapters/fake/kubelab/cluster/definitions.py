@@ -17,7 +17,8 @@ from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 class KubelabError(Exception):
     """An error that keeps kubelab from starting. Its message says what to do.
 
-    `option` is the option that caused it, such as `simulate`. `is_misuse` says that the options themselves are wrong.
+    `option` is the option that caused the error, such as `simulate`. `is_misuse` says that the options themselves are
+    wrong.
     """
 
     def __init__(self, text: str, *, option: str = "", is_misuse: bool = False) -> None:

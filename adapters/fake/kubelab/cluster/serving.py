@@ -86,8 +86,8 @@ def serve(
     `all`), in a list or in a text with commas. `behaviour` is a file, or its content, that says what fails in them.
     `tls` serves HTTPS with a new authority, which the kubeconfig contains. `tokens` are callers by bearer token, and
     the first is the user of the kubeconfig's current context; without them every caller is the administrator. With
-    `rbac`, roles and bindings decide what callers may do. Port 0 takes a free one. `services` maps (namespace, name) of
-    services to base URLs, for admission webhooks.
+    `rbac`, roles and bindings decide what callers may do. Port 0 takes a free port. `services` maps (namespace, name)
+    of services to base URLs, for admission webhooks.
 
     Raises KubelabError for options that do not work, OSError if the address cannot be bound.
     """

@@ -32,7 +32,7 @@ _CALLERS: dict[type, Caller] = {
 
 
 def chosen_simulators(names: Sequence[str]) -> Sequence[str]:
-    """Return the names of the simulators to run. The name `all` stands for every simulator.
+    """Return the names of the simulators to run. The name `all` selects every simulator.
 
     Raises KubelabError for an unknown name.
     """

@@ -119,7 +119,7 @@ class DownstreamSimulator(Simulator):
     def _pass(self, ref: ObjectRef, uid: str, live: Manifest | None, now: datetime) -> PassStep[PassResult]:
         """Run the controller's pass over the object `uid` of this name, and store the memory that the pass returns.
 
-        `live` is None if this object does not exist any more.
+        `live` is None if this object no longer exists.
         """
         memory = self._memories.get(ref, {}).get(uid)
         view = ObjectView(ref, uid, live, memory, now, self._behaviour, self._objects, self._memories)
@@ -157,7 +157,8 @@ def _joined(results: Sequence[PassResult], now: datetime) -> ControllerResult:
 async def run(api: KubeApi, clock: Clock, simulator: DownstreamSimulator | None = None) -> None:
     """Simulate the downstream controllers until cancelled.
 
-    To change the behaviour meanwhile, pass a `simulator` (made with the same `api`) and keep it. Needs asyncio's event
-    loop. An unreachable API server is retried every second; kinds that are not served yet are waited for.
+    To change the behaviour meanwhile, pass a `simulator` (made with the same `api`) and keep it. The simulation needs
+    asyncio's event loop. An unreachable API server is retried every second; kinds that are not served yet are waited
+    for.
     """
     await run_simulator(api, clock, simulator or DownstreamSimulator(api))

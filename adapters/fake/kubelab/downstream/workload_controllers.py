@@ -249,7 +249,7 @@ def _progressing(view: ObjectView, memory: Rollout, pods: Pods) -> dict[str, Any
 def _remaining_pods(memory: Rollout, pods: Pods) -> int:
     """Return the number of pods of earlier templates that remain.
 
-    They are removed before their replacements start, so there are never too many.
+    These pods are removed before their replacements start, so there are never too many pods.
     """
     return max(0, min(pods.left, memory.want - pods.updated))
 

@@ -189,7 +189,7 @@ class Draft:
         self.tell(reason, message)
 
     def tell(self, reason: str, message: str) -> None:
-        """Queue an Event about the object, which the next patch posts. Without `events` nothing is queued."""
+        """Queue an Event about the object. The next patch posts the Event. Without `events` nothing is queued."""
         if self._events is not None:
             kind = "Normal" if reason.endswith("Succeeded") or reason in _NORMAL else "Warning"
             uid = str(metadata(self.object).get("uid", ""))

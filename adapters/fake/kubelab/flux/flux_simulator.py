@@ -135,7 +135,7 @@ class FluxSimulator(Simulator):
 async def run(api: KubeApi, clock: Clock, simulator: FluxSimulator | None = None) -> None:
     """Simulate Flux until cancelled. To change its behaviour meanwhile, pass a `simulator` (made with the same `api`).
 
-    Needs asyncio's event loop. An unreachable API server is retried every second. A kind that is not served yet is
-    waited for.
+    The simulation needs asyncio's event loop. An unreachable API server is retried every second. A kind that is not
+    served yet is waited for.
     """
     await run_simulator(api, clock, simulator or FluxSimulator(api))

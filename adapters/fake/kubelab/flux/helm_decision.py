@@ -130,7 +130,7 @@ def _deployed_state(request: HelmRequest) -> PassStep[HelmObservation]:
 def choose(request: HelmRequest, observed: HelmObservation, *, forced: bool) -> _Choice:
     """Return the next action for the observed state of a release.
 
-    Conditions and history are changed only as Flux changes them while it decides.
+    The function changes conditions and history only as Flux does while it decides.
     """
     match observed.state:
         case HelmReleaseState.IN_SYNC:

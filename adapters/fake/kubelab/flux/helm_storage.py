@@ -79,7 +79,7 @@ class HelmStorage:
                 )
 
     async def _are_kept(self, namespace: str, releases: Sequence[StoredRelease]) -> bool:
-        """Report whether the newest known revision still has its Secret, which users may have deleted."""
+        """Report whether the Secret of the newest known revision still exists. Users may have deleted the Secret."""
         newest = last_release(releases)
         if newest is None:
             return True

@@ -12,7 +12,7 @@ from purekube.apimachinery.manifest import ObjectRef
 
 @attrs.frozen
 class Pull(Question):
-    """A request to a registry; its answer is a `PullAnswer`."""
+    """A request to a registry. The answer is a `PullAnswer`."""
 
     request: PullRequest
 

@@ -47,7 +47,7 @@ def reconcile_oci_repository(manifest: Manifest, now: datetime, *, events: bool 
 def reconcile_helm_repository(manifest: Manifest, now: datetime, *, events: bool = False) -> PassStep[ControllerResult]:
     """Reconcile a HelmRepository.
 
-    One of type `oci` is a static object: its status is emptied, and nothing else happens.
+    A HelmRepository of type `oci` is a static object: its status is emptied, and nothing else happens.
     """
     draft = Draft(manifest, HELM_REPOSITORY, now, events=events)
     if draft.spec.get("type") != "oci":

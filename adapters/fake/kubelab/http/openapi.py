@@ -56,8 +56,8 @@ def openapi_v2(registry: ResourceRegistry) -> dict[str, Any]:
 def openapi_v2_protobuf() -> bytes:
     """Return `/openapi/v2` as a gnostic protobuf message, which is the form that kubectl requests.
 
-    The message has no paths and no definitions, so kubectl validates nothing with it. Without an answer kubectl would
-    fail.
+    The message has no paths and no definitions, so kubectl validates nothing with it. Without an answer to this request
+    kubectl would fail.
     """
     info = text_field(1, _INFO["title"]) + text_field(2, _INFO["version"])
     return text_field(1, "2.0") + text_field(2, info) + text_field(8, b"")
@@ -124,7 +124,8 @@ def _gvk(resource: ServedResource) -> dict[str, str]:
 def _schema_name(resource: ServedResource) -> str:
     """Return the name of a resource's schema in OpenAPI documents.
 
-    It is `test.example.v1.Widget` for the group `example.test`, `io.k8s.api.core.v1.ConfigMap` for the core group.
+    The name is `test.example.v1.Widget` for the group `example.test`, `io.k8s.api.core.v1.ConfigMap` for the core
+    group.
     """
     if not resource.custom:
         group = (resource.group or "core").removesuffix(".k8s.io").split(".")[0]

@@ -53,9 +53,9 @@ class WriteOutcome:
     next one. `changed` is False for a no-op: `object` then equals the live object in everything, managedFields and
     times included, and the store writes nothing (S-65). `created` distinguishes 201 from 200. `warnings` are the texts
     for `Warning: 299` headers. `lacks_status` means that the status in `object` is a default that readers see although
-    no write has stored it. The next write stores it, even if that write changes nothing. `refusal` is what is wrong
-    with the object, in a write that defers validation. `schema` is the schema by which it was found valid; None if it
-    was not validated.
+    no write has stored it. The next write stores it, even if that write changes nothing. `refusal` is the error of an
+    invalid object, in a write that defers validation. `schema` is the schema by which the object was found valid; None
+    if the object was not validated.
     """
 
     object: Mapping[str, Any]

@@ -91,7 +91,7 @@ class ConversionNeeded(Exception):
 def all_needed(needs: Sequence[ConversionNeeded]) -> ConversionNeeded:
     """Return one ConversionNeeded that a single review can satisfy.
 
-    It has the webhook and version of the first of `needs`, and the objects of all `needs` with that webhook and
+    The result has the webhook and version of the first of `needs`, and the objects of all `needs` with that webhook and
     version.
     """
     first = needs[0]

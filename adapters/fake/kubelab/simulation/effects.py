@@ -134,7 +134,7 @@ Effect: TypeAlias = (
 
 @attrs.frozen
 class ControllerResult:
-    """The result of a pass, and the time of the next pass if no change triggers a pass earlier.
+    """The result of a reconcile pass, and the time of the next pass if no change triggers a pass earlier.
 
     `requeue_after` is in seconds. With `backoff` the pass is repeated after the work queue's delay, which grows with
     every failure. `interval` says that `requeue_after` is a regular interval, and that no work remains. `error` is the

@@ -66,7 +66,7 @@ _RELIST_SECONDS: Final = 1.0
 
 
 async def run_simulator(api: KubeApi, clock: Clock, simulator: Simulator) -> None:
-    """Run the simulator until cancelled. Needs asyncio's event loop.
+    """Run the simulator until cancelled. It needs asyncio's event loop.
 
     An unreachable API server is retried every second; kinds that are not served yet are waited for.
     """

@@ -272,7 +272,7 @@ class Simulator(ABC):
     def tick(self, now: datetime) -> None:
         """List all watched objects, and run everything that is due at `now`.
 
-        This needs a `KubeApi` that never suspends.
+        The method needs a `KubeApi` that never suspends.
         """
         run_sync(self.advance(now))
 

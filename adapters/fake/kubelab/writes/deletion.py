@@ -76,7 +76,7 @@ def check_preconditions(live: Mapping[str, Any], options: DeleteOptions, where: 
 def finalizers_for(finalizers: Sequence[str], propagation: str) -> tuple[str, ...]:
     """Return the finalizers after a DELETE with this propagation policy.
 
-    They have at most one of `orphan` and `foregroundDeletion`.
+    The result has at most one of `orphan` and `foregroundDeletion`.
     """
     match propagation:
         case "Orphan":

@@ -22,7 +22,7 @@ async def serve(
 ) -> None:
     """Serve the control plane until cancelled. `ready` is called with the base URL once connections are accepted.
 
-    `further` routes are served as well. Port 0 takes a free one. Raises OSError if the address is unavailable. On
+    `further` routes are served as well. Port 0 takes a free port. Raises OSError if the address is unavailable. On
     cancellation open polls are ended with an empty answer and connections are closed.
     """
     polls = LongPolls(server)
