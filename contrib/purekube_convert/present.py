@@ -25,7 +25,7 @@ class PresenceChecks:
     types: Mapping[str, CelType]
 
     def text(self, text: str, bound: Mapping[str, CelType]) -> str:
-        """Return the expression with `.?field.value()` for each field of the parent that may be absent."""
+        """Return the expression in which each field of the parent that may be absent is read as `.?field.value()`."""
         try:
             checked = compile_expression(text, Environment({**self.types, **bound}, FUNCTIONS)).checked
         except CelSyntaxError:

@@ -22,7 +22,7 @@ class WipeMemories(Question):
 
 @attrs.frozen
 class ObjectView:
-    """All objects that a controller sees in one pass. `live` is None for a deleted object that it remembers.
+    """All objects that a controller sees in one pass. `live` is the object itself, or None if it has been deleted.
 
     `memory` is the controller's memory of this object. `world` has every observed object of the kinds that the
     controller watches. `memories` are the controllers' memories of all objects, by object and uid.

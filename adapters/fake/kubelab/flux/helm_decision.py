@@ -63,7 +63,7 @@ class NoAction:
 
 @attrs.frozen
 class Stop:
-    """The decision that no action may be tried, although the release is not as desired.
+    """The decision that no action may be tried, although the release is not in the desired state.
 
     The HelmRelease then stalls, or fails if the state of the release is unknown.
     """

@@ -74,13 +74,13 @@ class CorrectDrift(Question):
 
 
 def pull(request: PullRequest) -> PassStep[PullAnswer]:
-    """Return the registry's answer to `request`."""
+    """Return the answer of a registry or Helm repository to `request`."""
     answer: PullAnswer = yield Pull(request)
     return answer
 
 
 def decide(action: Action, target: HelmTarget, timeout: float) -> PassStep[ActionAnswer]:
-    """Return the outcome of the Helm action."""
+    """Return the outcome of the Helm action `action` on the release `target`. The action may take `timeout` seconds."""
     answer: ActionAnswer = yield Decide(action, target, timeout)
     return answer
 

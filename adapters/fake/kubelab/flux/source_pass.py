@@ -63,7 +63,7 @@ class SourceFailure:
 
 @attrs.frozen
 class SourceIdle:
-    """The result without a fetch, because the source is suspended or being deleted."""
+    """The result of a pass without a fetch, because the source is suspended or being deleted."""
 
 
 FetchResult: TypeAlias = SourceFetched | SourceUnavailable | SourceFailure | SourceIdle

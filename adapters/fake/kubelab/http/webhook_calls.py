@@ -46,7 +46,7 @@ def post(webhook: WebhookClient, body: bytes, services: Services) -> Any:
 class _Secure(http.client.HTTPSConnection):
     """A TLS connection that trusts the webhook's own authority.
 
-    An in-cluster service must present a certificate for its name in the cluster.
+    The certificate of an in-cluster service must be for the service's name in the cluster.
     """
 
     def __init__(self, webhook: WebhookClient, host: str, port: int) -> None:

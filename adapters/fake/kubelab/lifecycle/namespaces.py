@@ -52,7 +52,7 @@ class Namespaces:
             raise namespace_terminating(target.resource.group, target.resource.plural, target.name, namespace)
 
     def take_suspects(self) -> list[str]:
-        """Return the terminating namespaces in which something changed since the last call."""
+        """Return the terminating namespaces in which an object has changed since the last call."""
         suspects = [name for name in self._suspects if name in self._terminating]
         self._suspects.clear()
         return suspects

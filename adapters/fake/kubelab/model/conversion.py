@@ -51,7 +51,7 @@ _SEEN: Final = ("name", "namespace", "uid", "labels", "annotations")
 
 @attrs.frozen
 class ConversionWebhook:
-    """The webhook that converts the objects of one kind, and the version of ConversionReview that it accepts."""
+    """The webhook that converts the objects of one kind, with the version of ConversionReview that it accepts."""
 
     client: WebhookClient
     review_version: str

@@ -52,7 +52,10 @@ class ControllerPass:
 
 @attrs.define
 class _UnderWay:
-    """A pass in progress, which sleeps until `until`. `again` is set when the pass's object changes meanwhile."""
+    """A reconcile pass in progress, which sleeps until `until`.
+
+    `again` is set when the pass's object changes meanwhile.
+    """
 
     begun: ControllerPass
     until: datetime

@@ -73,7 +73,10 @@ class _Comparing:
             self._mark_whole(old, new)
 
     def _other_shape(self, schema: Schema, old: Any, new: Any, form: str) -> None:
-        """Compare a value whose shape has changed, for example from scalar to map, in the old and in the new shape."""
+        """Compare two values of different shapes, for example a scalar and a map.
+
+        The values are compared in the shape of the old value and in the shape of the new value.
+        """
         leaf = self._dispatch(schema, old, new, shape(schema, old))
         leaf = self._dispatch(schema, old, new, form) or leaf
         if leaf:

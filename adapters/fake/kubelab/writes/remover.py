@@ -113,7 +113,7 @@ def _gone(target: RequestTarget, record: Record) -> Reply:
 
 
 def _held_by_spec(target: RequestTarget, stored: Mapping[str, Any]) -> bool:
-    """Report whether a namespace has finalizers in its `spec`, which the namespace controller removes."""
+    """Report whether the target is a namespace with finalizers in its `spec`. The namespace controller removes them."""
     return target.resource.storage == NAMESPACES and bool((stored.get("spec") or {}).get("finalizers"))
 
 
