@@ -284,11 +284,9 @@ class ClusterUnderTest(ABC):
     def until(self, what: Any, holds: Any = "Ready", *, within: float = _WITHIN) -> Any:
         """Let time pass until `holds`, a condition's name or a function, is true for the object.
 
-        Return the live object.
-
-        A condition counts if it is True and was set for the current generation. For a kind without a `Ready` condition,
-        `Ready` means what `kubectl rollout status` and Flux wait for. Raises NotReached after `within` seconds; its
-        text shows the object, Events, writes and logs.
+        Return the live object. A condition counts if it is True and was set for the current generation. For a kind
+        without a `Ready` condition, `Ready` means what `kubectl rollout status` and Flux wait for. Raises NotReached
+        after `within` seconds; its text shows the object, Events, writes and logs.
         """
         ref = self.ref(what)
 

@@ -54,7 +54,7 @@ def authorization_of(user: User, max_age: float = MAX_AGE) -> AuthorizationSourc
 
 @attrs.frozen
 class FixedAuthorization:
-    """A source of the same header value for every request: a static token, a user name and password, or none."""
+    """A source of the same header value for every request: a static token, a user name with password, or no header."""
 
     value: str = attrs.field(repr=False)
 

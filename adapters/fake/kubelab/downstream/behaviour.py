@@ -50,10 +50,11 @@ class WorkflowStep:
 class DownstreamOutcome:
     """The end of one attempt.
 
-    `seconds` overrides the usual duration; `times` limits how often a rule is used per object. `exit_code` is that of a
-    failing pod. `waiting` is the reason why a stalled pod cannot start (`ImagePullBackOff`, `Unschedulable`). `steps`
-    are a workflow's nodes, `outputs` its output parameters. `items` is the number of items that Velero counts; `errors`
-    and `warnings` are how many of them had errors or warnings. `failed_hooks` is the number of failed hooks.
+    `seconds` overrides the usual duration; `times` limits how often a rule with this outcome is used per object.
+    `exit_code` is the exit code of a failing pod. `waiting` is the reason why a stalled pod cannot start
+    (`ImagePullBackOff`, `Unschedulable`). `steps` are a workflow's nodes, `outputs` its output parameters. `items` is
+    the number of items that Velero counts; `errors` and `warnings` are how many of them had errors or warnings.
+    `failed_hooks` is the number of failed hooks.
     """
 
     ending: Ending = Ending.SUCCEED

@@ -214,9 +214,7 @@ def released(view: ObjectView, attempt: Attempt) -> bool:
 def account_refusal(view: ObjectView, account: Any, pod: str) -> str:
     """Return the message that refuses `pod` because its service account does not exist.
 
-    It is empty if the account exists.
-
-    The account `default` exists in every namespace.
+    It is empty if the account exists. The account `default` exists in every namespace.
     """
     name, space = str(account or "default"), view.ref.namespace
     if name == "default" or ObjectRef(SERVICE_ACCOUNT, space, name) in view.world:

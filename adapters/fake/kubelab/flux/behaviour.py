@@ -145,7 +145,10 @@ class PullRequest:
 
 @attrs.frozen
 class SourceRule:
-    """A rule that gives matching requests to a registry or repository an outcome. A field that is None matches all."""
+    """A rule that gives matching requests to a registry or repository an outcome.
+
+    A field that is None matches every request.
+    """
 
     outcome: SourceOutcome
     stage: PullStage | None = None

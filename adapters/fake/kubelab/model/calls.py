@@ -183,9 +183,8 @@ class Reply:
 class ListedPage:
     """One page of a list: its selected records, the list's resourceVersion, and the token for the next page.
 
-    The token of the last page is empty.
-
-    `remaining` is the number of objects after this page; None if it is not reported.
+    The token of the last page is empty. `remaining` is the number of objects after this page; None if it is not
+    reported.
     """
 
     records: tuple[Record, ...]

@@ -176,7 +176,7 @@ def _applied(definition: ServedKind, live: Manifest | None, config: Manifest, wr
 def _read_patched(
     definition: ServedKind, raw: Manifest, write: WriteRequest, settled: Manifest | None
 ) -> tuple[Manifest, tuple[str, ...]]:
-    """Return a patched object and its warnings as `read_body` does, but with other HTTP statuses for errors.
+    """Return two values: a patched object and its warnings. Errors have other HTTP statuses than those of `read_body`.
 
     A patched object is refused with 422 instead of 400 under Strict and for built-in kinds, as on kube-apiserver.
     """
