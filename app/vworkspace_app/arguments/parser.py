@@ -98,7 +98,10 @@ def _unknown(option: str, arguments: Iterable[Argument]) -> str:
 
 
 def alike(word: str, known: Iterable[str]) -> str:
-    """Return "; did you mean X?" with the known word X that is most similar to `word`; empty if none is similar."""
+    """Return "; did you mean X?" with the known word X that is most similar to `word`.
+
+    Return an empty text if no known word is similar.
+    """
     return "".join(f"; did you mean {match}?" for match in get_close_matches(word, [*known], 1))
 
 
@@ -110,10 +113,9 @@ def _positional(arguments: Sequence[Argument], given: dict[int, Any]) -> Iterato
 
 
 def _options(function: Callable[..., Any], arguments: Sequence[Argument], given: dict[int, Any]) -> dict[str, Any]:
-    """Return the values of options by the function's parameter.
+    """Return the given values of options, keyed by the parameter of `function` that gets the value.
 
-    Options that are fields of an attrs class are merged into one value: the parameter's default with these fields
-    replaced.
+    If options are fields of an attrs class, the value is the parameter's default with these fields replaced.
     """
     options = {arguments[number].parameter: value for number, value in given.items() if _is_plain(arguments[number])}
     for parent in {argument.parameter for argument in arguments if argument.field}:
@@ -127,7 +129,10 @@ def _is_plain(argument: Argument) -> bool:
 
 
 def width() -> int:
-    """Return the width of help in columns: the terminal's, at most 100; 80 if there is no terminal."""
+    """Return the number of columns for help texts. This is the terminal's width, but at most 100.
+
+    It is 80 without a terminal.
+    """
     return min(shutil.get_terminal_size().columns, _WIDEST)
 
 

@@ -30,10 +30,11 @@ class UsageError(Exception):
 
 @attrs.frozen
 class Parameter:
-    """An annotation of a parameter: names and help text of the argument, and the environment variable used without it.
+    """The annotation of a parameter of a command's function: the argument's names, its help text, and the environment
+    variable that is read if the argument is not given.
 
-    `negative` is the name of the option that unsets a flag: None for the usual `--no-` form, empty for no such option.
-    With `parse` False the parameter is no argument, and keeps its default.
+    `negative` is the name of the option that unsets a flag. None stands for the usual `--no-` form, and an empty text
+    means that there is no such option. If `parse` is False, the parameter is no argument and keeps its default.
     """
 
     name: str | Sequence[str] = ()
@@ -152,7 +153,10 @@ def _argument(
 
 
 def _unwrapped(annotation: Any) -> tuple[Any, Parameter]:
-    """Return the type in an annotation, without `| None`, and its `Parameter`; an empty `Parameter` if it has none."""
+    """Return two values: the type in an annotation without `| None`, and the `Parameter` in the annotation.
+
+    If the annotation has no `Parameter`, the second value is an empty `Parameter`.
+    """
     words = Parameter()
     if get_origin(annotation) is Annotated:
         annotation, *metadata = get_args(annotation)

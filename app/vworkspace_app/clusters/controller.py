@@ -79,7 +79,10 @@ class ClusterReconciler:
     _offered: bool = attrs.field(default=False, init=False)
 
     def controller(self, writer: StatusManager, synced: Callable[[], Awaitable[None]]) -> ControllerDefinition:
-        """Return the controller of Cluster objects. `synced` waits for the caches that the first status needs."""
+        """Return the controller of Cluster objects.
+
+        `synced` returns when the caches that the first status needs are filled.
+        """
         reconciler = DecisionReconciler(
             PassRules(CLUSTER, read_cluster, decide, FIELD_MANAGER, FINALIZER),
             _read,
@@ -109,7 +112,10 @@ class ClusterReconciler:
             self._written[key.name] = self._now()
 
     async def _offer(self, key: ObjectRef) -> ReconcileResult:
-        """Create this cluster's Cluster object if there is none, at most once per process."""
+        """Create this cluster's Cluster object if none exists, at most once per process.
+
+        With a job agent it is created only when the control plane's URL is known.
+        """
         endpoint = self.credentials.current.url
         served = self._served(CLUSTER)
         known = bool(endpoint) or self.report is None
@@ -146,7 +152,10 @@ class ClusterReconciler:
         )
 
     def _weak_settings(self) -> WeakSettings:
-        """Return the weak settings now: of the operator, of the Cluster objects' policy, and of managed namespaces."""
+        """Return the settings that weaken security at present.
+
+        They come from the operator's settings, the policy of the Cluster objects, and the managed namespaces.
+        """
         settings, clusters = self.settings, self.informers.store(CLUSTER)
         raw = filter(None, (clusters.raw(namespace, name) for namespace, name in clusters.names()))
         policy = strictest_policy(settings.policy, raw, settings.cluster_id)
@@ -166,7 +175,10 @@ class ClusterReconciler:
             yield runner.kind, InformerReport(self._served(runner.kind), failures, trouble)
 
     def _served(self, kind: Kind) -> bool:
-        """Report whether the API server serves a kind, by its CRD, or by its informer if CRDs cannot be listed."""
+        """Report whether the API server serves a kind.
+
+        This is known from the kind's CRD, or from the kind's informer if CRDs cannot be listed.
+        """
         definitions, runner = self.informers.find(CUSTOM_RESOURCE_DEFINITION), self.informers.find(kind)
         if definitions is None or not definitions.has_synced:
             return runner is not None and not runner.missing
@@ -181,7 +193,10 @@ class ClusterReconciler:
         return of_cluster(self.informers.store(CLUSTER).objects(), self.settings.cluster_id)
 
     def keys(self) -> Iterable[ObjectRef]:
-        """Return every Cluster object with this cluster's id; if there is none, the object to create."""
+        """Return references to all Cluster objects with this cluster's id.
+
+        If there are none, return the reference of the Cluster object that the operator will create.
+        """
         ref = ref_of(cluster_manifest(self.settings.cluster_id, ""), CLUSTER)
         return [ref_of(cluster, CLUSTER) for cluster in self._ours()] or [ref]
 
@@ -213,7 +228,9 @@ def _read(stored: StoredObject) -> Cluster | None:
 
 
 def _guard(namespace: Manifest | None) -> tuple[bool, bool]:
-    """Report whether a namespace is managed, and whether it has a Pod Security label."""
+    """Return two answers about a namespace: whether it is managed by the operator, and whether it has a Pod Security
+    label.
+    """
     return namespace_is_managed(namespace), bool(get_path(namespace, "metadata", "labels", POD_SECURITY))
 
 

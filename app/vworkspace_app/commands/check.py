@@ -35,7 +35,10 @@ async def _findings(pre: bool, install: InstallOptions, form: Format | None, api
 
 
 def finding_text(finding: Finding, screen: Screen) -> str:
-    """Return the finding as text: wrapped to the screen, with the remedy below, unwrapped so that it can be copied."""
+    """Return the finding as text wrapped to the screen.
+
+    The remedy follows below, unwrapped so that it can be copied.
+    """
     told = finding.point + (f": {finding.told}" if finding.told else "")
     folded = textwrap.wrap(told, max(screen.width - len(_INDENT), 20), break_long_words=False, break_on_hyphens=False)
     shown = screen.coloured(f"{finding.verdict.value:<8}", _COLOURS[finding.verdict])

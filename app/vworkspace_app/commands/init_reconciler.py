@@ -106,9 +106,9 @@ def _filled(text: str, words: dict[str, str]) -> str:
 
 
 def _chosen(file: str, kind: str, group: str) -> CrdVersions:
-    """Return the CRD in a file; if there are several, the CRD of this kind and group.
+    """Return the CRD in a file. If the file has several CRDs, return the one with this kind and group.
 
-    Raises CommandError if there is none or more than one, or if the CRD is not usable.
+    Raises CommandError if there is no such CRD or more than one, or if the CRD is not usable.
     """
     found = [document for document in _read(file) if document["kind"] == CRD]
     chosen = [document for document in found if _is_of(document, kind, group)]

@@ -114,10 +114,10 @@ def plan_of(request: PlanRequest, read: Callable[[], Sequence[Manifest]], *, col
 
 
 def _decided(question: _Question) -> tuple[Decision, Decision]:
-    """Return the decision about the object, and the decision of the next pass, which completes it.
+    """Return two decisions about the object: the decision of this pass, and the decision of the pass after it.
 
-    For an Operation the next pass creates the engine objects that the first decision announces in the status (OPS-1);
-    for an instance it deletes objects that were replaced.
+    For an Operation the second pass creates the engine objects that the first decision announces in the status (OPS-1).
+    For an instance it deletes objects that were replaced.
     """
     if question.ref.kind != OPERATION:
         return _of_instance(question)
@@ -192,7 +192,10 @@ def _of_operation(question: _Question) -> Decision:
 
 
 def _acted_on(question: _Question) -> list[Operation]:
-    """Return the Operations among the documents that are managed and belong to this cluster."""
+    """Return the Operations among the documents that the operator would reconcile.
+
+    These are managed and have this cluster's id.
+    """
     cluster = bounded_name(question.cluster_id)
     return [
         operation

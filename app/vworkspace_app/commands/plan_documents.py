@@ -53,9 +53,9 @@ def problem_lines(error: ValidationProblems) -> str:
 
 
 def chosen(documents: Sequence[Manifest], desired: str) -> tuple[ObjectRef, Manifest]:
-    """Return the object to plan: the object named by `desired`, else the only Operation or ApplicationInstance.
+    """Return the object to plan: the object named by `desired`, which is a name or Kind/name.
 
-    `desired` is a name or Kind/name. If it is empty, ApplicationInstances count only if there is no Operation. Raises
+    If `desired` is empty, return the only Operation, or the only ApplicationInstance if there are no Operations. Raises
     CommandError if there is no such object, or more than one.
     """
     candidates = [
@@ -85,7 +85,10 @@ def _is(manifest: Manifest, kind: Kind) -> bool:
 
 @attrs.frozen
 class InputDocuments:
-    """The documents given to the command `plan` of all kinds that decisions read, by reference."""
+    """The documents given to the command `plan`, by object reference.
+
+    Only documents of kinds that decisions read are included.
+    """
 
     objects: Mapping[ObjectRef, Manifest]
 
@@ -138,7 +141,7 @@ class InputDocuments:
 
 
 def _kind_of(manifest: Manifest) -> Kind | None:
-    """Return the document's kind if decisions or engines read it, else None."""
+    """Return the document's kind if it is a kind that decisions or engines read, else None."""
     return next((kind for kind in (*ALL_KINDS, *engine_kinds()) if _is(manifest, kind)), None)
 
 
@@ -153,13 +156,20 @@ def _key(secret: Manifest, name: str) -> bytes | None:
 
 
 def _as_stored(ref: ObjectRef, manifest: Manifest, now: str) -> Manifest:
-    """Return the document's kind if decisions or engines read objects of that kind, else None."""
+    """Return a document with the metadata that the API server would set.
+
+    These are uid, generation, resourceVersion and creationTimestamp. Metadata in the document itself is kept; `now` is
+    the creationTimestamp of a document without one.
+    """
     stored: dict[str, Any] = {"uid": _uid(ref), "generation": 1, "resourceVersion": "1", "creationTimestamp": now}
     return {**manifest, "metadata": {**stored, **metadata(manifest)}}
 
 
 def _uid(ref: ObjectRef) -> str:
-    """Return a stand-in uid: a different uid for each Operation, and the same for all other objects."""
+    """Return a made-up uid for an object without one.
+
+    Each Operation gets a uid of its own; all other objects get the same.
+    """
     return _NO_UID + (content_hash([ref.namespace, ref.name])[:12] if ref.kind == OPERATION else "0" * 12)
 
 
@@ -257,8 +267,8 @@ def diff(decision: Decision, afterwards: Decision, present: Mapping[ObjectRef, M
 def diff_text(changes: Iterable[tuple[ObjectRef, Manifest | None, Manifest | None]], *, colour: bool) -> str:
     """Return unified diffs of objects.
 
-    Each change is a reference with the object before and after, None if absent. Fields that only an API server sets are
-    left out.
+    Each change has the object's reference, and the object before and after the change, which is None where the object
+    does not exist. Fields that only an API server sets are left out.
     """
     lines = [line for ref, before, after in changes for line in _lines(ref, _plain(before), _plain(after))]
     return "".join(f"{_coloured(line) if colour else line}\n" for line in lines)

@@ -55,7 +55,10 @@ _log = structlog.get_logger("operator")
 
 @attrs.frozen
 class OperatorProcess:
-    """The parts of the process that its work uses; `server` is the URL of the API server."""
+    """The parts of an operator process that are passed to the function which does its work.
+
+    `server` is the URL of the API server.
+    """
 
     log: logs.Logs
     server: str
@@ -172,9 +175,10 @@ def run_extensions(
 def run_boxes(
     settings: RunSettings, boxes: Sequence[Box], namespaces: Sequence[str] = (), *, applied: bool = False
 ) -> None:
-    """Run boxes until the process gets a signal, in these namespaces or in all if there are none.
+    """Run boxes until the process gets a signal.
 
-    Raises CommandError if no API server can be determined.
+    The boxes act in `namespaces`, or in all namespaces if it is empty. With `applied`, the boxes that are applied to
+    the cluster run too. Raises CommandError if no API server can be determined.
     """
     warn_unserved(settings, boxes)
     composites = [*map(composite_of, boxes)]
@@ -185,7 +189,10 @@ def run_boxes(
 
 
 def warn_unserved(settings: RunSettings, boxes: Sequence[Box]) -> None:
-    """Log a warning for each box that needs a webhook if none is served: nothing enforces the box's rules then."""
+    """Log a warning for each box that needs a webhook, if the settings enable no webhooks.
+
+    Without its webhook nothing enforces a box's rules.
+    """
     if settings.webhook_listen:
         return
     for box in boxes:
@@ -195,8 +202,9 @@ def warn_unserved(settings: RunSettings, boxes: Sequence[Box]) -> None:
 
 
 def warn_unreviewed(settings: RunSettings, resources: Sequence[Resource[Any, Any]]) -> None:
-    """Log a warning for each kind that needs a webhook if none is served: nothing converts or validates its objects
-    then.
+    """Log a warning for each kind that needs a webhook, if the settings enable no webhooks.
+
+    Without its webhook nothing converts or validates a kind's objects.
     """
     for one in () if settings.webhook_listen else resources:
         if one.needs_webhooks:

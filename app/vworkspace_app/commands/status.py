@@ -103,9 +103,11 @@ async def _show_object(
 
 
 async def _kinds_by_name(api: KubeApi, name: str, boxes: "Sequence[Box]") -> Mapping[str, Kind]:
-    """Return the kinds other than the operator's own that `name` may refer to, by their words for kubectl.
+    """Return the kinds that `name` may refer to, apart from the operator's own, keyed by the words that kubectl accepts
+    for them.
 
-    For WORD/NAME these are the cluster's kinds called WORD; for a plain name the kinds of boxes.
+    For a name of the form WORD/NAME these are the cluster's kinds that are called WORD. For a plain name these are the
+    kinds of boxes.
     """
     word, slash, _ = name.lower().partition("/")
     if slash:
@@ -114,7 +116,10 @@ async def _kinds_by_name(api: KubeApi, name: str, boxes: "Sequence[Box]") -> Map
 
 
 def list_text(own_objects: OwnObjects, form: Format | None, now: datetime, screen: Screen = _NO_SCREEN) -> str:
-    """Return the list of objects as text: as data in the format `form`, or wrapped to the screen if `form` is None."""
+    """Return the list of objects as text.
+
+    The text is data in the format `form`, or lines wrapped to the screen if `form` is None.
+    """
     summaries = [summary_of(kind, manifest) for kind, manifest in own_objects.objects]
     beat = heartbeat_of(manifest for kind, manifest in own_objects.objects if kind == CLUSTER)
     workers = Workers(at_work(own_objects.leases, NAME, now), beat)
@@ -131,9 +136,10 @@ def list_text(own_objects: OwnObjects, form: Format | None, now: datetime, scree
 def object_text(
     around: ObjectContext, form: Format | None, now: datetime, link: str = "", screen: Screen = _NO_SCREEN
 ) -> str:
-    """Return one object and its children as text: as data in the format `form`, or wrapped if `form` is None.
+    """Return one object and its children as text.
 
-    `link` is the address of the object's page; empty if there is none.
+    The text is data in the format `form`, or lines wrapped to the screen if `form` is None. `link` is the address of
+    the object's page, or empty if it has none.
     """
     branch = around.tree(now)
     if form is not None:

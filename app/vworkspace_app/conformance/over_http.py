@@ -60,8 +60,10 @@ class HttpSubject:
 
     @property
     def offers(self) -> frozenset[Offer]:
-        """The capabilities of the control plane: all with an admin API, JOBS with only a command that offers jobs, else
-        none.
+        """The capabilities of the control plane that checks can use.
+
+        With an admin API these are all capabilities. Without one it is only JOBS if there is a command that offers
+        jobs, and otherwise there are none.
         """
         if self._admin is not None:
             return frozenset(Offer)
@@ -88,7 +90,10 @@ class HttpSubject:
         return RawAnswer(*await self._client(token).bare(method, path))
 
     async def account(self) -> Account:
-        """Return a new cluster if there is an admin API, else the cluster that the options name."""
+        """Return an account for a check.
+
+        With an admin API this is a new cluster, otherwise the cluster that the options name.
+        """
         if self._admin is None:
             return _Account(self._at.cluster_id, self._at.token)
         made = _Account(f"conformance-{uuid.uuid4().hex[:8]}", f"token-{uuid.uuid4().hex}")

@@ -74,11 +74,14 @@ class ControlPlaneSubject(Protocol):
         ...
 
     async def account(self) -> Account:
-        """Return a cluster to examine: a new one for each call if possible, else always the same one."""
+        """Return an account of a cluster to examine.
+
+        Each call returns a new cluster if the control plane permits that, and otherwise the same cluster.
+        """
         ...
 
     async def enqueue(self, cluster_id: str, job: Mapping[str, Any]) -> str:
-        """Offer a job and return its id (JOBS).
+        """Offer a job and return its id (needs JOBS).
 
         The job has `kind`, `payload`, `idempotencyKey` and optional fields.
         """

@@ -19,9 +19,9 @@ from vworkspace_core.jobs.payload_security import Signatures
 class AgentSettings:
     """The settings of a job agent. `parallel` limits its concurrent requests to the Kubernetes API.
 
-    After an outage the queues are released in order: snapshot and statuses, results, events. Each queue is released
-    once the former queue is drained or fails, at the latest `head_start_seconds` after it (PULL-5). `signatures` says
-    which jobs must be signed, in addition to the Cluster object's requirement.
+    After an outage the queues are released in order: snapshot and statuses, results, events. A queue is released when
+    the queue before it is empty or fails, but not later than `head_start_seconds` after that queue (PULL-5).
+    `signatures` says which jobs must be signed, in addition to the Cluster object's requirement.
     """
 
     wait_seconds: int = 30
@@ -35,10 +35,12 @@ class AgentSettings:
 
 
 class OutageHold:
-    """The permission of one queue to send: without limit, or in an outage one attempt at a time.
+    """The rule by which one queue may send.
 
-    `wake` is called when more is permitted. An attempt that is answered permits another, since polls may fail while
-    other requests work.
+    In an outage the queue is held, and each attempt needs a permission; otherwise it sends without limit.
+
+    `wake` is called when the queue may send again. An attempt that the control plane answers permits another, because
+    polls may fail while other requests work.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -66,11 +68,14 @@ class OutageHold:
         self._wake()
 
     def began(self) -> None:
-        """Record that an attempt has begun. While the queue is held, the next attempt needs a new permission."""
+        """Record that an attempt to send has begun.
+
+        While the queue is held, the next attempt needs a new permission.
+        """
         self._one_allowed = False
 
     def succeeded(self) -> None:
-        """Record that an attempt was answered. While the queue is held, this permits another attempt."""
+        """Record that the control plane answered an attempt. While the queue is held, this permits another attempt."""
         self._one_allowed = self.is_held
 
 
@@ -188,5 +193,8 @@ class Connection:
 
 
 def _seconds_of(state: ConnectionState, now: Instant) -> int:
-    """Return the number of seconds since the connectivity of `state` began; 0 before the first answer."""
+    """Return for how many seconds the connection has been in the connectivity of `state`.
+
+    Return 0 before the first answer.
+    """
     return 0 if state.since is None else round(now.since(state.since))

@@ -46,8 +46,8 @@ class EventSender:
     """The sender of events to the control plane. It has the outbox, and the last reported state of each object.
 
     `objects` yields every owned object, for the snapshot that replaces dropped events. `cluster` returns the Cluster
-    object that reports on this operator, None if there is none. The sender is held until a poll succeeds. `on_overflow`
-    is called when events start and stop being dropped.
+    object that reports on this operator, or None if there is none. Nothing is sent before a poll has succeeded.
+    `on_overflow` is called when the sender begins to drop events, and when it stops dropping them.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class EventSender:
             self.put((*condition_events(before.conditions, live, now), *phase_events(before.phase, live, now)))
 
     def known(self, ref: ObjectRef, live: Manifest) -> None:
-        """Record the state of an object that existed before this process started.
+        """Record the state of an object that existed before this process started, without queueing an event.
 
         The first snapshot reports the object.
         """
@@ -121,7 +121,7 @@ class EventSender:
         self._wake()
 
     def credential_rotated(self, cluster_id: str, request: str) -> None:
-        """Queue the event that the rotation for `request` is done (PULL-6)."""
+        """Queue the event which reports that the credential was rotated for `request` (PULL-6)."""
         self.put([credential_rotated(cluster_id, self._cluster(), request, self._clock.now())])
 
     def retry_now(self) -> None:
@@ -131,9 +131,10 @@ class EventSender:
         self._wake()
 
     def release_snapshot(self) -> None:
-        """End the hold after an outage for the snapshot alone, which replaces all events that were not reported.
+        """Permit the snapshot to be sent after an outage, but no other events yet.
 
-        These are dropped events, and events that an earlier process may have failed to send (PULL-5).
+        A snapshot is sent if events were dropped. It is also sent at the first call, because an earlier process may
+        have failed to send events (PULL-5).
         """
         self._snapshot_only = True
         if self.outbox.owes_snapshot or not self._has_sent_snapshot:
@@ -143,14 +144,17 @@ class EventSender:
         self.outage_hold.release()
 
     def release(self) -> None:
-        """End the hold for all queued events, and send them without waiting for a full batch."""
+        """Permit all queued events to be sent after an outage, without waiting for a full batch."""
         self._snapshot_only = False
         self._first_waits_since = float("-inf")
         self.retry_now()
         self.outage_hold.release()
 
     def try_one(self) -> bool:
-        """Permit one batch although the queue is held. Return False if no event waits or the retry is not due yet."""
+        """Permit one batch of events although the queue is held.
+
+        Return False if no event waits, or if it is too early for the next retry.
+        """
         if not self.outbox or self._clock.monotonic() < self._not_before:
             return False
         self.outage_hold.allow_one()
@@ -232,8 +236,9 @@ class EventSender:
             self._on_overflow()
 
     def _snapshot(self) -> None:
-        """Begin a snapshot: all conditions of all owned objects, and transitions of Operations that may not have been
-        reported.
+        """Begin to queue a snapshot.
+
+        It has all conditions of all owned objects, and transitions of Operations that may not have been reported.
         """
         self._rest = self._conditions_now()
         self.outbox = self.outbox.with_snapshot((), goes_on=True)

@@ -38,10 +38,12 @@ class Bootstrap:
 
 
 async def find_bootstrap(api: KubeApi, namespace: str, *, cluster_id: str = "", url: str = "") -> Bootstrap | None:
-    """Return the data of the first Cluster, by name, that names a control plane and an existing registration token.
+    """Return the data to register with, from the first Cluster by name that has a control plane's URL and an existing
+    registration token.
 
-    Return None if there is none. `cluster_id` selects the Clusters to consider, all if empty; `url` is used instead of
-    a Cluster's own. Raises the errors of `KubeApi.list` and `KubeApi.get` except NotFound.
+    Only Clusters with the id `cluster_id` are considered, or all if it is empty. `url` is used instead of a Cluster's
+    own URL if it is given. Return None if there is no such Cluster. Raises the errors of `KubeApi.list` and
+    `KubeApi.get` except NotFound.
     """
     try:
         page = await api.list(CLUSTER)

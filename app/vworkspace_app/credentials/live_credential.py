@@ -106,7 +106,11 @@ class CredentialWatch:
         return self.live.current.token != before
 
     async def _read(self) -> bool:
-        """Read the credential. Return False if it could not be read and must be read again before the next change."""
+        """Read the credential and update `live`.
+
+        Return False if the API server did not return the credential, so that it must be read again even without a
+        change.
+        """
         try:
             fresh = await self.source.read()
         except (CommandError, OperatorError) as error:
@@ -156,6 +160,9 @@ def _stamp(file: Path) -> tuple[int, ...] | None:
 
 
 def _differences(before: Credentials, after: Credentials) -> list[str]:
-    """Return the names of the changed fields, without values. `stored`, the operator's own record, does not count."""
+    """Return the names of the fields that differ, without values.
+
+    The field `stored`, the operator's own record, is ignored.
+    """
     names = (field.name for field in attrs.fields(Credentials) if field.name != "stored")
     return [name for name in names if getattr(before, name) != getattr(after, name)]

@@ -27,8 +27,8 @@ _log = structlog.get_logger("vworkspace.agent")
 class RotationHooks:
     """The functions that a running rotation manager calls.
 
-    `skew` returns how far the control plane's clock is ahead. `on_rotated` is called with each rotation request for
-    which a new credential is in use.
+    `skew` returns how far the control plane's clock is ahead of this machine's. `on_rotated` is called with each
+    rotation request for which a new credential is in use.
     """
 
     skew: Callable[[], timedelta] = timedelta
@@ -36,7 +36,7 @@ class RotationHooks:
 
 
 class RotationManager:
-    """The manager of the credential in use, which it renews in time.
+    """The manager of the agent's credential, which renews the credential before it expires.
 
     `secret` is the content of the Secret; the attribute `live` is the same content with the token in use.
     `on_locked_out` is called after each rejection while no token is accepted. `jitter` in [0, 1) spreads renewals over
@@ -71,7 +71,7 @@ class RotationManager:
 
     @property
     def state(self) -> CredentialState:
-        """The state of the credential machine."""
+        """The present state of the credential's state machine."""
         return self._state
 
     @property
@@ -82,11 +82,14 @@ class RotationManager:
 
     @property
     def expires_at(self) -> datetime | None:
-        """The time at which the credential expires, by the control plane's clock; None if never or unknown."""
+        """The time at which the credential expires, by the control plane's clock.
+
+        It is None if the credential never expires, or if the time is unknown.
+        """
         return self._state.stored.expires_at
 
     def token_used(self, token: str, accepted: bool) -> None:
-        """Record that the control plane accepted a request with `token`, or else that it answered 401 or 403."""
+        """Record whether the control plane accepted a request with `token`. If not, it answered 401 or 403."""
         if accepted:
             self._feed(r.TokenAccepted(token))
             return
@@ -111,7 +114,9 @@ class RotationManager:
             self._feed(token)
 
     async def rotate(self, request: str) -> None:
-        """Rotate the credential for `request`; return when the new credential is stored and was accepted.
+        """Rotate the credential for `request`.
+
+        Return when the new credential is stored and the control plane has accepted it.
 
         Raises Permanent if the rotation fails for good.
         """

@@ -26,8 +26,8 @@ from vworkspace_core.credentials.secret import (
 class CredentialsSource:
     """A reader of the credential. `read` is called whenever the credential may have changed.
 
-    Without an `agent` no key is required, and only the approval secret is read (SEE-4). With `allow_http` the token may
-    be sent to another machine over plain http:// (PULL-9).
+    If `agent` is False, no key of the Secret is required, and only the approval secret is read (SEE-4). With
+    `allow_http` the token may be sent to another machine over plain http:// (PULL-9).
     """
 
     api: KubeApi
@@ -79,7 +79,12 @@ class CredentialsSource:
         return attrs.evolve(stored, url=self.url or stored.url, cluster_id=cluster_id)
 
     async def _stored(self) -> Credentials | None:
-        """Return the content of the Secret; None if it does not exist, or if it is not needed and may not be read."""
+        """Return the content of the Secret.
+
+        Return None if it does not exist, or if the operator may not read it and does not need it.
+
+        Raises CommandError if the Secret cannot be read, and Unavailable and Unauthorized from the API server.
+        """
         ref = secret_ref(self.namespace)
         try:
             return credentials_of(await self.api.get(ref))

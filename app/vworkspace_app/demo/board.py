@@ -19,7 +19,10 @@ _PHASES = {"Running": "magenta", "Succeeded": "green", "Failed": "red", "Cancell
 
 
 def instance_table(spectator: Spectator, control: ControlPlaneServer, waiting_for: str) -> Table:
-    """Return a table with a row for each object and one for the open jobs; its caption is `waiting_for`."""
+    """Return a table with rows for the instance, its chart source and HelmRelease, and for the open jobs.
+
+    `waiting_for` is the table's caption.
+    """
     table = box_table(spectator, (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE), waiting_for)
     table.add_row("open jobs", "", "", _open_jobs(control))
     return table

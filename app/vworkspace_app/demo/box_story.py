@@ -40,7 +40,12 @@ class BoxTeller(Narrator[BoxScene]):
         return await self.world.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager)
 
     async def seen(self, wanted: Wanted, what: str, since: int = 0) -> Sighting:
-        """Wait for a recorded change that matches, from index `since` on; print it as a step and return it."""
+        """Wait for a recorded change for which `wanted` is true.
+
+        Print the change as a step with the text `what`, and return it.
+
+        Changes before the index `since` are ignored.
+        """
         found = await self.see(wanted, f"waiting for: {what}", since)
         self.stage.step("·", found.at, what, _essence(found.object))
         return found
@@ -229,7 +234,7 @@ def _has_address(seen: Sighting) -> bool:
 
 
 def _ready(ref: ObjectRef, status: str, about: str = "", generation: int = 0) -> Wanted:
-    """Return a predicate that is true if Ready has this status for the object's present generation.
+    """Return a predicate for changes: whether Ready has this status for the object's present generation.
 
     The condition's message has to contain `about`, and the generation has to be at least `generation`.
     """

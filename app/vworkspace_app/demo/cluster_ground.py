@@ -47,9 +47,8 @@ _PATIENCE: Final = 120.0
 class ClusterFixture:
     """The objects that a run of the demo creates in a cluster.
 
-    Their names begin with `name`, which is unique to the run.
-
-    `defined` are the names of the CRDs that the run created, since they did not exist.
+    Their names begin with `name`, which is unique to the run. `defined` has the names of the CRDs that the run created
+    because they did not exist.
     """
 
     api: KubeApiClient
@@ -139,9 +138,9 @@ class ClusterFixture:
         return await _until(partial(_retry_unavailable, partial(self._ask_to_go, kind)))
 
     async def _ask_to_go(self, kind: Kind) -> bool:
-        """Delete the objects of a kind that are not terminating yet.
+        """Delete the objects of a kind in the managed namespace, except those that are already being deleted.
 
-        Return True if the kind has no objects at all.
+        Return True if the namespace had no object of the kind.
         """
         items = await all_of(self.api, kind, namespace=self.applications)
         for item in items:
@@ -173,7 +172,7 @@ class ClusterFixture:
         return [f"{ref.kind.kind} {ref.name}" for ref in refs if not await _until(partial(self._has_gone, ref))]
 
     async def _let_go(self, kind: Kind) -> None:
-        """Delete the remaining objects of a kind, and remove their finalizers."""
+        """Delete the remaining objects of a kind in the managed namespace, and remove their finalizers."""
         bare = {"metadata": {"finalizers": None}}
         for item in await all_of(self.api, kind, namespace=self.applications):
             ref = ref_of(item, kind)
@@ -182,7 +181,9 @@ class ClusterFixture:
                 await self.api.patch(ref, bare, patch_type=PatchType.MERGE, field_manager=_MANAGER)
 
     async def _is_used(self, ref: ObjectRef) -> bool:
-        """Delete the remaining objects of a kind in the managed namespace, and remove their finalizers."""
+        """Report whether `ref` is a CRD that must stay, because objects of its kind exist outside the managed
+        namespace.
+        """
         kind = next((kind for kind in OWN_KINDS if kind.crd_name == ref.name), None)
         if kind is None:
             return False

@@ -169,9 +169,9 @@ class Narrator(Generic[SeenT]):
         raise TooSlow(f"{what}: not within {seconds:g} seconds")
 
     async def see(self, desired: Wanted, what: str, since: int = 0) -> Sighting:
-        """Wait for a matching change, from index `since` on, while the display shows `what`.
+        """Wait for a change for which `desired` is true, and return it. The display shows `what` meanwhile.
 
-        Raises TooSlow after the time limit.
+        Changes before the index `since` are ignored. Raises TooSlow after the time limit.
         """
         with self.stage.waiting(what):
             return await self.world.spectator.until(desired, what, since=since)

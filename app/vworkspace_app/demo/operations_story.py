@@ -30,9 +30,10 @@ class OperationsTeller(Narrator[DemoWorld]):
     # --- Odoo's side -----------------------------------------------------------------------------------------------
 
     def ensure(self, **engines: str) -> JobEntry:
-        """Enqueue Odoo's job for the instance, with an annotation for the engine of each capability.
+        """Enqueue the job by which Odoo requests the instance, and return the job.
 
-        `engines` replace the usual engines of some capabilities.
+        The instance has an annotation with the engine of each capability. `engines` replace the usual engines of some
+        capabilities.
         """
         self.generation += 1
         marks = {CAPABILITY_PREFIX + name: engine for name, engine in {**CAPABILITIES, **engines}.items()}

@@ -54,7 +54,7 @@ class PlayedWorld(StoryWorld, Protocol):
         ...
 
     async def repair(self) -> None:
-        """Remove the cause because of which the upgrade to one version fails."""
+        """Remove the obstacle that makes the upgrade to one version fail."""
         ...
 
 
@@ -121,7 +121,8 @@ class StoryRunner(Narrator[PlayedWorld]):
     async def _at_work(self) -> Sighting:
         """Wait until the instance is being installed, and return that change.
 
-        On a slow machine Flux may finish before this is observed; then return the last change with Reconciling=True.
+        On a slow machine Flux may finish before this is observed. In that case the last change with Reconciling=True is
+        returned.
         """
         done = has_condition("Ready", "True", "HelmReleaseReady")
         at_work = has_condition("Reconciling", "True", "HelmReleaseInstalling")

@@ -177,15 +177,18 @@ class InstanceCase(Case):
         return ref
 
     async def condition(self, ref: ObjectRef, kind: str, status: str, *reasons: str) -> Manifest:
-        """Return the object once its condition `kind` has this status and one of `reasons`; without reasons, any.
+        """Wait until the object's condition `kind` has this status and one of `reasons`, and return the object.
 
-        Raises Broken after the time limit.
+        Without `reasons` any reason is accepted. Raises Broken after the time limit.
         """
         wanted = f"{kind}={status}" + (f"/{' or '.join(reasons)}" if reasons else "")
         return await self.until(f"{wanted} of {ref.name}", lambda: self.has_condition(ref, kind, status, *reasons))
 
     async def has_condition(self, ref: ObjectRef, kind: str, status: str, *reasons: str) -> Manifest | None:
-        """Return the object if its condition `kind` has this status and one of `reasons`, or any; else None."""
+        """Return the object if its condition `kind` has this status and one of `reasons`; otherwise return None.
+
+        Without `reasons` any reason is accepted.
+        """
         live = await self.get(ref)
         entry = conditions_of(live).get(kind, {})
         return live if entry.get("status") == status and (not reasons or entry.get("reason") in reasons) else None
@@ -204,7 +207,10 @@ class InstanceCase(Case):
         return await self.until(f"a condition of {ref.name} that names {', '.join(words)}", look)
 
     async def refused_or(self, manifest: Manifest) -> ObjectRef | None:
-        """Apply an instance and return its reference; None if the API server refuses it, by its schema or a webhook."""
+        """Apply an instance and return its reference.
+
+        Return None if the API server refuses the instance by its schema or a webhook.
+        """
         try:
             return await self.have(manifest)
         except OperatorError as error:

@@ -24,7 +24,9 @@ _ORPHANS: Final = "Strict leaves owner references off: who takes the finalizer o
 
 @attrs.frozen(eq=False)
 class _Checked:
-    """A box file with the problems found in it, and the outcome of its conversions."""
+    """A box file with the problems found in it, and the results of testing conversions between the versions of its
+    kind.
+    """
 
     loaded: LoadedBox
     conversions: tuple[RoundTrips, ...] = ()
@@ -36,7 +38,7 @@ class _Checked:
 
     @property
     def notes(self) -> tuple[BoxProblem, ...]:
-        """The notes on allowed choices in the box that have a disadvantage."""
+        """The notes on choices in the box that are allowed but have a disadvantage."""
         box = self.loaded.box
         place = self.loaded.places.at("spec.deletion.order")
         return (BoxProblem(place, _ORPHANS),) if box is not None and box.strict_order else ()
@@ -98,8 +100,9 @@ def _lines(checked: _Checked) -> Iterable[str]:
 
 
 def admitted(box: Box) -> str:
-    """Return a text on the rules and defaults that the CRD enforces, and on the webhook's duties; empty if there are
-    none.
+    """Return a text about the rules and defaults that the CRD enforces, and about those that a webhook enforces.
+
+    The text is empty if the box has none.
     """
     rules, defaults = sum(rule.in_crd for rule in box.rules), sum(mutation.is_default for mutation in box.mutations)
     in_crd = [amount(number, what) for number, what in ((rules, "rule"), (defaults, "default")) if number]
@@ -109,7 +112,9 @@ def admitted(box: Box) -> str:
 
 
 def summary(box: Box) -> str:
-    """Return a text with the numbers of resources, externals and drains of a box."""
+    """Return a text with the number of a box's resources, of its externals (objects that it only reads), and of its
+    drains (resources that run before the others are deleted).
+    """
     drains = sum(map(len, box.drains))
     parts = [amount(len(box.nodes), "resource")]
     parts += [amount(len(box.externals), "external")] if box.externals else []

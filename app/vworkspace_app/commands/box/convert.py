@@ -62,7 +62,7 @@ def convert_file(file: str, crds: Sequence[Path] = (), *, trusting: bool = False
     """Convert a file of another framework to boxes. Raises CommandError if a file cannot be read.
 
     `crds` are files with CRDs of kinds that the boxes use. With `trusting`, the boxes set `trustParents` wherever the
-    original lets the authors of parents decide.
+    original lets users choose namespaces, names or accounts in the objects of a box's kind.
     """
     marked_documents = read_marked(file)
     if not marked_documents:
@@ -96,7 +96,9 @@ def convert_file(file: str, crds: Sequence[Path] = (), *, trusting: bool = False
 def _checked(
     made: ConvertedBox, file: str, folder: Path, further: Sequence[CrdVersions]
 ) -> tuple[Mapping[str, str], LoadedBox]:
-    """Return the files of a converted box by name, and the box loaded from them, with its problems."""
+    """Return two values: the texts of a converted box's files by file name, and the box loaded from these files, with
+    the problems found in it.
+    """
     files = dict(_files(made, Path(file).name, folder))
     return files, load_text(f"{made.name}.yaml", files[f"{made.name}.yaml"], further, files)
 

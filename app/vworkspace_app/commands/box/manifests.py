@@ -62,7 +62,7 @@ def render_rbac(
 
 
 def _retired(box: Box, previous: Box) -> tuple[Kind, ...]:
-    """Return the kinds of children that the previous definition of a box has and the present one has not."""
+    """Return the kinds of children that the box's previous definition has, but its present definition lacks."""
     kinds = composite_of(box).child_kinds
     return tuple(kind for kind in composite_of(previous).child_kinds if kind not in kinds)
 
@@ -98,9 +98,10 @@ def render_box_manifests(
     *,
     crds_only: bool,
 ) -> str:
-    """Return the CRD of a box's kind with `crds_only`, else all other manifests to install, as text.
+    """Return manifests of a box as text.
 
-    Raises CommandError.
+    With `crds_only` this is the CRD of the box's kind; otherwise it is everything else that has to be installed. Raises
+    CommandError.
     """
     box, loaded = _loaded(file, crds)
     duties = WebhookDuties.of(box)

@@ -168,9 +168,10 @@ async def _undone(api: KubeApi, box: AppliedBox, history: Sequence[Revision], to
 
 
 def _target(box: AppliedBox, history: Sequence[Revision], to_revision: str) -> tuple[Revision, str]:
-    """Return the revision to roll back to, and a text on the newer revisions that are passed over.
+    """Return the revision to roll back to, and a text that says why newer revisions are passed over.
 
-    The revision is `to_revision`, or the last good one if that is empty. Raises CommandError if there is none.
+    The revision is the one named `to_revision`. If that is empty, it is the last good one. Raises CommandError if there
+    is no such revision.
     """
     earlier = [revision for revision in history if revision.name != box.revision]
     if to_revision:
@@ -187,7 +188,7 @@ def _target(box: AppliedBox, history: Sequence[Revision], to_revision: str) -> t
 
 
 def _unfit(revision: Revision) -> str:
-    """Return why a roll-back does not return to a revision."""
+    """Return in words why a roll-back passes over a revision: it was given up, was refused, or was never Ready."""
     if revision.given_up:
         return "was given up"
     return "was refused" if revision.refused else "was never Ready"

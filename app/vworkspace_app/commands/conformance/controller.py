@@ -84,9 +84,9 @@ def examine_controller(
 
 
 def _chosen(file: Path, kind: str) -> tuple[Manifest, Sequence[Manifest]]:
-    """Return the first object of `kind` in a file, or of any kind if it is empty, and the other objects.
+    """Return two values: the first object of `kind` in a file, and the file's other objects.
 
-    Raises CommandError if there is none.
+    If `kind` is empty, the first value is the file's first object. Raises CommandError if there is no such object.
     """
     documents = read_documents([str(file)])
     chosen = next((each for each in documents if kind in ("", each.get("kind"))), None)

@@ -146,7 +146,10 @@ def _difference(history: RunHistory, trace: Trace, since: float, until: float) -
 
 
 def _walk(history: RunHistory, trace: Trace) -> None:
-    """Print the decisions in turn, each after a key was pressed; without a terminal, print all of them."""
+    """Print the decisions one after the other, and wait for a key after each.
+
+    Without a terminal, print all of them at once.
+    """
     stops = [*history.decisions()] or [len(history.moments) - 1]
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         _print(chain.from_iterable(_decision_lines(history, trace, stops, place) for place in range(len(stops))))
@@ -245,7 +248,10 @@ def field_lines(before: Mapping[ObjectRef, Manifest], after: Mapping[ObjectRef, 
 
 
 def _shown(manifest: Manifest | None) -> Any:
-    """Return an object for comparison: without managedFields, and with values and secrets masked. None stays None."""
+    """Return an object for comparison: without managedFields, and with values and secrets masked.
+
+    Return None for None.
+    """
     if manifest is None:
         return None
     meta = {name: value for name, value in manifest.get("metadata", {}).items() if name != "managedFields"}

@@ -86,7 +86,10 @@ def simulate(request: SimulateRequest) -> int:
 
 
 def _check_places(request: SimulateRequest) -> None:
-    """Raise CommandError if an output path cannot be written, before the runs, which may take hours, begin."""
+    """Raise CommandError if an output path cannot be written.
+
+    This is called before the runs begin, which may take hours.
+    """
     if request.save is None and not request.folder.is_dir():
         raise CommandError(f"--output {plain(str(request.folder))}: is no folder", status=USAGE)
     if request.verdict is not None:

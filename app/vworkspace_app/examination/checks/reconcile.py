@@ -242,7 +242,7 @@ async def generation_gate(c: InstanceCase) -> None:
     generation = await c.want(ref, "1.1.0")
 
     async def is_upgraded() -> bool:
-        """Report whether the release was edited, or its source in place."""
+        """Report whether the operator has edited the HelmRelease, or its chart source in place."""
         edited = [*await c.objects(HELM_RELEASE), *await c.sources()]
         return any(get_path(live, "metadata", "generation") != 1 for live in edited)
 
@@ -272,7 +272,10 @@ async def observed_generation(c: InstanceCase) -> None:
 
 
 async def _take(c: InstanceCase, replicas: int | None) -> None:
-    """Apply `spec.values.replicaCount` to the HelmRelease as a user with kubectl does; None gives up the field."""
+    """Apply `spec.values.replicaCount` to the HelmRelease as a user with kubectl does.
+
+    If `replicas` is None, the user gives up the field.
+    """
     spec: Any = {} if replicas is None else {"values": {"replicaCount": replicas}}
     head = {"apiVersion": HELM_RELEASE.api_version, "kind": HELM_RELEASE.kind}
     await c.apply(
