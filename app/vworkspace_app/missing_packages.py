@@ -86,8 +86,8 @@ def install_hint(error: BaseException | None) -> str | None:
 def answered(arguments: Sequence[str], *, complete: bool) -> str | None:
     """Return the answer to `--version`, `--help` or `completion`; None for arguments that need a command.
 
-    `complete` says that all packages are installed. Otherwise help ends with how to install them, and there is no
-    completion.
+    `complete` says that all packages are installed. If it is False, the help ends with how to install them, and
+    `completion` is not answered.
     """
     match tuple(arguments):
         case ("--version",):

@@ -181,9 +181,7 @@ class ClusterFixture:
                 await self.api.patch(ref, bare, patch_type=PatchType.MERGE, field_manager=_MANAGER)
 
     async def _is_used(self, ref: ObjectRef) -> bool:
-        """Report whether `ref` is a CRD that must stay, because objects of its kind exist outside the managed
-        namespace.
-        """
+        """Report whether `ref` is a CRD with objects outside the managed namespace. Such a CRD must not be deleted."""
         kind = next((kind for kind in OWN_KINDS if kind.crd_name == ref.name), None)
         if kind is None:
             return False

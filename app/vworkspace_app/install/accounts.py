@@ -57,7 +57,11 @@ def accounts(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]
 
 
 def account_of(name: str, namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Return the manifests of the account `name`: the account that runs Operations, or else an account for releases."""
+    """Return the manifests of the ServiceAccount `name` with its rights in a namespace.
+
+    If it has the name of the account that runs Operations, it gets that account's rights, otherwise the rights of an
+    account for releases.
+    """
     if name == RUNNER:
         return _runner(namespace, options)
     return _release(namespace, attrs.evolve(options, release_account=name))

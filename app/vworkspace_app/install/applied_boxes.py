@@ -26,7 +26,7 @@ APPLIED_OWN: Final = Access(CONTROLLER_REVISION, ("get", *FOLLOWED, "create", "p
 
 
 def applied_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the operator's roles to run applied boxes.
+    """Yield the operator's roles to run applied boxes, which are boxes in the form of OperatorBox objects.
 
     The roles for the kinds of each box are printed by `box rbac`.
     """

@@ -83,7 +83,8 @@ def review_webhooks(
 ) -> Iterator[dict[str, Any]]:
     """Yield the Service, certificate and webhook configurations of kinds that are converted or reviewed in Python.
 
-    `name` is the name of the Service's installation; `meta` is the workload's metadata for the other objects.
+    `name` is the name of the installation whose process serves the webhooks. `meta` is the metadata of that process's
+    workload.
     """
     yield from webhook_service(name, meta, trust)
     hooks: dict[str, list[dict[str, Any]]] = {MUTATING: [], VALIDATING: []}

@@ -320,7 +320,10 @@ def _plain(value: Any) -> Any:
 
 
 def merged(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge values as Helm does: maps key by key; any other value is replaced, and a null removes the default."""
+    """Return the values `given` merged into `defaults` as Helm does.
+
+    Maps are merged key by key. Any other value replaces the default, and a null removes it.
+    """
     together = dict(defaults)
     for key, value in given.items():
         default = together.get(key)

@@ -47,9 +47,9 @@ def installation(options: InstallOptions) -> Iterator[dict[str, Any]]:
 def rights(options: InstallOptions) -> Iterator[dict[str, Any]]:
     """Yield only roles and bindings.
 
-    If the options name Velero's namespace, the page or applied boxes, these are the roles for that, else the operator's
-    own two roles. Other roles are left out, since applying them would replace roles that were printed with other
-    options.
+    If the options name Velero's namespace, the page or applied boxes, only the roles for these are yielded. Otherwise
+    the operator's own two roles are yielded. No other roles are included, because applying them would replace roles
+    that were printed with other options.
     """
     if options.velero_namespace:
         yield from _velero_rbac(options)
@@ -63,7 +63,9 @@ def rights(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def tenant(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a managed namespace: the operator's Role (RES-5), accounts (RUN-12), perhaps a quota."""
+    """Yield the objects of a managed namespace: the operator's Role (RES-5), the accounts (RUN-12), and a quota if
+    `options` has one.
+    """
     # Without the Namespace itself: `kubectl delete -f` would delete it with everything inside.
     yield from tenant_rights(namespace, options)
     yield from accounts(namespace, options)
@@ -72,7 +74,10 @@ def tenant(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def tenant_rights(namespace: str, options: InstallOptions, account: str = "") -> Iterator[dict[str, Any]]:
-    """Yield the operator's Role in a managed namespace; with `account`, only this account and its rights."""
+    """Yield the operator's Role in a managed namespace.
+
+    With `account`, yield only the ServiceAccount of that name and its rights instead.
+    """
     if account:
         yield from account_of(account, namespace, options)
         return

@@ -129,7 +129,10 @@ def _box_arguments(box: Box, file: str, options: RoleOptions) -> list[str]:
 
 
 def _hash(files: Mapping[str, str]) -> dict[str, str]:
-    """Return a pod annotation with a hash of the files, because of which pods are recreated for a changed box."""
+    """Return a pod annotation with a hash of the files.
+
+    If a file changes, the annotation changes, and the pods are recreated.
+    """
     return {"box.vworkspace.io/files-hash": content_hash(dict(files))}
 
 

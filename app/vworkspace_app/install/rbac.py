@@ -64,7 +64,7 @@ def tenant_roles() -> Iterator[dict[str, Any]]:
 
 
 def page_rbac(options: InstallOptions) -> dict[str, Any]:
-    """Return the binding by which the operator may review tokens and access of the page's visitors (SEE-3)."""
+    """Return the binding that lets the operator send token and access reviews for visitors of the page (SEE-3)."""
     delegator = {"apiGroup": _GROUP, "kind": "ClusterRole", "name": "system:auth-delegator"}
     name = options.role_name("-page")
     return {**_binding("ClusterRoleBinding", "ClusterRole", name, options), "roleRef": delegator}

@@ -21,7 +21,7 @@ class RoleOptions:
 
     If `account` is empty, the account has the controller's name.
 
-    The controller may act in the namespaces `tenants`, in every namespace if it is empty.
+    The controller may act in the namespaces `tenants`, or in every namespace if `tenants` is empty.
     """
 
     namespace: str = "vworkspace-system"

@@ -126,13 +126,18 @@ class InstanceReconciler:
         return reconcile(source, observed, context)
 
     def _settings_in_force(self) -> Settings:
-        """Return the settings with the Cluster objects' policy. The same value is returned until the policy changes."""
+        """Return the settings combined with the policy of the Cluster objects.
+
+        The same object is returned until that policy changes.
+        """
         if (policy := self._policy()) is not self._in_force.policy:
             self._in_force = attrs.evolve(self.settings, policy=policy)
         return self._in_force
 
     def _policy(self) -> Policy:
-        """Return the strictest policy of the settings and all Cluster objects with this cluster's id (RES-3)."""
+        """Return the policy that is the strictest combination of the settings and of all Cluster objects with this
+        cluster's id (RES-3).
+        """
         clusters = self.informers.store(CLUSTER)
         manifests = (clusters.raw(namespace, name) for namespace, name in clusters.names())
         return strictest_policy(self.settings.policy, filter(None, manifests), self.settings.cluster_id)
@@ -148,7 +153,10 @@ class InstanceReconciler:
         return await self._with_unmanaged_objects(instance, await self._whole(await self._cached(instance)))
 
     async def _whole(self, observed: InstanceObserved) -> InstanceObserved:
-        """Return the snapshot with full objects. Objects that the caches hold only as outlines are read live."""
+        """Return the snapshot with complete objects.
+
+        Objects of which the caches hold only a part are read from the API server.
+        """
         outlines = [ref for ref, manifest in observed.objects.items() if is_outline(manifest)]
         if not outlines:
             return observed
@@ -180,9 +188,10 @@ class InstanceReconciler:
         return InstanceObserved(namespace, objects, missing, override=override, withdrawn=withdrawn)
 
     async def _release_request(self, instance: ApplicationInstance) -> tuple[ReleaseOverride | None, frozenset[str]]:
-        """Return the change of the release that a helm Operation requests (REC-9); None if no Operation requests one.
+        """Return the change of the release that a helm Operation requests, and the uids of Operations whose request was
+        withdrawn.
 
-        The second value has the uids of Operations whose request was withdrawn.
+        The change is None if no Operation requests one (REC-9).
         """
         target = ObjectRef(APPLICATION_INSTANCE, instance.metadata.namespace, instance.metadata.name)
         held = self.informers.store(OPERATION).indexed(UPGRADES_OF, str(target))
@@ -229,12 +238,15 @@ class InstanceReconciler:
             yield target
 
     def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every instance in a changed namespace, since the namespace's labels may affect them."""
+        """Yield every instance in a changed namespace, because the namespace's labels may affect them."""
         for namespace, name in self.informers.store(APPLICATION_INSTANCE).names(change.ref.name):
             yield ObjectRef(APPLICATION_INSTANCE, namespace, name)
 
     def all_keys(self, _change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every instance, after a change that affects all: of the served kinds, or of the policy."""
+        """Yield every instance.
+
+        This is needed after a change of the served kinds or of the policy, which affects all instances.
+        """
         for namespace, name in self.informers.store(APPLICATION_INSTANCE).names():
             yield ObjectRef(APPLICATION_INSTANCE, namespace, name)
 
@@ -245,9 +257,10 @@ def _read_stored(stored: StoredObject) -> InstanceSource:
 
 @lru_cache(maxsize=64)
 def _read_raw(raw: bytes) -> InstanceSource:
-    """Decode an instance.
+    """Decode an instance from JSON.
 
-    The result is cached for successive passes over the same version, while Flux reports progress.
+    The result is cached, because successive passes often read the same version of an instance while Flux reports
+    progress.
     """
     return _read(msgspec.json.decode(raw))
 

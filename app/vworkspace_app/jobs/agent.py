@@ -284,7 +284,10 @@ class Agent:
                 self._executor.start(effect)
 
     def _object_of(self, job_id: str) -> str:
-        """Return the name of a job's object, from the idempotency key for a refused job; empty for an unknown job."""
+        """Return the object of a job as text, or an empty text for an unknown job.
+
+        The object of a refused job is taken from the job's idempotency key.
+        """
         job = self._state.jobs.get(job_id)
         if job is None:
             return ""

@@ -40,7 +40,7 @@ class _Waiting:
 
 
 class DeliveryQueue:
-    """A queue of deliveries: at most `width` are sent at a time, only one while the last attempt failed.
+    """A queue of deliveries. At most `width` are sent at a time, but only one if the last attempt failed.
 
     The queue starts held: nothing is sent before the control plane has answered a poll.
     """
@@ -91,7 +91,7 @@ class DeliveryQueue:
         self.outage_hold.release()
 
     def try_one(self) -> bool:
-        """Permit one delivery although the queue is held. Return False if no delivery is due."""
+        """Permit one delivery although the queue is held. Return False if no delivery waits or is due for a retry."""
         if not self._due():
             return False
         self.outage_hold.allow_one()
@@ -196,7 +196,8 @@ def _asked_wait(error: OperatorError) -> float:
 def ack(control: ControlPlane, job_id: str, feed: Callable[[m.JobEvent], None]) -> Delivery:
     """Return the delivery that acknowledges a job.
 
-    `feed` is called with the outcome: acked, closed, unknown, or lost (then the ack may have arrived).
+    `feed` is called with an event for the outcome: the job is acked, it is already closed, the server does not know it,
+    or the answer was lost and the ack may have arrived.
     """
 
     def answered(error: OperatorError | None) -> None:
@@ -250,8 +251,8 @@ class Reconnect:
     """The coordinator that holds all queues while polls fail, and releases them in order when a poll succeeds.
 
     The order is that of PULL-5: snapshot and statuses, then acks and results, then events. A queue is released when the
-    former queue is drained or has failed, at the latest `head_start` seconds after it: a status that the server cannot
-    process does not delay results.
+    queue before it is empty or has failed, but not later than `head_start` seconds after that queue. So a status that
+    the server cannot process does not delay results.
     """
 
     def __init__(self, statuses: DeliveryQueue, urgent: DeliveryQueue, events: EventSender, head_start: float) -> None:
@@ -267,7 +268,7 @@ class Reconnect:
             queue.outage_hold.hold()
 
     def try_one(self) -> None:
-        """Permit an attempt after another failed poll, since other requests may succeed although polls fail.
+        """Permit an attempt after another failed poll, because other requests may succeed although polls fail.
 
         Each call permits an ack or result, and alternately a status or a batch of events.
         """

@@ -19,9 +19,11 @@ log = structlog.get_logger("vworkspace.agent")
 
 
 class JobEffectExecutor:
-    """The executor of effects, at most `parallel` at a time. It feeds their outcomes to the job state machine.
+    """The executor of the effects of jobs on the cluster, at most `parallel` at a time.
 
-    `tasks` is the group in which effects run. While it is None, before the start and after the end, no effect is begun,
+    It calls `feed` with their outcomes.
+
+    `tasks` is the group in which effects run. It is None before the start and after the end; then no effect is begun,
     and the next process continues from the stored records. `noticed` is called with each object that was applied or
     whose deletion was requested, so that caches need not wait for a watch.
     """
@@ -90,7 +92,7 @@ class JobEffectExecutor:
 
 
 def _log(effect: Any, answer: m.JobEvent) -> None:
-    """Log the change that an effect made in the cluster; nothing if it made none."""
+    """Log the change that an effect made in the cluster. Log nothing if the effect made no change."""
     if isinstance(answer, m.Applied):
         log.info("an object is applied", job_id=answer.job_id, object=str(effect.ref))
     if isinstance(answer, m.DeleteSent):

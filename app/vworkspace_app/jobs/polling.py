@@ -103,10 +103,10 @@ class LongPoll:
         return None
 
     async def _after_failure(self, was_up: bool) -> None:
-        """Release the queues after a failed poll as far as its error permits.
+        """Let the queues send after a failed poll as far as the poll's error permits.
 
-        A 429 proves that the server is reachable: all queues catch up. If the server is unreachable, one attempt is
-        permitted. A rejected credential affects all requests, so nothing is permitted.
+        A 429 proves that the server is reachable, and all queues are released. If the server is unreachable, one
+        attempt is permitted. A rejected credential affects all requests, so nothing is permitted.
         """
         match self._connection.state.connectivity:
             case Connectivity.CONNECTED if not was_up:

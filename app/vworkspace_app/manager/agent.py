@@ -134,8 +134,9 @@ class ManagedAgent:
             yield from filter(None, (store.get(namespace, name) for namespace, name in store.names()))
 
     def _reporting(self) -> Manifest | None:
-        """Return the Cluster object that reports on this operator; the first by name if there are several, None if
-        none.
+        """Return the Cluster object that reports on this operator.
+
+        If there are several, return the first by name; return None if there is none.
         """
         clusters = of_cluster(self._informers.store(CLUSTER).objects(), self._cluster_id)
         return min(clusters, key=lambda cluster: str(metadata(cluster).get("name")), default=None)
@@ -151,7 +152,7 @@ class ManagedAgent:
         wish()
 
     def _hurry(self, credentials: Credentials) -> None:
-        """Retry immediately if the URL, token or a certificate changed.
+        """Send waiting messages and poll again immediately, if the URL, the token or a certificate has changed.
 
         Any other change leaves the waiting poll alone, and so does a fallback to the other token after a rejection.
         """

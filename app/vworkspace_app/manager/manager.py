@@ -128,9 +128,10 @@ class Manager:
         self.credentials.subscribe(lambda _: self._report_again())
 
     def _applied_boxes(self, api: KubeApi, options: ManagerOptions, taken: Sequence[StatusWriter]) -> AppliedBoxes:
-        """Return the applied boxes.
+        """Return the runner of applied boxes, which are boxes in the form of OperatorBox objects.
 
-        Their controllers run in a manager that works in the namespaces of every shard, and that is added to this one.
+        Their controllers run in a manager that works in the namespaces of every shard, and that is added to this
+        process.
         """
         clock, whole = self._clock, attrs.evolve(options, shard=WHOLE)
         manager = ExtensionManager(api, clock, self.events, whole, namespaces=True)
@@ -308,7 +309,7 @@ class Manager:
         return self._agent.report()
 
     def _report_again(self) -> None:
-        """Enqueue the Cluster objects, since their status may have to change."""
+        """Enqueue the Cluster objects, because their status may have to change."""
         self._controllers.enqueue_all("cluster")
 
     def _is_backlogged(self) -> bool:
@@ -325,7 +326,11 @@ class Manager:
 
 
 def _cache_scope(settings: OperatorSettings, agent: AgentOptions | None) -> CacheScope:
-    """Return the scope of the caches: with an agent, all objects of the operator's kinds; else the shard's objects."""
+    """Return the scope of the caches.
+
+    The objects in the namespaces of the shard are cached. With an agent, the objects of the operator's own kinds are
+    cached in all namespaces.
+    """
     return CacheScope(settings.shard, settings.operations.velero_namespace, all_of_ours=agent is not None)
 
 

@@ -56,7 +56,10 @@ _SLIM: Mapping[Kind, Callable[[Manifest], Manifest]] = {
 
 
 def _slim_own(manifest: Manifest) -> Manifest:
-    """Return an object of the operator's own kinds as it is cached. The result shares parts with `manifest`."""
+    """Return the form in which an object of the operator's own kinds is cached.
+
+    The result shares parts with `manifest`.
+    """
     return with_writer(OWN_STATUS.with_holders(manifest), manifest)
 
 
@@ -64,9 +67,9 @@ def _slim_own(manifest: Manifest) -> Manifest:
 class CacheScope:
     """The namespaces whose objects this process caches: the namespaces of its shard (RUN-13), or all.
 
-    A list request cannot select by a hash. So every shard reads all lists and watches, and drops other shards' objects
-    immediately. Velero's objects are in Velero's own namespace, whichever shard's Operations they belong to. With
-    `all_of_ours` the objects of the operator's own kinds are cached in all namespaces.
+    Shards are assigned by a hash of the namespace, by which a list request cannot select. So every shard reads all
+    lists and watches, and drops other shards' objects immediately. Objects in `velero_namespace` are cached by every
+    shard. With `all_of_ours` the objects of the operator's own kinds are cached in all namespaces.
     """
 
     shard: Shard = WHOLE

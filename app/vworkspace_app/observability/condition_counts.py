@@ -60,7 +60,10 @@ _Entry: TypeAlias = tuple[float, str, str, ObjectRef]
 
 @attrs.frozen
 class ConditionSample:
-    """The number of objects with a condition, and for how many seconds the first has had it; None if unknown."""
+    """The number of objects with a condition, and the time in seconds since the first of them got it.
+
+    The time is None if unknown.
+    """
 
     labels: ConditionLabels
     count: int
@@ -69,7 +72,7 @@ class ConditionSample:
 
 @attrs.frozen
 class Unready:
-    """An object that is not Ready, with the number of seconds since it is not."""
+    """An object that is not Ready, with the reason, and for how many seconds it has not been Ready."""
 
     ref: ObjectRef
     reason: str
@@ -78,7 +81,7 @@ class Unready:
 
 @attrs.define
 class _Longest:
-    """The objects with one condition, ordered by its start.
+    """The objects with one condition, ordered by the time at which the condition began.
 
     Outdated entries stay in the heap until they come first.
     """
@@ -118,7 +121,7 @@ def _entry(ref: ObjectRef, since: float) -> _Entry:
 class ConditionCounts:
     """A counter of the conditions of one kind's objects.
 
-    A reason that is not in `reasons`, such as a reason of Flux, counts as `other`.
+    A condition's reason that is not in `reasons`, such as a reason of Flux, is counted as `other`.
     """
 
     types: frozenset[str]

@@ -29,9 +29,10 @@ _RESULTS: Final = {label: label.value for label in ResultLabel} | {ResultLabel.T
 
 
 class Metrics:
-    """The registry of the process's metrics. `now` is the monotonic clock that also dates `latest`.
+    """The registry of the process's metrics.
 
-    `server` is the URL of the API server; its host is a label, as in client-go's metrics.
+    `now` is the monotonic clock by which the statistics in `latest` are dated. `server` is the URL of the API server;
+    its host is a label, as in client-go's metrics.
     """
 
     def __init__(self, latest: LatestStats, now: Callable[[], float], server: str = "") -> None:

@@ -152,9 +152,9 @@ class MetricsTelemetry:
         return None if since is None else max(0.0, (self.clock.now() - since).total_seconds())
 
     def _count_own(self, count: Callable[[CacheChange], None], change: CacheChange) -> None:
-        """Call `count` for a change of an object of this shard; ignore other shards' objects.
+        """Call `count` for a change of an object of this shard, and ignore objects of other shards.
 
-        The first shard caches more objects, and all shards are summed up.
+        The first shard also caches objects of other shards, which would be counted twice in the sum of all shards.
         """
         shard = WHOLE if self._components is None else self._components.shard
         if shard.owns(change.ref.name if change.ref.kind == NAMESPACE else change.ref.namespace):
@@ -167,9 +167,9 @@ class MetricsTelemetry:
             self._gated.discard(change.ref.name)
 
     def _count_operation(self, change: CacheChange) -> None:
-        """Count an Operation that enters a phase, except when the informer first lists it.
+        """Count an Operation that enters a phase. Operations that the informer lists at first are not counted.
 
-        Only the leader counts: the sum over all replicas must be the number of Operations.
+        Only the leader counts, so that the sum over all replicas is the number of Operations.
         """
         leads = all(held for _, held in self._components.leases()) if self._components else False
         if change.initial or change.type is ChangeType.DELETED or not leads:

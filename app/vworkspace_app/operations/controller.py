@@ -165,9 +165,9 @@ class OperationReconciler:
         return None if manifest is None else target_in(manifest)
 
     def _context(self, claims: Claims | None = None) -> OperationContext:
-        """Return the context of a decision.
+        """Return the settings, the time, the templates and the data on approval claims for a decision.
 
-        Without `claims` the context is that of a pass that has not used an approval.
+        Without `claims`, the data is that of a pass that has not used an approval.
         """
         approvals = self.approvals
         if claims is None:
@@ -200,9 +200,10 @@ class OperationReconciler:
     async def _claims_with_spent_approval(
         self, source: OperationSource, observed: OperationObserved, context: OperationContext
     ) -> Claims:
-        """Return the data on approval claims, with the approval used by this pass, if it starts a run that needs one.
+        """Return the data on approval claims for this pass.
 
-        The approval is recorded as used before the run starts. If that fails, the result has the error.
+        If the pass starts a run that needs an approval, the approval is recorded as used before the run starts, and the
+        result includes it. If the recording fails, the result has the error.
         """
         redemption = None if isinstance(source, Unreadable) else approval_to_redeem(source, observed, context)
         if redemption is None:
@@ -227,7 +228,7 @@ class OperationReconciler:
         return live
 
     def _not_served(self) -> Iterator[Kind]:
-        """Yield the kinds of engines whose CRDs are known to be missing."""
+        """Yield the kinds of engine objects whose CRDs are not installed. Yield nothing if CRDs cannot be listed."""
         definitions = self.informers.find(CUSTOM_RESOURCE_DEFINITION)
         if definitions is not None and definitions.has_synced:
             kinds = (kind for kind in engine_kinds() if "." in kind.group)
@@ -244,9 +245,9 @@ class OperationReconciler:
         return OperationObserved(namespace, {ref: live for ref, live in objects.items() if live is not None})
 
     async def _held(self, ref: ObjectRef) -> Manifest | None:
-        """Return an object from the caches; it is read live if the caches have only its outline.
+        """Return an object from the caches, or None if it does not exist.
 
-        None if it does not exist.
+        The object is read from the API server if the caches have only a part of it.
         """
         store = self.informers.store(ref.kind, ref.namespace)
         return await self.informers.whole(ref, store.get(ref.namespace, ref.name))
@@ -259,11 +260,16 @@ class OperationReconciler:
         yield from (ref for ref, is_next in self._waiting_for(change) if is_next)
 
     def keys_behind(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield Operations on the changed Operation's target that keep waiting, but perhaps for another Operation."""
+        """Yield Operations on the changed Operation's target that still have to wait, but perhaps for another Operation
+        than before.
+        """
         yield from (ref for ref, is_next in self._waiting_for(change) if not is_next)
 
     def _waiting_for(self, change: CacheChange) -> Iterator[tuple[ObjectRef, bool]]:
-        """Yield the waiting Operations on a target that a change frees, each with whether it may start now."""
+        """Yield the Operations that wait for the changed Operation's target, each with whether it may start now.
+
+        Yield nothing if the change cannot let another Operation start.
+        """
         target = target_in(change.object)
         if target is None or not _makes_room(change):
             return
@@ -289,7 +295,7 @@ class OperationReconciler:
         yield from self._found(OPEN_ON, str(change.ref))
 
     def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every unfinished Operation in the changed namespace, since the namespace may have become managed."""
+        """Yield every unfinished Operation in the changed namespace, because the namespace may have become managed."""
         yield from self._found(OPEN, change.ref.name)
 
     def keys_awaiting(self, change: CacheChange) -> Iterator[ObjectRef]:
@@ -297,7 +303,7 @@ class OperationReconciler:
         yield from self.awaited.keys_waiting_for(change.ref)
 
     def open_keys(self, _change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every unfinished Operation, after the API server began or stopped serving a kind."""
+        """Yield every unfinished Operation. This is needed after the API server began or stopped serving a kind."""
         yield from self._found(OPEN, EVERYWHERE)
 
     def awaiting_approval(self) -> Iterator[ObjectRef]:
@@ -339,13 +345,19 @@ def _refuse_unknown_past(source: Unreadable[Operation]) -> None:
 
 
 def _makes_room(change: CacheChange) -> bool:
-    """Report whether a change ends an Operation's running or waiting, or turns waiting into running or the reverse."""
+    """Report whether an Operation was running or waiting for its turn before a change, and is not in that same state
+    after it.
+    """
     gone = change.type is ChangeType.DELETED
     before = _run_state(change.object if gone else change.old_object)
     return any(before) and before != _run_state(None if gone else change.object)
 
 
 def _run_state(manifest: Manifest | None) -> tuple[bool, bool]:
-    """Return whether the Operation is running, and whether it waits to run; both False if missing or malformed."""
+    """Return two answers about an Operation: whether it is running, and whether it waits only for conflicting
+    Operations.
+
+    Both are False if the Operation is missing or malformed.
+    """
     operation = None if manifest is None else _read(manifest)
     return conflict_order_of(operation) if isinstance(operation, Operation) else (False, False)

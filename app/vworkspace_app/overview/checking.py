@@ -94,7 +94,10 @@ async def _runs_an_agent(
 
 
 async def _unless_forbidden(point: str, look: Callable[[], Awaitable[Finding]]) -> Finding:
-    """Return the finding of `look`; a finding with the result UNKNOWN if the user lacks the rights for it."""
+    """Return the finding of `look`.
+
+    If the user lacks the rights for `look`, return a finding on `point` with the result UNKNOWN.
+    """
     try:
         return await look()
     except Forbidden as error:
@@ -166,7 +169,10 @@ async def _check_rights(
 async def _missing(
     api: KubeApiClient, kind: Kind, subject: Mapping[str, Any], desired: Sequence[tuple[Right, str]]
 ) -> list[Right] | None:
-    """Return the desired rights that the subject lacks, in order; None if the user may not review them."""
+    """Return those of the rights `desired` that the subject lacks, in the same order.
+
+    Return None if the user may not review rights.
+    """
     limit, answers = anyio.CapacityLimiter(_AT_ONCE), dict[int, bool | OperatorError]()
 
     async def ask(number: int, right: Right, name: str) -> None:

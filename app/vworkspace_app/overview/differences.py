@@ -53,8 +53,8 @@ class ObjectChange:
 class Difference:
     """The changes that applying one manifest would cause, and the operator's decision after it.
 
-    `present` is the object once applied. `is_held` says that the control plane wrote the object, and that the change
-    affects fields of the control plane.
+    `present` is the object as it would be after the apply. `is_held` says that the control plane wrote the object, and
+    that the change affects fields of the control plane.
     """
 
     changes: tuple[ObjectChange, ...]
@@ -142,9 +142,10 @@ async def _decided(
 
 
 async def _of_box(api: KubeApi, box: Box, manifest: Manifest, now: datetime) -> tuple[Decision, Objects, Decision]:
-    """Return the box's decision, the objects that it read, and the deletes that wait until other objects are ready.
+    """Return three values: the box's decision, the objects that it read, and the deletes that wait until other objects
+    are ready.
 
-    Objects that are created later, since they wait for others, are not in the decision: `status --box` shows them.
+    Objects that are created later, because they wait for others, are not in the decision. `status --box` shows them.
     """
     composite = composite_of(box)
     parent = composite.read(manifest)
@@ -171,10 +172,10 @@ async def _of_instance(api: KubeApi, manifest: Manifest, now: datetime) -> tuple
 
 
 async def _of_operation(api: KubeApi, manifest: Manifest, now: datetime) -> tuple[Decision, Objects, Decision]:
-    """Return the Operation's decision with the creates of the next pass, the objects that it read, and no later
-    decision.
+    """Return three values: the Operation's decision with the creates of the next pass, the objects that it read, and an
+    empty decision.
 
-    The next pass creates the engine objects, when the intent is recorded (OPS-1).
+    The operator creates engine objects in the pass after the one that records the intent (OPS-1).
     """
     cluster_id = await _cluster_id(api, manifest)
     # A user who compares need not read the secret that checks claims: it counts as not configured.
@@ -190,7 +191,10 @@ async def _of_operation(api: KubeApi, manifest: Manifest, now: datetime) -> tupl
 
 
 async def _cluster_id(api: KubeApi, manifest: Manifest) -> str:
-    """Return the id in the Cluster object if there is exactly one, else the id in the label of `manifest`."""
+    """Return the cluster's id.
+
+    It comes from the Cluster object if there is exactly one, and otherwise from the label of `manifest`.
+    """
     try:
         clusters = (await api.list(CLUSTER)).items
     except (Forbidden, NotFound):

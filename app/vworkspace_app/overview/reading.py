@@ -130,7 +130,10 @@ class PermittedReader:
             return None
 
     async def seen_by(self, box: "Box", manifest: Manifest) -> Snapshot | None:
-        """Return the snapshot for a box's decision about one object; None if the user may not read all of it."""
+        """Return the snapshot for a box's decision about one object.
+
+        Return None if the user may not read all objects of the snapshot.
+        """
         from purekube.boxes.decide import composite_of  # only for a box: it is half of the start
         from purekube.composites.observe import observe_live
 
@@ -173,9 +176,10 @@ class PermittedReader:
 async def read_own_objects(
     api: KubeApi, *, namespace: str | None, system_namespace: str, boxes: Sequence[Kind] = ()
 ) -> OwnObjects:
-    """Return all objects of the operator's kinds and of boxes' kinds, in one namespace, or in all if it is None.
+    """Return all objects of the operator's own kinds and of the kinds `boxes`.
 
-    Raises the errors of `KubeApi.list` except Forbidden.
+    Only objects in `namespace` are returned, or objects in all namespaces if it is None. Raises the errors of
+    `KubeApi.list` except Forbidden.
     """
     reader = PermittedReader(api)
     objects = [

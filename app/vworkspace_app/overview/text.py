@@ -224,7 +224,8 @@ def _events(
 ) -> Iterator[str]:
     """Yield a line for each Event; successive Events with the same time and text share a line.
 
-    `said` and `commands` are texts printed above, to which the lines only refer.
+    `said` is a message and `commands` are commands that were printed above. Where an Event repeats them, its line only
+    refers to them.
     """
     for (since, note), same in groupby(events, key=lambda event: (_since(event, now), _note(event))):
         reasons = ", ".join(dict.fromkeys(str(get_path(event, "reason") or "") for event in same))
@@ -248,7 +249,10 @@ def _note(event: Manifest) -> str:
 
 
 def age(since: datetime | None, now: datetime) -> str:
-    """Return the time since `since` as kubectl prints it: in one unit, or two if it is short; empty for None."""
+    """Return the time from `since` to `now` as kubectl prints it, such as `90s`, `5m30s` or `3d`.
+
+    Return an empty text if `since` is None.
+    """
     if since is None:
         return ""
     seconds = max(timedelta(0), now - since) // timedelta(seconds=1)

@@ -100,9 +100,9 @@ def _lines(checked: _Checked) -> Iterable[str]:
 
 
 def admitted(box: Box) -> str:
-    """Return a text about the rules and defaults that the CRD enforces, and about those that a webhook enforces.
+    """Return a text about the rules and defaults that the CRD enforces, and about the duties of the box's webhook.
 
-    The text is empty if the box has none.
+    The text is empty if there are neither.
     """
     rules, defaults = sum(rule.in_crd for rule in box.rules), sum(mutation.is_default for mutation in box.mutations)
     in_crd = [amount(number, what) for number, what in ((rules, "rule"), (defaults, "default")) if number]
