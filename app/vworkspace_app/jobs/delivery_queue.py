@@ -91,7 +91,7 @@ class DeliveryQueue:
         self.outage_hold.release()
 
     def try_one(self) -> bool:
-        """Permit one delivery although the queue is held. Return False if no delivery waits or is due for a retry."""
+        """Permit one delivery although the queue is held, and return True. Return False if no delivery is due."""
         if not self._due():
             return False
         self.outage_hold.allow_one()

@@ -228,7 +228,7 @@ class OperationReconciler:
         return live
 
     def _not_served(self) -> Iterator[Kind]:
-        """Yield the kinds of engine objects whose CRDs are not installed. Yield nothing if CRDs cannot be listed."""
+        """Yield the kinds of engine objects whose CRDs are not installed. Yield nothing while the CRDs are unknown."""
         definitions = self.informers.find(CUSTOM_RESOURCE_DEFINITION)
         if definitions is not None and definitions.has_synced:
             kinds = (kind for kind in engine_kinds() if "." in kind.group)

@@ -141,7 +141,7 @@ class PasswordAccess:
 
 
 class TokenReview(Enum):
-    """The result of reviewing a token."""
+    """The result of reviewing a token: whether the API server knows it, and whether its user may open the page."""
 
     ALLOWED = "it may look"
     UNKNOWN = "nobody's token"
@@ -222,7 +222,7 @@ class TokenAccess:
 
 
 class _Memory:
-    """A cache of the results for recent tokens.
+    """A cache of the review results of recent tokens.
 
     Known and unknown tokens have a cache each, so that neither evicts the other.
     """

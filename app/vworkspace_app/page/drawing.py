@@ -121,9 +121,9 @@ def _stack(object_graph: ObjectGraph, width: int) -> Drawing:
 
 
 def _by_source(object_graph: ObjectGraph) -> Iterator[tuple[ObjectGraphNode, int]]:
-    """Yield each node once, with its depth in the tree.
+    """Yield each node once, with its depth in a tree of the nodes.
 
-    A node comes after its last source, unless the graph has a cycle.
+    The node's parent in the tree is one of its sources; if it has several, the last of them.
     """
     order = {node.id: node for node in walk(object_graph)}
     place = {name: at for at, name in enumerate(order)}
@@ -167,9 +167,10 @@ def _placed(node: ObjectGraphNode, x: int, y: int, width: int, height: int) -> P
 
 
 def _gate(node: ObjectGraphNode) -> str:
-    """Return the state of a node's `when` condition in a few words, with the condition if it is not true.
+    """Return a few words about a node's `when` condition: that it is true, or that it is not, with the condition
+    itself.
 
-    The text is empty for a node without a condition, and in any other state.
+    The text is empty for a node without a condition, and for a node in a state that does not show whether it is true.
     """
     if not node.when_conditions:
         return ""
@@ -228,8 +229,8 @@ def graph_part(object_graph: ObjectGraph, linked: Set[Kind] = frozenset(), remar
 def _distance_to_cause(node: ObjectGraphNode) -> tuple[int, bool, int]:
     """Return a sort key. The node with the least key explains the state of the others.
 
-    This is the most severe node; of several, a node that waits for no other and is farthest downstream, such as a pod
-    and not its release.
+    This is the most severe node. Of equally severe nodes it is a node that waits for no other, and of these the one
+    that is farthest downstream, such as a pod and not its release.
     """
     return urgency(node.severity), bool(node.waits_for), -node.column
 
@@ -255,7 +256,7 @@ class TracePage:
 
     @property
     def extent(self) -> Extent:
-        """The part of the world that the page shows: the recorded run."""
+        """The phrase for what the page shows: the recorded run."""
         return Extent("one recorded run")
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:

@@ -20,10 +20,10 @@ Entries = Callable[[], Iterable[Any]]
 
 @attrs.define
 class JobsPage:
-    """A `ScreenSource` that shows the jobs of a control plane. `jobs` and `events` return JSON of the admin API.
+    """A `ScreenSource` that shows the jobs of a control plane.
 
-    Both are in order of arrival. `path` is the URL path of the page. It must be created on the event loop that owns
-    both lists.
+    `jobs` and `events` return objects as the admin API does, in order of arrival. `path` is the URL path of the page. A
+    page must be created on the event loop that owns the jobs and events.
     """
 
     jobs: Entries
@@ -38,7 +38,7 @@ class JobsPage:
 
     @property
     def extent(self) -> Extent:
-        """The extent of the page: all jobs."""
+        """The phrase for what the page shows: all jobs."""
         return Extent("every job of this control plane")
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:

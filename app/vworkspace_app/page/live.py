@@ -69,8 +69,8 @@ class Followers:
     def has_room(self, address: str) -> bool:
         """Report whether another follower from a client address is admitted.
 
-        If the site is full, it is admitted only if another address has at least two followers more; the newest follower
-        of that address is then ended.
+        If the site is full, the follower is admitted only if another address has at least two followers more than this
+        one. That address then loses its newest follower.
         """
         if len(self._followers) < self._most:
             return True
@@ -160,8 +160,9 @@ class Followers:
             return shared.drawn
 
     async def _heard(self, follower: _Follower, pause: float) -> bool:
-        """Wait for a change for `pause` seconds, and shortly for changes that follow; return whether there was a
-        change.
+        """Wait up to `pause` seconds for a change, and then shortly for further changes.
+
+        Return whether there was a change.
         """
         with anyio.move_on_after(pause):
             await follower.woken.wait()

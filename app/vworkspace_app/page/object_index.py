@@ -42,7 +42,7 @@ class ListIndex:
     def add(self, informers: Iterable[InformerRunner]) -> None:
         """Add the objects of further informers to the list.
 
-        Several informers of one kind have the objects of one namespace each.
+        If a kind has several informers, each of them has the objects of one namespace.
         """
         for runner in informers:
             self._informers[runner.kind].append(runner)

@@ -98,7 +98,7 @@ class OperatorPage:
 
     @property
     def extent(self) -> Extent:
-        """The part of the cluster that this process shows."""
+        """The phrase for the part of the cluster that this process shows."""
         return Extent("nothing yet") if self._attached is None else extent_of(self._attached.components)
 
     def attach(self, components: Components, clock: Clock) -> None:
@@ -249,7 +249,7 @@ async def _cached(components: Components, resource: str, namespace: str | None, 
 
 
 def extent_of(components: Components) -> Extent:
-    """Return the part of the cluster that a process shows: all of it, or its shard.
+    """Return the phrase for the part of the cluster that a process shows: all of it, or its shard.
 
     The shard that runs the agent shows the operator's own kinds in every namespace.
     """

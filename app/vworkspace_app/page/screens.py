@@ -83,9 +83,9 @@ class Tab:
 
 @attrs.frozen
 class Extent:
-    """The part of the world that a site shows, as a phrase.
+    """A phrase for what a site shows, such as a shard of the cluster or a recorded run.
 
-    `mark` is a short form of the phrase next to the site's name.
+    `mark` is a short form of the phrase, which stands next to the site's name.
     """
 
     phrase: str
@@ -106,7 +106,7 @@ class ScreenSource(Protocol):
 
     @property
     def extent(self) -> Extent:
-        """The part of the world that the screens show."""
+        """The phrase for what the screens show."""
         ...
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
@@ -122,7 +122,7 @@ class ScreenSource(Protocol):
 
 
 class Unanswered(Exception):
-    """An error that the event loop which owns the data does not answer, or not in time."""
+    """An error: the event loop that owns the data does not answer, or not in time."""
 
 
 class CombinedSource:

@@ -178,7 +178,10 @@ class Site:
 
 
 def _path(request: Request) -> str:
-    """Return the URL path as the browser sent it, still percent-encoded, since a name may contain an encoded slash."""
+    """Return the URL path as the browser sent it, still percent-encoded.
+
+    A name in the path may contain an encoded slash.
+    """
     raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
     below = request.scope.get("root_path", "")  # where the site is mounted
     return "/" + raw.decode("ascii", "replace").removeprefix(below).lstrip("/")

@@ -52,7 +52,10 @@ class CachedObject:
 
 
 async def of_own_kind(informers: Informers, kind: Kind, namespace: str | None, name: str) -> CachedObject | None:
-    """Return an object of one of the operator's own kinds with the objects created for it; None if not cached."""
+    """Return an object of one of the operator's own kinds, with the objects created for it.
+
+    Return None if the object is not cached.
+    """
     manifest = informers.store(kind).get(namespace, name)
     if manifest is None:
         return None
@@ -75,12 +78,15 @@ async def of_own_kind(informers: Informers, kind: Kind, namespace: str | None, n
 
 
 def uid_of(manifest: Manifest) -> str:
-    """Return an object's uid in the form that labels have; empty if it has none."""
+    """Return an object's uid as labels contain it, shortened if it is too long.
+
+    Return an empty text if the object has no uid.
+    """
     return bounded_name(str(metadata(manifest).get("uid") or ""))
 
 
 async def releases_of(informers: Informers, owners: Iterable[Manifest]) -> dict[str, Manifest]:
-    """Return the HelmReleases of the instances `owners`, by the instance's uid."""
+    """Return the HelmReleases of the instances `owners`, keyed by the uid of the instance."""
     uids, found = {uid_of(owner).encode() for owner in owners} - {b""}, dict[str, Manifest]()
     store = informers.store(HELM_RELEASE)
     for number, (namespace, name) in enumerate(store.names()):
@@ -109,7 +115,10 @@ async def _holding(store: ObjectStore, namespace: str | None, text: bytes) -> di
 
 
 def of_composite(reconciler: CompositeReconciler, namespace: str | None, name: str) -> CachedObject | None:
-    """Return an object of a box or pure reconciler with the objects that its decision reads; None if not cached."""
+    """Return an object of a box or pure reconciler, with the objects that its decision reads.
+
+    Return None if the object is not cached.
+    """
     composite = reconciler.composite
     manifest = reconciler.informers.store(composite.kind).get(namespace, name)
     if manifest is None:
@@ -149,7 +158,7 @@ async def of_controller(passes: ControllerPasses, namespace: str | None, name: s
 
 
 def list_informers(components: Components) -> Iterator[InformerRunner]:
-    """Yield the informers of the listed kinds.
+    """Yield the informers of the kinds in the page's list of objects.
 
     These are the operator's own kinds, applied boxes, and kinds whose status this process writes.
     """

@@ -129,7 +129,7 @@ def _filed(file: Path, problems: list[str]) -> dict[str, _SettingText]:
 
 
 def _misspelt(environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield a problem for each variable that looks like a setting but is none, since a typo must not be ignored."""
+    """Yield a problem for each variable that looks like a setting but is none, because a typo must not be ignored."""
     rows = {variable for row in SETTINGS for variable in row.variables}
     for name in sorted(environ):
         if name.startswith(_PREFIX) and name not in (_PREFIX, *rows, CONFIG_VARIABLE, *_OF_OTHERS):

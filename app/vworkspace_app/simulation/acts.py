@@ -70,7 +70,10 @@ _OF_GUESTS: Final = 5
 
 
 def lives(random: Random, instances: int, seconds: float) -> Iterator[Act]:
-    """Yield the acts on this number of instances, and on the guests' namespace if an instance is in it."""
+    """Yield the acts of the simulated users on this number of instances.
+
+    If an instance is in the guests' namespace, also yield the acts on that namespace.
+    """
     acts = [act for number in range(instances) for act in _life(random, number, seconds)]
     yield from acts
     if any(act.name.startswith("guest") for act in acts):
@@ -94,7 +97,7 @@ def _life(random: Random, number: int, seconds: float) -> Iterator[Act]:
 def _life_of_namespace(random: Random, seconds: float) -> Iterator[Act]:
     """Yield the acts on the guests' namespace.
 
-    It is created as managed, unlabelled for a while, labelled again, deleted, and created again.
+    The namespace is created as managed, loses the label for a while, gets it again, is deleted, and is created again.
     """
     shares = (random.uniform(0.0, 0.1), *sorted(random.uniform(0.3, 0.9) for _ in range(4)))
     for step, (share, do) in enumerate(zip(shares, (Do.OPEN, Do.CLOSE, Do.OPEN, Do.END, Do.OPEN), strict=True)):

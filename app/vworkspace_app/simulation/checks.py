@@ -15,9 +15,9 @@ _SECRETS: Final = (PASSWORD.encode(), b"tok-")
 
 
 class OperatorChecks(Laws):
-    """The laws that hold in every simulated world, for a world of the operator.
+    """The laws that hold in every simulated world, applied to a world with the operator.
 
-    With several shards there is one Lease for each shard, which `WriteLaws` checks.
+    If the operator has several shards, each of them has a Lease, which `WriteLaws` checks instead of these laws.
     """
 
     def __init__(self, world: SimulatedWorld) -> None:

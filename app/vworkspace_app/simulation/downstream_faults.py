@@ -67,7 +67,7 @@ def _write_status(
 def _tell_the_truth(world: SimulatedWorld, ref: ObjectRef, live: Manifest) -> None:
     """Replace an injected status by the true status of `live`, unless Flux has replaced it already.
 
-    Flux is made to process all objects again.
+    The simulated Flux then begins again, so that it processes all objects.
     """
     now = world.get(ref)
     if now is not None and now["metadata"]["uid"] == live["metadata"]["uid"] and _is_injected(now):
@@ -84,7 +84,7 @@ def _is_injected(live: Manifest) -> bool:
 
 
 def _ready(live: Manifest, status: str, generation: int, message: str) -> list[dict[str, Any]]:
-    """Return the conditions of an object with an injected Ready condition instead of its own."""
+    """Return the conditions of an object, in which an injected Ready condition replaces the object's own."""
     others = [each for each in get_path(live, "status", "conditions") or () if each["type"] != "Ready"]
     moment = live["metadata"]["creationTimestamp"]
     ready = {"type": "Ready", "status": status, "reason": _INJECTED, "message": message}

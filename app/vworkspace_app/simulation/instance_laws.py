@@ -52,7 +52,10 @@ class JobLaws:
             self._confirmed.add(_key(live))
 
     def applied(self, ref: ObjectRef, was: Manifest | None, live: Manifest) -> None:
-        """Check that a job which was answered has no further effect, when an instance changes from `was` to `live`."""
+        """Check that a job which was already answered has no further effect.
+
+        It is called when an instance changes from `was` to `live`.
+        """
         key = _key(live)
         if key and (was is None or _key(was) != key) and not self._was_restored:
             told = f"{key} was answered before"
@@ -175,7 +178,11 @@ class InstanceLaws:
         self._check("REC-10", "the finalizer outlives the release", ref, not left, f"{left} exists")
 
     def _check_wishes(self, ref: ObjectRef, was: Manifest | None, live: Manifest) -> None:
-        """Check that no forged or older job changes an instance, and that no other field manager is overruled."""
+        """Check a change of an instance from `was` to `live`.
+
+        It must not come from a forged job, or from a job that is older than the last, and it must not remove a field
+        that a GitOps tool owns.
+        """
         version = get_path(live, "spec", "chart", "version")
         self._check("PULL-9", "a forged job has no effect", ref, version != FORGED, f"it wants {version}")
         if was is None:
@@ -244,7 +251,10 @@ class InstanceLaws:
         return any(all(each.get(key) == value for key, value in values.items()) for each in known)
 
     def _check_born(self, ref: ObjectRef, uid: str) -> None:
-        """Check that the instance of a new child exists with the operator's finalizer, and has no other HelmRelease."""
+        """Check a new child of the instance with this uid.
+
+        The instance must exist and have the operator's finalizer, and must not have two HelmReleases.
+        """
         store = self._laws.world.server.store
         instances = store.scan(place_of(APPLICATION_INSTANCE), ref.namespace)
         owner = next((each for each in instances if each.uid == uid), None)

@@ -57,7 +57,7 @@ class Masker:
         return MARK + hmac.new(self.key, text.encode(errors="replace"), hashlib.sha256).hexdigest()[:16]
 
     def _without_quotes(self, text: str) -> str:
-        """Return a text with `***` instead of each value that was masked before."""
+        """Return a text in which `***` replaces each value that was masked in earlier objects."""
         if self._pattern is None and self._quoted:
             longest_first = sorted(self._quoted, key=len, reverse=True)
             self._pattern = re.compile("|".join(map(re.escape, longest_first)))

@@ -108,7 +108,10 @@ class OperationLaws:
         self._check("OPS-5", "what conflicts never runs together", ref, not beside, f"{', '.join(beside)} runs too")
 
     def _engine_object(self, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
-        """Check a new engine object: its Operation exists, has no other engine object, and is approved."""
+        """Check a new engine object.
+
+        Its Operation must exist, must not have ended, must have no other engine object, and must be approved.
+        """
         if after is None or before is not None or self._laws.is_restored_now or BY_US not in after.raw:
             return
         uid = after.labels.get(labels.OPERATION_UID, "")

@@ -30,7 +30,7 @@ CRASH_POINTS: Final = tuple(f"{side} {point}" for point in POINTS for side in SI
 
 
 def point_of(world: SimulatedWorld, request: KubeRequest) -> str:
-    """Return the write point of a request, such as `patch pods`.
+    """Return the verb and resource of a write request as text, such as `patch pods`.
 
     An apply of an object that does not exist counts as a create (S-18).
     """
@@ -154,7 +154,7 @@ def _crash_at_point(at: OperatorStrike) -> None:
 def _stale_cache(at: OperatorStrike) -> None:
     """Delay the watches of kinds other than the operator's own.
 
-    The fault counts only if an object is deleted in that time.
+    The fault is counted only if an object is deleted while the watches are delayed.
     """
     world, until = at.world, at.world.seconds + at.seconds
     for replica in world.replicas:

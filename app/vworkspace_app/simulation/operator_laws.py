@@ -74,7 +74,8 @@ class WriteLaws:
             self._laws.check("REC-10", "nothing in use is deleted", request.ref, not used, told)
 
     def _is_used(self, request: KubeRequest, owner: str) -> bool:
-        """Report whether the instance `owner`, unless it is being deleted, uses the object of a request.
+        """Report whether the instance with the uid `owner` exists, is not being deleted, and uses the object of a
+        request.
 
         An instance uses its HelmRelease, and the source that the HelmRelease names.
         """
@@ -118,12 +119,13 @@ class OperatorLaws(OperatorChecks):
         self.check("RES-7", "no secret in a log", ref, not leaks(line.encode()), "a secret")
 
     def unsettled(self) -> Iterator[Unsettled]:
-        """Yield the violations of laws that need time to be satisfied, as they are now."""
+        """Yield each object that does not satisfy a law at present, of those laws that need time to be satisfied."""
         return unsettled(self.operator_world)
 
     def compare(self) -> None:
-        """Compare the end of a run with a fresh world in which only the last intents were applied; only every tenth
-        run.
+        """Check that the world has the same state as a fresh world in which only the last intents were applied.
+
+        Only runs whose seed is a multiple of ten are checked.
         """
         if self.world.seed % _COMPARED:
             return

@@ -161,7 +161,7 @@ class _Replay:
             self._note(at, "this version", str(shown), shown)
 
     def _conclude(self, ref: ObjectRef, since: float, decision: RunDecision, *, until: float) -> None:
-        """Record a difference from `since` to `until`, in seconds, if it lasted long enough."""
+        """Record a difference that lasted from `since` to `until`, in seconds, unless it was too short to count."""
         if until - since >= IN_PROGRESS:
             difference = RecordedDifference(ref, since, until, decision)
             self.differences.append(difference)
@@ -261,9 +261,10 @@ def _effects(decision: Decision) -> Iterator[str]:
 def _with_desired_hashes(
     applies: Iterable[Apply], objects: Mapping[ObjectRef, Manifest]
 ) -> dict[ObjectRef, Manifest] | None:
-    """Return `objects` with the applied hash of `applies` where only a masked hash differs; None if none does.
+    """Return `objects`, in which the hashes in `applies` replace masked hashes of objects that differ in nothing else.
 
-    Hashes of objects with values are masked in a recording and cannot be compared. The values must be equal instead.
+    Hashes of objects with values are masked in a recording and cannot be compared, so the values are compared instead.
+    Return None if no hash was replaced.
     """
     stamped = {}
     for apply in applies:

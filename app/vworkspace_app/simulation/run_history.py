@@ -37,7 +37,9 @@ SHOWN_KINDS: Final[tuple[Kind, ...]] = tuple(dict.fromkeys((*OWN_KINDS, *FLUX_KI
 
 @attrs.frozen
 class RunDecision:
-    """A decision: its object, the row of the decision table, the writes that followed, and the error."""
+    """A decision of a controller about the object `ref`: the row of the decision table, the writes that followed, and
+    the error.
+    """
 
     controller: str
     ref: ObjectRef

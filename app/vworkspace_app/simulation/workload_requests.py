@@ -90,8 +90,8 @@ class OperationRequests:
     def create_approved(self, act: Act, namespace: str) -> None:
         """Create an Operation with an approval.
 
-        If the act's number is odd this is a new approval, else the instance's first one, which may be used already.
-        Raises errors of the API server.
+        If the act's number is odd, the approval is new. Otherwise it is the first approval for the instance, which may
+        have been used already. Raises errors of the API server.
         """
         manifest = self.manifest(act, namespace)
         name, spec = manifest["metadata"]["name"], manifest["spec"]
@@ -100,7 +100,11 @@ class OperationRequests:
         self.world.create(manifest, OPERATION)
 
     def approve(self, act: Act) -> None:
-        """Approve the last Operation of an instance, but every fourth time with the approval of its first Operation."""
+        """Approve the last Operation of an instance.
+
+        If the act's number is a multiple of four, the approval is that of the instance's first Operation instead of a
+        new one.
+        """
         live = self._last(act.name)
         if live is None:
             return

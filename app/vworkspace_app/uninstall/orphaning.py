@@ -65,7 +65,10 @@ async def _marked(api: KubeApi, kind: Kind, manifest: Manifest) -> ObjectMeta | 
 
 
 async def _disowned(api: KubeApi, kind: Kind, owners: Sequence[ObjectMeta]) -> bool:
-    """Release the children of these owners; return True if no child was left to release."""
+    """Remove the given owners from their children, so that the children are not deleted with them.
+
+    Return True if no child was left that has one of these owners.
+    """
     by_namespace: dict[str, list[ObjectMeta]] = {}
     for owner in owners:
         by_namespace.setdefault(owner.namespace, []).append(owner)
@@ -83,9 +86,9 @@ async def _disowned(api: KubeApi, kind: Kind, owners: Sequence[ObjectMeta]) -> b
 
 
 def _next_patch(kind: Kind, ref: ObjectRef, live: Manifest, owners: Sequence[ObjectMeta]) -> Iterator[MergePatch]:
-    """Yield the patch that releases a child from one of `owners`; nothing if none of them owns it.
+    """Yield the patch that removes one of `owners` from a child. Yield nothing if none of them owns the child.
 
-    A child of several owners is released by further calls.
+    If a child has several of these owners, further calls remove the others.
     """
     for owner in owners:
         patch = orphaning_patch(ref, live, owner) if kind == APPLICATION_INSTANCE else _unlocking(ref, live, owner.uid)

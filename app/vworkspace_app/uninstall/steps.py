@@ -49,15 +49,16 @@ class UninstallStep:
 
 @attrs.frozen
 class Waiting:
-    """The limit of waits for one object in seconds, and the clock (UTC) that measures it."""
+    """The time limit for waiting for one object, in seconds, and the clock (UTC) that measures it."""
 
     patience: float
     now: Callable[[], datetime]
     sleep: Callable[[float], Awaitable[None]] = attrs.field(repr=False)
 
     def limit(self, longest: float | None = None) -> datetime:
-        """Return when a wait that begins now has to end: after `patience` seconds, or `longest` seconds if that is
-        less.
+        """Return the time at which a wait that begins now has to end.
+
+        The wait takes at most `patience` seconds, or `longest` seconds if that is less.
         """
         return self.now() + timedelta(seconds=self.patience if longest is None else min(longest, self.patience))
 
@@ -127,7 +128,7 @@ class _Work:
     # --- execution ---------------------------------------------------------------------------------------------------
 
     async def _delete_all(self, kind: Kind) -> None:
-        """Delete all objects of a kind, including objects created meanwhile, until there are none."""
+        """Delete all objects of a kind until there are none. Objects that are created meanwhile are deleted too."""
         limit = self.waiting.limit()
         while left := await all_of(self.api, kind):
             for manifest in left:
@@ -145,8 +146,9 @@ class _Work:
                 await self.api.patch(ref, change, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
 
     async def _let_go(self, kind: Kind) -> None:
-        """Delete all objects of a kind but not their children, including objects created meanwhile, until there are
-        none.
+        """Delete all objects of a kind until there are none, but keep their children.
+
+        Objects that are created meanwhile are deleted too.
         """
         limit = self.waiting.limit()
         while left := await all_of(self.api, kind):

@@ -31,7 +31,10 @@ Judge = Callable[[AdmissionRequest], Awaitable[dict[str, Any]]]
 
 @attrs.frozen(eq=False)
 class ServedKinds:
-    """The webhooks for users' kinds: converters between versions, and functions that judge reviews, by URL path."""
+    """The webhooks for the kinds that boxes and attrs classes define.
+
+    These are converters between versions, and functions that judge reviews, by URL path.
+    """
 
     converters: tuple[Converter, ...] = ()
     judges: Mapping[str, Judge] = attrs.field(factory=dict)
@@ -46,7 +49,7 @@ class ServedKinds:
         return cls(tuple(converter for converter in converters if converter is not None), judges)
 
     def with_judge(self, path: str, judge: Judge) -> "ServedKinds":
-        """Return these webhooks with another one added at this URL path."""
+        """Return these webhooks with one more, in which `judge` judges the reviews at this URL path."""
         return attrs.evolve(self, judges={**self.judges, path: judge})
 
     def __bool__(self) -> bool:

@@ -80,7 +80,10 @@ async def webhooks(
 
 @asynccontextmanager
 async def webhooks_of_kinds(settings: RunSettings, observer: ReviewObserver, kinds: ServedKinds) -> AsyncIterator[None]:
-    """Serve only the webhooks of users' kinds, if there are any. Raises the same errors as `webhooks`."""
+    """Serve only the webhooks in `kinds` while the block runs. Serve nothing if `kinds` is empty.
+
+    Raises the same errors as `webhooks`.
+    """
     if not kinds:
         yield
         return
