@@ -60,7 +60,7 @@ def _print_answer(answer: str) -> int:
 
 
 def _missing_package() -> ModuleNotFoundError | None:
-    """Return the ImportError for anyio if it is not installed, without importing it; else None.
+    """Return the error about the missing package anyio, or None if anyio is installed. The package is not imported.
 
     All commands need anyio, except the simple ones that this module answers itself.
     """

@@ -94,7 +94,9 @@ class Argument:
 
     @property
     def takes(self) -> str:
-        """The placeholder for the value in the help text, in capitals, or the choices."""
+        """The text that stands for the value in the help text: the choices, or a placeholder in capitals if there are
+        none.
+        """
         return "{" + ",".join(filter(None, self.choices)) + "}" if self.choices else _TAKES.get(self.kind, "PATH")
 
     def value(self, text: str) -> Any:

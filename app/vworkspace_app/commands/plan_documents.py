@@ -202,7 +202,10 @@ def summary(decision: Decision, afterwards: Decision, present: Manifest) -> str:
 
 
 def obstacle(decision: Decision, present: Manifest) -> bool:
-    """Report whether the object is Blocked, Stalled or Failed after the decision."""
+    """Report whether the object is Blocked, Stalled or Failed after the decision.
+
+    `present` is the object before the decision.
+    """
     return any(True for _ in _obstacles(decision, present))
 
 
@@ -225,7 +228,7 @@ def _count_and_refs(singular: str, plural: str, refs: Sequence[ObjectRef]) -> st
 
 
 def _own(decision: Decision) -> str:
-    """Return a text on the writes that the decision makes to the planned object itself."""
+    """Return a text on the writes to the planned object itself: to its finalizer and to its status."""
     verb = "adds" if decision.finalizer is Finalizer.ADD else "removes"
     parts = [f"{verb} the finalizer"] if decision.finalizer else []
     parts += ["writes the status"] if decision.status is not None else []

@@ -122,12 +122,12 @@ def run_extensions(
     boxes: Sequence[Box] = (),
     applied: bool = False,
 ) -> None:
-    """Run composites and controllers until the process gets a signal.
+    """Run composites (boxes and pure reconcilers) and controllers until the process gets a signal.
 
     The fields of `starting` are logged at the start. `boxes` are the composites' boxes, whose rules are compared with
-    the cluster's CRDs. With `applied`, the boxes that are applied to the cluster run too. Composites act in
-    `namespaces`, or in all if it is empty. Raises CommandError if no API server can be determined, and for unusable
-    certificates.
+    the cluster's CRDs. With `applied`, the boxes that are in the cluster as OperatorBox objects run too. Composites act
+    in `namespaces`, or in all namespaces if it is empty. Raises CommandError if no API server can be determined, and
+    for unusable certificates.
     """
 
     async def work(process: OperatorProcess, stop: anyio.Event) -> None:
@@ -177,8 +177,8 @@ def run_boxes(
 ) -> None:
     """Run boxes until the process gets a signal.
 
-    The boxes act in `namespaces`, or in all namespaces if it is empty. With `applied`, the boxes that are applied to
-    the cluster run too. Raises CommandError if no API server can be determined.
+    The boxes act in `namespaces`, or in all namespaces if `namespaces` is empty. With `applied`, the boxes that are in
+    the cluster as OperatorBox objects run too. Raises CommandError if no API server can be determined.
     """
     warn_unserved(settings, boxes)
     composites = [*map(composite_of, boxes)]

@@ -33,7 +33,7 @@ class Bootstrap:
 
     @property
     def bootstrap_token(self) -> BootstrapToken:
-        """The token as an event of the credential state machine."""
+        """The event that gives the one-time token to the credential's state machine."""
         return BootstrapToken(self.token, self.cluster_id)
 
 

@@ -91,7 +91,12 @@ class DemoClusterOptions:
     """The time limit of each step in seconds."""
 
     def named(self) -> NamedChart | None:
-        """Return the published chart to use; None if charts are to be pushed to a registry. Raises CommandError."""
+        """Return the published chart that the options name.
+
+        Return None if charts are to be pushed to a registry instead.
+
+        Raises CommandError for options that contradict each other or are invalid.
+        """
         if bool(self.registry) == bool(self.chart):
             message = "--kubeconfig needs a chart: give --registry to push one, or --chart and --chart-version"
             raise CommandError(message, status=USAGE)

@@ -29,7 +29,7 @@ QUICK: Final = FluxBehaviour(
 
 @attrs.frozen
 class Application:
-    """The application of PULL-2 as Odoo requests it, with its cluster and namespace.
+    """The demo's application as Odoo requests it (PULL-2), with its cluster and namespace.
 
     `broken` says in words why the upgrade to one version fails; if `broken` is empty, only the first version is
     available.

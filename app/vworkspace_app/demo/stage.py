@@ -74,7 +74,10 @@ class Stage:
             self._console.print(escape(self._wrapped(about, 0)))
 
     def _wrapped(self, text: str, margin: int) -> str:
-        """Wrap a text, with all lines except the first indented by `margin`."""
+        """Return a text wrapped to the terminal's width.
+
+        All lines except the first are indented by `margin` columns.
+        """
         width = max(40, min(self._console.width, _WIDEST)) - margin
         lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]
         return ("\n" + " " * margin).join(lines)

@@ -49,7 +49,7 @@ NEEDS: Final[Mapping[str, str]] = {
 
 
 class InstanceCase(Case):
-    """A running check of instances, in a namespace of its own."""
+    """A running check of instances with a namespace of its own, and the steps that such checks have in common."""
 
     labels: ClassVar = {labels.NAMESPACE_GATE: labels.NAMESPACE_GATE_VALUE}
 

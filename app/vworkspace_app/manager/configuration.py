@@ -90,7 +90,9 @@ def operator_settings(
 
 
 def _weak_settings(settings: RunSettings) -> Iterator[str]:
-    """Yield a sentence for each weak setting of the process that no decision depends on (RUN-12)."""
+    """Yield a sentence for each setting of the process that weakens security, apart from those on which decisions
+    depend (RUN-12).
+    """
     if settings.agent and settings.job_signatures == Signatures.UNSIGNED:
         yield "--job-signatures=unsigned: a job without a signature counts, unless a Cluster requires one"
     if settings.agent and settings.allow_http_control_plane:

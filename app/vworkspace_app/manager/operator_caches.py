@@ -77,7 +77,10 @@ class CacheScope:
     all_of_ours: bool = False
 
     def of(self, kind: Kind) -> Callable[[str], bool] | None:
-        """Return a predicate for the namespaces whose objects of a kind are cached; None if all namespaces are."""
+        """Return a predicate for the namespaces whose objects of a kind are cached.
+
+        Return None if the objects in all namespaces are cached.
+        """
         if self.shard == WHOLE or (self.all_of_ours and kind in OWN_KINDS):
             return None
         beside = self.velero_namespace if kind in KINDS_ELSEWHERE else None

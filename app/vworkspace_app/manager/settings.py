@@ -65,7 +65,7 @@ class OperatorSettings:
 
     @property
     def all_weak_settings(self) -> tuple[str, ...]:
-        """All weak settings, each as a sentence with its consequence."""
+        """All settings that weaken security, each as a sentence with its consequence."""
         return (*weak_settings_of(self.decisions, self.operations, self.required_bindings), *self.weak_settings)
 
     @operations.default

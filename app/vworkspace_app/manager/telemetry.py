@@ -59,7 +59,7 @@ class Components:
 
     @property
     def composites(self) -> tuple[CompositeReconciler, ...]:
-        """The composites that run, including applied boxes."""
+        """The composites (boxes and pure reconcilers) that run, including the boxes that are applied to the cluster."""
         return (*self.extensions.composites, *self._boxes)
 
     @property
@@ -67,7 +67,10 @@ class Components:
         return () if self.applied is None else tuple(box.reconciler for box in self.applied.served.values())
 
     def follow_composites(self, follower: Follower) -> None:
-        """Call `follower` with every composite that runs or is loaded later, and again when a composite is unloaded."""
+        """Call `follower` with every composite (box or pure reconciler) that runs or is loaded later.
+
+        It is called again when a composite is unloaded.
+        """
         for composite in self.extensions.composites:
             follower(composite, True)
         if self.applied is not None:
@@ -87,7 +90,10 @@ def components_of_extensions(
 
 
 class Telemetry(Protocol):
-    """A receiver of calls about events in the process. Its methods are synchronous, and must not raise."""
+    """A receiver of events in the process, such as the end of a job.
+
+    Its methods are synchronous, and must not raise.
+    """
 
     def observer(self, controller: str) -> ReconcileObserver:
         """Return the observer of a controller's reconciles."""

@@ -212,19 +212,22 @@ def operation_conditions() -> ConditionCounts:
 
 
 def box_conditions() -> ConditionCounts:
-    """Return the counter for the conditions of applied boxes."""
+    """Return the counter for the conditions of OperatorBoxes."""
     reasons = frozenset([*BoxReason, *RolloutPhase, *ReconcileErrorCause, RETRYING])
     return ConditionCounts(frozenset(BOX_CONDITIONS), reasons, managed=False)
 
 
 @attrs.define
 class RolloutProgress:
-    """The numbers of objects by state in the status of each applied box, by the name of the box."""
+    """The state of the roll-out of each applied box (an OperatorBox object), by the name of the box.
+
+    For each box it has the number of objects in each state, as in the box's status.
+    """
 
     counts: dict[str, Mapping[str, int]] = attrs.field(factory=dict)
 
     def count(self, change: CacheChange) -> None:
-        """Record the roll-out numbers in the status of a box that an informer reported."""
+        """Record the numbers of the roll-out in the status of an OperatorBox, which an informer reported."""
         rollout = get_path(change.object, "status", "rollout")
         if change.type is ChangeType.DELETED or not isinstance(rollout, Mapping):
             self.counts.pop(change.ref.name, None)

@@ -82,7 +82,10 @@ class MetricsTelemetry:
         self.refresh()
 
     def _follow(self, composite: CompositeReconciler, is_loaded: bool) -> None:
-        """Count the parents of a composite while it runs."""
+        """Count the objects of a composite's kind by condition from now on.
+
+        If `is_loaded` is False, stop counting them.
+        """
         counts = self._parents.setdefault(composite.composite.kind, parent_conditions())
         if not is_loaded:
             counts.forget()

@@ -38,9 +38,9 @@ Objects: TypeAlias = Mapping[ObjectRef, Manifest]
 
 @attrs.frozen
 class ObjectChange:
-    """An object before and after a change; None where the object does not exist.
+    """An object before and after a change. Either is None if the object does not exist at that time.
 
-    `refused` says why the API server would refuse the change; it is empty if the server would not.
+    `refused` says why the API server would refuse the change; it is empty if the server would accept it.
     """
 
     ref: ObjectRef
@@ -72,7 +72,9 @@ class DryRun:
     api: KubeApi
 
     async def change(self, apply: Apply, live: Manifest | None, manager: str) -> ObjectChange:
-        """Return the change by an apply. Without the right to apply, the change is estimated without the API server.
+        """Return the change that the server-side apply `apply` would cause.
+
+        If the user may not apply, the change is estimated.
 
         `live` is the object now, `manager` the field manager.
         """

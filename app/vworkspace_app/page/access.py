@@ -133,7 +133,7 @@ class PasswordAccess:
     password: str = attrs.field(repr=False)
 
     async def refusal(self, request: Request) -> Response | None:
-        """Return None for a request with the right secret, or else a 401 response."""
+        """Return a 401 response for a request without the right secret. Return None for a request with the secret."""
         token = _token(request.headers.get("authorization", ""))
         if self.password and compare_digest(token.encode(), self.password.encode()):
             return None
@@ -173,7 +173,7 @@ class TokenAccess:
         self._reviews, self._ask = reviews, OtherLoop()
 
     async def refusal(self, request: Request) -> Response | None:
-        """Return None if the token may open the page, or else the response that refuses it.
+        """Return the response that refuses a request, or None if the request's token may open the page.
 
         The response is 401 for an unknown token, 403 for a missing right, 429 after too many tries, and 503 if the API
         server does not answer.
@@ -224,7 +224,7 @@ class TokenAccess:
 class _Memory:
     """A cache of the review results of recent tokens.
 
-    Known and unknown tokens have a cache each, so that neither evicts the other.
+    One such cache is for known tokens and another for unknown tokens, so that neither evicts the other's entries.
     """
 
     def __init__(self) -> None:

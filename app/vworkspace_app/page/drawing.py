@@ -89,7 +89,10 @@ def drawings_of(object_graph: ObjectGraph) -> tuple[Drawing, Drawing]:
 
 
 def _plane(object_graph: ObjectGraph, *, down: bool) -> Drawing:
-    """Return a drawing with the graph's columns next to each other, or with `down`, below each other."""
+    """Return a drawing in which the columns of the graph are next to each other.
+
+    With `down` they are below each other instead.
+    """
     node_width = NODE_WIDTH if down or object_graph.columns <= _MOST_ABREAST else _SLIM_WIDTH
     height = _height(object_graph)
     step_x, step_y = node_width + (_BESIDE if down else _GAP), height + (_GAP if down else _BESIDE)
@@ -214,7 +217,10 @@ def _elbow(source: PlacedNode, target: PlacedNode) -> str:
 
 
 def graph_part(object_graph: ObjectGraph, linked: Set[Kind] = frozenset(), remark: str = "") -> ScreenPart:
-    """Return the part of a screen with the drawn graph. Objects of the `linked` kinds link to their own pages."""
+    """Return the part of a screen with the drawn graph and the note `remark`.
+
+    Objects of the `linked` kinds link to their own pages.
+    """
     wide, narrow = drawings_of(object_graph)
     worst = min(object_graph.nodes, key=_distance_to_cause, default=None)
     is_well = worst is None or urgency(worst.severity) > urgency(Severity.MOVING)

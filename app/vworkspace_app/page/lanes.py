@@ -22,7 +22,7 @@ _CHARACTER: Final = 6.9
 
 @attrs.frozen
 class PlacedBar:
-    """A bar with its left edge and width in percent.
+    """A bar in the timeline of an object, with its left edge and width in percent.
 
     `room` says on which screens the bar's word fits into it: `all`, `wide` (only wide screens) or `none`.
     """
@@ -36,7 +36,7 @@ class PlacedBar:
 
 @attrs.frozen
 class PlacedMark:
-    """A mark with its position in percent from the left."""
+    """A mark in the timeline of an object, with its position in percent from the left."""
 
     word: str
     x: float
@@ -58,7 +58,10 @@ def lane_query(query: Mapping[str, str]) -> LaneQuery:
 
 
 def lanes_part(view: LaneView, linked: Set[Kind]) -> ScreenPart:
-    """Return the part of a screen that shows lanes. Objects of the `linked` kinds have pages of their own."""
+    """Return the part of a screen that shows lanes, which are the timelines of objects below each other.
+
+    Objects of the `linked` kinds have pages of their own.
+    """
     lanes = [(lane, list(_placed(lane, view)), list(_marks(lane, view))) for lane in view.lanes]
     ranges = [(name, _address(attrs.evolve(view.query, range=name)), name == view.range) for name in RANGES]
     toggle = _address(attrs.evolve(view.query, problems=not view.query.problems))

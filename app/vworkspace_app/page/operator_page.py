@@ -349,7 +349,7 @@ def timeline_part(entries: Sequence[TimelineEntry], linked: Set[Kind]) -> Screen
 
 
 def job_lanes(agent: Agent | None, now: datetime, *, about: str = "", only_failed: bool = False) -> list[Lane]:
-    """Return a lane for each settled and each open job of this process.
+    """Return a lane (a row with a timeline) for each settled and each open job of this process.
 
     With `about`, an object's name, only jobs on that object are included; with `only_failed`, only failed jobs.
     """

@@ -55,7 +55,10 @@ def asset(name: str) -> bytes:
 
 @attrs.frozen
 class RenderedPart:
-    """A part of a screen as HTML. `shell` is its HTML without the items, `items` the HTML of each item by id."""
+    """A part of a screen as HTML.
+
+    `shell` is the HTML of the part without its items, `items` the HTML of each item by id.
+    """
 
     html: str
     shell: str

@@ -20,7 +20,7 @@ def with_flags(command: F) -> F:
 
 
 def with_flags_of(rows: Iterable[Setting]) -> Callable[[F], F]:
-    """Return a decorator like `with_flags` for these settings only."""
+    """Return a decorator like `with_flags`, which adds flags only for the settings `rows`."""
     chosen = tuple(rows)
     return lambda command: _given_flags(command, chosen)
 

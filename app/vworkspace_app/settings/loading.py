@@ -103,7 +103,12 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path | None
 def _setting_text(
     row: Setting, flags: Mapping[str, Any], environ: Mapping[str, str], filed: Mapping[str, _SettingText]
 ) -> _SettingText | None:
-    """Return the text of a setting from the first source that has one (flag, variable, file); None if no source has."""
+    """Return the text of a setting.
+
+    It comes from the flag, else from the environment variable, else from the settings file.
+
+    Return None if none of them has the setting.
+    """
     flag = flags.get(row.name)
     if flag is not None:
         return _SettingText(_text(flag), row.flag)

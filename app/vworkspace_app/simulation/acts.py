@@ -127,7 +127,11 @@ def acts_in(recording: Recording) -> Iterator[Act]:
 
 
 def _acts(old: Manifest | None, new: Manifest | None, *, by_job: bool) -> Iterator[Do]:
-    """Yield the acts that lead from one version of an instance to the next. None means that it does not exist."""
+    """Yield the acts that change an instance from the version `old` to the version `new`.
+
+    `old` is None if the instance did not exist before, `new` if it does not exist any more. `by_job` says that a job of
+    the control plane made the change.
+    """
     if new is None or get_path(new, "metadata", "deletionTimestamp"):
         if old is not None and not get_path(old, "metadata", "deletionTimestamp"):
             yield Do.DELETE_JOB if by_job else Do.DELETE

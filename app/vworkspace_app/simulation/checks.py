@@ -48,7 +48,7 @@ def conditions_by_type(manifest: Manifest | None) -> dict[str, Mapping[str, Any]
 
 
 def status_flaws(kind: str, manifest: Manifest) -> Iterator[Flaw]:
-    """Yield the violations of laws in one status."""
+    """Yield a flaw for each law that the status of an object violates. `kind` is the object's kind."""
     generation, own = manifest["metadata"]["generation"], owned_types(kind)
     for condition in conditions_by_type(manifest).values():
         if condition["type"] not in own:
@@ -63,7 +63,10 @@ def status_flaws(kind: str, manifest: Manifest) -> Iterator[Flaw]:
 
 
 def succession_flaws(kind: str, before: Manifest, after: Manifest) -> Iterator[Flaw]:
-    """Yield the violations of laws by a change of an object's status, from `before` to `after`."""
+    """Yield a flaw for each law that is violated by the change of an object from `before` to `after`.
+
+    `kind` is the object's kind.
+    """
     old, new = (int(get_path(live, "status", "observedGeneration") or 0) for live in (before, after))
     if new < old:
         yield "REC-7", "observedGeneration does not fall", f"{old}, then {new}"

@@ -87,7 +87,8 @@ def _fields_of(manifest: Manifest) -> frozenset[str]:
 class _Walk:
     """A walk through an object that masks values and secrets.
 
-    Everything below `fields` is replaced by `mask`; `unquoted` removes values from texts that may quote them.
+    `mask` replaces every value below the fields named in `fields`. `unquoted` removes values from texts that may quote
+    them.
     """
 
     fields: frozenset[str]

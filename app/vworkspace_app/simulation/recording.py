@@ -99,7 +99,7 @@ def line_of(value: RecordingHead | RecordedChange) -> bytes:
 
 
 def is_recording(path: Path) -> bool:
-    """Report whether a file is a recording, by its first line. Raises BadFile if it cannot be read."""
+    """Report whether a file is a recording, which its first line shows. Raises BadFile if the file cannot be read."""
     try:
         with path.open("rb") as file:
             first = file.readline(_HEAD_BYTES)

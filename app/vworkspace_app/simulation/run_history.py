@@ -98,9 +98,9 @@ class ObjectHistory:
         self._versions[ref].append((self.count, raw))
 
     def at(self, changes: int, kinds: Sequence[Kind] = ()) -> Mapping[ObjectRef, Manifest]:
-        """Return the objects of `kinds` as they were after `changes` changes, sorted by reference.
+        """Return the objects of `kinds` in the state after the first `changes` changes, sorted by reference.
 
-        Without `kinds`, return objects of the kinds to show.
+        If `kinds` is empty, return the objects of the kinds to show.
         """
         objects = {}
         for ref in sorted(self._versions):

@@ -154,8 +154,9 @@ def differences(world: SimulatedWorld) -> Iterator[Unsettled]:
 
 
 def _is_wanted(live: Manifest) -> bool:
-    """Report whether the state of an instance depends on its spec alone: it is Ready, not suspended and has no
-    override.
+    """Report whether the state of an instance depends on its spec alone.
+
+    This is true for an instance that is Ready, is not suspended and has no override.
     """
     return is_ready(live) and not get_path(live, "status", "releaseOverride") and not get_path(live, "spec", "suspend")
 
@@ -191,7 +192,9 @@ def _shapes(world: SimulatedWorld, wanted: Mapping[ObjectRef, Manifest]) -> dict
 
 
 def _report(live: Manifest) -> tuple[Any, ...]:
-    """Return the parts of an instance's status that do not depend on history: true conditions, and versions."""
+    """Return the parts of an instance's status that do not depend on its history: the conditions that are True, and
+    versions.
+    """
     conditions = sorted(
         (each["type"], each["reason"]) for each in live["status"]["conditions"] if each["status"] == "True"
     )

@@ -74,7 +74,7 @@ def instance(name: str, version: str, number: int = 0) -> dict[str, Any]:
 
 @attrs.define
 class SimulatedWorkload:
-    """The simulated users of one world, who carry out acts."""
+    """The simulated users of one world. They carry out acts, such as creating an instance."""
 
     world: SimulatedWorld
     done: int = 0
@@ -208,7 +208,10 @@ class SimulatedWorkload:
                 self.world.delete(ref)
 
     def _apply(self, ref: ObjectRef, fields: Mapping[str, Any]) -> None:
-        """Apply fields of an object as a GitOps tool does, which forces conflicts."""
+        """Apply fields of an object as a GitOps tool does.
+
+        The tool forces conflicts, and so becomes the owner of the fields.
+        """
         self.world.apply({**ref.kind.manifest(ref.name, ref.namespace), **fields}, ref.kind, GITOPS)
 
 

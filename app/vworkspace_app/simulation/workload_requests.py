@@ -251,6 +251,6 @@ class JobRequests:
 
 
 def is_forged(raw: Mapping[str, Any]) -> bool:
-    """Report whether a job is forged, by the chart version that it requests."""
+    """Report whether a job is forged. Forged jobs are recognized by the chart version that they request."""
     chart = (raw["payload"].get("spec") or {}).get("chart") or {}
     return bool(chart.get("version") == FORGED)

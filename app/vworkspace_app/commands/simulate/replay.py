@@ -179,9 +179,9 @@ def _key() -> str:
 
 
 def _decision_lines(history: RunHistory, trace: Trace, stops: Sequence[int], place: int) -> Iterator[str]:
-    """Yield the lines of a decision, after the lines of the moments since the previous decision.
+    """Yield the lines that show a decision, after lines for the moments since the previous decision.
 
-    `stops` are the indices of the moments with a decision; `place` is an index in `stops`.
+    `stops` has the indices of all moments with a decision. The decision to show is at `stops[place]`.
     """
     before = stops[place - 1] if place else -1
     for number in range(before + 1, stops[place]):
@@ -226,7 +226,10 @@ def _table_lines(table: TraceTable) -> Iterator[str]:
 
 
 def difference_lines(difference: TraceDifference) -> Iterator[str]:
-    """Yield the lines of a difference: first the table's row that differs, then each change in the row."""
+    """Yield the lines that show a difference.
+
+    The first line names the row of the table that differs, and each further line has a change in that row.
+    """
     yield one_line(f"{difference.sign} {difference.table}: {difference.name}")
     for change in difference.changes:
         yield one_line(f"    {change}")
