@@ -46,9 +46,10 @@ class Parameter:
 
 @attrs.frozen
 class Argument:
-    """An argument of a command, with the parameter of the command's function that gets its value.
+    """An argument of a command. `parameter` is the parameter of the command's function that gets the argument's value.
 
-    If the parameter is an attrs class, `field` is the field that gets the value; else it is empty.
+    If the parameter is an attrs class, `field` is the field of the class that gets the value; otherwise `field` is
+    empty.
     """
 
     parameter: str

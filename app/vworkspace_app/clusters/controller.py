@@ -45,7 +45,7 @@ _BUILT_IN = ("", "batch", CUSTOM_RESOURCE_DEFINITION.group)
 
 @attrs.frozen
 class ClusterSettings:
-    """The settings of the operator that do not change while it runs.
+    """The settings of the operator on which the status of Cluster objects depends. They do not change while it runs.
 
     `window` and `damping` are in seconds; `ClusterInventory` explains them.
     """

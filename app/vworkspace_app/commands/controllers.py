@@ -30,8 +30,8 @@ from vworkspace_app.webhooks import ServedKinds
 def run_by_name(settings: RunSettings, names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
     """Run the named controllers until the process gets a signal.
 
-    Pure reconcilers act on objects in `namespaces`, or in all namespaces if it is empty. Raises CommandError if a
-    controller, or the configuration of the cluster, cannot be loaded.
+    Pure reconcilers act on objects in `namespaces`, or in all namespaces if `namespaces` is empty. Raises CommandError
+    if a controller, or the configuration of the cluster, cannot be loaded.
     """
     loaded = load_controllers(names)
     kinds = [resource.kind.crd_name for resource in loaded.resources]

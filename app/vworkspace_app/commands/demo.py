@@ -74,7 +74,7 @@ def _run_on_cluster(work: Callable[[anyio.Event], Awaitable[None]]) -> None:
 
 @attrs.define
 class _Play:
-    """A run of the demo. `is_told` becomes true when the run has ended, whether it succeeded or failed."""
+    """A run of the demo. `is_told` becomes true when the story has ended, whether it succeeded or failed."""
 
     stage: Stage
     keep: bool

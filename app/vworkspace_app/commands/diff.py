@@ -89,7 +89,7 @@ def diff_line(found: Difference) -> str:
 
 
 def status_of(found: Difference) -> int:
-    """Return the exit status: 2 if a change would be refused, 1 if something would change, else 0."""
+    """Return the exit status. It is 2 if a change would be refused, 1 if something would change, and 0 otherwise."""
     if any(change.refused for change in found.changes):
         return FAILED
     return (

@@ -45,7 +45,7 @@ def write_project_for(project: str, crd: CrdVersions, directory: Path) -> None:
     """Write the project for the storage version of a CRD.
 
     Print on standard error what the project's classes do not express. Raises CommandError for an invalid name, and
-    UnfitCrd for a CRD whose kind cannot be written as classes; both before the first file is written.
+    UnfitCrd for a CRD whose kind cannot be written as classes. Nothing is written in these cases.
     """
     source = kind_source(crd.manifest, crd.storage)
     kind = source.kind

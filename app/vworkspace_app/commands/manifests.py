@@ -37,9 +37,10 @@ def render_manifests(
     namespaces: Sequence[str] = (),
     account: str = "",
 ) -> str:
-    """Return the manifests to install, as text: of the operator, or of the managed namespaces in `namespaces`.
+    """Return the manifests to install, as text.
 
-    With `crds_only` these are the CRDs; with `rbac_only` only the roles, or only those of `account`. Raises
+    They are those of the operator, or those of the managed namespaces in `namespaces`. With `crds_only` they are only
+    the CRDs. With `rbac_only` they are only the roles, and with `account` only the roles of that account. Raises
     CommandError.
     """
     _check_parts(options, account, crds_only=crds_only, rbac_only=rbac_only, tenant=bool(namespaces))
@@ -136,8 +137,7 @@ def _check_use(options: InstallOptions, *, crds_only: bool, rbac_only: bool, ten
 def _check_agent(options: InstallOptions, *, whole: bool) -> None:
     """Raise CommandError if the option for the cluster id is missing, superfluous or invalid.
 
-    Without an agent the id is required if the operator's manifests are requested (`whole`); with an agent it is not
-    allowed.
+    Without an agent, the manifests of the operator (`whole`) require the id. With an agent the id is not allowed.
     """
     if options.agent and options.cluster_id:
         raise CommandError("--cluster-id is for --no-agent: else the credentials Secret names it", status=USAGE)

@@ -174,7 +174,7 @@ def _uid(ref: ObjectRef) -> str:
 
 
 def cluster_of(manifest: Manifest) -> str:
-    """Return the cluster id in the object's label; empty if it has none."""
+    """Return the cluster id in the object's label. Return an empty text if the object has no such label."""
     return str(get_path(manifest, "metadata", "labels", CLUSTER_ID) or "")
 
 
@@ -249,7 +249,7 @@ def _obstacles(decision: Decision, present: Manifest) -> Iterator[str]:
 
 
 def diff(decision: Decision, afterwards: Decision, present: Mapping[ObjectRef, Manifest], *, colour: bool) -> str:
-    """Return a unified diff of all downstream objects that would change; empty if none would.
+    """Return a unified diff of all downstream objects that would change. The diff is empty if no object would.
 
     `present` has the objects as they are now.
     """

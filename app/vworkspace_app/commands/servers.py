@@ -130,7 +130,7 @@ Watch it in a browser (the password is the admin token): {url}/page/
 
 
 def _key(option: str, file: Path | None) -> Any:
-    """Return the key in `file`; None without a file. Raises CommandError with the name of the `option`."""
+    """Return the key in `file`, or None if no file is given. Raises CommandError with the name of the `option`."""
     from vworkspace_fake.controlplane.sealing import key_in
 
     if file is None:

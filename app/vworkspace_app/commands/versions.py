@@ -41,7 +41,7 @@ def served(definition: Manifest | None) -> list[str]:
 
 
 def operator_in(deployment: Manifest | None) -> dict[str, Any]:
-    """Return version and image from the Deployment of the operator; empty without a Deployment."""
+    """Return version and image of the operator from its Deployment. The result is empty if there is no Deployment."""
     if deployment is None:
         return {}
     label = get_path(deployment, "metadata", "labels", "app.kubernetes.io/version")

@@ -37,10 +37,9 @@ class AgentSettings:
 class OutageHold:
     """The rule by which one queue may send.
 
-    In an outage the queue is held, and each attempt needs a permission; otherwise it sends without limit.
-
-    `wake` is called when the queue may send again. An attempt that the control plane answers permits another, because
-    polls may fail while other requests work.
+    In an outage the queue is held, and each attempt needs a permission; otherwise it sends without limit. `wake` is
+    called when the queue may send again. An attempt that the control plane answers permits another, because polls may
+    fail while other requests work.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:

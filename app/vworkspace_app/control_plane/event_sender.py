@@ -32,7 +32,10 @@ log = structlog.get_logger("vworkspace.agent")
 
 @attrs.frozen
 class _Reported:
-    """The conditions and phase of an object that were last queued for the control plane; empty for a new object."""
+    """The conditions and phase of an object that were last queued for the control plane.
+
+    Both are empty for a new object.
+    """
 
     uid: str
     conditions: ReportedConditions | None

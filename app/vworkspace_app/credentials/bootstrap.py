@@ -60,10 +60,11 @@ async def find_bootstrap(api: KubeApi, namespace: str, *, cluster_id: str = "", 
 
 
 async def _token(api: KubeApi, namespace: str, cluster: Manifest) -> str:
-    """Return the registration token that a Cluster names; empty if it names none, or if the token does not exist.
+    """Return the registration token that a Cluster names.
 
-    Only a Secret of the type for registration tokens is used. Otherwise a user who may write Clusters could have any
-    Secret of the operator's namespace sent to an address of their choice.
+    Return an empty text if it names no token, or the token does not exist. Only a Secret of the type for registration
+    tokens is used. Otherwise a user who may write Clusters could have any Secret of the operator's namespace sent to an
+    address of their choice.
     """
     name, key = (get_path(cluster, "spec", "registrationTokenSecretRef", field) for field in ("name", "key"))
     if not isinstance(name, str) or not isinstance(key, str):

@@ -116,9 +116,8 @@ class RotationManager:
     async def rotate(self, request: str) -> None:
         """Rotate the credential for `request`.
 
-        Return when the new credential is stored and the control plane has accepted it.
-
-        Raises Permanent if the rotation fails for good.
+        Return when the new credential is stored and the control plane has accepted it. Raises Permanent if the rotation
+        fails for good.
         """
         waiter = _Waiter()
         self._waiting.setdefault(request, []).append(waiter)

@@ -56,10 +56,11 @@ class CredentialsSource:
         return credentials
 
     async def look(self) -> Credentials | None:
-        """Return the present credential, even if it is incomplete; None if there is neither a Secret nor a token file.
+        """Return the present credential, even if it is incomplete.
 
-        Raises CommandError if the credential cannot be read or its cluster id is no valid label value. Raises
-        Unavailable and Unauthorized if the API server does not return the Secret.
+        Return None if there is neither a Secret nor a token file. Raises CommandError if the credential cannot be read
+        or its cluster id is no valid label value. Raises Unavailable and Unauthorized if the API server does not return
+        the Secret.
         """
         token = None if self.token_file is None else read_text("--token-file", self.token_file)
         stored = await self._stored()
@@ -81,9 +82,8 @@ class CredentialsSource:
     async def _stored(self) -> Credentials | None:
         """Return the content of the Secret.
 
-        Return None if it does not exist, or if the operator may not read it and does not need it.
-
-        Raises CommandError if the Secret cannot be read, and Unavailable and Unauthorized from the API server.
+        Return None if it does not exist, or if the operator may not read it and does not need it. Raises CommandError
+        if the Secret cannot be read, and Unavailable and Unauthorized from the API server.
         """
         ref = secret_ref(self.namespace)
         try:

@@ -42,9 +42,7 @@ class BoxTeller(Narrator[BoxScene]):
     async def seen(self, wanted: Wanted, what: str, since: int = 0) -> Sighting:
         """Wait for a recorded change for which `wanted` is true.
 
-        Print the change as a step with the text `what`, and return it.
-
-        Changes before the index `since` are ignored.
+        Print the change as a step with the text `what`, and return it. Changes before the index `since` are ignored.
         """
         found = await self.see(wanted, f"waiting for: {what}", since)
         self.stage.step("·", found.at, what, _essence(found.object))

@@ -89,7 +89,10 @@ class OciRegistry:
         return {"mediaType": media_type, "digest": digest, "size": len(content)}
 
     def call(self, verb: str, path: str, body: bytes = b"", content_type: str = "") -> str:
-        """Send a request, and return the path in the response's Location header; empty if there is none."""
+        """Send a request, and return the path in the response's Location header.
+
+        Return an empty text if the response has none.
+        """
         request = urllib.request.Request(f"{self.scheme}://{self.address}{path}", body, method=verb)
         if self._basic:
             request.add_header("authorization", "Basic " + base64.b64encode(self._basic.encode()).decode())

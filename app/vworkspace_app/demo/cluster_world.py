@@ -93,9 +93,8 @@ class DemoClusterOptions:
     def named(self) -> NamedChart | None:
         """Return the published chart that the options name.
 
-        Return None if charts are to be pushed to a registry instead.
-
-        Raises CommandError for options that contradict each other or are invalid.
+        Return None if charts are to be pushed to a registry instead. Raises CommandError for options that contradict
+        each other or are invalid.
         """
         if bool(self.registry) == bool(self.chart):
             message = "--kubeconfig needs a chart: give --registry to push one, or --chart and --chart-version"

@@ -20,7 +20,7 @@ Wanted = Callable[[Sighting], bool]
 
 
 def condition(manifest: Manifest, kind: str) -> dict[str, Any]:
-    """Return the condition of type `kind` as a mapping; empty if there is none."""
+    """Return the condition of type `kind` as a mapping. Return an empty mapping if there is no such condition."""
     entries = get_path(manifest, "status", "conditions") or ()
     return next((dict(entry) for entry in entries if entry.get("type") == kind), {})
 

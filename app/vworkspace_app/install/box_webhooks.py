@@ -47,7 +47,10 @@ class WebhookTrust:
 
     @property
     def is_given(self) -> bool:
-        """Report whether the options give an authority or cert-manager; else the API server trusts no webhook."""
+        """Report whether the options give an authority or cert-manager.
+
+        Without either the API server trusts no webhook.
+        """
         return bool(self.webhook_ca) or self.cert_manager
 
 

@@ -19,9 +19,8 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 class RoleOptions:
     """The namespace and account in which a controller runs.
 
-    If `account` is empty, the account has the controller's name.
-
-    The controller may act in the namespaces `tenants`, or in every namespace if `tenants` is empty.
+    If `account` is empty, the account has the controller's name. The controller may act in the namespaces `tenants`, or
+    in every namespace if `tenants` is empty.
     """
 
     namespace: str = "vworkspace-system"

@@ -94,7 +94,7 @@ class LongPoll:
         return pace.succeeded()
 
     async def _fetch(self, wait: int) -> Fetched | None:
-        """Poll once, and return the answer; None if `retry_now` cancelled the poll.
+        """Poll once, and return the answer. Return None if `retry_now` cancelled the poll.
 
         The server offers the jobs of a lost answer again.
         """

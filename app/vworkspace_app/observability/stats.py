@@ -61,7 +61,10 @@ class ProcessStats:
 
 
 class LatestStats:
-    """A holder of the newest statistics. One thread writes them, any thread may read: the value itself is immutable."""
+    """A holder of the newest statistics.
+
+    One thread replaces them; any thread may read them, because the statistics are immutable.
+    """
 
     def __init__(self, first: ProcessStats) -> None:
         self._current = first

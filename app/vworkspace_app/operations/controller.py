@@ -71,9 +71,9 @@ _WAIT_FOR_SECRET = frozenset({Reason.AWAITING_APPROVAL, Reason.MISSING_SECRET})
 class ApprovalChecks:
     """The sources of the data by which approval claims are checked (OPS-4). They are read again for every pass.
 
-    `secret` returns the present approval secret, None if there is none. `skew` returns how far the control plane's
-    clock is ahead (PULL-12). `required_bindings` are the fields that every claim must be bound to. Used claims are
-    recorded in `namespace`.
+    `secret` returns the present approval secret, or None if there is none. `skew` returns how far the control plane's
+    clock is ahead of this machine's (PULL-12). `required_bindings` are the fields to which every claim must be bound.
+    Used claims are recorded in `namespace`.
     """
 
     secret: Callable[[], bytes | None] = lambda: None
@@ -148,7 +148,7 @@ class OperationReconciler:
         return dict.fromkeys((key, target, *lookups(operation, self._context(), live)))
 
     def _looked_at_before_the_start(self, source: OperationSource, context: OperationContext) -> Iterator[ObjectRef]:
-        """Yield the objects on which the start of the Operation depends; none if the Operation has started."""
+        """Yield the objects on which the start of the Operation depends. Yield nothing if the Operation has started."""
         if isinstance(source, Unreadable) or source.status.phase not in (None, Phase.PENDING):
             return
         if is_managed(source.metadata) and source.metadata.deletion_timestamp is None:

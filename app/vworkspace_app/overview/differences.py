@@ -74,9 +74,7 @@ class DryRun:
     async def change(self, apply: Apply, live: Manifest | None, manager: str) -> ObjectChange:
         """Return the change that the server-side apply `apply` would cause.
 
-        If the user may not apply, the change is estimated.
-
-        `live` is the object now, `manager` the field manager.
+        If the user may not apply, the change is estimated. `live` is the object now, `manager` the field manager.
         """
         try:
             after = await self.api.apply(

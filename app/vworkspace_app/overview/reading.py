@@ -276,7 +276,7 @@ async def _events(reader: PermittedReader, manifest: Manifest) -> tuple[Manifest
 
 
 def event_time(event: Manifest) -> str:
-    """Return the time of an Event's last occurrence, as text; empty if it has none."""
+    """Return the time of an Event's last occurrence, as text. Return an empty text if the Event has no time."""
     # An Event written through events.k8s.io/v1 has an eventTime, and no lastTimestamp; a repeated one has a series.
     for path in (("series", "lastObservedTime"), ("lastTimestamp",), ("eventTime",), ("metadata", "creationTimestamp")):
         if isinstance(text := get_path(event, *path), str) and text:
@@ -309,7 +309,10 @@ async def kinds_of_boxes(reader: PermittedReader) -> tuple[Kind, ...]:
 
 
 async def kinds_by_word(reader: PermittedReader, word: str) -> Mapping[str, Kind]:
-    """Return {word: kind} for the kind that kubectl understands by `word`, such as a plural; empty if there is none."""
+    """Return {word: kind} for the kind that kubectl understands by `word`, such as a plural.
+
+    Return an empty mapping if there is no such kind.
+    """
     definitions = await reader.all(CUSTOM_RESOURCE_DEFINITION)
     found = _kinds(each for each in definitions if word in words_of(each))
     return {word: found[0]} if found else {}

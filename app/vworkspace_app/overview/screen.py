@@ -36,8 +36,9 @@ class Screen:
         return [f"{indent}{line}" for line in textwrap.wrap(text, inside, break_on_hyphens=False)]
 
     def coloured(self, text: str, colour: str) -> str:
-        """Return a text with a colour, given as the number of an SGR sequence; unchanged if the screen shows no
-        colours.
+        """Return a text in a colour, which is the number of an SGR sequence.
+
+        The text is unchanged if the screen shows no colours.
         """
         return f"\x1b[{colour}m{text}\x1b[0m" if self.colours else text
 

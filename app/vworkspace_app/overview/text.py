@@ -80,7 +80,7 @@ def _row(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
 
 
 def _details(summary: Summary, screen: Screen) -> Iterator[str]:
-    """Yield the lines with details to print below an object's line; none if the object is healthy."""
+    """Yield the lines with details to print below an object's line. Yield nothing if the object is healthy."""
     if _is_well(summary):
         return
     yield from _explained(summary, screen)

@@ -56,7 +56,10 @@ def may_be_token(text: str, now: float) -> bool:
 
 
 def _expiry(text: str) -> float | None:
-    """Return the expiry time of a JWT in seconds since the epoch; None if it has none, and for other tokens."""
+    """Return the expiry time of a JWT in seconds since the epoch.
+
+    Return None for a JWT that does not expire, and for other tokens.
+    """
     parts = text.split(".")
     if len(parts) != 3:
         return None
@@ -264,7 +267,7 @@ def _review_manifest(kind: Kind, spec: dict[str, Any]) -> Manifest:
 
 
 def _token(header: str) -> str:
-    """Return the token in the value of the header `Authorization`; empty if there is none."""
+    """Return the token in the value of the header `Authorization`. Return an empty text if the header has no token."""
     scheme, _, value = header.partition(" ")
     value = value.strip()
     if len(value) > 2 * LONGEST:

@@ -191,7 +191,10 @@ class _News:
         self._loop = asyncio.get_running_loop()
 
     def tell(self, namespace: str | None) -> None:
-        """Report a change in a namespace, or a cluster-wide change if it is None. Thread-safe."""
+        """Report a change in a namespace, or a change of a cluster-wide object if `namespace` is None.
+
+        Any thread may call this.
+        """
         with self._lock:
             is_first = not self._namespaces
             self._namespaces.add(namespace)

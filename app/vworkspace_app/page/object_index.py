@@ -22,7 +22,7 @@ IDLE_SECONDS: Final = 300.0
 
 
 class ListIndex:
-    """An index of list rows for the objects in `informers`. It is built when the rows are first requested.
+    """An index with a list row for each object in `informers`. It is built when the rows are first requested.
 
     `is_watched` reports whether a browser has the page open.
     """

@@ -82,7 +82,8 @@ class RenderedScreen:
     def changes(self, before: "RenderedScreen | None") -> dict[str, str]:
         """Return the HTML of the parts that differ from `before`, by element id.
 
-        For a list with the same items in the same order these are only the changed items, else the whole part.
+        Of a list that has the same items in the same order, only the changed items are returned. Of any other part the
+        whole HTML is returned.
         """
         if before is None:
             return {name: part.html for name, part in self.parts.items()}
@@ -166,5 +167,8 @@ def clip(text: str, longest: int) -> str:
 
 
 def _moment(at: datetime | None) -> str:
-    """Return a time as text; empty for None. A script in the browser replaces the text by the time since then."""
+    """Return a time as text, or an empty text for None.
+
+    In the browser a script replaces it by the time that has passed since then.
+    """
     return "" if at is None else at.strftime("%Y-%m-%d %H:%M:%S UTC")

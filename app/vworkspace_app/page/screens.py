@@ -110,7 +110,7 @@ class ScreenSource(Protocol):
         ...
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
-        """Return the screen at a URL path; None if there is none.
+        """Return the screen at a URL path. Return None if the path has no screen.
 
         Raises Unanswered if the event loop that owns the data does not answer.
         """

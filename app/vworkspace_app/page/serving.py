@@ -52,7 +52,10 @@ class ServedPage:
             self._tokens.attach(reviews)
 
     def beside(self, telemetry: Telemetry, clock: Clock) -> Telemetry:
-        """Return a telemetry that also attaches the page to components; `telemetry` itself if there is no page."""
+        """Return a telemetry that passes all calls to `telemetry`, and attaches the page to components.
+
+        If there is no page, return `telemetry` itself.
+        """
         return telemetry if self._page is None else PageTelemetry(telemetry, self._page, clock)
 
 

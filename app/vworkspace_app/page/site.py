@@ -53,14 +53,14 @@ class ViewerRule(Protocol):
 class KnownHosts:
     """A rule that permits only host names that no attacker can control, and the names in `further`.
 
-    Otherwise, while a user runs a port-forward, any website that the user opens could read the page: it could make a
+    Without this rule any website that a user opens during a port-forward could read the page. The website could make a
     name of its own resolve to 127.0.0.1 (DNS rebinding).
     """
 
     further: frozenset[str] = frozenset()
 
     async def refusal(self, request: Request) -> Response | None:
-        """Return a 421 response if the header `Host` has an unknown name, else None."""
+        """Return a 421 response if the header `Host` has an unknown name. Return None if the name is known."""
         if is_known_host(request.headers.get("host", ""), self.further):
             return None
         return PlainTextResponse(_UNKNOWN_HOST, 421)
@@ -103,7 +103,7 @@ class Site:
         self.followers = Followers(source, self._renderer)
 
     def routes(self) -> list[BaseRoute]:
-        """Return all routes of the site. They must come after all others, since the last route matches every path."""
+        """Return all routes of the site. They must come after all others, because the last route matches every path."""
         return [
             Route("/assets/{name}", self._guarded(self._asset)),
             Route(EVENTS, self._guarded(self._events)),

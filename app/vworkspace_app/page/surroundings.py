@@ -100,7 +100,7 @@ async def releases_of(informers: Informers, owners: Iterable[Manifest]) -> dict[
 
 
 async def _holding(store: ObjectStore, namespace: str | None, text: bytes) -> dict[ObjectRef, Manifest]:
-    """Return the objects whose JSON contains `text`, in one namespace, or in all if it is None.
+    """Return the objects whose JSON contains `text`. They are from one namespace, or from all if `namespace` is None.
 
     The search avoids decoding every object only to read its labels.
     """
@@ -146,7 +146,10 @@ def _is_missing(informers: Informers, kind: Kind) -> bool:
 
 
 async def of_controller(passes: ControllerPasses, namespace: str | None, name: str) -> CachedObject | None:
-    """Return an object of a reconciler in Python, with the objects that it owns; None if the object is not cached."""
+    """Return an object of a reconciler in Python, with the objects that it owns.
+
+    Return None if the object is not cached.
+    """
     own = passes.watches.own
     manifest = own.store.get(namespace, name)
     if manifest is None:

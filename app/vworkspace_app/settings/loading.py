@@ -105,9 +105,8 @@ def _setting_text(
 ) -> _SettingText | None:
     """Return the text of a setting.
 
-    It comes from the flag, else from the environment variable, else from the settings file.
-
-    Return None if none of them has the setting.
+    It comes from the flag, else from the environment variable, else from the settings file. Return None if none of them
+    has the setting.
     """
     flag = flags.get(row.name)
     if flag is not None:
@@ -144,7 +143,10 @@ def _misspelt(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _mapping(file: Path) -> dict[str, Any]:
-    """Return the mapping in the file; empty for an empty file. Raises CommandError if the file has anything else."""
+    """Return the mapping in the file. An empty file has an empty mapping.
+
+    Raises CommandError if the file has anything else.
+    """
     values = [value for _, value in read_values(str(file))]
     if len(values) > 1 or not all(isinstance(value, dict) for value in values):
         raise CommandError(f"{file}: one mapping of names to values is wanted")

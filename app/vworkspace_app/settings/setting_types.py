@@ -35,7 +35,10 @@ class SettingType(Generic[T]):
 
 @attrs.frozen
 class Setting:
-    """A setting: `name` is its attribute of RunSettings; it also has a type, a default and a description."""
+    """A setting of the operator with its type, its default and its description.
+
+    `name` is its attribute of RunSettings.
+    """
 
     name: str
     setting_type: SettingType[Any]

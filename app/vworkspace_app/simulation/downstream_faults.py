@@ -39,7 +39,7 @@ _AGAIN: Final = 5.0
 
 
 def _chosen(at: _Strike, kinds: Sequence[Kind]) -> tuple[ObjectRef, Manifest] | None:
-    """Return a random object of these kinds that is not being deleted; None if there is none."""
+    """Return a random object of these kinds that is not being deleted. Return None if there is no such object."""
     live = [
         (ref_of(each, kind), each)
         for kind in kinds

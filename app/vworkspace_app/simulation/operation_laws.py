@@ -144,7 +144,7 @@ class OperationLaws:
 
 
 def _request_in(claim: str) -> str:
-    """Return the request's id in an approval claim; the claim itself if it cannot be decoded."""
+    """Return the request's id in an approval claim. Return the claim itself if it cannot be decoded."""
     middle = claim.split(".")[1] if claim.count(".") == 2 else ""
     try:
         payload: Any = msgspec.json.decode(base64.urlsafe_b64decode(middle + "=" * (-len(middle) % 4)))

@@ -163,7 +163,10 @@ FLUX: Final = FluxBehaviour(
 
 @lru_cache(maxsize=1)
 def _sealing() -> tuple[Sealing, str]:
-    """Return the control plane's signing key, and the public key that verifies signatures; the same in every world."""
+    """Return the control plane's signing key, and the public key that verifies signatures.
+
+    Every world has the same keys.
+    """
     key = signing_key_of(sha256(b"the control plane of a simulation").digest())
     return Sealing(signing_key=key), key.as_pem(private=False).decode()
 

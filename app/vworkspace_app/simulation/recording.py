@@ -60,8 +60,8 @@ class RecordingHead:
 class RecordedChange:
     """A line of a recording: seconds since the recording's beginning, the type of change, and the object.
 
-    The type is `listed` for an object of the first list, `added`, `updated` or `deleted`; the last line has `end` and
-    no object.
+    The type is `listed` for an object of the first list, and otherwise `added`, `updated` or `deleted`. The last line
+    has the type `end` and no object.
     """
 
     at: float
@@ -73,7 +73,7 @@ class RecordedChange:
 class RecordedObject:
     """A recorded change of an object of a known kind.
 
-    `manifest` is the object after the change, None if it was deleted; `last` is its last known state.
+    `manifest` is the object after the change, or None if it was deleted. `last` is the last known state of the object.
     """
 
     at: float
@@ -127,7 +127,10 @@ def read_recording(path: Path) -> Recording:
 
 
 def _only_cluster(changes: list[RecordedObject]) -> str:
-    """Return the cluster id of the recorded Cluster object; empty if there is none, or several ids."""
+    """Return the cluster id of the recorded Cluster object.
+
+    Return an empty text if there are none, or several with different ids.
+    """
     ids = {str(get_path(change.last, "spec", "clusterId") or "") for change in changes if change.ref.kind == CLUSTER}
     return ids.pop() if len(ids) == 1 else ""
 

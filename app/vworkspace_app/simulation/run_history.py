@@ -93,7 +93,7 @@ class ObjectHistory:
     _versions: defaultdict[ObjectRef, list[tuple[int, bytes | None]]] = attrs.field(factory=lambda: defaultdict(list))
 
     def note(self, ref: ObjectRef, raw: bytes | None) -> None:
-        """Add a new version of an object as JSON; None if the object was deleted."""
+        """Add a new version of an object as JSON. `raw` is None if the object was deleted."""
         self.count += 1
         self._versions[ref].append((self.count, raw))
 
@@ -127,7 +127,7 @@ class RunHistory:
         return (number for number, moment in enumerate(self.moments) if moment.decision is not None)
 
     def number_at(self, seconds: float) -> int:
-        """Return the index of the last moment at or before `seconds`; 0 if there is none."""
+        """Return the index of the last moment at or before `seconds`. Return 0 if there is no such moment."""
         return max(0, bisect_right(self.moments, seconds, key=lambda moment: moment.at) - 1)
 
 

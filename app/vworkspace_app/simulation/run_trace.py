@@ -86,7 +86,10 @@ class RunMoments(Sequence[Moment]):
 
 
 def _subject(moment: RunMoment, decided: Mapping[ObjectRef, int]) -> ObjectRef | None:
-    """Return the object that a moment is about: the object of its decision, else of the last decision before it."""
+    """Return the object that a moment is about.
+
+    It is the object of the moment's decision, or else of the last decision before it.
+    """
     if moment.decision is not None:
         return moment.decision.ref
     return max(decided, key=decided.__getitem__) if decided else None
@@ -142,7 +145,7 @@ def _lease_row(ref: ObjectRef, live: Manifest) -> tuple[str, ...]:
 def _record_rows(records: Iterable[object]) -> Iterator[tuple[str, ...]]:
     """Yield the table rows of job records.
 
-    Of a record's state only the names of fields are shown, since their values contain the job's payload.
+    Of a record's state only the names of fields are shown, because their values contain the job's payload.
     """
     for record in records:
         match record:

@@ -220,7 +220,7 @@ def _release(name: str) -> ObjectRef:
 
 
 def _patch(do: Do, number: int) -> dict[str, Any] | None:
-    """Return the patch of an instance that carries out an act; None if the act needs no patch."""
+    """Return the patch that carries out an act on an instance. Return None if the act needs no patch."""
     match do:
         case Do.UPGRADE:
             return {"spec": {"chart": {"version": f"1.{number}.0"}}}

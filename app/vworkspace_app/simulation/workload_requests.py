@@ -138,7 +138,10 @@ class OperationRequests:
         return {}
 
     def _made(self, name: str, engine: str) -> str:
-        """Return the name of the engine object of an instance's last successful backup; empty if there is none."""
+        """Return the name of the engine object of an instance's last successful backup.
+
+        Return an empty text if there is no such backup.
+        """
         backups = [self.world.get(ref) for ref in self.asked.get(name, ())]
         done = [
             str(get_path(live, "status", "engineRef", "name"))

@@ -53,7 +53,8 @@ _SHARD_OR_WHOLE: Final = re.compile(re.escape(NAME) + "(-shard-[0-9]+)?")
 class Inventory:
     """The operator's objects in a cluster, and all HelmReleases.
 
-    `leases` are the operator's Leases in all namespaces; empty if no replica ever took part in leader election.
+    `leases` are the operator's Leases in all namespaces. They are empty if no replica ever took part in leader
+    election.
     """
 
     system_namespace: str

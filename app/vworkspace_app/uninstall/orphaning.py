@@ -98,10 +98,9 @@ def _next_patch(kind: Kind, ref: ObjectRef, live: Manifest, owners: Sequence[Obj
 
 
 def _unlocking(ref: ObjectRef, live: Manifest, uid: str) -> MergePatch | None:
-    """Return a patch that removes the owner and the operator's finalizer from an engine object, so that it keeps
-    running.
+    """Return a patch that removes an owner and the operator's finalizer from an engine object.
 
-    Return None if `uid` is not among the object's owners.
+    Without them the object keeps running. Return None if `uid` is not the uid of one of the object's owners.
     """
     if all(get_path(owner, "uid") != uid for owner in metadata(live).get("ownerReferences") or ()):
         return None

@@ -57,7 +57,10 @@ async def _write(api: KubeApi, ref: ObjectRef, uid: str, decided: PlannedAction)
 
 @attrs.frozen
 class ApprovalRequest:
-    """A request to approve an Operation: the Operation's name, the approver, and how long the claim is valid."""
+    """A request to approve an Operation.
+
+    It has the Operation's name, the approver, and the time for which the claim is valid.
+    """
 
     name: str
     namespace: str | None
@@ -69,7 +72,7 @@ class ApprovalRequest:
 async def approve_operation(api: KubeApi, request: ApprovalRequest, now: datetime) -> str:
     """Write an approval claim for exactly this Operation, as the control plane would do, and return a message.
 
-    Any user who may read the operator's credentials may approve: the API server's RBAC decides.
+    The API server's RBAC decides who may approve: these are all users who may read the operator's credentials.
     """
     kind, manifest = await find_named_object(api, request.name, request.namespace)
     secret = await _approval_secret(api, request.system_namespace)

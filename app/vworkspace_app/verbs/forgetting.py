@@ -39,7 +39,7 @@ class Forgetting:
     dry_run: bool = False
 
     async def run(self, held: Held) -> int:
-        """Remove `held.finalizers` from all objects of `held.kind`; return how many objects had one of them.
+        """Remove `held.finalizers` from all objects of `held.kind`, and return how many objects had one of them.
 
         A dry run returns the same number. Raises OperatorError if a request fails; a second run then continues with the
         other objects.

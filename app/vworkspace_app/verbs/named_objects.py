@@ -49,9 +49,10 @@ def is_known(word: str) -> bool:
 async def find_named_object(
     api: KubeApi, name: str, namespace: str | None, others: Mapping[str, Kind] = NOTHING
 ) -> tuple[Kind, Manifest]:
-    """Return the object to which `NAME` or `KIND/NAME` refers, in one namespace, or in all if it is None.
+    """Return the object to which `NAME` or `KIND/NAME` refers, and its kind.
 
-    Raises CommandError if there is none or several, and the errors of `KubeApi.list`.
+    The object is searched in one namespace, or in all if `namespace` is None. Raises CommandError if there is none or
+    several, and the errors of `KubeApi.list`.
     """
     kinds, bare = kinds_named(name, others)
     found = await _candidates(api, kinds, bare, namespace)

@@ -94,6 +94,6 @@ def _problem(error: OSError) -> str:
 
 
 def has_common_name(certificate: Mapping[str, Any], names: Collection[str]) -> bool:
-    """Report whether a verified certificate's common name is in `names`; if `names` is empty, any name is accepted."""
+    """Report whether a verified certificate's common name is in `names`. If `names` is empty, any name is accepted."""
     subject = (pair for part in certificate.get("subject", ()) for pair in part)
     return not names or any(key == "commonName" and value in names for key, value in subject)

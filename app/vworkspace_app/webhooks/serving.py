@@ -40,10 +40,10 @@ async def serve_webhooks(
     kinds: ServedKinds = NO_KINDS,
     client_names: Collection[str] = (),
 ) -> None:
-    """Serve the webhooks by HTTPS until cancelled; `ready` is called with the URL.
+    """Serve the webhooks by HTTPS until cancelled. `ready` is called with the URL.
 
-    If `files` require client certificates, the common name must be in `client_names`; if that is empty, any name is
-    accepted. Raises OSError if the address cannot be bound.
+    If `files` require client certificates, their common name must be in `client_names`, unless that is empty. Raises
+    OSError if the address cannot be bound.
     """
     listener = bind(host, port)
     url = url_of(host, listener, "https")
