@@ -62,7 +62,7 @@ class OutageHold:
         self._wake()
 
     def allow_one(self) -> None:
-        """Permit one attempt although the queue is held."""
+        """Permit one attempt to send although the queue is held."""
         self._one_allowed = True
         self._wake()
 

@@ -82,10 +82,11 @@ class BoxTeller(Narrator[BoxScene]):
         await self._all_ready()
 
     async def _through(self, kind: Kind, gate: str, opens: Wanted, number: str) -> None:
-        """Wait for the gate of a child until `opens` matches, then for the child; check that it was not created
-        earlier.
+        """Wait for a change that opens the gate of a child, which is one for which `opens` is true, and then for the
+        child.
 
-        A gate is a condition of the box that must be true before the child is created.
+        Check that the child was not created earlier. A gate is a condition of the box that must be true before the
+        child is created.
         """
         opened = await self.see(opens, f"waiting for: {gate}")
         self.stage.step(number, opened.at, f"the gate opens: {gate}")

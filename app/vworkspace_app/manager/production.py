@@ -156,7 +156,9 @@ async def _agent_options(
 
 
 async def _find_registration_token(api: KubeApi, namespace: str, rotation: RotationManager) -> None:
-    """Look for a registration token in the cluster, and give it to `rotation`, so that it can register again."""
+    """Look for a registration token in the cluster, and give it to `rotation`, which can register the cluster again
+    with it.
+    """
     present = rotation.live.current
     try:
         way = await find_bootstrap(api, namespace, cluster_id=present.cluster_id, url=present.url)

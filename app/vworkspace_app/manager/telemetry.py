@@ -47,14 +47,17 @@ class Components:
 
     @property
     def further(self) -> tuple[InformerRunner, ...]:
-        """The informers that are not in `informers`, such as those of composites; each watches a part of a kind."""
+        """The informers that are not in `informers`, such as those of boxes.
+
+        Each of them watches a part of a kind's objects.
+        """
         every = (informer for manager in self.managers for informer in manager.informers)
         own = frozenset(self.informers)
         return tuple(informer for informer in dict.fromkeys(every) if informer not in own)
 
     @property
     def loaded(self) -> tuple[InformerRunner, ...]:
-        """The informers that only applied boxes need, a part of `further`."""
+        """The informers in `further` that only applied boxes need."""
         return tuple(runner for box in self._boxes for runner in (*box.informers, *box.externals))
 
     @property

@@ -55,7 +55,7 @@ class MetricsTelemetry:
     _stopping: bool = attrs.field(default=False, init=False)
 
     def observer(self, controller: str) -> ReconcileObserver:
-        """Return an observer of a controller that logs and counts its reconciles."""
+        """Return an observer that logs and counts the reconciles of a controller."""
         return Observers((LoggingObserver(), self.metrics.controller(controller)))
 
     def job_ended(self, outcome: str) -> None:

@@ -189,10 +189,10 @@ async def read_own_objects(
 
 
 async def read_object_context(api: KubeApi, kind: Kind, manifest: Manifest, box: "Box | None" = None) -> ObjectContext:
-    """Return the object with the objects created for it. With a `box`, they include all that its decision reads.
+    """Return the object with the objects created for it.
 
-    Without `box`, an object of an applied box is read with the box in the cluster. Raises the errors of `KubeApi.list`
-    except Forbidden.
+    With a `box`, all objects that the box's decision reads are included. Without a `box`, an object of an applied box
+    is read with the OperatorBox in the cluster. Raises the errors of `KubeApi.list` except Forbidden.
     """
     reader, uid = PermittedReader(api), bounded_name(str(get_path(manifest, "metadata", "uid") or ""))
     objects: dict[ObjectRef, Manifest] = {}

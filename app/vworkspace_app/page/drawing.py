@@ -170,10 +170,10 @@ def _placed(node: ObjectGraphNode, x: int, y: int, width: int, height: int) -> P
 
 
 def _gate(node: ObjectGraphNode) -> str:
-    """Return a few words about a node's `when` condition: that it is true, or that it is not, with the condition
-    itself.
+    """Return a few words about a node's `when` condition.
 
-    The text is empty for a node without a condition, and for a node in a state that does not show whether it is true.
+    They are `gate open` if the node is ready, and `gate shut` with the condition if the node waits for it. The text is
+    empty in any other state, and for a node without a condition.
     """
     if not node.when_conditions:
         return ""

@@ -53,7 +53,7 @@ class Tick:
 
 
 def lane_query(query: Mapping[str, str]) -> LaneQuery:
-    """Return the time range and the choice of lanes in a URL's query."""
+    """Return the time range in a URL's query, and whether the query selects only lanes with problems."""
     return LaneQuery(query.get("range", ""), "problems" in query)
 
 

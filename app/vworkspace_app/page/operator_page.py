@@ -114,7 +114,10 @@ class OperatorPage:
                 runner.subscribe(self._tell)
 
     def _follow(self, index: ListIndex, composite: CompositeReconciler, is_loaded: bool) -> None:
-        """Add the objects of a composite to the page when it is loaded, and remove them when it is unloaded."""
+        """Add the objects of a composite (a box or pure reconciler) to the page.
+
+        Remove them if `is_loaded` is False.
+        """
         if not is_loaded:
             index.remove(composite.parents)
             return

@@ -105,7 +105,7 @@ def _life_of_namespace(random: Random, seconds: float) -> Iterator[Act]:
 
 
 def acts_in(recording: Recording) -> Iterator[Act]:
-    """Yield the users' acts in a recording: one act for each change that no controller made."""
+    """Yield the acts of users in a recording. These are changes of instances, and new Operations."""
     before: dict[ObjectRef, Manifest] = {}
     names: dict[tuple[str | None, str], str] = {}
     for number, change in enumerate(recording.changes):

@@ -79,7 +79,7 @@ def _tell_the_truth(world: SimulatedWorld, ref: ObjectRef, live: Manifest) -> No
 
 
 def _is_injected(live: Manifest) -> bool:
-    """Report whether the object's status was injected by a fault and not yet replaced by Flux."""
+    """Report whether a fault injected the object's status, and Flux has not replaced it yet."""
     return any(each["reason"] == _INJECTED for each in get_path(live, "status", "conditions") or ())
 
 

@@ -22,7 +22,10 @@ from vworkspace_fake.controlplane.jobs import JobEntry
 
 
 class JobLaws:
-    """The laws of jobs. Several do not apply after a restore of etcd, in which records of answered jobs are lost."""
+    """The checks of the laws (invariants of a simulated run) on jobs.
+
+    Several do not apply after a restore of etcd, in which records of answered jobs are lost.
+    """
 
     def __init__(self, laws: OperatorChecks) -> None:
         self._laws = laws
@@ -110,7 +113,10 @@ BY_US: Final = f'"manager":"{labels.FIELD_MANAGER}"'.encode()
 
 @attrs.define
 class _Memory:
-    """The remembered facts about an object. `wishes` has the requested chart version and values by generation."""
+    """The facts that are remembered about one object.
+
+    `wishes` has the requested chart version and values by generation.
+    """
 
     live: Manifest | None = None
     """The state after the last change."""
@@ -120,7 +126,7 @@ class _Memory:
 
 
 class InstanceLaws:
-    """The laws of ApplicationInstances, HelmReleases and chart sources."""
+    """The checks of the laws (invariants of a simulated run) on instances, HelmReleases and chart sources."""
 
     def __init__(self, laws: OperatorChecks, jobs: JobLaws) -> None:
         self._laws = laws

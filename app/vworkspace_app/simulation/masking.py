@@ -71,7 +71,7 @@ def without_values(manifest: Manifest) -> dict[str, Any]:
 
 
 def holds_masked(value: Any) -> bool:
-    """Report whether a value, or a part of it, was masked in the recording."""
+    """Report whether a value from a recording, or a part of the value, was masked."""
     if isinstance(value, str):
         return value.startswith(MARK)
     if isinstance(value, Mapping):

@@ -37,7 +37,7 @@ class _Running:
 
 
 class OperationLaws:
-    """The laws of Operations."""
+    """The checks of the laws (invariants of a simulated run) on Operations."""
 
     def __init__(self, laws: OperatorChecks) -> None:
         self._laws = laws

@@ -29,7 +29,7 @@ _OURS: Final = (APPLICATION_INSTANCE, OPERATION)
 
 
 class WriteLaws:
-    """The laws of the operator's writes."""
+    """The checks of the laws (invariants of a simulated run) on the operator's writes."""
 
     def __init__(self, laws: OperatorChecks, instances: InstanceLaws) -> None:
         self._laws = laws
@@ -98,7 +98,10 @@ _COMPARED: Final = 10
 
 
 class OperatorLaws(OperatorChecks):
-    """All laws of the operator's world: common laws, and laws of instances, jobs, Operations, writes and secrets."""
+    """The checks of all laws (invariants) in a simulated run of the operator.
+
+    These are common laws, and laws on instances, jobs, Operations, writes and secrets.
+    """
 
     own = (LEASE, CLUSTER)
     settles = SETTLED

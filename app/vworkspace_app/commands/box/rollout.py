@@ -64,7 +64,7 @@ def rollout(
 
 
 async def carried_out(api: KubeApi, request: RolloutRequest) -> tuple[str, int]:
-    """Carry out a request on a box; return the text to print, and the exit status.
+    """Carry out a request on a box. Return the text to print, and the exit status.
 
     Raises CommandError, and errors of the API server.
     """

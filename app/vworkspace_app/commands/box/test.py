@@ -47,7 +47,7 @@ class BoxTestRequest:
 
 
 def try_box(request: BoxTestRequest) -> tuple[str, bool]:
-    """Run a box's scenarios and laws; return the report, and whether all of them held.
+    """Run the scenarios of a box and test its laws. Return the report, and whether all scenarios and laws held.
 
     Raises CommandError for malformed files.
     """
@@ -72,7 +72,7 @@ def try_box(request: BoxTestRequest) -> tuple[str, bool]:
 
 
 def _note_nothing(*moment: object) -> None:
-    """Ignore a moment of a scenario. It is used if no trace is written."""
+    """Do nothing with a moment of a scenario. This callback is used if no trace is written."""
 
 
 def _record(path: Path, title: str, moments: tuple[Moment, ...]) -> str:
@@ -174,7 +174,10 @@ def play_box(
 
 @attrs.define
 class Recorder:
-    """A recorder of the moments of scenarios. Its method `note` is the callback for `run_scenario`."""
+    """A recorder of the moments of scenarios, which are states of the simulated world.
+
+    Its method `note` is the callback for `run_scenario`.
+    """
 
     moments: list[Moment] = attrs.field(factory=list)
     _world: BoxWorld | None = None

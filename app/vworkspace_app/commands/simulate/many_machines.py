@@ -73,7 +73,7 @@ def save_in_config_map(kubeconfig: Path | None, where: str, seed: int, text: str
 
 
 def collect(name: str, namespace: str, folder: Path, kubeconfig: Path | None = None) -> int:
-    """Print the sum of the verdicts of a Job's pods, and save the runs that violated a law; return the exit status.
+    """Print the sum of the verdicts of a Job's pods, and save the runs that violated a law. Return the exit status.
 
     Raises CommandError.
     """

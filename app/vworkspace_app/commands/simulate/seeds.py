@@ -64,7 +64,7 @@ def faults_named(names: str, known: Collection[str] = tuple(FAULTS)) -> tuple[st
 
 
 def simulate(request: SimulateRequest) -> int:
-    """Simulate a run for each seed, save each run that violates a law, and print a summary; return the exit status."""
+    """Simulate a run for each seed, save each run that violates a law, and print a summary. Return the exit status."""
     _check_places(request)
     began, tally, broken = time.monotonic(), SimulationTally(request.seed), list[tuple[int, LawViolation, str]]()
     for seed, outcome in _outcomes(request):
