@@ -30,11 +30,11 @@ class UsageError(Exception):
 
 @attrs.frozen
 class Parameter:
-    """The annotation of a parameter of a command's function: the argument's names, its help text, and the environment
-    variable that is read if the argument is not given.
+    """The annotation of a parameter of a command's function.
 
-    `negative` is the name of the option that unsets a flag. None stands for the usual `--no-` form, and an empty text
-    means that there is no such option. If `parse` is False, the parameter is no argument and keeps its default.
+    It has the argument's names and help text, and the environment variable that is read if the argument is not given.
+    `negative` is the name of the option that unsets a flag. With None this is the usual `--no-` form, and with an empty
+    text there is no such option. If `parse` is False, the parameter is no argument and keeps its default.
     """
 
     name: str | Sequence[str] = ()
@@ -95,9 +95,7 @@ class Argument:
 
     @property
     def takes(self) -> str:
-        """The text that stands for the value in the help text: the choices, or a placeholder in capitals if there are
-        none.
-        """
+        """The text for the value in the help text: the choices, or a placeholder in capitals if there are none."""
         return "{" + ",".join(filter(None, self.choices)) + "}" if self.choices else _TAKES.get(self.kind, "PATH")
 
     def value(self, text: str) -> Any:

@@ -46,7 +46,7 @@ class PlayedWorld(StoryWorld, Protocol):
 
     @property
     def clocks_differ(self) -> timedelta:
-        """The longest time by which the cluster's clock may be behind the control plane's clock."""
+        """The longest time by which the cluster's clock may lag the control plane's clock."""
         ...
 
     async def running(self) -> list[str]:

@@ -85,7 +85,7 @@ class Tab:
 class Extent:
     """A phrase for what a site shows, such as a shard of the cluster or a recorded run.
 
-    `mark` is a short form of the phrase, which stands next to the site's name.
+    `mark` is a short form of the phrase, which is shown next to the site's name.
     """
 
     phrase: str

@@ -118,8 +118,7 @@ class SimulatedWorkload:
                 self._take_over(live["metadata"], str(blocked.get("message")))
 
     def _take_over(self, meta: Mapping[str, Any], told: str) -> None:
-        """Label the Secrets in which Helm keeps a release, as the message `told` of the reason NameTaken advises
-        (REC-4).
+        """Label the Secrets in which Helm keeps a release, as the message of the reason NameTaken advises (REC-4).
 
         This is needed after a restore by Velero.
         """
