@@ -86,8 +86,9 @@ class _Caches(Informers):
         self._served = served
 
     def find(self, kind: Kind, namespace: str | None = None) -> InformerRunner | None:
-        """Return the informer of a kind for a namespace, including informers of parents of running boxes;
-        None if none.
+        """Return the informer that covers a kind in a namespace, or None if there is none.
+
+        Informers of parents of running boxes are searched too.
         """
         parents = (box.reconciler.informers.find(kind, namespace) for box in self._served.values() if box.kind == kind)
         return super().find(kind, namespace) or next(parents, None)
@@ -252,7 +253,7 @@ class AppliedBoxes:
         return attrs.evolve(observed, judgement=judgement)
 
     def _owner(self, name: str, definition: Mapping[str, Any]) -> tuple[BoxProblem, ...]:
-        """Return a problem if another box owns the kind that a definition defines; otherwise nothing."""
+        """Return a problem if another box owns the kind that the CRD `definition` defines, or an empty tuple otherwise."""
         crd = crd_name_of(definition)
         accepted = self.caches.store(CONTROLLER_REVISION, self._namespace).indexed(_BY_CRD, crd)
         boxes = {name for _, name in self.caches.store(OPERATOR_BOX).names()}
@@ -284,22 +285,29 @@ class AppliedBoxes:
                 yield ref_of(manifest, NAMESPACE), manifest
 
     async def _all_in(self, informer: InformerRunner) -> Sequence[Manifest]:
-        """Return the objects of an informer; before its first list is complete, list them from the API server
-        (PH-10).
+        """Return the objects that an informer has cached.
+
+        Before its first list is complete, they are listed from the API server (PH-10).
         """
         if informer.has_synced:
             return [*informer.store.objects()]
         return await all_of(self._api, informer.kind, namespace=informer.namespace)
 
     async def _loaded(self, name: str, spec: Mapping[str, Any]) -> LoadedDefinition:
-        """Return a compiled definition, cached until a CRD changes with which the definition was compiled."""
+        """Return the compiled definition of a box.
+
+        It stays cached until one of the CRDs with which it was compiled changes.
+        """
         known, digest = self._definitions.setdefault(name, {}), content_hash(spec)
         if digest not in known:
             known[digest] = await load_definition(self._api, name, spec)
         return known[digest]
 
     async def _missing_rights(self, name: str, observed: BoxSnapshot, history: Sequence[Revision]) -> str:
-        """Return the message about rights that the box lacks, for its kinds or to prune retired kinds; "" if none."""
+        """Return a message about the rights that the box `name` lacks, or "" if it lacks none.
+
+        It needs rights on its kinds, and on retired kinds whose objects must be pruned.
+        """
         box = observed.box
         if box is None:
             return ""
@@ -324,13 +332,15 @@ class AppliedBoxes:
         return lacking
 
     async def _kind(self, name: str, loaded: LoadedDefinition, history: Sequence[Revision]) -> Kind | None:
-        """Return the kind of a box's parents; None if neither its present definition nor a revision compiles."""
+        """Return the kind of a box's parents, or None if neither its present definition nor any revision compiles."""
         every = [loaded, *[await self._loaded(name, revision.definition) for revision in history]]
         return next((each.box.kind for each in every if each.box is not None), None)
 
     async def _changed(self, name: str, box: Box | None, history: Sequence[Revision]) -> list[BoxProblem]:
-        """Return problems of a definition that changes what an applied box must keep, or has rules that the cluster
-        lacks.
+        """Return the problems of a changed definition.
+
+        It must not change the box's kind or whether the box acts through a ServiceAccount, and the cluster must have
+        all rules of the box.
         """
         former = [(await self._loaded(name, revision.definition)).box for revision in history]
         return [*changed_problems(box, former), *unenforced_problems(box), *await policy_problems(self._api, box)]
@@ -338,9 +348,10 @@ class AppliedBoxes:
     # --- serving ------------------------------------------------------------------------------------------------------
 
     async def _serve(self, name: str, history: Sequence[Revision]) -> str:
-        """Start the controller for a box's parents, with every revision that compiles and has its rights.
+        """Start the controller for a box's parents.
 
-        Return the reason if that is not possible, else "". Without such a revision, the parents are not reconciled.
+        Return "", or the reason why it cannot start. It serves every revision that compiles and has its rights; without
+        such a revision the parents are not reconciled.
         """
         boxes = {
             revision.name: loaded.box

@@ -41,10 +41,10 @@ _AT_ONCE: Final = 8
 
 @attrs.frozen(eq=False)
 class LoadedDefinition:
-    """A compiled definition of an applied box; `box` is None if there are `problems`.
+    """The compiled definition of an applied box.
 
-    `gates` are the programs of the rollout's `when`. `crds` are the names of the CRDs that were looked up in the
-    cluster, `absent` the names among them that do not exist there.
+    `box` is None if there are `problems`. `gates` are the compiled expressions of the rollout's `when`. `crds` are the
+    names of the CRDs that were looked up in the cluster, and `absent` are those of them that do not exist.
     """
 
     box: Box | None
@@ -78,9 +78,9 @@ async def load_definition(api: KubeApi, name: str, spec: Mapping[str, Any]) -> L
 
 
 def changed_problems(box: Box | None, former: Iterable[Box | None]) -> tuple[BoxProblem, ...]:
-    """Return problems if a definition changes the box's kind, or whether the box acts through a ServiceAccount.
-
-    `former` are the box's earlier definitions, None for a definition that does not compile.
+    """Return a problem for each change of a definition that is not allowed: another kind, or a change between acting
+    through a ServiceAccount and not. `former` are the box's earlier definitions, with None for one that does not
+    compile.
     """
     known = [each for each in former if each is not None]
     if box is None:
@@ -95,7 +95,10 @@ def changed_problems(box: Box | None, former: Iterable[Box | None]) -> tuple[Box
 
 
 def unenforced_problems(box: Box | None) -> tuple[BoxProblem, ...]:
-    """Return a problem if the CRD that a box names lacks rules or defaults of the box; nothing if `box` is None."""
+    """Return a problem if the CRD that a box names lacks rules or defaults of the box.
+
+    The result is empty if the CRD has them all, or if `box` is None.
+    """
     if box is None or not box.model.spec.crd.name or not (lacking := not_enforced(box, box.crd)):
         return ()
     message = (
@@ -141,9 +144,9 @@ def _examined(model: OperatorBox, installed: Sequence[CrdVersions]) -> LoadedBox
 
 
 def _own(model: OperatorBox, installed: Sequence[CrdVersions]) -> CrdVersions | None:
-    """Return the CRD of the box's kind: from its definition, or the installed CRD that the box names; None if neither.
+    """Return the CRD of the box's kind: the CRD in the definition, or else the installed CRD that the box names.
 
-    Raises CrdProblem if the CRD in the definition is invalid.
+    Return None if there is neither. Raises CrdProblem if the CRD in the definition is invalid.
     """
     if (manifest := model.spec.crd.manifest) is not None:
         return CrdVersions.of(manifest)
@@ -223,10 +226,9 @@ async def _allowed(api: KubeApi, right: Right, on: Access) -> bool:
 
 
 def told_of(name: str, account: str, lacking: Sequence[Right], retired: Iterable[Kind] = ()) -> str:
-    """Return the message about the missing rights `lacking`, with the command that grants them; "" if none is missing.
-
-    `name` is the box; `account` holds the command's options for the account that lacks the rights. `retired` are the
-    kinds that the box no longer creates, if the rights serve to prune them.
+    """Return the message about the missing rights `lacking`, with the command that grants them, or "" if none is
+    missing. `name` is the box, and `account` has the command's options for the account that lacks the rights. `retired`
+    are kinds that the box no longer creates, if the rights are needed to prune their objects.
     """
     if not lacking:
         return ""

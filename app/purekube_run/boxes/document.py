@@ -29,7 +29,10 @@ _INT64: Final = range(-(2**63), 2**63)
 
 
 class UnreadableFile(CommandError):
-    """The error that a file is not valid YAML, or exceeds a limit; `problem` has the place."""
+    """The error that a file is not valid YAML or exceeds a limit.
+
+    `problem` has the message and the place in the file.
+    """
 
     def __init__(self, place: Place, message: str) -> None:
         super().__init__(f"{place}: {message}")

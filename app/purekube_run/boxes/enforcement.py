@@ -55,9 +55,10 @@ class Enforcement:
             self._lacking[box.name] = lacking
 
     async def _lacking_of(self, box: Box) -> tuple[str, ...]:
-        """Return the rules and defaults that the box's CRD in the cluster lacks; empty if the CRD does not exist.
+        """Return the rules and defaults that the box's CRD in the cluster lacks.
 
-        The CRD is listed by name, since the roles of boxes permit listing CRDs, but no get.
+        The result is empty if the CRD does not exist. The CRD is listed by name, since the roles of boxes permit a list
+        of CRDs, but no get.
         """
         page = await self.api.list(CUSTOM_RESOURCE_DEFINITION, field_selector=f"metadata.name={box.kind.crd_name}")
         return next((not_enforced(box, manifest) for manifest in page.items), ())

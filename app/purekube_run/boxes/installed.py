@@ -15,7 +15,10 @@ from purekube_run.process.command_line import CommandError
 
 
 def missing_definitions(loaded: Iterable[LoadedBox]) -> tuple[str, ...]:
-    """Return the names of the CRDs that boxes need and no file contains. The plural of an unknown kind is guessed."""
+    """Return the names of the CRDs that boxes need and that no file contains.
+
+    If a kind's plural is unknown, it is guessed.
+    """
     return tuple(
         sorted(
             {

@@ -37,12 +37,12 @@ class LoadedBox:
 
     @property
     def box(self) -> Box | None:
-        """The compiled box; None if there are problems."""
+        """The compiled box, or None if there are problems."""
         return self.examination.box
 
     @property
     def problems(self) -> tuple[BoxProblem, ...]:
-        """The errors in the box or its CRDs, any of which keeps the box from running."""
+        """The errors in the box or its CRDs. A box with any error cannot run."""
         return self.examination.problems
 
     @property
@@ -72,10 +72,8 @@ def amount(number: int, what: str) -> str:
 
 
 def _crds_of_boxes(files: Sequence[str], texts: Sequence[str]) -> Iterator[CrdVersions]:
-    """Yield the CRDs in box files and in the CRD files that boxes name, since a box may create objects of another's
-    kind.
-
-    Problems of these CRDs are ignored here, since each box reports the problems of its own CRD.
+    """Yield the CRDs in box files and in the CRD files that boxes name, since a box may create objects of another box's
+    kind. Problems of these CRDs are ignored here, since each box reports the problems of its own CRD.
     """
     for file, text in zip(files, texts, strict=True):
         documents = _readable(file, text)
@@ -116,9 +114,10 @@ def load_box(file: str, known: Sequence[CrdVersions] = ()) -> LoadedBox:
 def load_text(
     file: str, text: str, known: Sequence[CrdVersions] = (), beside: Mapping[str, str] | None = None
 ) -> LoadedBox:
-    """Return the box in a text as if `file` contained it; `known` are further CRDs.
+    """Return the box in a text as if `file` contained it.
 
-    The last mapping, from file names to texts, replaces CRD files to which the box may refer.
+    `known` are further CRDs. `beside` maps file names to texts that are used instead of the CRD files to which the box
+    refers.
     """
     try:
         documents = documents_of(file, text)
@@ -221,10 +220,11 @@ def _crds(documents: Iterable[MarkedDocument], problems: list[BoxProblem]) -> It
 
 
 def further_crds(paths: Sequence[Path], words: Container[str] | None = None) -> Iterator[CrdVersions]:
-    """Yield the CRDs in files and folders; with `words`, only CRDs whose kind is in `words`.
+    """Yield the CRDs in files and folders.
 
-    A folder may contain all CRDs of a cluster, so files that contain only other kinds are not parsed. Raises
-    CommandError for a path that does not exist, and for a file or CRD that cannot be read.
+    With `words`, only CRDs whose kind is in `words` are yielded, and files with only other kinds are not parsed, since
+    a folder may contain all CRDs of a cluster. Raises CommandError for a path that does not exist, and for a file or
+    CRD that cannot be read.
     """
     for path in paths:
         for file in _files(path):

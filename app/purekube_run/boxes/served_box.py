@@ -38,8 +38,8 @@ class ServedBox:
         return "" if late is None else f"its caches of {late.kind.crd_name.rstrip('.')} are being filled"
 
     def filling(self, now: float) -> float | None:
-        """Return for how many seconds the caches have been filling at the monotonic time `now`; None if all have
-        synced.
+        """Return for how many seconds the caches have been filling at the monotonic time `now`, or None if every cache
+        has synced.
         """
         return None if next(self._late, None) is None else now - self.since
 

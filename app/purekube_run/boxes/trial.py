@@ -68,8 +68,8 @@ class Trial:
     async def _dry_run(self, request: KubeRequest, send: Send) -> Manifest:
         """Return the server's answer to a dry run of a write.
 
-        Return the body as sent if an earlier write would delete the object, or if a dry run fails with NotFound, since
-        an earlier write may create what is missing. NotFound for a merge or JSON patch is raised.
+        The body is returned as sent if an earlier write of the pass would delete the object, or if a dry run fails with
+        NotFound, since an earlier write may create the missing object. NotFound for a merge or JSON patch is raised.
         """
         body = request.body if isinstance(request.body, dict) else {}
         if request.ref in self.deleted:
@@ -97,7 +97,7 @@ class _Placeholder:
 
 @attrs.define
 class _Watched:
-    """The rules of a pass, wrapped to remember the parent and the snapshot of the last decision."""
+    """The rules of a pass, wrapped so that the parent and the snapshot of the last decision are remembered."""
 
     rules: PassRules[Parent, Snapshot]
     parent: Parent
@@ -111,11 +111,10 @@ class _Watched:
 async def tried(
     composite: Composite, api: KubeApi, ref: ObjectRef, manifest: Manifest, observed: Snapshot, now: datetime
 ) -> Verdict:
-    """Return how many objects one pass over the parent `ref` would write, and why a write would be refused.
+    """Return a verdict: how many objects one pass over the parent `ref` would write, and why a write would be refused.
 
-    `manifest` is the parent, `observed` the snapshot at the beginning of the pass.
-
-    Raises Unavailable if the pass ends by an error that does not depend on the revision, such as a lost connection.
+    `manifest` is the parent, `observed` the snapshot at the beginning of the pass. Raises Unavailable if the pass ends
+    by an error that does not depend on the box's revision, such as a lost connection.
     """
     trial = Trial(ref, manifest, frozenset(observed.objects))
     rules, parent = composite.pass_rules(lambda: now, _Placeholder()), composite.read(manifest)
@@ -135,7 +134,8 @@ async def tried(
 class Judge:
     """A judge of new revisions of one box, which tries them on the box's parents.
 
-    A verdict is kept until the parent's generation or the revision changes; a refusal only for a limited time.
+    It keeps a verdict until the parent's generation or the revision changes, and keeps a refusal only for a limited
+    time.
     """
 
     reconciler: CompositeReconciler

@@ -79,9 +79,8 @@ def slim_secret(manifest: Manifest) -> Manifest:
 def informers_of(
     api: KubeApi, clock: Clock, random: Callable[[], float], composite: Composite, namespaces: Sequence[str] = ()
 ) -> Iterator[InformerRunner]:
-    """Yield the informers of parents and children: one per kind, or with `namespaces` one per kind and namespace.
-
-    All kinds are known from the start, so no informer is added later.
+    """Yield the informers of parents and children: one for each kind, or with `namespaces` one for each kind and
+    namespace. All kinds are known from the start, so no informer is added later.
     """
 
     def informer(
@@ -112,9 +111,9 @@ def informers_of(
 
 
 def _watched(namespaces: Sequence[str], *, near: bool) -> Sequence[str | None]:
-    """Return the namespaces that need an informer each, None for one of all namespaces.
+    """Return the namespaces that each need an informer; None in the result stands for one informer of all namespaces.
 
-    The restriction to `namespaces` applies only to kinds that are `near`, which means in the parent's namespace.
+    The restriction to `namespaces` applies only to kinds that are `near`, whose objects are in the parent's namespace.
     """
     return namespaces if namespaces and near else (None,)
 
@@ -132,7 +131,10 @@ def shared_informers(
 def external_informers(
     api: KubeApi, clock: Clock, random: Callable[[], float], composite: Composite, namespaces: Sequence[str] = ()
 ) -> Iterator[InformerRunner]:
-    """Yield the informers of externals that are watched. Externals of one kind share one informer."""
+    """Yield the informers of the externals (objects of other owners) that a composite watches.
+
+    Externals of one kind share one informer.
+    """
     watched: dict[Kind, list[External]] = {}
     for external in composite.externals:
         if external.watch and not composite.impersonates:
@@ -158,9 +160,10 @@ def external_informers(
 def account_informers(
     api: KubeApi, clock: Clock, random: Callable[[], float], composite: Composite, account: ObjectRef
 ) -> Iterator[InformerRunner]:
-    """Yield informers that impersonate a service account, and whose changes requeue parents.
+    """Yield informers that impersonate the service account `account`.
 
-    These informers hold the metadata of children and watched externals in the account's namespace.
+    They cache the metadata of children and watched externals (objects of other owners) in the account's namespace, and
+    their changes requeue parents.
     """
     selectors = {kind: composite.selector for kind in composite.child_kinds if composite.is_near(kind)}
     near = (external for external in composite.externals if external.watch and composite.is_read_near(external))

@@ -142,9 +142,9 @@ class CompositeReconciler:
     # --- observation ---------------------------------------------------------------------------------------------
 
     async def observe(self, key: ObjectRef, parent: Parent) -> Snapshot:
-        """Return the snapshot of a parent from the caches.
+        """Return the snapshot of a parent, taken from the caches.
 
-        If the parent is being deleted, children are read live, since a cache may be outdated. If the composite
+        While the parent is being deleted, its children are read live, because a cache may be outdated. If the composite
         impersonates accounts, children and externals are read live as the parent's account.
         """
         account = self.composite.account_of(parent)
@@ -197,7 +197,10 @@ class CompositeReconciler:
         return self.composite.peers(self.shared.store(NAMESPACE).objects(), parent) if asks else frozenset()
 
     def _is_missing(self, kind: Kind, namespace: str | None) -> bool:
-        """Report whether a kind is not served: its informer reports so, and its CRD is not established (REC-12)."""
+        """Report whether the API server does not serve a kind.
+
+        It does not if the kind's informer reports so and the kind's CRD is not established (REC-12).
+        """
         runner = self.informers.find(kind, namespace)
         assert runner is not None
         return runner.missing and not is_served(kind, self.shared.store(CUSTOM_RESOURCE_DEFINITION))
@@ -205,19 +208,22 @@ class CompositeReconciler:
     # --- wake-ups --------------------------------------------------------------------------------------------------
 
     def keys_of_child(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the parent that a changed child has now, and the parent before the change if that is another."""
+        """Yield the parent of a changed child.
+
+        If the change gave the child another parent, yield both the former and the present parent.
+        """
         for uid in dict.fromkeys((self._owner_uid(change.object), self._owner_uid(change.old_object))):
             yield from self._parents(UID, uid)
 
     def keys_of_external(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every parent that reads the changed object as an external."""
+        """Yield every parent that reads the changed object as an external (an object of another owner)."""
         key = read_key(change.ref.kind, change.ref.namespace, change.ref.name)
         yield from self._parents(READS, key)
 
     def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the parents in a changed Namespace, and parents in namespaces that its annotation admits or admitted.
-
-        The labels of a parent's Namespace may be part of the parent's snapshot.
+        """Yield the parents that are affected by a change of a Namespace: the parents in it, and the parents in
+        namespaces that its annotation admits, or admitted before. The labels of a parent's Namespace may be part of the
+        parent's snapshot.
         """
         woken = {change.ref.name} if self.composite.namespaces else set()
         if self.composite.asks_namespaces:

@@ -39,7 +39,10 @@ class AccountWatches:
             await anyio.sleep_forever()
 
     def record(self, parent: ObjectRef, account: ObjectRef | None) -> None:
-        """Record which account a parent names; None means that it names no account, or is deleted."""
+        """Record which service account a parent names.
+
+        `account` is None if the parent names no account, or is deleted.
+        """
         if account == self._named.get(parent):
             return
         if account is None:
@@ -74,9 +77,8 @@ class AccountWatches:
 
 @attrs.define(eq=False)
 class TakenNames:
-    """The watches of objects of other owners that have the name of a child, and the parents that wait for each name.
-
-    At most `most` objects are watched.
+    """The watches of objects of other owners whose names are needed for children, and the parents that wait for each
+    name. At most `most` objects are watched.
     """
 
     api: KubeApi

@@ -24,10 +24,10 @@ class KeyReconciler(Protocol):
     """The reconciler of one controller, which is called with an object's reference as key."""
 
     async def reconcile(self, key: ObjectRef, stored: StoredObject | None, on_write: OnWrite) -> ReconcileResult:
-        """Run one pass: observe, decide, execute. `stored` is the cached object, None if it is not in the cache.
+        """Run one pass: observe, decide, execute.
 
-        `on_write` is called for each write as soon as the server has answered (RUN-3). An OperatorError may be raised,
-        or returned in the result.
+        `stored` is the cached object, or None if the cache does not have it. `on_write` is called for each write as
+        soon as the server has answered (RUN-3). An OperatorError may be raised, or returned in the result.
         """
         ...
 
@@ -66,10 +66,10 @@ class Queue:
 class StatusManager:
     """The writer of the status of a kind: its field manager, and the texts with which it reports errors.
 
-    `words` form the status that reports an error which stopped a pass; without them such an error is only logged.
-    `title` names the controller in messages. `remedy` returns the command that grants a missing right, `not_permitted`
-    a sentence that contains it. With `yields`, an object whose status another controller writes is not reconciled
-    (RES-4).
+    `words` form the status that reports an error which stopped a pass; without them the error is only logged. `title`
+    names the controller in messages. `remedy` returns the command that grants a missing right, and `not_permitted`
+    returns a sentence with that command. With `yields`, an object whose status another controller writes is not
+    reconciled (RES-4).
     """
 
     owner: StatusOwner
@@ -139,14 +139,17 @@ class ControllerDefinition:
         return keys
 
     def raw(self, key: ObjectRef) -> bytes | None:
-        """Return the cached JSON of an object, which is only an outline for a large object; None if not cached."""
+        """Return the cached JSON of an object, or None if it is not cached.
+
+        For a large object the JSON is only an outline.
+        """
         runner = next(filter(lambda own: own.namespace in (None, key.namespace), self.own.informers), None)
         return None if runner is None else runner.store.raw(key.namespace, key.name)
 
     async def stored(self, key: ObjectRef) -> StoredObject | None:
-        """Return an object of the kind; None if not cached. If only an outline is cached, the object is read live.
+        """Return an object of the kind, or None if it is not cached.
 
-        Raises the errors of `KubeApi.list`.
+        If only an outline of the object is cached, the object is read live. Raises the errors of `KubeApi.list`.
         """
         raw = self.raw(key)
         return None if raw is None else await self.caches.whole_of(key, raw)

@@ -75,8 +75,9 @@ class LiveRereads:
 
 
 def is_reconciling(written: Manifest | None, before: Iterable[Condition]) -> bool:
-    """Report whether Reconciling is True in the status `written` by a pass; if it is None, in the conditions
-    `before`.
+    """Report whether the condition Reconciling is True after a pass.
+
+    It is read from the status `written` by the pass, or from the conditions `before` the pass if nothing was written.
     """
     if written is None:
         return any(condition.type == _RECONCILING and condition.status is ConditionStatus.TRUE for condition in before)
@@ -95,10 +96,10 @@ async def nothing_to_do(key: ObjectRef) -> ReconcileResult:
 class DecisionReconciler(Generic[S, V]):
     """The reconciler of a kind whose `rules` decide by a pure function.
 
-    `read` returns the object in its structured form, None to ignore it. `observe` may raise OperatorError.
-    `is_under_way` decides from the object before the pass and the result whether work is in progress. If it stays so
-    for minutes, the objects of `depends_on` are read live (`net`). `absent` is called for an object that the cache does
-    not hold, `concluded` after each pass. While `is_backlogged`, a status that may wait is not written.
+    `read` returns the object in its structured form, or None if it must be ignored. `observe` may raise OperatorError.
+    `is_under_way` decides from the object before the pass and the result whether work is in progress. If work stays in
+    progress for minutes, the objects of `depends_on` are read live (`net`). `absent` is called for an object that the
+    cache does not have, `concluded` after each pass. While `is_backlogged`, a status that may wait is not written.
     """
 
     rules: PassRules[S, V]

@@ -59,7 +59,10 @@ def is_established(definition: Manifest) -> bool:
 
 
 def is_served(kind: Kind, definitions: ObjectStore) -> bool:
-    """Report whether the cached CRD of a kind is established; the kind's informer may start a moment later (REC-12)."""
+    """Report whether the cached CRD of a kind is established.
+
+    The kind's informer may find the kind served a moment later (REC-12).
+    """
     definition = definitions.raw(None, kind.crd_name)
     return definition is not None and _is_established(definition)
 

@@ -48,7 +48,7 @@ _log = structlog.get_logger("election")
 
 
 class LeaseLost(CommandError):
-    """The error that this process was the leader and no longer is.
+    """The error that this process was the leader and lost the Lease.
 
     The process then exits with status 1, so that it cannot act on outdated knowledge.
     """
@@ -124,7 +124,7 @@ class Elector:
 
     @property
     def holder(self) -> str:
-        """The holder of the Lease when it was last read; "" if there was no holder."""
+        """The holder of the Lease when the Lease was last read, or "" if it had no holder."""
         return holder_of(self._state.lease)
 
     async def wait_leading(self) -> None:

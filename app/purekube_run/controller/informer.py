@@ -129,7 +129,7 @@ class InformerRunner:
 
     @property
     def has_synced(self) -> bool:
-        """Report whether the first list is in the store, or the kind is known not to be served."""
+        """Report whether the first list is in the store, or the API server is known not to serve the kind."""
         return self._state.has_synced
 
     @property
@@ -154,7 +154,9 @@ class InformerRunner:
         return self._counters.vitals(self._state, self._heartbeat, self._clock.monotonic())
 
     def trouble(self) -> tuple[str, int]:
-        """Return the current error without secrets, "" if there is none, and the number of consecutive failures."""
+        """Return two answers: the message of the current error without secrets ("" if there is none), and the number of
+        consecutive failures.
+        """
         return self._counters.current, self._state.failures
 
     async def refresh(self, ref: ObjectRef, *, overwrite: bool = False) -> None:
@@ -170,9 +172,8 @@ class InformerRunner:
         self._notify(changes if page.items else self.store.forget(ref, page.resource_version))
 
     async def read(self, ref: ObjectRef) -> Manifest | None:
-        """Return one object read from the API server, transformed as in the store; None if the object does not exist.
-
-        Raises the same errors as `refresh`.
+        """Return one object read from the API server, transformed as in the store, or None if the object does not
+        exist. Raises the same errors as `refresh`.
         """
         page = await self._api.list(self.kind, **self._named(ref), metadata_only=self._metadata_only)
         return self.store.as_read(page.items[0]) if page.items else None
@@ -190,8 +191,8 @@ class InformerRunner:
     def observe_write(self, manifest: Manifest) -> None:
         """Store an object that the server returned for a write of this process, before the watch delivers it.
 
-        The object is not stored if the watch is ahead, since it may have been deleted since, or if the informer has
-        selectors, which might exclude it.
+        It is not stored if the watch is ahead, because the object may have been deleted meanwhile. It is not stored
+        either if the informer has selectors, because they might exclude it.
         """
         selectors = self._selectors["label_selector"] or self._selectors["field_selector"]
         version = str(metadata(manifest).get("resourceVersion", ""))
@@ -255,8 +256,9 @@ class InformerRunner:
         return command
 
     async def _read(self, stream: AsyncIterator[WatchEvent], quiet_limit: float) -> InformerCommand | InformerEvent:
-        """Return the first command of the state machine; if the stream ends without a command, the event that
-        ended it.
+        """Return the first command of the state machine.
+
+        If the stream ends without a command, return the event that ended the stream.
         """
         with anyio.move_on_after(quiet_limit) as watchdog:
             armed_at, unyielding = self._clock.monotonic(), 0

@@ -105,7 +105,7 @@ class InformerCounters:
 
     @property
     def current(self) -> str:
-        """The current error without secrets; "" if there is none."""
+        """The current error without secrets, or "" if there is none."""
         return shown(self.trouble_reason)
 
     def relist(self, cause: RelistCause) -> None:

@@ -43,7 +43,10 @@ def projected(
 
 
 def _copy(source: Mapping[str, Any], target: dict[str, Any], path: tuple[str, ...]) -> None:
-    """Copy the field at `path` from `source` to `target`; a value on the path that is no mapping is copied whole."""
+    """Copy the field at `path` from `source` to `target`.
+
+    If a value on the path is not a mapping, that whole value is copied.
+    """
     for step in path[:-1]:
         if not isinstance(source.get(step), Mapping):
             break
@@ -108,7 +111,7 @@ class StoredObject:
 
 
 class Informers:
-    """All informers by kind and namespace. Raises ValueError if two are for the same kind and namespace."""
+    """All informers by kind and namespace. Raises ValueError if two informers are for the same kind and namespace."""
 
     def __init__(self, runners: Iterable[InformerRunner]) -> None:
         self._runners: dict[tuple[Kind, str | None], InformerRunner] = {}
@@ -121,8 +124,9 @@ class Informers:
         return iter(self._runners.values())
 
     def find(self, kind: Kind, namespace: str | None = None) -> InformerRunner | None:
-        """Return the informer of a kind for a namespace: one of only that namespace, or else one of all; None
-        if none.
+        """Return an informer that covers a kind in a namespace, or None if there is none.
+
+        An informer for only that namespace is preferred to an informer for all namespaces.
         """
         return self._runners.get((kind, namespace)) or self._runners.get((kind, None))
 
@@ -164,13 +168,16 @@ class Informers:
             await runner.wait_for_sync()
 
     def has_seen(self, ref: ObjectRef, version: str) -> bool:
-        """Report whether the cache contains our write of `ref` that returned `version`; True without an informer."""
+        """Report whether the cache contains our write of `ref`, for which the server returned the resourceVersion
+        `version`. The answer is True if no informer covers the object.
+        """
         runner = self.find(ref.kind, ref.namespace)
         return runner is None or runner.store.has_seen(ref, version)
 
     async def whole(self, ref: ObjectRef, held: Manifest | None) -> Manifest | None:
-        """Return `held`; if `held` is only an outline, return the object read live. Raises the errors of
-        `KubeApi.list`.
+        """Return the full object for `held`, the cached object.
+
+        If `held` is only an outline, the object is read live. Raises the errors of `KubeApi.list`.
         """
         runner = self.find(ref.kind, ref.namespace)
         if held is None or runner is None or not is_outline(held):
@@ -181,8 +188,8 @@ class Informers:
     async def whole_of(self, ref: ObjectRef, raw: bytes) -> StoredObject | None:
         """Return the object `ref` with the cached JSON `raw`.
 
-        If `raw` is only an outline, the object is read live; None is returned if it no longer exists. Raises the errors
-        of `KubeApi.list`.
+        If `raw` is only an outline, the object is read live, and None is returned if it no longer exists. Raises the
+        errors of `KubeApi.list`.
         """
         if _OUTLINE not in raw:
             return StoredObject(raw)

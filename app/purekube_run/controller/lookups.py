@@ -8,7 +8,7 @@ from purekube.ports import KubeApi
 
 
 async def find(api: KubeApi, ref: ObjectRef) -> Manifest | None:
-    """Return the object read from the API server; None if it does not exist, or its kind is not served."""
+    """Return the object read from the API server, or None if the object does not exist or its kind is not served."""
     try:
         return await api.get(ref)
     except NotFound:
@@ -16,7 +16,7 @@ async def find(api: KubeApi, ref: ObjectRef) -> Manifest | None:
 
 
 async def all_of(api: KubeApi, kind: Kind, *, selector: str = "", namespace: str | None = None) -> tuple[Manifest, ...]:
-    """Return every object of a kind, sorted by namespace and name; none if the kind is not served."""
+    """Return every object of a kind, sorted by namespace and name. The result is empty if the kind is not served."""
     manifests: list[Manifest] = []
     token = ""
     try:
@@ -35,9 +35,8 @@ async def all_of(api: KubeApi, kind: Kind, *, selector: str = "", namespace: str
 
 
 async def leases_of(api: KubeApi, namespace: str | None, base: str) -> tuple[Manifest, ...]:
-    """Return the Leases of an operator: the Lease named `base`, or with shards one Lease per shard (RUN-13).
-
-    Without a `namespace`, all namespaces are searched.
+    """Return the Leases of an operator: the Lease named `base`, or one Lease for each shard if the operator has shards
+    (RUN-13). Without a `namespace`, all namespaces are searched.
     """
     return tuple(
         lease

@@ -141,7 +141,7 @@ class ControllerManager:
         return self.has_synced and not any(pool.has_keys for pool in self.worker_pools.values())
 
     def enqueue(self, name: str, key: ObjectRef, *, priority: Priority = Priority.LIVE) -> None:
-        """Request that the named controller reconciles an object; no effect while this process does not lead."""
+        """Request that the named controller reconciles an object. Nothing happens while this process does not lead."""
         for runner in self.runners:
             if runner.name == name:
                 runner.enqueue(key, priority=priority)

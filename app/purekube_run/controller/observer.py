@@ -45,7 +45,7 @@ class ReconcileObserver(Protocol):
         ...
 
     def hot_loop_found(self, ref: ObjectRef, finding: HotLoopEvidence) -> None:
-        """Receive the evidence that an object's status keeps changing without progress."""
+        """Receive the evidence of a hot loop: the status of an object keeps changing without progress."""
         ...
 
 

@@ -105,8 +105,9 @@ class Runner:
                 group.start_soon(self._resync, self.controller.resync, name=f"{self.name} resync")
 
     def enqueue(self, key: ObjectRef, *, priority: Priority = Priority.LIVE, after: float = 0.0) -> None:
-        """Request a reconcile of an object after at most `after` seconds; no effect while this process does
-        not lead.
+        """Request a reconcile of an object after at most `after` seconds.
+
+        Nothing happens while this process does not lead.
         """
         if self._leading:
             self.pool.enqueue(key, priority=priority, after=after)
@@ -124,13 +125,16 @@ class Runner:
             self._subscribed.append((informer, wake))
 
     def close(self) -> None:
-        """Stop enqueueing keys for changes."""
+        """Stop enqueueing keys when informers report changes."""
         for informer, wake in self._subscribed:
             informer.unsubscribe(wake)
         self._subscribed.clear()
 
     async def _reconcile(self, key: ObjectRef) -> ReconcileResult:
-        """Reconcile an object unless another controller writes its status; log and report the result."""
+        """Reconcile an object, unless another controller writes its status.
+
+        Log the result, and pass it to the observer.
+        """
         stored = await self.controller.stored(key)
         if stored is not None and await self._reports.is_anothers(key, stored):
             return ReconcileResult(requeue=Requeue.SLOW)

@@ -38,7 +38,7 @@ def log_pass(key: ObjectRef, result: ReconcileResult) -> None:
 
 
 def log_status(key: ObjectRef, decision: Decision) -> None:
-    """Log the conditions that a written status changed; at level `debug` if only other fields changed."""
+    """Log the conditions that a written status changed. If only other fields changed, the line has level `debug`."""
     changed = decision.transitions
     if not changed:
         _pass_log.debug("status written", object=str(key))
@@ -71,8 +71,10 @@ _log = structlog.get_logger("operator")
 
 @attrs.define(eq=False)
 class StatusReports:
-    """The reporter of errors that stop passes of one controller; an error of an object is reported again if
-    it changes.
+    """The reporter of errors that stop a controller's passes over an object.
+
+    Errors are reported in the object's status, or else by an Event and in the log. An object's error is reported again
+    only if the error changes.
     """
 
     controller: ControllerDefinition
@@ -86,10 +88,9 @@ class StatusReports:
     # --- a pass that an error stopped (REC-13) ----------------------------------------------------------------------
 
     async def report_blocked(self, key: ObjectRef, blocked: ReconcileError) -> None:
-        """Write the error into the status, unless the status has it. If the write fails, emit an Event and log the
-        error.
+        """Write the error into the object's status, unless the status already has it.
 
-        Never raises.
+        If the write fails, emit an Event and log the error. Never raises.
         """
         if blocked.right is not None and blocked.right.resource.endswith("/status"):
             await self._report_unwritten(key, blocked, blocked.message, blocked.right)  # the refused write itself

@@ -102,7 +102,10 @@ class WorkerPool:
         self._moved_at = 0.0
 
     def enqueue(self, ref: ObjectRef, *, priority: Priority = Priority.LIVE, after: float = 0.0) -> None:
-        """Request a reconcile of `ref` after at most `after` seconds; no effect after `shutdown`."""
+        """Request a reconcile of `ref` after at most `after` seconds.
+
+        After `shutdown`, or if `ref` belongs to another shard, nothing happens.
+        """
         if not self._admits(ref):
             return
         self._queue.add(ref, self._clock.monotonic(), priority=priority, after=after)
@@ -180,12 +183,12 @@ class WorkerPool:
         return bool(stats.delayed or stats.processing or any(stats.ready.values()))
 
     def due_in(self, key: ObjectRef) -> float | None:
-        """Return the seconds until the scheduled reconcile of a key; None if the key has none."""
+        """Return the seconds until the scheduled reconcile of a key, or None if the key has none."""
         return self._queue.due_in(key, self._clock.monotonic())
 
     def queued(self) -> Iterator[tuple[ObjectRef, str, float]]:
-        """Yield every key of the queue with its state and a time: `processing` or `ready` since, or `waiting` until
-        that time.
+        """Yield every key of the queue with its state and a time: since when it is `processing` or `ready`, or until
+        when it is `waiting`.
         """
         return self._queue.entries()
 
@@ -238,8 +241,9 @@ class WorkerPool:
             self._wake.set()
 
     async def _process_key(self, key: ObjectRef, reconcile_id: str) -> Requeue:
-        """Reconcile a key, or postpone it if the cache does not show its last writes. Return when to requeue
-        the key.
+        """Reconcile a key, or postpone it if the cache does not show its last writes.
+
+        Return when the key is requeued.
         """
         started = self._clock.monotonic()
         unseen = self._pending_writes.unseen(key)
@@ -309,7 +313,7 @@ class WorkerPool:
 
 
 async def _trust_cache(ref: ObjectRef) -> None:
-    """Do nothing; used without live reads, when the cache is trusted after `cache_timeout`."""
+    """Do nothing, as the default of `refresh`: without live reads, the cache is trusted after `cache_timeout`."""
 
 
 async def _no_report(key: ObjectRef, blocked: ReconcileError) -> None:

@@ -75,12 +75,15 @@ class Call:
 
     @property
     def name(self) -> str:
-        """The name of the request's object; for a create, the name in the body or in the response."""
+        """The name of the request's object. For a create it is taken from the body or the response."""
         names = (self.path.name, *(str(get_path(each, "metadata", "name") or "") for each in (self.body, self.answer)))
         return next(filter(None, names), "")
 
     def concerns(self, ref: ObjectRef, subresource: str | None = None) -> bool:
-        """Report whether the request is for `ref` and this `subresource`: None means any, "" the object itself."""
+        """Report whether the request is for `ref` and this `subresource`.
+
+        None stands for any subresource, and "" for the object itself.
+        """
         same = (self.path.group, self.path.plural) == (ref.kind.group, ref.kind.plural) and self.name == ref.name
         return same and self.path.namespace == ref.namespace and subresource in (None, self.path.subresource)
 
@@ -155,11 +158,14 @@ class Audit:
         return (call for call in self.calls[since:] if test(call))
 
     def first(self, test: Where, since: int = 0) -> Call | None:
-        """Return the first request with a number above `since` that passes the test; None if there is none."""
+        """Return the first request with a number above `since` that passes the test, or None if there is none."""
         return next(self.where(test, since), None)
 
     async def until(self, test: Where, seconds: float, since: int = 0) -> Call | None:
-        """Wait for the first request with a number above `since` that passes the test; return None after `seconds`."""
+        """Wait for the first request with a number above `since` that passes the test, and return it.
+
+        Return None if `seconds` pass without one.
+        """
         with anyio.move_on_after(seconds):
             while (call := self.first(test, since)) is None:
                 await self._news.wait()
@@ -172,7 +178,7 @@ class Audit:
 
 
 def _decoded(body: bytes, content_type: str) -> Any:
-    """Return the parsed body: JSON, or YAML for a server-side apply; None if the body is neither."""
+    """Return the parsed body, which is JSON, or YAML for a server-side apply. Return None if the body is neither."""
     if not body:
         return None
     try:

@@ -72,7 +72,7 @@ class ControllerCase(Case):
     async def managed(self) -> Manifest:
         """Create the sample, wait until the controller has written and come to rest, and return the object.
 
-        Raises NotTried if the controller writes nothing in time or the object is gone, and Broken if the controller
+        Raises NotTried if the controller writes nothing in time or the object is gone. Raises Broken if the controller
         does not come to rest.
         """
         await self.create()
@@ -81,7 +81,10 @@ class ControllerCase(Case):
         return await self.live()
 
     async def worked(self, since: int | None = None) -> None:
-        """Wait for a write of the controller. Raises NotTried without a write, which the check `progress` reports."""
+        """Wait for a write of the controller.
+
+        Raises NotTried if there is none, since the check `progress` reports that failure.
+        """
 
         async def wrote() -> bool:
             return bool(self.work(since))
@@ -99,8 +102,9 @@ class ControllerCase(Case):
         return look
 
     async def works(self, what: str, since: int | None = None, seconds: float | None = None) -> None:
-        """Wait for a write of the controller after request `since`. Raises Broken with `what` if there is no write in
-        time.
+        """Wait for a write of the controller after request `since`.
+
+        Raises Broken with the message `what` if there is no write in time.
         """
 
         async def wrote() -> bool:
@@ -123,18 +127,23 @@ class ControllerCase(Case):
     # --- the work ----------------------------------------------------------------------------------------------------
 
     def writes(self, since: int | None = None) -> list[Call]:
-        """Return the controller's writes for which `is_work` holds: since the check began, or after request `since`."""
+        """Return the controller's writes to the sample and to objects in its namespace (see `is_work`).
+
+        Only writes since the check began, or after request `since`, are returned.
+        """
         return list(self.audit.where(self.is_work, self.since if since is None else since))
 
     def work(self, since: int | None = None) -> list[Call]:
-        """Return the controller's writes that the API server accepted: since the check began, or after
-        request `since`.
+        """Return the controller's writes that the API server accepted.
+
+        Only writes since the check began, or after request `since`, are returned.
         """
         return [call for call in self.writes(since) if call.succeeded]
 
     def is_work(self, call: Call) -> bool:
-        """Report whether a request writes the sample, or an object in the check's namespace except Events and
-        Leases.
+        """Report whether a request writes the sample, or another object in the check's namespace.
+
+        Events and Leases do not count.
         """
         if not call.writes or call.path.plural in _NO_WORK:
             return False
@@ -162,7 +171,10 @@ class ControllerCase(Case):
         raise NotTried("the controller makes no children with an owner reference")
 
     async def absent(self, ref: ObjectRef) -> None:
-        """Wait until a child is gone. Raises NotTried if the child stays, which the check `children_go` reports."""
+        """Wait until a child is gone.
+
+        Raises NotTried if the child stays, since the check `children_go` reports that failure.
+        """
 
         async def look() -> bool:
             return await self.get(ref) is None

@@ -265,7 +265,7 @@ class Case:
     # --- looking -----------------------------------------------------------------------------------------------------
 
     async def get(self, ref: ObjectRef) -> Manifest | None:
-        """Return an object as it is now; None if it does not exist."""
+        """Return an object as it is now, or None if it does not exist."""
         try:
             return await self.api.get(ref)
         except NotFound:
@@ -280,7 +280,10 @@ class Case:
             return ()
 
     async def seen(self, look: Callable[[], Awaitable[T | None]], seconds: float | None = None) -> T | None:
-        """Call `look` until its result is true, and return the result; None after `seconds`, by default `patience`."""
+        """Call `look` until its result is true, and return that result.
+
+        Return None if it takes longer than `seconds`, by default `patience`.
+        """
         with anyio.move_on_after(self.patience if seconds is None else seconds):
             while True:
                 if result := await look():
@@ -316,8 +319,9 @@ class Case:
         await self.until(what, absent, seconds)
 
     async def met(self, fault: Fault, what: str) -> None:
-        """Wait until a fault has disturbed a request. Raises NotTried, which names the required event `what`, on a
-        timeout.
+        """Wait until a fault has disturbed a request.
+
+        Raises NotTried, with the required event `what` in its message, on a timeout.
         """
 
         async def hit() -> bool:
@@ -344,10 +348,9 @@ class Case:
         return self.calls(lambda call: call.writes, since)
 
     async def settled(self) -> int:
-        """Wait until the operator has written nothing for `quiet` seconds; return the number of the last request
-        before.
+        """Wait until the operator has written nothing for `quiet` seconds.
 
-        Raises Broken if the operator keeps writing.
+        Return the number of the last request before that time. Raises Broken if the operator keeps writing.
         """
         with anyio.move_on_after(3 * self.patience + self.quiet):
             while True:

@@ -23,7 +23,7 @@ FOREIGN_CONDITION: Final[Mapping[str, str]] = {
 
 
 def conditions_of(live: Manifest | None) -> Mapping[str, Mapping[str, Any]]:
-    """Return the conditions of an object, by type; empty for None."""
+    """Return the conditions of an object, by type. The result is empty if `live` is None."""
     entries: Any = get_path(live or {}, "status", "conditions") or ()
     return {str(entry.get("type")): entry for entry in entries if isinstance(entry, Mapping)}
 
@@ -41,7 +41,7 @@ def shown(live: Manifest | None) -> str:
 
 
 def observed_generation(live: Manifest | None) -> int:
-    """Return the highest observedGeneration in the status and its conditions; 0 if the status has none."""
+    """Return the highest observedGeneration in the status and its conditions, or 0 if neither has one."""
     numbers = [get_path(live or {}, "status", "observedGeneration")]
     numbers += [entry.get("observedGeneration") for entry in conditions_of(live).values()]
     return max((number for number in numbers if isinstance(number, int)), default=0)

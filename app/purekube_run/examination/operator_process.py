@@ -53,8 +53,9 @@ class OperatorProcess:
     """A process group of the operator. Its output goes to the file `log`, so that a full pipe never blocks it."""
 
     def __init__(self, number: int, words: list[str], environment: Mapping[str, str], log: Path) -> None:
-        """Start the command `words` with `environment` added to this process's. Raises CommandError without such a
-        program.
+        """Start the command `words`, with `environment` added to the environment of this process.
+
+        Raises CommandError if the program does not exist.
         """
         self.number = number
         self.log = log
@@ -101,7 +102,7 @@ class OperatorProcess:
         self.send(signal.SIGCONT)
 
     async def end(self, seconds: float) -> int | None:
-        """Send SIGTERM and wait for the process; return its exit status, None if it still runs after `seconds`."""
+        """Send SIGTERM and wait for the process. Return its exit status, or None if it still runs after `seconds`."""
         self.send(signal.SIGTERM)
         with anyio.move_on_after(seconds):
             while self.status is None:

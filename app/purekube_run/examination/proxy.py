@@ -27,11 +27,11 @@ _REASONS: Final = {
 
 @attrs.define(eq=False)
 class Fault:
-    """A fault to inject into at most `times` of the requests that `where` selects. `hits` are the disturbed requests.
+    """A fault to inject into at most `times` of the requests that `where` selects.
 
-    The proxy waits `delay` seconds. With a `status`, it answers with that status instead of forwarding the request.
-    With `kill`, it kills the process that sent the request. With `after`, the answer or kill comes only after the API
-    server has answered, and that response is dropped.
+    `hits` are the disturbed requests. The proxy waits `delay` seconds. With a `status`, the proxy answers with that
+    status instead of forwarding the request. With `kill`, the proxy kills the process that sent the request. With
+    `after`, the request is forwarded first, its response is dropped, and then the answer or kill follows.
     """
 
     name: str
@@ -80,8 +80,9 @@ class Proxy:
 
     @contextmanager
     def fault(self, name: str, where: Where, **options: Any) -> Iterator[Fault]:
-        """Inject a fault while the block runs. A request that several faults select is disturbed by the last begun
-        fault.
+        """Inject a fault while the block runs.
+
+        If several faults select a request, the fault that began last disturbs it.
         """
         fault = Fault(name, where, **options)
         self._faults.insert(0, fault)
@@ -182,7 +183,10 @@ class Proxy:
     async def _relay(
         self, process: int, call: Call | None, fault: Fault | None, answer: ForwardedAnswer, send: Send
     ) -> None:
-        """Send a completely read response to the operator; if the fault acts `after`, kill or refuse instead."""
+        """Send a completely read response to the operator.
+
+        If the fault acts `after` the request, kill the process or refuse the request instead.
+        """
         try:
             content = await answer.body()
         except NoAnswer as error:

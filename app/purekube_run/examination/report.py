@@ -13,7 +13,10 @@ _WIDTH: Final = 100
 
 
 def line_of(finding: Finding) -> str:
-    """Return a finding as lines of the table: clause, verdict, sentence, message, and for a failure the evidence."""
+    """Return a finding as lines of the table: clause, verdict, sentence and message.
+
+    For a failure the evidence follows.
+    """
     lines = [f"{finding.clause:<10} {finding.verdict.value:<9}  {finding.sentence}"]
     if finding.message:
         lines.append(f"{'':<22}{finding.message[: 5 * _WIDTH]}")

@@ -50,7 +50,10 @@ _FORMATS: Final[Mapping[str, Callable[[DataSource], str]]] = {
 
 
 def text_of_format(choose: DataSource, name: str) -> str | None:
-    """Return a string in the OpenAPI format `name`; None for an unknown format, since it restricts nothing."""
+    """Return a string in the OpenAPI format `name`.
+
+    Return None for an unknown format, since an unknown format restricts nothing.
+    """
     draw = _FORMATS.get(name.replace("-", ""))
     return None if draw is None else draw(choose)
 
@@ -68,9 +71,10 @@ def plain_text(choose: DataSource, least: int, most: int | None, *, wide: bool =
 
 
 def matching_text(choose: DataSource, patterns: Sequence[str], least: int, most: int | None) -> str:
-    """Return a string of the given length that matches all patterns; if none is found, the last string tried.
+    """Return a string of the given length that matches all patterns.
 
-    Strings are generated from the first pattern, and tested with all patterns.
+    Strings are generated from the first pattern and tested with all patterns; if none matches, the last string tried is
+    returned.
     """
     try:
         tree, fits = _parsed(patterns[0]), [compile_pattern(pattern) for pattern in patterns]
@@ -109,7 +113,10 @@ def _length(node: syntax.Node) -> tuple[int, int]:
 
 
 class _Matching:
-    """A generator of strings from the parse tree of a pattern, within a length as far as the pattern allows."""
+    """A generator of strings from the parse tree of a pattern.
+
+    It keeps the length within limits as far as the pattern allows.
+    """
 
     def __init__(self, choose: DataSource) -> None:
         self.choose = choose
@@ -163,8 +170,9 @@ def _meets(length: tuple[int, int], low: int, high: int) -> bool:
 
 @lru_cache(maxsize=256)
 def _usable(ranges: syntax.Ranges) -> syntax.Ranges:
-    """Return the letters and digits within the ranges, since strings often become names; all ranges if none
-    is in them.
+    """Return only the letters and digits within the ranges, since strings often become names.
+
+    If there are none, return all ranges.
     """
     plain = ((max(low, a), min(high, z)) for low, high in ranges for a, z in _PLAIN)
     return tuple((low, high) for low, high in plain if low <= high) or ranges

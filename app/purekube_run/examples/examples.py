@@ -103,7 +103,10 @@ class Examples:
         return {**drawn, **deepcopy(dict(self.fixed))} if isinstance(drawn, dict) else drawn
 
     def _value(self, node: Schema, also: Sequence[Schema], depth: int) -> Any:
-        """Return a value that satisfies `node` and all schemas in `also`, which stem from chosen branches above."""
+        """Return a value that satisfies `node` and all schemas in `also`.
+
+        Those stem from branches that were chosen in the nodes above.
+        """
         self._left -= 1
         if not (node.rules or also or _has_junctors(node)):
             return self._drawn(node, also, depth)
@@ -226,7 +229,10 @@ class Examples:
         return f"{self.choose.integer(1, 100)}%"
 
     def _integer(self, node: Schema, also: Sequence[Schema]) -> int:
-        """Return an integer near the minimum, or sometimes the maximum; with `wide` sometimes any permitted integer."""
+        """Return an integer near the minimum, or sometimes near the maximum.
+
+        With `wide`, the result is sometimes any permitted integer.
+        """
         least, most, step = self._bounds(node, also)
         if most is not None and most <= _MOST_EDGE and self.choose.chance(0.1):
             drawn = most
@@ -292,8 +298,8 @@ def _all_checks(node: Schema, also: Sequence[Schema]) -> list[ValueChecks]:
 
 
 def _least_of(node: Schema, also: Sequence[Schema], bound: str) -> Any:
-    """Return the lowest value of the attribute `bound` (such as `max_items`) among all checks; None if no
-    check has it.
+    """Return the lowest value of the attribute `bound` (such as `max_items`) among all checks, or None if no check has
+    it.
     """
     return min(
         (most for checks in _all_checks(node, also) if (most := getattr(checks, bound)) is not None), default=None

@@ -68,10 +68,9 @@ class ConnectionLimit:
         return iter(tuple(self._clients))
 
     def enter(self, client: Client) -> Client | None:
-        """Add a new client.
+        """Add a new client, and return None if there is room.
 
-        Return the client that must be closed: another client to make room, or the new client if it gets no place; None
-        if no client must be closed.
+        Otherwise return the client that must be closed: another client that makes room, or the new client itself.
         """
         leaving = None
         if len(self._clients) >= self._total:
@@ -103,25 +102,28 @@ class ConnectionLimit:
         self._clients.pop(client, None)
 
     def _first_to_leave(self) -> Client | None:
-        """Return the client of the lowest rank, which makes room; None if all requests are being answered.
+        """Return the client of the lowest rank, which is closed to make room.
 
-        A client that must already leave comes last, since its response is almost sent.
+        Return None if all requests are being answered. A client that must already leave comes last, since its response
+        is almost sent.
         """
         clients = map(self._cheapest, _MAKE_ROOM)
         return next((client for client in clients if client is not None), None)
 
     def _outnumbered(self, victim: Client | None, newcomer: Client) -> Client:
-        """Return the client of the two that is closed.
+        """Return which of two clients is closed.
 
-        The newcomer is closed if there is no victim, or if its address has more connections than the victim's address.
+        It is the newcomer if there is no victim, or if the newcomer's address has more connections than the victim's
+        address.
         """
         counts = Counter(client.address for client in (*self._clients, newcomer))
         return newcomer if victim is None or counts[newcomer.address] > counts[victim.address] else victim
 
     def _cheapest(self, stage: ConnectionStage) -> Client | None:
-        """Return the client at a stage that is to be closed first; None if no client is at that stage.
+        """Return the client at a stage that is to be closed first, or None if no client is at that stage.
 
-        This client's last step is the oldest among those of the address with the most clients at the stage.
+        Among the clients of the address with the most clients at the stage, it is the one whose last step is the
+        oldest.
         """
         clients = [client for client in self._clients if client.stage is stage]
         counts = Counter(client.address for client in clients)

@@ -46,7 +46,9 @@ _TOO_MANY: Final = PlainTextResponse(
 
 
 def _most_connections() -> int:
-    """Return the default limit of connections: an eighth of the process's file descriptors, at least 8, at most 128."""
+    """Return the default limit of connections: an eighth of the file descriptors that the process may open, but from 8
+    to 128.
+    """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 128 if soft == resource.RLIM_INFINITY else max(8, min(128, soft // 8))
 
@@ -211,7 +213,7 @@ class _Port:
             self.forget(client)
 
     def move(self, client: Client, stage: ConnectionStage) -> None:
-        """Record the stage of a client, and close the connection that the limit then requires to be closed, if any."""
+        """Record the stage of a client. If the connection limit then requires that a connection is closed, close it."""
         self._leave(self._places.move(client, stage))
 
     def forget(self, client: Client) -> None:
@@ -223,7 +225,10 @@ class _Port:
             client.leave()
 
     async def close(self) -> None:
-        """Close all connections: at once without a running request, otherwise after a short time for the response."""
+        """Close all connections.
+
+        A connection without a running request is closed at once, any other after a short time for its response.
+        """
         for client in self._places:
             if client.stage in (ConnectionStage.UNREAD, ConnectionStage.UNHEARD, ConnectionStage.IDLE):
                 client.leave()
@@ -245,7 +250,10 @@ class _Tls(SSLProtocol):
 
 
 class _Interruptible:
-    """An ASGI application whose requests can be interrupted. A response not yet begun is then 503 with Retry-After."""
+    """An ASGI application whose requests can be interrupted.
+
+    A request whose response has not begun is then answered by 503 with Retry-After.
+    """
 
     def __init__(self, app: Any) -> None:
         self._app = app

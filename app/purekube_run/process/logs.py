@@ -45,7 +45,10 @@ class Logs:
     _fields: Mapping[str, str] = attrs.field(factory=dict)
 
     def always(self, **fields: str) -> None:
-        """Add these fields to every line from now on; if `self.once`, log the fields in a single line instead."""
+        """Add these fields to every line from now on.
+
+        If `self.once` is set, log the fields in a single line instead.
+        """
         self._fields = {**self._fields, **fields}
         if self.once and fields:
             structlog.get_logger("process").info("about this process", **fields)
@@ -156,7 +159,10 @@ def _plain_lines(text: Any) -> str:
 
 
 class _NoFlood(logging.Filter):
-    """A filter that passes a repeated warning of a library once in ten seconds, compared by its format string."""
+    """A filter that passes a repeated warning of a library only once in ten seconds.
+
+    Warnings with the same format string count as the same.
+    """
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -164,7 +170,7 @@ class _NoFlood(logging.Filter):
         self._said: dict[str, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Report whether the record is logged; records below the level WARNING are always logged."""
+        """Report whether the record is logged. Records below the level WARNING are always logged."""
         if record.levelno < logging.WARNING:
             return True  # lower levels are shown only on request
         kind, now = f"{record.name} {str(record.msg)[:200]}", self._monotonic()

@@ -18,9 +18,10 @@ _log = structlog.get_logger("operator")
 
 
 def run_until_signal(work: Callable[[], Awaitable[None]], *, listen: str = "") -> bool:
-    """Run `work` until it ends, or until SIGINT or SIGTERM cancels it; return whether a signal cancelled it.
+    """Run `work` until it ends, or until SIGINT or SIGTERM cancels it.
 
-    A second signal ends the process immediately. Raises CommandError if the address `listen` cannot be bound.
+    Return whether a signal cancelled the work. A second signal ends the process immediately. Raises CommandError if the
+    address `listen` cannot be bound.
     """
     with _explaining_addresses(listen):
         return anyio.run(_with_signals, work)
@@ -63,7 +64,7 @@ async def run_in_background(work: Callable[[], Coroutine[Any, Any, object]]) -> 
 
 
 async def run_unless_stopped(stop: anyio.Event, work: Coroutine[Any, Any, T]) -> T | None:
-    """Return the result of `work`, or None if `stop` is set first, which cancels `work`."""
+    """Return the result of `work`. If `stop` is set before `work` ends, cancel `work` and return None."""
     result: T | None = None
     async with anyio.create_task_group() as group:
 

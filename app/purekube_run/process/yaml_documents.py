@@ -67,9 +67,10 @@ _Loader.add_implicit_resolver(_FLOAT, _FLOAT_PATTERN, list("-+0123456789."))
 
 
 def read_documents(paths: Sequence[str]) -> list[Mapping[str, Any]]:
-    """Return every object in the files; a `List` is replaced by its items. `-` and `/dev/stdin` mean standard input.
+    """Return every object in the files.
 
-    Raises CommandError with file, line and problem: an unreadable file, broken YAML, or a value that is not an object.
+    A `List` is replaced by its items, and `-` and `/dev/stdin` mean standard input. Raises CommandError with file, line
+    and problem for an unreadable file, broken YAML, or a value that is not an object.
     """
     return [document for path in paths for place, value in read_values(path) for document in _items(value, place)]
 
@@ -77,7 +78,7 @@ def read_documents(paths: Sequence[str]) -> list[Mapping[str, Any]]:
 def read_values(path: str) -> Iterator[tuple[str, Any]]:
     """Yield a pair for every non-empty document of a YAML file: its place (`FILE:LINE`) and its value.
 
-    Raises CommandError with file, line and problem: an unreadable file, or broken YAML.
+    Raises CommandError with file, line and problem for an unreadable file or broken YAML.
     """
     text, shown = read_text(path), _shown(path)
     try:
@@ -198,7 +199,10 @@ def read_text(path: str) -> str:
 
 
 def _items(document: Any, place: str) -> Iterator[Mapping[str, Any]]:
-    """Yield a Kubernetes object; for a List, as `kubectl get -o yaml` prints it, yield the List's items."""
+    """Yield the Kubernetes object in a document.
+
+    If the object is a List, as `kubectl get -o yaml` prints it, yield the List's items instead.
+    """
     if not _is_object(document):
         raise CommandError(f"{place}: not a Kubernetes object: apiVersion and kind are missing")
     items = document.get("items")

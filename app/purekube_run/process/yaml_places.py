@@ -34,7 +34,10 @@ class YamlPlaces:
     """The text of the whole file."""
 
     def at(self, path: str, offset: int | None = None) -> Place:
-        """Return the place of the field at `path`; with `offset`, the place of that character in the field's text."""
+        """Return the place of the field at `path`.
+
+        With `offset`, return the place of the character at `offset` in the field's text.
+        """
         field = next(field for name in _outwards(path) if (field := self._fields.get(name)) is not None)
         if offset is not None and path in self._fields and isinstance(field.value, yaml.ScalarNode):
             line, column = self._inside(field.value, offset)
@@ -43,7 +46,10 @@ class YamlPlaces:
         return Place(path, self.file, line + 1, column + 1)
 
     def _inside(self, node: yaml.ScalarNode, offset: int) -> tuple[int, int]:
-        """Return line and column, from 0, of a character in a string; for a folded string, of its start."""
+        """Return line and column, counted from 0, of the character at `offset` in a string.
+
+        For a folded string, return those of its start.
+        """
         line, column = node.start_mark.line, node.start_mark.column
         if node.style == "|":
             return self._in_block(node, offset)

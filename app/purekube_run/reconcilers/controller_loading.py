@@ -100,7 +100,7 @@ def controllers_in(name: str) -> tuple[str, ...]:
     """Return the names (`module:attribute`) of all controllers in the module `name`.
 
     If `name` is an installed entry point or already `module:attribute`, return only `name`. A class is left out if the
-    module has an instance of it. Raises CommandError if the module cannot be imported or has no controller.
+    module has an instance of the class. Raises CommandError if the module cannot be imported or has no controller.
     """
     if ":" in name or any(entry.name == name for entry in installed()):
         return (name,)
@@ -219,7 +219,10 @@ def _wrong(value: Any) -> str:
 
 
 def _clashes(pure: Sequence[AnyPureReconciler], made: Sequence[AnyController]) -> Iterator[str]:
-    """Yield why the controllers cannot run together, if two have the same name, since they would share a finalizer."""
+    """Yield a message for each name that two controllers share.
+
+    They cannot run together, since they would share a finalizer.
+    """
     names: dict[str, str] = {}
     told = [(pure_reconciler.name, f"the function {pure_reconciler.function.__name__}") for pure_reconciler in pure]
     told += [(name_of(controller), type(controller).__name__) for controller in made]

@@ -38,8 +38,9 @@ _log = structlog.get_logger("operator")
 
 @attrs.define(eq=False)
 class _Daemon:
-    """The daemon task of an object. `manifest` is the object at the task's start, `failure` the last reported
-    failure.
+    """The daemon (long-running task) of an object.
+
+    `manifest` is the object when the task started, `failure` the last reported failure.
     """
 
     key: ObjectRef
@@ -66,7 +67,10 @@ class _Daemon:
 
 @attrs.define(eq=False)
 class Daemons:
-    """The daemons of the objects of one controller; none if the controller has no method `daemon`."""
+    """The daemons (long-running tasks) of the objects of one controller.
+
+    There are none if the controller has no method `daemon`.
+    """
 
     controller: AnyController
     clock: Clock
@@ -87,8 +91,9 @@ class Daemons:
             self._start(_Daemon(key, manifest))
 
     async def end(self, key: ObjectRef) -> None:
-        """Cancel the daemon of an object, if any, and wait for its end. Raises Unavailable if the daemon does
-        not end.
+        """Cancel the daemon of an object, if it has one, and wait until the daemon ends.
+
+        Raises Unavailable if the daemon does not end.
         """
         daemon = self._running.get(key)
         if daemon is None:
@@ -101,7 +106,7 @@ class Daemons:
         del self._running[key]
 
     async def run(self, work: Work) -> None:
-        """Wait until this process no longer leads; then end all daemons, and start no new daemons."""
+        """Wait until this process no longer leads. Then end all daemons, and start no new daemons."""
         try:
             await anyio.sleep_forever()
         finally:
@@ -156,7 +161,10 @@ class Daemons:
         return None if delay is None else max(delay, failure.retry_after)
 
     async def _report(self, daemon: _Daemon, error: BaseException, again: float | None) -> None:
-        """Log a failure of a daemon; if it differs from the last failure, also log its traceback and emit an Event."""
+        """Log a failure of a daemon.
+
+        If the failure differs from the daemon's last failure, also log its traceback and emit an Event.
+        """
         failure = raised(error)
         text = failure_text(failure)
         is_new, daemon.failure = text != daemon.failure, text

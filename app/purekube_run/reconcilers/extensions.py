@@ -36,10 +36,10 @@ class Extensions:
         composites: Sequence[Composite],
         controllers: Sequence[GivenController],
     ) -> "Extensions":
-        """Return the extensions, which use `api`; controllers in Python that have a field `api` get it too.
+        """Return the extensions, which use `api`.
 
-        `shared` are informers of CRDs, and of Namespaces if composites read them. Raises CommandError for controllers
-        that cannot run together.
+        Controllers in Python with a field `api` get this client too. `shared` are informers of CRDs, and of Namespaces
+        if composites read them. Raises CommandError for controllers that cannot run together.
         """
         return cls(
             tuple(composite_reconcilers(api, clock, composites, options, shared)),

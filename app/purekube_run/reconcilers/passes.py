@@ -87,7 +87,10 @@ def rules_of(controller: AnyController) -> ProgressRules:
 
 @attrs.define
 class _Pass:
-    """One pass over one object. `manifest` is the object after the last write; without `is_whole` it lacks fields."""
+    """One pass over one object.
+
+    `manifest` is the object after the last write. It lacks some fields unless `is_whole` is True.
+    """
 
     key: ObjectRef
     manifest: Manifest
@@ -108,10 +111,10 @@ class _Pass:
         self.on_write((self.key, version))
 
     def result(self, error: OperatorError | None, requeue: Requeue, *, echo: bool) -> ReconcileResult:
-        """Return the result for the worker pool. With `echo`, watch events of the pass's own writes requeue the key.
+        """Return the result for the worker pool.
 
-        The outcome of a call is in the status, and a conflict with another field manager is reported by an Event; any
-        other error of the pass itself still has to be reported.
+        With `echo`, watch events of the pass's own writes requeue the key. An `error` counts as reported if it is a
+        Conflict, which an Event reports, or the error of a call of user code, which the status reports.
         """
         is_reported = isinstance(error, Conflict) or (self.came is not None and error is self.came.error)
         return ReconcileResult(
@@ -291,7 +294,10 @@ class ControllerPasses:
                 assert_never(call.watcher_event)
 
     def _checked(self, result: object) -> CallOutcome:
-        """Return the outcome for a value that user code returned: `Raised` if the value is not a valid result."""
+        """Return the outcome for a value that user code returned.
+
+        The outcome is `Raised` if the value is not a valid result.
+        """
         name = type(self.controller).__name__
         if not isinstance(result, Result):
             return Raised(f"{name} returned {type(result).__name__}, not a Result")
@@ -339,8 +345,9 @@ class ControllerPasses:
     # --- reporting ------------------------------------------------------------------------------------------
 
     async def _write_status(self, work: _Pass, came: Consequences, outcome: CallOutcome) -> None:
-        """Write the status; if the object was edited meanwhile, write it on the newest version, so that no outcome is
-        lost.
+        """Write the status.
+
+        If the object was edited meanwhile, write the status of the newest version, so that no outcome is lost.
         """
         generation = int(metadata(work.manifest).get("generation") or 0)
         result = outcome.result if isinstance(outcome, Returned) else None
@@ -373,8 +380,9 @@ class ControllerPasses:
         await self._tell_failure(key, uid, outcome)
 
     async def _tell_failure(self, key: ObjectRef, uid: str, outcome: CallOutcome) -> None:
-        """Emit an Event for a failed call if no condition reports it; the same failure is emitted only once until a
-        success.
+        """Emit an Event for a failed call of user code if no condition reports the failure.
+
+        The same failure is emitted again only after a success.
         """
         if Feature.CONDITIONS in self.rules.features:
             return
@@ -388,7 +396,10 @@ class ControllerPasses:
 
 
 def _requeue_of_stopped(work: _Pass, error: OperatorError) -> Requeue:
-    """Return when to requeue after an error of the pass's own requests: within a minute if a retry may not help."""
+    """Return when to requeue after an error of the pass's own requests.
+
+    If a retry may not help, that is within a minute.
+    """
     asked = None if work.came is None else work.came.requeue.after
     if isinstance(error, Conflict):
         return Requeue.at_latest(asked).no_later_than(SLOW_SECONDS)

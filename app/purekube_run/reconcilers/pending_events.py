@@ -110,8 +110,9 @@ class PendingEvents:
                 yield from () if state is None else self._answer_of_wakes(state)
 
     def _answer_of_wakes(self, state: Manifest) -> list[ObjectRef]:
-        """Return the keys that the controller's `wakes` returns for an object; none if `wakes` raises, which is logged
-        once.
+        """Return the keys that the controller's `wakes` returns for an object.
+
+        If `wakes` raises, the exception is logged once, and the result is empty.
         """
         try:
             named = list(self._controller.wakes(state))

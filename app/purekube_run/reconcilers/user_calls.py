@@ -79,9 +79,9 @@ async def guarded(work: Callable[[], Awaitable[T]]) -> CallReturned[T] | CallRai
 
 
 async def _end(task: "asyncio.Task[CallReturned[T] | CallRaised]", patience: float | None) -> None:
-    """Cancel a task repeatedly until it ends, or for `patience` seconds; log once if it does not end.
+    """Cancel a task repeatedly until it ends, or for `patience` seconds.
 
-    The task's key must not be reconciled a second time meanwhile.
+    Log once if the task does not end. The task's key must not be reconciled a second time meanwhile.
     """
     waited = 0.0
     with anyio.CancelScope(shield=True):

@@ -49,7 +49,10 @@ def refers_key(ref: ObjectRef) -> str:
 
 @attrs.define
 class _InformerNeeds:
-    """The fields and indexes that controllers need of one informer; with `owner` also the managers of the status."""
+    """The fields and indexes that controllers need of one informer.
+
+    With `owner` they also need to know the field managers of the status.
+    """
 
     watches: list[Watch] = attrs.field(factory=list)
     indexers: dict[str, Indexer] = attrs.field(factory=dict)

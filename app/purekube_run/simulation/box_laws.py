@@ -25,7 +25,10 @@ _WITHIN: Final = 3600.0
 
 @attrs.frozen
 class Broken:
-    """A broken law, the object of its trial, and the failure. `try_example` repeats it from `number` and the seed."""
+    """A law that a trial broke, with the object of the trial and the failure.
+
+    `try_example` repeats the trial from `number` and the seed.
+    """
 
     law: str
     number: int
@@ -36,7 +39,9 @@ class Broken:
 
 @attrs.frozen
 class Rested:
-    """The end of a trial that broke no law: whether its object became Ready, and the text of the condition Ready."""
+    """The end of a trial that broke no law: whether the trial's object became Ready, and the text of its condition
+    Ready.
+    """
 
     ready: bool
     told: str

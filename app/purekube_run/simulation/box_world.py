@@ -188,7 +188,7 @@ class BoxWorld(World):
     # --- time --------------------------------------------------------------------------------------------------------
 
     def waits(self, ref: ObjectRef) -> float | None:
-        """Return the seconds until the scheduled reconcile of an object; None if no reconcile is scheduled."""
+        """Return the seconds until the scheduled reconcile of an object, or None if no reconcile is scheduled."""
         manager = self._replica.manager
         pools = () if manager is None else manager.worker_pools.values()
         return next((due for pool in pools if (due := pool.due_in(ref)) is not None), None)

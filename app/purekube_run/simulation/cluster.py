@@ -39,10 +39,11 @@ _CONVERSION: Final = {
 
 
 class MemoryCluster:
-    """One simulated cluster. `now` returns its time, `simulated` names its simulated controllers.
+    """One simulated cluster.
 
-    `flux` is how a simulated Flux behaves; None for no Flux. `behaviour` is how simulated workloads behave.
-    `converters` replace the conversion webhooks of their kinds. `timeline` records events with their times.
+    `now` returns the cluster's time, and `simulated` names its simulated controllers. `flux` says how a simulated Flux
+    behaves; with None there is no Flux. `behaviour` says how simulated workloads behave. `converters` replace the
+    conversion webhooks of their kinds. `timeline` records events with their times.
     """
 
     def __init__(
@@ -100,8 +101,8 @@ class MemoryCluster:
                 self.create(definition, CUSTOM_RESOURCE_DEFINITION)
 
     def converted(self, definition: Manifest) -> Manifest:
-        """Return the CRD with a conversion webhook added if a converter for its kind exists and `.spec.conversion` is
-        unset.
+        """Return the CRD, with a conversion webhook added if there is a converter for its kind and `.spec.conversion`
+        is unset.
         """
         kind = (get_path(definition, "spec", "group"), get_path(definition, "spec", "names", "kind"))
         known = [(converter.group, converter.kind) for converter in self._converters]
@@ -132,7 +133,7 @@ class MemoryCluster:
         return ObjectRef(kind, namespace, str(metadata(manifest).get("name", "")))
 
     def get(self, ref: ObjectRef) -> Manifest | None:
-        """Return an object as stored now; None if it does not exist."""
+        """Return an object as stored now, or None if it does not exist."""
         try:
             return run_sync(self.admin.get(ref))
         except NotFound:
@@ -182,7 +183,9 @@ class MemoryCluster:
 
 
 def condition_of(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:
-    """Return the condition of the type `kind` in an object's status; empty if the status has no such condition."""
+    """Return the condition of the type `kind` in an object's status, or an empty mapping if the status has no such
+    condition.
+    """
     conditions = get_path(manifest, "status", "conditions") or ()
     return next((condition for condition in conditions if get_path(condition, "type") == kind), {})
 

@@ -59,8 +59,9 @@ class SlowAnswer(BaseException):
 
 
 def _fault_of(trouble: Trouble) -> Fault:
-    """Return the fault for a trouble, with a new error each time, since a raised error's traceback refers to
-    its world.
+    """Return the fault for a trouble.
+
+    Each call makes a new error, since a raised error's traceback refers to its world.
     """
     match trouble:
         case Trouble.CRASH_BEFORE | Trouble.CRASH_AFTER:
@@ -91,7 +92,10 @@ class Disturbance:
     only: Callable[[KubeRequest], bool] = lambda request: True
 
     def concerns(self, request: KubeRequest) -> bool:
-        """Report whether the request matches: a conflict needs an apply, patch or update, a crash needs a write."""
+        """Report whether the request matches.
+
+        A conflict matches only an apply, patch or update; a crash matches only a write.
+        """
         if self.trouble is Trouble.STALE:
             return request.verb in _GUARDED
         return (request.writes or self.trouble not in _CRASHES) and self.only(request)
@@ -167,7 +171,7 @@ class Link:
         await asyncio.Event().wait()
 
     async def travel(self, distance: tuple[float, float] | None) -> None:
-        """Wait for a latency in the range `distance`; None for no wait."""
+        """Wait for a latency in the range `distance`, or None for no wait."""
         self.must_live()
         if distance is not None:
             times = _SLOWNESS if self.now() < self.slow_until else 1.0
@@ -208,9 +212,10 @@ class Link:
                 raise Unavailable("the API server does not answer", may_have_happened=False)
 
     def take(self, request: KubeRequest) -> Fault | None:
-        """Return the fault for a request; None if the request is to succeed.
+        """Return the fault for a request, or None if the request is to succeed.
 
-        The fault is the first due disturbance, which is then dropped, or a fault of the process's `schedule`.
+        The fault is the first disturbance that is due, which is used only once, or else a fault of the process's
+        `schedule`.
         """
         for at, ordered in enumerate(self.process.disturbances):
             if not ordered.concerns(request):
@@ -224,14 +229,18 @@ class Link:
         return self.process.schedule(request)
 
     def partition(self, seconds: float) -> None:
-        """Disconnect the process from the API server for a time: requests get no response, open watches no events."""
+        """Disconnect the process from the API server for a time.
+
+        Requests get no response, and open watches get no events.
+        """
         self.cut_until = self.now() + seconds
         for watch in self.watches:
             watch.silent = True
 
     def disturb_watch(self, trouble: WatchTrouble, choice: float, seconds: float) -> str:
-        """Apply a fault to one open watch, selected by `choice` in [0, 1). Return the watch's kind; "" if
-        none is open.
+        """Apply a fault to one open watch, selected by `choice` in [0, 1).
+
+        Return the name of the watch's kind, or "" if no watch is open.
         """
         if not self.watches:
             return ""
@@ -325,7 +334,7 @@ class KubeConnection(KubeApi):
             watches[:] = [each for each in watches if each.request is not request]
 
     async def _arrives(self, watch: _OpenWatch | None) -> bool:
-        """Wait for the delay of an event; return False if a fault drops the event."""
+        """Wait until an event is delivered, and return True. Return False if a fault drops the event."""
         if watch is None:
             self._link.must_live()
             return True

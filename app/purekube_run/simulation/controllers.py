@@ -22,7 +22,9 @@ _EPSILON = 1e-6
 
 
 class NoEnd(RuntimeError):
-    """The error that simulated controllers never finish at one moment: they undo each other's writes or their own."""
+    """The error that simulated controllers never finish their work at one moment, because they undo each other's writes
+    or their own.
+    """
 
 
 @attrs.define(eq=False)
@@ -49,8 +51,9 @@ class SimulatedControllers:
         self._alarm: asyncio.TimerHandle | None = None
 
     def work(self) -> bool:
-        """Process changes and due work of all simulated controllers until none is left; return whether there
-        was any.
+        """Process changes and due work of all simulated controllers until no work is left.
+
+        Return whether there was any work.
         """
         worked = False
         for _ in range(_MOST_ROUNDS):
@@ -99,7 +102,7 @@ class SimulatedControllers:
         return True
 
     def next_wake_up(self) -> datetime | None:
-        """Return the next time at which a simulated controller runs if no object changes; None if no run is
+        """Return the next time at which a simulated controller runs if no object changes, or None if no run is
         scheduled.
         """
         first: datetime | None = None
@@ -110,8 +113,9 @@ class SimulatedControllers:
         return first
 
     def next_work(self) -> datetime | None:
-        """Return the next time at which a simulated controller has work, not counting regular intervals; None
-        if never.
+        """Return the next time at which a simulated controller has work, or None if it never has.
+
+        Runs at regular intervals do not count.
         """
         return min((due for each in self.simulators if (due := each.next_work()) is not None), default=None)
 
@@ -136,7 +140,7 @@ class SimulatedControllers:
                 feed.simulator.observe(feed.kind, event.object, self._now())
 
     def _list(self, feed: _Feed) -> None:
-        """List all objects of a feed's kind and watch later changes; do nothing if the kind is not served."""
+        """List all objects of a feed's kind and watch later changes. Do nothing if the kind is not served."""
         feed.stream = None
         objects = run_sync(list_all(self._api, feed.kind, selector=feed.selector))
         present = {ref_of(manifest, feed.kind): manifest for manifest in objects}

@@ -154,7 +154,9 @@ class ExtensionWorld(World):
 
 
 class ExtensionLaws(Laws):
-    """The laws of every world, and of boxes and controllers: objects become Ready or say why not, and are deleted."""
+    """The laws of every world, and further laws of boxes and controllers: each object becomes Ready or says why it does
+    not, and a deleted object disappears.
+    """
 
     settles = (
         ("REC-1", "every object becomes Ready or says why not"),
@@ -184,9 +186,9 @@ class ExtensionLaws(Laws):
         return self.world.controllers.next_work() is not None
 
     def breaks_silence(self, write: ObservedWrite) -> bool:
-        """Report whether a write at rest breaks the law that nothing is written at rest.
+        """Report whether a write breaks the law that nothing is written at rest.
 
-        A refused write does not break it, since it may be retried.
+        A refused write does not break that law, since it may be retried.
         """
         return write.error is None and super().breaks_silence(write)
 
@@ -209,7 +211,7 @@ class ExtensionLaws(Laws):
 
 
 def _has_converged(live: Manifest) -> bool:
-    """Report whether the condition Ready is of the current generation, and is True or has reason and message."""
+    """Report whether the condition Ready is about the current generation, and either is True or has reason and message."""
     ready = condition_of(live, "Ready")
     current = ready.get("observedGeneration") in (None, get_path(live, "metadata", "generation"))
     return current and (ready.get("status") == "True" or bool(ready.get("reason") and ready.get("message")))

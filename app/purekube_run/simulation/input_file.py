@@ -85,7 +85,10 @@ def check_bounds(path: Path, value: Any, bounds: dict[str, Bounds], place: str) 
 
 
 def _depth(raw: bytes) -> int:
-    """Return the nesting depth of brackets outside of strings; 0 if too few brackets exist to exceed the limit."""
+    """Return the nesting depth of brackets outside of strings.
+
+    If there are too few brackets to exceed the limit, return 0.
+    """
     depth = deepest = 0
     in_string = escaped = False
     if raw.count(b"[") + raw.count(b"{") <= DEEPEST:

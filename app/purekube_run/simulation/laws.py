@@ -129,7 +129,7 @@ class Laws:
         self.observe(kind, self._observed)
 
     def _decided(self, ref: str, line: str) -> None:
-        """Add the decision that a controller logs about an object to the broken laws of that object."""
+        """Add the decision `line`, which a controller logged about an object, to the broken laws of that object."""
         for key, law in self.broken.items():
             if law.object == ref:
                 self.broken[key] = attrs.evolve(law, decision=line)
@@ -225,7 +225,7 @@ class Laws:
         return iter(())
 
     def settled(self) -> None:
-        """Check the laws that must hold at rest; each law from `unsettled` is broken."""
+        """Check the laws that must hold at rest. Each law that `unsettled` yields counts as broken."""
         unsettled = {(each.clause, each.law): each for each in self.unsettled()}
         for clause, law in dict.fromkeys((*self.settles, *unsettled)):
             open_law = unsettled.get((clause, law))
@@ -233,10 +233,10 @@ class Laws:
             self.check(clause, law, name, open_law is None, told)
 
     def breaks_silence(self, write: ObservedWrite) -> bool:
-        """Report whether a write at rest breaks the law that nothing is written at rest.
+        """Report whether a write breaks the law that nothing is written at rest.
 
-        After a restore of etcd, writes of Events do not. The count of an Event series is written minutes after its last
-        Event (RUN-5), and if the restore removed the Event, that write creates it again.
+        Writes of Events soon after a restore of etcd do not break it: the count of an Event series is written minutes
+        after the last Event (RUN-5), and creates the Event again if the restore removed it.
         """
         is_late_count = write.request.kind == EVENT and self.world.restored_at > float("-inf")
         return write.request.kind not in self.own and not is_late_count
@@ -248,8 +248,9 @@ class Laws:
         self.check("REC-6", "nothing is written at rest", "the operator", writes == 0, told)
 
     def compare(self) -> None:
-        """Compare the final state with the state of another world, after every law held. A subclass may
-        override this.
+        """Compare the final state with the state of another world, once every law was found to hold.
+
+        A subclass may override this method.
         """
 
     def finish(self) -> None:
@@ -260,7 +261,10 @@ class Laws:
         self.check("RUN-2", "time passes", "the world", False, told)
 
     def complete(self) -> Iterator[LawViolation]:
-        """Yield the broken laws. A law without a decision gets the last decision that was logged about its object."""
+        """Yield the broken laws.
+
+        A law that was recorded without a decision gets the last decision that was logged about its object.
+        """
         for law in self.broken.values():
             yield attrs.evolve(law, decision=law.decision or self.world.decisions.get(law.object, ""))
 

@@ -42,7 +42,7 @@ _QUIET: Final = (NodeState.EXCLUDED, NodeState.READY, NodeState.LEFT)
 
 @attrs.frozen
 class FieldChange:
-    """One field that a write changes, and its values; None for a missing value."""
+    """One field that a write changes, with its value before and after. None stands for a missing value."""
 
     path: str
     before: Any
@@ -51,7 +51,7 @@ class FieldChange:
 
 @attrs.frozen
 class PlannedObject:
-    """The planned change of one object, or the object's state if it does not change.
+    """The planned change of one object, or the present state of an object that does not change.
 
     `place` is the line of the box that keeps the object from being written or ready.
     """
@@ -187,7 +187,10 @@ def _planned(
 
 
 def _observations(box: Box, parent: Parent, snapshot: Snapshot, now: datetime) -> Iterator[Observation]:
-    """Yield the state of each object after the pass; for a parent that is being deleted, of each remaining object."""
+    """Yield the state of each object after the pass.
+
+    For a parent that is being deleted, yield the state of each remaining object.
+    """
     evaluation, owner = Evaluation(box, parent.manifest, now, snapshot), composite_of(box).owner_of(parent)
     if parent.metadata.deletion_timestamp is None:
         found = plan(graph_of(box), owner, snapshot, evaluation.scope())
@@ -229,7 +232,7 @@ def shown(ref: ObjectRef, manifest: Manifest | None) -> dict[str, Any] | None:
 
 
 def _changes(old: Manifest | None, new: Manifest | None) -> Iterator[FieldChange]:
-    """Yield the fields that differ between two objects; nothing if one of them does not exist."""
+    """Yield the fields that differ between two objects. Nothing is yielded if one of the objects does not exist."""
     if old is not None and new is not None:
         yield from _between(old, new, "")
 

@@ -34,7 +34,7 @@ class Surroundings(Protocol):
         ...
 
     def version(self) -> int:
-        """Return the version of the API server's store; 0 if unknown."""
+        """Return the version of the API server's store, or 0 if unknown."""
         ...
 
     def note(self, actor: str, what: str) -> None:

@@ -63,7 +63,10 @@ class Simulation(Generic[W, L]):
     def draw(
         self, seed: int, *, seconds: float, objects: int, replicas: int, faults: Collection[str], shards: int = 1
     ) -> SimulationScript:
-        """Return the script that `seed` determines: which users' acts and which of the `faults` occur at which time."""
+        """Return the script that `seed` determines.
+
+        It says which acts of users and which of the `faults` occur at which time.
+        """
         random = Random(f"script {seed}")
         acts = sorted(self.lives(random, objects, seconds))
         processes = replicas * shards
@@ -109,9 +112,10 @@ class Simulation(Generic[W, L]):
 
 @attrs.frozen
 class SimulationOutcome:
-    """The result of one run. `seconds` is virtual time, `cost` processor time in seconds.
+    """The result of one run.
 
-    `happened` counts faults by name, `acts` those with an effect, and `counts` has the workload's counters.
+    `seconds` is virtual time, `cost` is processor time in seconds. `happened` counts faults by name, `acts` counts
+    users' acts that had an effect, and `counts` has the workload's counters.
     """
 
     script: SimulationScript

@@ -62,13 +62,13 @@ def kind_of(runnable: Runnable) -> Kind:
 
 
 def resource_of(runnable: Runnable) -> Resource[Any, Any] | None:
-    """Return the Resource of the kind that an extension reconciles; None if the kind is not defined by classes."""
+    """Return the Resource of the kind that an extension reconciles, or None if the kind is not defined by classes."""
     kind = _declared(runnable).kind
     return kind if isinstance(kind, Resource) else None
 
 
 def definition_of(runnable: Runnable) -> Manifest | None:
-    """Return the CRD of the kind that an extension reconciles; None if the extension does not define the kind."""
+    """Return the CRD of the kind that an extension reconciles, or None if the extension does not define the kind."""
     if (resource := resource_of(runnable)) is not None:
         return resource.crd()
     if isinstance(runnable, Box):

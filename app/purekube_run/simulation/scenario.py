@@ -98,7 +98,7 @@ class _Play:
         raise CommandError(f"{self.scenario.place}: nothing given is a {own.kind} ({own.api_version})")
 
     def begin(self) -> None:
-        """Create the given objects, those of the box's kind last."""
+        """Create the given objects. Objects of the box's kind are created last."""
         own = self.world.box.kind.kind
         for manifest in sorted(self.scenario.given, key=lambda one: one.get("kind") == own):
             self._create(manifest)

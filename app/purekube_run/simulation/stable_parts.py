@@ -18,7 +18,10 @@ _ROLL: Final = re.compile(rb'(/roll-hash":")[0-9a-f]+')
 
 
 def stable_parts_of(live: Manifest) -> bytes:
-    """Return as JSON the parts of an object that must be equal in all worlds. They exclude the contents of Secrets."""
+    """Return, as JSON, the parts of an object that must be equal in all worlds.
+
+    The contents of Secrets are left out.
+    """
     return _ROLL.sub(rb"\1", _UID.sub(b"uid", canonical_json(_plain(live))))
 
 

@@ -149,7 +149,7 @@ class _Tried:
     before: Any = None
 
     def live(self) -> Manifest | None:
-        """Return the object of the trial; None if it does not exist."""
+        """Return the object of the trial, or None if it does not exist."""
         return self.world.get(self.ref)
 
     def made(self) -> dict[ObjectRef, Manifest]:
@@ -210,7 +210,10 @@ class Trial:
         return TrialWorld(self.controller, self.definitions)
 
     def _begun(self, world: TrialWorld) -> _Tried:
-        """Create the object in a new world; for a box, also the externals to which the object refers."""
+        """Create the object of the trial in a new world.
+
+        For a box, also create the externals (objects of other owners) to which that object refers.
+        """
         world.run(0)
         before, ref = self._outside(world), world.ref(self.object)
         meta = {**metadata(self.object), **({"namespace": ref.namespace} if ref.namespace else {})}
@@ -353,7 +356,7 @@ class Trial:
         tried.go_on(_STEP)
 
     def _disturb_watches(self, world: TrialWorld, random: Random) -> None:
-        """Apply one fault, or none, to all watches: events are late for a quarter of a minute, or the watches
+        """Apply one fault to all watches, or none: their events are late for a quarter of a minute, or the watches
         expire.
         """
         trouble = random.choice((None, None, WatchTrouble.LATE, WatchTrouble.EXPIRED))
@@ -378,8 +381,9 @@ class Trial:
             return  # a controller has already deleted it
 
     def _is_kept_up(self, ref: ObjectRef, live: Manifest) -> bool:
-        """Report whether the controller must restore this child after a deletion; some children are created
-        only once.
+        """Report whether the controller must restore this child after the child is deleted.
+
+        Some children are created only once.
         """
         match self.controller:
             case Box() as box:

@@ -42,7 +42,9 @@ _AT_ONCE: Final = (0.0, 0.0)
 
 
 class WorldHotLoop(AssertionError):
-    """The error that work goes on forever without time passing: controllers undo each other's writes or their own."""
+    """The error that work goes on forever without time passing, because controllers undo each other's writes or their
+    own.
+    """
 
 
 class World(MemoryCluster):
@@ -106,8 +108,9 @@ class World(MemoryCluster):
         self._logs = _capturing(self._log)
 
     def install(self, definitions: Iterable[Manifest]) -> None:
-        """Create these CRDs and the CRDs of simulated controllers. If the server refuses a CRD, close, raise
-        CommandError.
+        """Create these CRDs and the CRDs of simulated controllers.
+
+        If the server refuses a CRD, close the world and raise CommandError.
         """
         try:
             super().install(definitions)
@@ -179,10 +182,10 @@ class World(MemoryCluster):
         self.until(lambda: False, seconds)
 
     def until(self, holds: Callable[[], bool], within: float) -> bool:
-        """Let virtual time pass until `holds` returns True, or `within` seconds have passed; return whether it did.
+        """Let virtual time pass until `holds` returns True, or `within` seconds have passed.
 
-        `holds` is called whenever no more work is due at a moment. Raises WorldHotLoop if work goes on forever without
-        time passing, and an error that ended a process.
+        Return whether `holds` returned True. `holds` is called whenever no more work is due at a moment. Raises
+        WorldHotLoop if work goes on forever without time passing, and an error that ended a process.
         """
         if asyncio._get_running_loop() is not None:
             raise RuntimeError("a world has an event loop of its own: use it in a plain function, not in a coroutine")
@@ -216,7 +219,10 @@ class World(MemoryCluster):
             self.loop.stop()
 
     def _at_rest(self) -> bool:
-        """Run the simulated controllers when no task of a process is ready; return False if time may advance."""
+        """Run the simulated controllers when no task of a process is ready.
+
+        Return False if virtual time may advance.
+        """
         if self.controllers.work():
             return True
         if self._goal is not None and self._goal():

@@ -58,7 +58,7 @@ class SimulatedFault(Generic[W_contra]):
 
 
 def _of_request(trouble: Trouble, per_hour: float) -> SimulatedFault[World]:
-    """Return a fault of one request: the next matching request, after up to twenty other matching requests."""
+    """Return a fault that affects one request. Up to twenty matching requests pass before the affected one."""
 
     def strike(at: Strike[World]) -> None:
         ordered = Disturbance(trouble, at.happened, int(at.choice * 20))
@@ -137,7 +137,9 @@ def _engines_stall(at: Strike[World]) -> None:
 
 
 def _remove_right(at: Strike[World], *, reads: bool = False) -> None:
-    """Remove from all replicas the right to write one resource, or with `reads` the right to read it, for a while."""
+    """Remove a right from all replicas for a while: the right to write one resource, or with `reads` the right to read
+    it.
+    """
     world = at.world
     if not world.rights:
         return

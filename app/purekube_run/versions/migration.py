@@ -78,7 +78,10 @@ class Migration:
             raise NotMigrated(f"{name}: there is no such definition; `versions list` shows them") from error
 
     async def _objects(self, versions_in_use: VersionsInUse) -> AsyncIterator[ObjectRef]:
-        """Yield every object that exists now, page by page; later objects are stored in the storage version anyway."""
+        """Yield every object that exists now, page by page.
+
+        Objects that are created later are stored in the storage version anyway.
+        """
         seen: set[ObjectRef] = set()
         token, expired = "", 0
         while True:
@@ -113,7 +116,7 @@ class Migration:
             raise NotMigrated(f"{found.definition}: {told}: {listed}{more}. Mend them, and begin again")
 
     async def _rewrite(self, ref: ObjectRef) -> None:
-        """Send an empty patch, for which the API server stores the object again, in the current storage version."""
+        """Send an empty patch, so that the API server stores the object again, now in the current storage version."""
         for attempt in range(_ATTEMPTS):
             try:
                 await self.api.patch(ref, {}, patch_type=PatchType.MERGE, field_manager=_MANAGER)

@@ -97,7 +97,10 @@ def _tried(
 
 
 def _problem(broken: BrokenRoundTrip, place: Place) -> BoxProblem:
-    """Return a broken round trip as a problem, at the place of the expression that failed, or else at `place`."""
+    """Return a broken round trip as a problem.
+
+    Its place is the expression that failed, or `place` if no expression failed.
+    """
     failed = None if broken.__cause__ is None else broken.__cause__.__cause__
     if isinstance(failed, ExpressionFailure):
         return BoxProblem(failed.place, broken.message.replace(str(failed), failed.problem))
@@ -115,7 +118,10 @@ def examples_of(crd: CrdVersions, version: str) -> Iterator[Manifest]:
 
 
 def _example(crd: CrdVersions, known: KnownKind, random: Random, number: int) -> Manifest | None:
-    """Return an example with the metadata of a stored object; None if the schema is missing or refuses every try."""
+    """Return an example object with the metadata of a stored object.
+
+    Return None if the schema is missing or refuses every example.
+    """
     kind, meta = known.kind, _stored_metadata(number)
     metadata = {**meta, "namespace": "team"} if kind.namespaced else meta
     if known.schema is None:
