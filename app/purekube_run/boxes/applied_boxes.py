@@ -253,7 +253,7 @@ class AppliedBoxes:
         return attrs.evolve(observed, judgement=judgement)
 
     def _owner(self, name: str, definition: Mapping[str, Any]) -> tuple[BoxProblem, ...]:
-        """Return a problem if another box owns the kind that the CRD `definition` defines, or an empty tuple otherwise."""
+        """Return a problem if another box owns the kind that the CRD `definition` defines, else an empty tuple."""
         crd = crd_name_of(definition)
         accepted = self.caches.store(CONTROLLER_REVISION, self._namespace).indexed(_BY_CRD, crd)
         boxes = {name for _, name in self.caches.store(OPERATOR_BOX).names()}

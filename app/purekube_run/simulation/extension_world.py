@@ -211,7 +211,7 @@ class ExtensionLaws(Laws):
 
 
 def _has_converged(live: Manifest) -> bool:
-    """Report whether the condition Ready is about the current generation, and either is True or has reason and message."""
+    """Report whether the condition Ready is of the current generation, and is True or has reason and message."""
     ready = condition_of(live, "Ready")
     current = ready.get("observedGeneration") in (None, get_path(live, "metadata", "generation"))
     return current and (ready.get("status") == "True" or bool(ready.get("reason") and ready.get("message")))

@@ -136,11 +136,10 @@ def admit(
 def stored_problems(
     manifest: Manifest, old: Manifest | None = None, settings: AdmissionSettings = _DEFAULTS
 ) -> tuple[Problem, ...]:
-    """Return every rule that an object breaks as the API server stores it; empty for kinds other than the operator's.
+    """Return a problem for every rule that an object, as the API server stores it, breaks.
 
-    Unknown fields are no problem here, because the API server prunes them before it stores the object. The webhook and
-    the reconciler refuse the same objects. With `old`, the object before an update, the rules on immutable fields are
-    checked too.
+    The result is empty for kinds other than the operator's. With `old`, the object before an update, the rules on
+    immutable fields are checked too. Unknown fields are no problem, because the API server prunes them.
     """
     cls = class_of(manifest)
     if cls is None:
@@ -184,7 +183,7 @@ def _judge_value(
 def _judge_parts(cls: type[Any], manifest: Manifest, settings: AdmissionSettings) -> Iterator[Problem]:
     """Yield the problems of those parts of an object's spec that can be read.
 
-    The object as a whole cannot be converted into `cls`.
+    This serves for an object that as a whole cannot be converted into `cls`.
     """
     spec, spec_class = manifest.get("spec"), attrs.fields_dict(cls)["spec"].type
     if isinstance(spec, Mapping) and spec_class is not None:
@@ -195,7 +194,10 @@ def _judge_parts(cls: type[Any], manifest: Manifest, settings: AdmissionSettings
 
 
 def _readable(cls: type[Any], old: Manifest | None) -> Any:
-    """Return `old` as a `cls`; None if it is absent or malformed, so that an update can correct a malformed object."""
+    """Return the object `old` as a `cls`.
+
+    Return None if `old` is absent or malformed, so that an update can correct a malformed object.
+    """
     if old is None:
         return None
     try:
@@ -277,7 +279,7 @@ def _retry(meta: ObjectMeta) -> Iterator[Problem]:
 
 
 def _too_large(value: Any, limit: int, path: str) -> tuple[Problem, ...]:
-    """Return a problem if `value` exceeds `limit` bytes as JSON or is nested too deeply to be measured."""
+    """Return a problem if `value` exceeds `limit` bytes as JSON, or if it is nested too deeply to be measured."""
     try:
         size = len(canonical_json(value))
     except RecursionError:
@@ -291,9 +293,10 @@ def _inline_secrets(values: Any, path: str) -> tuple[Problem, ...]:
 
 
 def check_managed_namespace(meta: ObjectMeta, namespace: Manifest | None, cluster_id: str) -> tuple[Problem, ...]:
-    """Return the reasons why the operator of `cluster_id` must not act on an object in `namespace` (RES-5, PULL-10).
+    """Return the reasons why the operator of `cluster_id` must not act on an object in a namespace (RES-5, PULL-10).
 
-    `meta` is the object's metadata, `namespace` the manifest of its Namespace; None if the Namespace does not exist.
+    `meta` is the object's metadata. `namespace` is the manifest of its Namespace, or None if the Namespace does not
+    exist.
     """
     return first_of(_managed_namespace(meta, namespace, cluster_id))
 

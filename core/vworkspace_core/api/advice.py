@@ -55,9 +55,9 @@ _CONFLICT: Final = "The command in the message hands the fields back, or whoever
 
 
 def given_up(source: str = "", version: str = "the version that is deployed") -> Advice:
-    """Return the advice for a release on which Flux has stopped retrying.
+    """Return the advice for a release that Flux has stopped retrying.
 
-    `source` names the place where the object is maintained, such as a Git repository; `version` is a chart version to
+    `source` names the place where the object is maintained, such as a Git repository. `version` is a chart version to
     return to. Both may be empty.
     """
     where = "where the object comes from" + (f" ({source})" if source else "")
@@ -185,12 +185,12 @@ OBSTACLES: Final = frozenset(
 
 
 def obstacles(kind: str) -> frozenset[StrEnum]:
-    """Return every condition reason for which an object of a kind waits or cannot continue."""
+    """Return every condition reason that means that an object of a kind waits or cannot continue."""
     rows = (entry for entry in TABLE[kind] if (kind, entry.type, entry.status) in OBSTACLES)
     reasons = frozenset(reason for entry in rows for reason in entry.reasons if reason != _C.NO_AGENT)
     return reasons | ({_I.CHART_UNREACHABLE, _I.WAITING_FOR_SECRET} if kind == "ApplicationInstance" else frozenset())
 
 
 def advice_for(kind: str, reason: str) -> Advice | None:
-    """Return the advice for a condition reason of `kind`; None if the reason needs no advice."""
+    """Return the advice for a condition reason of `kind`, or None if the reason needs no advice."""
     return ADVICE.get(kind, {}).get(reason)

@@ -95,9 +95,9 @@ class Policy:
 
 
 def is_allowed_source(chart: ChartSource, allowed: tuple[str, ...]) -> bool:
-    """Report whether the chart's URL, with its name appended, equals one of the `allowed` URLs or is below one.
+    """Report whether the chart's URL, with its name appended, equals one of the `allowed` URLs or is below one of them.
 
-    A chart whose URL or name is malformed, and so could be read in two ways, is not allowed.
+    A chart with a malformed URL or name is not allowed, since it could be read in two ways.
     """
     forms = (chart.url, CHART_URL), (chart.url, PLAIN_PATH), (chart.url, NO_USER), (chart.name, CHART_NAME)
     if not all(FORMS[form].fits(text) for text, form in forms):
@@ -122,6 +122,6 @@ def _last(name: str) -> str:
 
 
 def _precedence(version: str) -> str:
-    """Return a semantic version without the parts that do not distinguish it: a `v`, and build metadata."""
+    """Return a semantic version without a leading `v` and without build metadata, which do not distinguish versions."""
     text = version.strip().casefold()
     return text.removeprefix("v").partition("+")[0]

@@ -45,9 +45,10 @@ _SHARED: dict[int, "ref[ApplicationInstanceSpec]"] = {}
 
 @lru_cache(maxsize=128)
 def shared_spec(raw: bytes) -> ApplicationInstanceSpec:
-    """Return the same spec object for equal JSON, so that successive copies of an instance share their spec.
+    """Return the spec in the JSON `raw`.
 
-    The spec is parsed from its own JSON, so that it shares no part with other objects.
+    Equal JSON gives the same object, so that successive copies of an instance share their spec. The spec is parsed from
+    its own JSON, so that it shares no part with other objects.
     """
     spec: ApplicationInstanceSpec = _read_spec(msgspec.json.decode(raw), ApplicationInstanceSpec)
     identity = id(spec)
@@ -94,14 +95,20 @@ def _type_problems(kind: Kind, manifest: Manifest) -> Iterator[Problem]:
 
 
 def unstructure(value: Any) -> dict[str, Any]:
-    """Return `value` as JSON, as `structuring.unstructure` does, and add apiVersion and kind to a full object."""
+    """Return `value` as JSON, as `structuring.unstructure` does.
+
+    If `value` is a full object, apiVersion and kind are added.
+    """
     body = structuring.unstructure(value)
     kind = CLASSES.get(type(value))
     return body if kind is None else {"apiVersion": kind.api_version, "kind": kind.kind, **body}
 
 
 def _read(cls: type[T], manifest: Manifest) -> T:
-    """Read a manifest like `structure`. Raises ValidationProblems also if parts were cut off as nested too deeply."""
+    """Read a manifest like `structure`.
+
+    Raises ValidationProblems also if parts of the manifest were cut off because they are nested too deeply.
+    """
     if cut := too_deep(manifest):
         raise ValidationProblems(tuple(Problem(path, TOO_DEEP) for path in cut))
     return structure(cls, manifest)
@@ -123,7 +130,9 @@ def read_cluster(manifest: Manifest) -> Cluster:
 
 
 def class_of(manifest: Any) -> type[Any] | None:
-    """Return the attrs class of the kind that `manifest` names; None if the kind is not one of the operator's own."""
+    """Return the attrs class of the kind that `manifest` names, or None if the kind is not one of the
+    operator's own.
+    """
     if not isinstance(manifest, Mapping):
         return None
     api_version, kind = manifest.get("apiVersion"), manifest.get("kind")

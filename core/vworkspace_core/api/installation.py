@@ -71,9 +71,10 @@ def installation_of(account: Manifest | None, namespace: str, *, agent: bool) ->
 
 
 def managing_tool(manifest: Manifest | None) -> tuple[InstallTool, str, str]:
-    """Return the outermost tool that manages an object, with name and namespace of the tool's own object, else empty.
+    """Return three texts: the outermost tool that manages an object, and name and namespace of the tool's own object.
 
-    Flux counts as the tool for an object that Helm installed on behalf of Flux, since such objects are changed in Git.
+    A name or namespace that is unknown is empty. For an object that Helm installed on behalf of Flux the tool is Flux,
+    since such objects are changed in Git.
     """
     for keeper, group in ((InstallTool.FLUX_HELM_RELEASE, "helm"), (InstallTool.FLUX_KUSTOMIZATION, "kustomize")):
         if name := _mark(manifest, "labels", f"{group}.toolkit.fluxcd.io/name"):
@@ -88,7 +89,7 @@ def managing_tool(manifest: Manifest | None) -> tuple[InstallTool, str, str]:
 
 
 def _mark(manifest: Manifest | None, field: str, key: str) -> str:
-    """Return an object's label or annotation `key`; empty if it is absent or the metadata is malformed.
+    """Return an object's label or annotation `key`, or an empty text if it is absent or the metadata is malformed.
 
     `field` is `labels` or `annotations`.
     """

@@ -89,9 +89,9 @@ def _target_labels(name: str, uid: str, cluster_id: str) -> dict[str, str]:
 
 
 def marks_of(instance: ObjectMeta) -> tuple[Mapping[str, str | None], ...]:
-    """Return two sets of labels, either of which marks an object without a controller reference as the instance's.
+    """Return two sets of labels, one with the instance's uid, the other with its name and cluster.
 
-    The first set has the instance's uid, the second its name and cluster.
+    An object without a controller reference belongs to the instance if its labels match either set.
     """
     named = {APPLICATION_INSTANCE: bounded_name(instance.name), CLUSTER_ID: instance.labels.get(CLUSTER_ID)}
     return (
@@ -106,7 +106,7 @@ def is_managed(meta: ObjectMeta) -> bool:
 
 
 def cluster_id_of(meta: ObjectMeta) -> str | None:
-    """Return the cluster id in the object's label; None if the label is absent or empty."""
+    """Return the cluster id in the object's label, or None if the label is absent or empty."""
     return meta.labels.get(CLUSTER_ID) or None
 
 
@@ -133,7 +133,7 @@ def namespace_is_terminating(namespace: Manifest | None) -> bool:
 
 
 def allowed_types(namespace: Manifest | None) -> frozenset[str] | None:
-    """Return the Operation types admitted in `namespace`; None for no restriction. An empty annotation admits none."""
+    """Return the Operation types that `namespace` admits, or None if it admits all. An empty annotation admits none."""
     text = get_path(namespace, "metadata", "annotations", ALLOWED_TYPES)
     if not isinstance(text, str):
         return None
@@ -141,7 +141,10 @@ def allowed_types(namespace: Manifest | None) -> frozenset[str] | None:
 
 
 def type_is_allowed(namespace: Manifest | None, operation_type: str) -> bool:
-    """Report whether an Operation of `operation_type` may run in `namespace`, compared without regard to case."""
+    """Report whether an Operation of `operation_type` may run in `namespace`.
+
+    Upper and lower case are not distinguished.
+    """
     allowed = allowed_types(namespace)
     return allowed is None or operation_type.lower() in {name.lower() for name in allowed}
 
@@ -165,7 +168,7 @@ def uninstall_is_confirmed(meta: ObjectMeta) -> bool:
 
 
 def retry_token(meta: ObjectMeta) -> str | None:
-    """Return the token that requests Flux to retry a stalled release (REC-14); None if there is none.
+    """Return the token that requests Flux to retry a stalled release (REC-14), or None if there is no token.
 
     A token that admission would refuse is replaced by its hash, so that it cannot make the HelmRelease invalid.
     """
@@ -179,10 +182,11 @@ def is_retry_token(token: str) -> bool:
 
 
 def request_mark(annotations: Mapping[str, Any]) -> str | None:
-    """Return a hash that identifies the last request on the object: the key of its job, and the retry token.
+    """Return a hash that identifies the last request on the object, or None if there is no request.
 
-    `status.observedRequest` repeats the hash, so that a status from before the request is not mistaken for its result
-    (PULL-3). The generation cannot serve for this, since a request need not change it. Return None without any request.
+    It is made from the key of the object's job and the retry token. `status.observedRequest` repeats the hash, so that
+    a status from before the request is not mistaken for its result (PULL-3); the generation does not show this, since a
+    request need not change it.
     """
     asked = [str(annotations.get(name) or "") for name in (IDEMPOTENCY_KEY, RETRY)]
     return _digest("\n".join(asked), _MARK_DIGITS) if any(asked) else None

@@ -41,7 +41,7 @@ def wrong_cluster(kind: Kind, meta: ObjectMeta, cluster_id: str) -> str:
 def is_labelled_for(manifest: Manifest, cluster_id: str) -> bool:
     """Report whether the object's labels assign it to the operator of `cluster_id`.
 
-    A missing cluster label counts as this cluster's. Malformed metadata is tolerated.
+    An object without a cluster label counts as assigned. Malformed metadata is tolerated.
     """
     labels = get_path(manifest, "metadata", "labels")
     if get_path(labels, MANAGED_BY) != MANAGED_BY_VALUE:
@@ -79,9 +79,9 @@ def meant_for_another_cluster(meta: ObjectMeta, settings: _OfCluster) -> bool:
 
 
 def claimed_by_another_operator(source: Claimable, settings: _OfCluster) -> bool:
-    """Report whether another cluster's operator may own the object, so that this one must not write its status (RES-5).
-
-    That is so if the status has conditions, except if one is Blocked=WrongCluster written by this operator.
+    """Report whether another cluster's operator may own the object, so that this operator must not write its status
+    (RES-5). It may if the object's label names another cluster and the status has conditions, unless one of them is
+    Blocked=WrongCluster, written by this operator.
     """
     if not meant_for_another_cluster(source.metadata, settings):
         return False
@@ -92,7 +92,7 @@ def claimed_by_another_operator(source: Claimable, settings: _OfCluster) -> bool
 
 
 def closed_namespace(name: str, namespace: Manifest | None, installation: Installation = PRINTED) -> str:
-    """Return a message why no object may be created in the namespace; empty if objects may be created."""
+    """Return a message why no object may be created in the namespace, or an empty text if objects may be created."""
     if namespace_is_terminating(namespace):
         return f"namespace {name} is being terminated: nothing new can be created in it"
     if namespace_is_managed(namespace):

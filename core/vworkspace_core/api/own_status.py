@@ -28,9 +28,9 @@ OWN_STATUS: Final = StatusOwner(
 
 
 def unmanaged(ref: ObjectRef, manifest: Manifest) -> KubernetesEvent | None:
-    """Return the Event that says that the operator ignores the object, for lack of its managed-by label.
+    """Return the Event which says that the operator ignores the object, because the object lacks the managed-by label.
 
-    Return None if the object has the label, or if it is being deleted.
+    Return None if the object has that label, or is being deleted.
     """
     value = get_path(manifest, "metadata", "labels", MANAGED_BY)
     if value == MANAGED_BY_VALUE or metadata(manifest).get("deletionTimestamp"):
@@ -74,7 +74,7 @@ class Unreadable(Generic[S]):
 
 
 def read_status(cls: type[T], manifest: Manifest) -> T | None:
-    """Read only the status of an object; None if the status is malformed."""
+    """Read only the status of an object, or None if the status is malformed."""
     try:
         return structure(cls, manifest.get("status") or {})
     except ValidationProblems:

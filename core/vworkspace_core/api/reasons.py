@@ -180,7 +180,10 @@ BEFORE_RECONCILING: Final = frozenset({InstanceReason.WAITING_FOR_SECRET})
 
 
 def headline(kind: Kind, conditions: Sequence[Condition | DesiredCondition]) -> dict[str, str]:
-    """Return `reason` and `message` of the condition that best explains the object's state; empty if there is none."""
+    """Return a mapping with `reason` and `message` of the condition that best explains the object's state.
+
+    It is empty if there is no condition.
+    """
     there = {(condition.type, str(condition.status)): condition for condition in conditions}
     decides = next((there[key] for key in DECISIVE[kind] if key in there), None)
     ready = there.get((InstanceConditionType.READY, "False"))

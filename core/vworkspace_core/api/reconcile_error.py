@@ -25,7 +25,7 @@ from vworkspace_core.api.vocabulary import owned_types
 
 
 def _of_instance(before: Mapping[str, Condition], blocked: ReconcileError) -> Iterator[DesiredCondition]:
-    """Yield an instance's conditions after an error stopped its reconcile pass.
+    """Yield the conditions that an ApplicationInstance gets after an error stopped its reconcile pass.
 
     `before` has its present conditions by type. A present Ready is kept, since a deployed release keeps running.
     """
@@ -44,7 +44,7 @@ def _of_instance(before: Mapping[str, Condition], blocked: ReconcileError) -> It
 
 
 def _of_operation(before: Mapping[str, Condition], blocked: ReconcileError) -> Iterator[DesiredCondition]:
-    """Yield an Operation's conditions after an error stopped its reconcile pass.
+    """Yield the conditions that an Operation gets after an error stopped its reconcile pass.
 
     `before` has its present conditions by type. A present Running is kept, since the engine continues its work.
     """
@@ -69,8 +69,9 @@ def _operation_fields(conditions: Sequence[DesiredCondition], _: datetime) -> di
 
 
 def words_in_cluster(words: ReconcileErrorWords, cluster_id: str) -> ReconcileErrorWords:
-    """Return `words` restricted to objects labelled for this cluster, since this operator writes no other statuses
-    (RES-5).
+    """Return `words`, the texts of reconcile errors, restricted to objects labelled for this cluster.
+
+    This operator writes no status of other clusters' objects (RES-5).
     """
     return attrs.evolve(words, is_ours=partial(is_labelled_for, cluster_id=cluster_id))
 

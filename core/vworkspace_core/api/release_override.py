@@ -22,7 +22,7 @@ from vworkspace_core.api.codec import unstructure
 
 
 def integration_values(integrations: Integrations | None) -> dict[str, Any]:
-    """Return the chart values that the instance's integrations imply; empty if there are none."""
+    """Return the chart values that the instance's integrations imply, or an empty mapping if there are none."""
     if integrations is None:
         return {}
     fragment: dict[str, Any] = {}
@@ -50,7 +50,10 @@ def inline_values(spec: ApplicationInstanceSpec) -> dict[str, Any]:
 
 
 def overlay(beneath: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge two layers of values as Helm merges values files: mappings by key; `above` replaces everything else."""
+    """Return two layers of chart values merged as Helm merges values files.
+
+    Mappings are merged by key; any other value in `above` replaces the value in `beneath`.
+    """
     merged = dict(beneath)
     for key, value in above.items():
         under = merged.get(key)
@@ -81,7 +84,7 @@ _BETWEEN = "-"
 
 
 def spec_hash(spec: ApplicationInstanceSpec) -> str:
-    """Return hashes of the spec's chart and of its values, by which a later change is recognized.
+    """Return a text with two hashes, of the spec's chart and of its values, by which a later change is recognized.
 
     The field `suspend` is not included.
     """
@@ -96,7 +99,9 @@ def _former_hash(spec: ApplicationInstanceSpec) -> str:
 
 
 def _holds(recorded_hash: str, spec: ApplicationInstanceSpec) -> tuple[bool, bool]:
-    """Report whether the spec's chart, and whether its values, have the hashes in `recorded_hash` (see `spec_hash`)."""
+    """Return two answers: whether the spec's chart matches its hash in `recorded_hash`, and whether its values match
+    theirs. `recorded_hash` is a result of `spec_hash`.
+    """
     chart, between, values = recorded_hash.partition(_BETWEEN)
     if not between:
         same = recorded_hash == _former_hash(spec)
@@ -108,8 +113,8 @@ def _holds(recorded_hash: str, spec: ApplicationInstanceSpec) -> tuple[bool, boo
 def is_overtaken(spec: ApplicationInstanceSpec, recorded_hash: str, version: Any, values_patch: Any) -> bool:
     """Report whether the spec has changed since a request, so that part of the request no longer applies.
 
-    Another chart ends the requested `version`; other values end the `values_patch`. `recorded_hash` is the `spec_hash`
-    at the time of the request.
+    Another chart ends the requested `version`, and other values end the requested `values_patch`. `recorded_hash` is
+    the `spec_hash` at the time of the request.
     """
     same_chart, same_values = _holds(recorded_hash, spec)
     return bool(version and not same_chart) or bool(values_patch is not None and not same_values)
@@ -118,9 +123,10 @@ def is_overtaken(spec: ApplicationInstanceSpec, recorded_hash: str, version: Any
 def effective_override(
     source: ApplicationInstance, asked: ReleaseOverride | None, withdrawn: frozenset[str] = frozenset()
 ) -> ReleaseOverride | None:
-    """Return the override in force: the override in the status with the requested one (`asked`) merged over it.
+    """Return the override in force, or None if there is none.
 
-    `withdrawn` has the uids of Operations whose changes are left out. Return None if no override is in force.
+    It is the override in the status, with the requested override `asked` merged over it. `withdrawn` has the uids of
+    Operations whose changes are left out.
     """
     standing = _remaining_override(_standing(source.status.release_override, withdrawn), source.spec)
     if asked is None or asked.uid in withdrawn or (standing is not None and asked.uid == standing.uid):
@@ -142,7 +148,7 @@ def _repeated_override(before: ReplacedOverride) -> ReleaseOverride:
 
 
 def _remaining_override(override: ReleaseOverride | None, spec: ApplicationInstanceSpec) -> ReleaseOverride | None:
-    """Return the part of an override that a changed spec leaves in force; None if nothing is left."""
+    """Return the part of an override that a changed spec leaves in force, or None if nothing is left."""
     if override is None:
         return None
     same_chart, same_values = _holds(override.spec_hash, spec)
@@ -170,9 +176,9 @@ def _on_top(asked: ReleaseOverride, standing: ReleaseOverride, spec: Application
 def _sum(
     first: Mapping[str, Any] | None, second: Mapping[str, Any] | None, spec: ApplicationInstanceSpec
 ) -> Mapping[str, Any] | None:
-    """Return one merge patch with the effect of `first` and then `second` on the spec's values.
+    """Return one merge patch that has the effect of applying `first` and then `second` to the spec's values.
 
-    Merging the patches without the values would lose a null of `first` wherever `second` adds keys below it.
+    If the patches were merged without the values, a null of `first` would be lost where `second` adds keys below it.
     """
     if first is None or second is None:
         return second if first is None else first
@@ -187,7 +193,7 @@ def summed_patch(target: ApplicationInstance, patch: Mapping[str, Any]) -> Mappi
 
 
 def is_retry_request(override: ReleaseOverride, version: str) -> bool:
-    """Report whether an override changes nothing, and so only requests a retry. `version` is the spec's version."""
+    """Report whether an override changes nothing, so that it only requests a retry. `version` is the spec's version."""
     before = override.replaced
     version_before = before.version if before is not None and before.version else version
     patch_before = before.values_patch if before is not None else None
@@ -197,9 +203,8 @@ def is_retry_request(override: ReleaseOverride, version: str) -> bool:
 def permitted_override(
     source: ApplicationInstance, override: ReleaseOverride | None, policy: Policy
 ) -> tuple[ReleaseOverride | None, str]:
-    """Return the part of the override that the cluster's policy permits, and a message why the rest is refused.
-
-    A refused part leaves in force what it would have replaced. A running version that becomes forbidden is not
+    """Return two answers: the part of the override that the cluster's policy permits, and a message why the rest is
+    refused. A refused part leaves in force what it would have replaced. A running version that becomes forbidden is not
     reverted, because an older version may be unable to read the data of a newer one.
     """
     chart, applied = source.spec.chart, source.status.last_applied_chart

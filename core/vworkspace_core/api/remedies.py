@@ -112,7 +112,7 @@ def crds_remedy(installation: Installation = PRINTED) -> str:
 def velero_is_elsewhere(namespace: str) -> str:
     """Return the message that Velero's namespace does not exist.
 
-    No command that creates a Role is advised, since the Role would be in that namespace.
+    It advises no command that creates a Role, since the Role would be in the missing namespace.
     """
     return (
         f"there is no namespace {namespace}, where the operator looks for Velero. To fix: an administrator installs "
@@ -142,9 +142,10 @@ _REVIEWS: Final = ("authentication.k8s.io", "authorization.k8s.io")
 
 
 def _scope(right: Right, system: str) -> _Scope:
-    """Return the part of the printed roles to which `right` belongs; `system` is the operator's own namespace.
+    """Return the part of the printed roles to which `right` belongs.
 
-    TENANT is printed for each managed namespace, VELERO for Velero's namespace, all others once.
+    `system` is the operator's own namespace. The part TENANT is printed for each managed namespace, VELERO for Velero's
+    namespace, and every other part once.
     """
     where = (right.group, right.resource)
     if right.group in _REVIEWS:
@@ -183,8 +184,9 @@ def remedy(right: Right, installation: Installation = PRINTED) -> str:
 
 
 def _roles(right: Right, installation: Installation, user: str = "") -> str:
-    """Return the command that prints only the roles with `right`, bound to `user`, or to the operator's account if
-    empty.
+    """Return the command that prints only the roles with `right`.
+
+    The roles are bound to `user`, or to the operator's account if `user` is empty.
     """
     words = ["vworkspace-operator manifests --rbac-only"]
     match _scope(right, installation.namespace):
@@ -273,7 +275,9 @@ class Failed(Protocol):
 
 
 def missing_right_of(failures: Iterable[Failed], installation: Installation = PRINTED) -> str:
-    """Return the message about the missing right that caused one of the failures; empty if no right is missing."""
+    """Return the message about the missing right that caused one of the failures, or an empty text if none was caused
+    by a missing right.
+    """
     error = first_refusal(failure.error for failure in failures)
     return not_permitted(error.right, installation) if error is not None and error.right is not None else ""
 

@@ -20,7 +20,7 @@ class TraceContext:
 
     @classmethod
     def parsed(cls, text: object) -> "TraceContext | None":
-        """Return the context in the text of a `traceparent` header; None if the text is not a valid one."""
+        """Return the context in the text of a `traceparent` header, or None if the text is not a valid header."""
         match = _TRACEPARENT.fullmatch(text) if isinstance(text, str) else None
         return None if match is None else cls(match[1], match[2], bool(int(match[3], 16) & 1))
 
@@ -42,9 +42,9 @@ class TraceContext:
 
 
 def job_context(cluster: str, key: str, traceparent: object = "") -> tuple[TraceContext, str]:
-    """Return the trace context of a job's span, and the id of its parent span.
+    """Return two answers: the trace context of a job's span, and the id of its parent span.
 
-    A valid `traceparent` names the parent; otherwise the span is a root, and the id is empty.
+    A valid `traceparent` names the parent; otherwise the span is a root and the id is empty.
     """
     above = TraceContext.parsed(traceparent)
     return (TraceContext.of(cluster, key), "") if above is None else (above.child(cluster, key), above.span)

@@ -259,7 +259,10 @@ _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 
 
 def entries(kind: str, condition_type: str) -> tuple[VocabularyEntry, ...]:
-    """Return the rows for one condition type of `kind`; empty for a type that the operator does not own."""
+    """Return the rows for one condition type of `kind`.
+
+    The result is empty for a type that the operator does not own.
+    """
     return tuple(entry for entry in TABLE.get(kind, ()) if entry.type == condition_type)
 
 

@@ -25,7 +25,10 @@ OF_THE_AGENT: Final = frozenset({Type.AUTHENTICATED, Type.BUFFER_OVERFLOW, Type.
 
 
 def wanted_conditions(inventory: ClusterInventory, previous: Sequence[Condition]) -> tuple[DesiredCondition, ...]:
-    """Return the Cluster conditions whose status is known now, in the order of the vocabulary."""
+    """Return the conditions that the Cluster should have, in the order of the vocabulary.
+
+    Conditions whose status is unknown now are left out.
+    """
     agent = inventory.agent
     controllers = controllers_condition(inventory.watched, inventory.installation)
     if agent is None:

@@ -83,7 +83,8 @@ def controllers_condition(
 ) -> DesiredCondition:
     """Return the condition ControllersHealthy.
 
-    Its reason names missing controllers before degraded ones. Its message names all of either.
+    Its reason is about missing controllers if there are any, or else about degraded ones. Its message names all missing
+    and degraded controllers.
     """
     missing, degraded = list(_missing(watched, installation)), list(_degraded(watched, installation))
     message = ". ".join((*missing, *degraded))

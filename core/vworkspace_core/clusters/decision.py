@@ -49,7 +49,7 @@ def _together(base: Policy, policies: frozenset[Policy]) -> Policy:
 
 @lru_cache(maxsize=64)
 def _policy_of(cluster: bytes, cluster_id: str) -> Policy | None:
-    """Return the policy in a Cluster object's JSON; None if its cluster id is another.
+    """Return the policy in a Cluster object's JSON, or None if its cluster id is another.
 
     The result is cached, since every decision reads it and it seldom changes.
     """
@@ -79,7 +79,10 @@ _GOOD_WHEN_FALSE: Final = frozenset(
 
 
 def decide(source: Cluster, inventory: ClusterInventory) -> Decision:
-    """Return the decision that writes the status of `source`; empty if the Cluster has another cluster's id."""
+    """Return the decision that writes the status of the Cluster `source`.
+
+    It is empty if `source` has the id of another cluster.
+    """
     if source.spec.cluster_id != inventory.cluster_id:
         return Decision()
     change = status_change(
@@ -162,8 +165,9 @@ def _own(status: ClusterStatus) -> tuple[Condition, ...]:
 
 
 def _retained(status: ClusterStatus, inventory: ClusterInventory) -> tuple[Condition, ...]:
-    """Return the operator's present conditions; without a job agent, the conditions that only an agent updates are left
-    out.
+    """Return the operator's present conditions.
+
+    Without a job agent, the conditions that only an agent updates are left out.
     """
     return tuple(condition for condition in _own(status) if inventory.agent or condition.type not in OF_THE_AGENT)
 
@@ -171,7 +175,7 @@ def _retained(status: ClusterStatus, inventory: ClusterInventory) -> tuple[Condi
 def _seconds_since_written(old: ClusterStatus, inventory: ClusterInventory) -> float:
     """Return the seconds since this process last wrote the status.
 
-    After a restart they count from the last heartbeat, so that a restart alone causes no write.
+    After a restart, return the seconds since the last heartbeat, so that a restart alone causes no write.
     """
     if inventory.written is not None:
         return inventory.now.since(inventory.written)
@@ -183,7 +187,10 @@ def _seconds_since_written(old: ClusterStatus, inventory: ClusterInventory) -> f
 
 
 def _next_reconcile(inventory: ClusterInventory, seconds: float) -> float:
-    """Return the seconds until the next reconcile: `seconds`, or less if time alone changes a condition earlier."""
+    """Return the seconds until the next reconcile.
+
+    That is `seconds`, or less if a condition changes earlier merely because time passes.
+    """
     agent, now = inventory.agent, inventory.now
     if agent is None:
         return seconds
@@ -196,7 +203,10 @@ def _next_reconcile(inventory: ClusterInventory, seconds: float) -> float:
 
 
 def _is_news(change: Transition) -> bool:
-    """Report whether a transition of a condition deserves an Event. A first appearance in the good state does not."""
+    """Report whether a transition of a condition deserves an Event.
+
+    A condition that appears for the first time in its good state does not.
+    """
     if change.condition.reason == ClusterReason.NO_AGENT:
         return change.condition.type == ClusterConditionType.CONNECTED  # once is enough
     return change.previous is not None or not _is_good(change.condition) or change.condition.type == "Connected"

@@ -47,7 +47,10 @@ def hardened_condition(weak_settings: WeakSettings) -> DesiredCondition:
 
 
 def _reason(weak_settings: WeakSettings) -> Reason:
-    """Return the reason of the most severe finding, with which the message begins."""
+    """Return the reason for the most severe of the weak settings.
+
+    The message of the condition begins with that setting.
+    """
     if weak_settings.settings:
         return Reason.OPEN_SETTINGS
     if weak_settings.any_chart_source or weak_settings.unsigned:

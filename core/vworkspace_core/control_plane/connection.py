@@ -33,7 +33,10 @@ class RetryPace:
         return self if self.failures == 0 else RetryPace()
 
     def failed(self, error: OperatorError, jitter: float) -> tuple["RetryPace", float]:
-        """Return the retry state after a failure, and the seconds until the next try. `jitter` is uniform in [0, 1)."""
+        """Return two answers: the retry state after a failure, and the seconds until the next try.
+
+        `jitter` is uniform in [0, 1).
+        """
         failures = self.failures + 1
         return RetryPace(failures), _delay(failures, error, jitter)
 

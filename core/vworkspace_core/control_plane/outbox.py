@@ -20,9 +20,9 @@ def object_key(ref: ObjectRef) -> str:
 
 
 def generation_in(key: str, ref: ObjectRef) -> int | None:
-    """Return the generation in an idempotency `key` for `ref`.
+    """Return the generation in an idempotency `key` for the object `ref`.
 
-    Return None if the key has a hash instead, or is about another object.
+    Return None if the key has a hash instead of a generation, or is about another object.
     """
     match = _VERSIONED.fullmatch(key)
     if match is None or match["object"].lower() != object_key(ref).lower():
@@ -87,20 +87,23 @@ class Outbox:
         return attrs.evolve(self, ahead=(*self.ahead, *events), goes_on=goes_on)._drained()
 
     def batch(self) -> tuple[Event, ...]:
-        """Return the next events to send, at most one batch; empty if none wait.
+        """Return the next events to send, at most one batch.
 
-        After a refused batch these are half of it, to find the malformed event.
+        The result is empty if no event waits. After a refused batch, the next events are half of that batch, to find
+        the malformed event.
         """
         return (self.ahead or self.events)[: (self.suspect + 1) // 2 or BATCH]
 
     def sent(self, batch: Sequence[Event]) -> "Outbox":
-        """Return the outbox after `batch` was accepted. Newer events may have displaced part of it in the meantime."""
+        """Return the outbox after `batch` was accepted.
+
+        Newer events may have displaced part of the batch in the meantime.
+        """
         return attrs.evolve(self._without(batch), suspect=max(0, self.suspect - len(batch)))._drained()
 
     def refused(self, batch: Sequence[Event]) -> tuple["Outbox", Event | None]:
-        """Return the outbox after `batch` was refused as malformed, and the malformed event once it is identified.
-
-        Half of the batch is sent next. A refused batch of one event is dropped.
+        """Return two answers: the outbox after `batch` was refused as malformed, and the malformed event once it is
+        identified, or None before. Half of the batch is sent next. A refused batch of one event is dropped.
         """
         if len(batch) > 1:
             return attrs.evolve(self, suspect=len(batch)), None

@@ -38,7 +38,7 @@ def error_of(status: int, message: str, retry_after: float | None = None) -> Ope
 
 
 def parse_http_date(text: str | None) -> datetime | None:
-    """Parse an HTTP date as an aware time; None if it is missing or malformed."""
+    """Return an HTTP date as an aware time, or None if the text is missing or malformed."""
     if not text:
         return None
     try:
@@ -49,9 +49,9 @@ def parse_http_date(text: str | None) -> datetime | None:
 
 
 def seconds_of(retry_after: str | None, now: datetime) -> float | None:
-    """Return the seconds from `now` that a `Retry-After` header demands; None if it is missing or malformed.
+    """Return the seconds from `now` that a `Retry-After` header demands, or None if the header is missing or malformed.
 
-    The header is a number of seconds or an HTTP date.
+    The header has a number of seconds or an HTTP date.
     """
     if not retry_after:
         return None
@@ -105,7 +105,10 @@ class ControlPlane(Protocol):
         ...
 
     async def result(self, job_id: str, body: Mapping[str, Any]) -> None:
-        """Post the final result. The answer 409, a result was accepted before, counts as success (PULL-4)."""
+        """Post the final result of a job.
+
+        The answer 409, which means that a result was accepted before, counts as success (PULL-4).
+        """
         ...
 
     async def events(self, batch: Sequence[Mapping[str, Any]]) -> None:

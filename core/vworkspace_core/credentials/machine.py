@@ -96,8 +96,9 @@ def _react(state: CredentialState, event: r.CredentialEvent, now: datetime) -> C
 
 
 def _onwards(state: CredentialState, now: datetime) -> CredentialStep:
-    """Return the next step of the credential machine if no effect is under way, with reports of the requests that are
-    done.
+    """Return the next step of the credential machine if no effect is under way.
+
+    The step reports the requests that are done.
     """
     if state.stage in AT_REST and (state.locked_out or not state.stored.token) and state.bootstrap.token:
         return register(state)
@@ -181,7 +182,9 @@ def on_secret_read(state: CredentialState, stored: StoredCredential) -> Credenti
 
 
 def registrable(state: CredentialState, event: r.BootstrapToken) -> CredentialStep:
-    """Return the state and effects after a new registration token was found, or the former one was removed."""
+    """Return the state and effects after a new registration token was found, or the former registration token was
+    removed.
+    """
     news = event != state.bootstrap
     changed = attrs.evolve(state, bootstrap=event)
     if not news or state.stage is not RotationStage.REGISTERING:
@@ -209,9 +212,9 @@ def on_token_accepted(state: CredentialState, token: str, now: datetime) -> Cred
 
 
 def rejected(state: CredentialState) -> CredentialStep:
-    """Return the step that switches to the Secret's other token, if there is one, after the token in use was rejected.
-
-    `locked_out` is set once no other token is left; the operator then registers again if it has a one-time token.
+    """Return the step after the control plane rejected the token in use: it switches to the Secret's other token, if
+    there is one. `locked_out` is set once no other token is left. The operator then registers again if it has a
+    one-time token.
     """
     other = unused_token(state)
     locked_out = state.locked_out or not other or other == state.stored.token
@@ -317,6 +320,8 @@ def register(state: CredentialState) -> CredentialStep:
 
 
 def _next_effect(state: CredentialState) -> tuple[int, CredentialState]:
-    """Return the number of the next effect, and the state that waits only for its answer."""
+    """Return two answers: the number of the next effect, and the state that waits only for the answer to this
+    effect.
+    """
     number = state.effect_number + 1
     return number, attrs.evolve(state, effect_number=number, retry=state.retry.started())

@@ -22,9 +22,8 @@ _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,8192}")
 @attrs.frozen
 class CredentialPerformer:
     """An interpreter that performs the credential machine's effects: writes of the Secret, and calls of the control
-    plane.
-
-    `url`, `cluster_id` and `ca` are written into a Secret that has no credential yet; with `names`, into any.
+    plane. `url`, `cluster_id` and `ca` are written into a Secret that has no credential yet; with `names`, they are
+    written into any Secret.
     """
 
     kube: KubeApi

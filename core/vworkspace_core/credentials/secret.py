@@ -97,7 +97,7 @@ class Credentials:
 
     @property
     def expires_at(self) -> datetime | None:
-        """The time when the token expires, by the control plane's clock; None if never or unknown."""
+        """The time when the token expires, by the control plane's clock, or None if never or unknown."""
         return self.stored.expires_at
 
 
@@ -214,7 +214,7 @@ def _text(secret: Manifest, key: CredentialKey) -> str:
 
 
 def token_since(secret: Manifest) -> datetime | None:
-    """Return the latest time at which the present token may have been written; None if unknown.
+    """Return the latest time at which the present token may have been written, or None if unknown.
 
     That is the last write of the field manager that owns the key `token`, or else the Secret's creation. The API server
     keeps one time for all fields of a manager, so the token may be older than the result.

@@ -64,7 +64,7 @@ CredentialStep: TypeAlias = tuple[CredentialState, tuple[r.CredentialEffect, ...
 
 
 def renewal_of(stored: StoredCredential, jitter: float = 0.0) -> datetime | None:
-    """Return when to renew a credential; None for never.
+    """Return when to renew a credential, or None if it must never be renewed.
 
     The time is a quarter to a third of the credential's lifetime before it expires.
     """
@@ -85,7 +85,7 @@ def settled(state: CredentialState) -> CredentialState:
 
 
 def unused_token(state: CredentialState) -> str:
-    """Return the token in the Secret that is not in use; empty if there is none."""
+    """Return the token in the Secret that is not in use, or an empty text if there is none."""
     stored = state.stored
     return next((token for token in (stored.token, stored.previous) if token and token != state.in_use), "")
 

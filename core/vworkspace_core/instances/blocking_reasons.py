@@ -74,7 +74,7 @@ class TransientFailure:
 def intent_blocking_reason(
     source: ApplicationInstance, observed: InstanceObserved, settings: Settings
 ) -> BlockingReason | None:
-    """Return the first obstacle that can be found without looking up objects by name; None if there is none.
+    """Return the first obstacle that can be found without looking up objects by name, or None if there is none.
 
     The checks are cluster, namespace, content, policy, service account, mode and missing CRDs, in this order.
     """
@@ -136,8 +136,8 @@ def _account(source: ApplicationInstance, settings: Settings) -> BlockingReason 
 
 
 def _demoted(source: ApplicationInstance, observed: InstanceObserved) -> BlockingReason | None:
-    """Return the obstacle of a placeholder that was managed before and may still own a release; None if none (RES-1,
-    REC-14).
+    """Return the obstacle of a placeholder that was managed before and may still own a release, or None if there is no
+    such obstacle (RES-1, REC-14).
     """
     if source.spec.mode is not Mode.PLACEHOLDER:
         return None
@@ -173,7 +173,7 @@ def _missing(source: ApplicationInstance, observed: InstanceObserved) -> Blockin
 def name_blocking_reason(
     source: ApplicationInstance, desired: DesiredObjects, observed: InstanceObserved
 ) -> BlockingReason | None:
-    """Return the obstacle that an object of another owner already has a desired name; None if none has.
+    """Return the obstacle that an object of another owner already has a desired name, or None if no such object exists.
 
     An apply would silently take over that object (REC-4). The HelmRelease is checked first, because two instances with
     the same release collide on it.
@@ -189,9 +189,8 @@ def name_blocking_reason(
 def meaning(
     failure: Failure, *, released_before: bool, installation: Installation = PRINTED
 ) -> BlockingReason | TransientFailure:
-    """Return the obstacle that a refused write means; a `TransientFailure` if the write is to be retried.
-
-    `released_before` says that a release of the instance was deployed before.
+    """Return what a refused write means for the instance: an obstacle, or a `TransientFailure` if the write is to be
+    retried. `released_before` says that a release of the instance was deployed before.
     """
     what, error = f"{failure.verb} {failure.ref}", failure.error
     message = safe(error.message if error.message.startswith(what) else f"{what}: {error.message}")
@@ -232,10 +231,9 @@ def _retried(failure: Failure, message: str, requeue: Requeue, released_before: 
 
 
 def _leftover(failure: Failure) -> str:
-    """Return a message if a HelmRelease has both `chart` and `chartRef`; empty otherwise.
-
-    Only one of the two may be set. If another field manager owns the old one, it stays when the operator stops applying
-    it, and the object becomes invalid: in effect a field conflict.
+    """Return a message if a HelmRelease has both `chart` and `chartRef`, of which only one may be set, or an empty text
+    otherwise. If another field manager owns the field that the operator no longer applies, the field stays and the
+    object becomes invalid, which is in effect a field conflict.
     """
     have, want = get_path(failure.live, "spec"), get_path(failure.wanted, "spec")
     if failure.ref.kind != HELM_RELEASE or not isinstance(have, Mapping) or not isinstance(want, Mapping):

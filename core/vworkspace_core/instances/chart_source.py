@@ -14,7 +14,9 @@ _NONE: Mapping[str, Any] = {}
 
 
 def source_failure(source: Manifest | None) -> Mapping[str, Any]:
-    """Return the condition in which a Flux source reports a failure of its present generation; empty if none."""
+    """Return the condition by which a Flux source reports a failure of its present generation, or an empty mapping if
+    there is none.
+    """
     for kind in ("FetchFailed", "Stalled"):
         condition = condition_of(source, kind)
         if condition.get("status") == "True" and _is_of_generation(condition, source):
@@ -23,9 +25,8 @@ def source_failure(source: Manifest | None) -> Mapping[str, Any]:
 
 
 def chart_failure(observed: ObservedRelease) -> Mapping[str, Any]:
-    """Return the condition that shows a failed HelmChart of exactly the present request; empty if there is none.
-
-    Flux creates the HelmChart for a HelmRelease whose chart comes from a HelmRepository.
+    """Return the condition that shows a failed HelmChart of exactly the present request, or an empty mapping if there
+    is none. Flux creates the HelmChart for a HelmRelease whose chart comes from a HelmRepository.
     """
     chart = observed.chart
     if chart is None or not _is_of_request(chart, observed):
@@ -39,7 +40,9 @@ def chart_failure(observed: ObservedRelease) -> Mapping[str, Any]:
 
 
 def gave_up_on_chart(observed: ObservedRelease) -> str:
-    """Return the reason why Flux has stopped retrying to fetch the requested chart; empty while it retries (RES-4)."""
+    """Return the reason why Flux has stopped retrying to fetch the requested chart, or an empty text while it still
+    retries (RES-4).
+    """
     for origin in (observed.source, observed.chart if chart_failure(observed) else None):
         condition = condition_of(origin, "Stalled")
         if condition.get("status") == "True" and _is_of_generation(condition, origin):
@@ -50,7 +53,7 @@ def gave_up_on_chart(observed: ObservedRelease) -> str:
 def _is_of_generation(condition: Mapping[str, Any], manifest: Manifest | None) -> bool:
     """Report whether a condition is about the object's present generation.
 
-    Flux does not remove conditions of earlier ones.
+    Flux leaves conditions of earlier generations in the status.
     """
     generation = get_path(manifest, "metadata", "generation")
     return bool(condition.get("observedGeneration", generation) == generation)
@@ -75,10 +78,10 @@ def _is_of_before(chart: Manifest, observed: ObservedRelease) -> bool:
 
 
 def is_blamed_on_source(observed: ObservedRelease, ready: Mapping[str, Any]) -> bool:
-    """Report whether the present state of the chart's source is the cause of the release's Ready=False.
+    """Report whether the release's Ready=False is caused by the present state of the chart's source.
 
-    A report about an earlier state of the source is outdated: helm-controller checks again only after 30 seconds, and a
-    new tag does not change the HelmRelease's generation.
+    It may also be caused by an earlier state: helm-controller checks again only after 30 seconds, and a new tag does
+    not change the HelmRelease's generation.
     """
     reason = ready.get("reason")
     if ready.get("status") != "False" or reason not in ("SourceNotReady", "ArtifactFailed"):
@@ -98,14 +101,17 @@ def is_blamed_on_source(observed: ObservedRelease, ready: Mapping[str, Any]) -> 
 
 
 def _repeats(ready: Mapping[str, Any], origin: Manifest) -> bool:
-    """Report whether a release's Ready=False repeats the message of its source's Ready condition, as helm-controller
-    does.
+    """Report whether a release's Ready=False repeats the message of the Ready condition of `origin`, its Flux source or
+    HelmChart. helm-controller copies that message.
     """
     return message_of(ready).endswith(message_of(condition_of(origin, "Ready")))
 
 
 def _observed_since(origin: Manifest) -> str | None:
-    """Return when Flux began to process the source's present generation, as RFC 3339 text; None if it has not begun."""
+    """Return when Flux began to process the present generation of `origin`, a Flux source or HelmChart.
+
+    The result is RFC 3339 text, or None if Flux has not begun.
+    """
     conditions = [
         condition for condition in get_path(origin, "status", "conditions") or () if isinstance(condition, Mapping)
     ]

@@ -123,7 +123,10 @@ def _stable(message: str) -> DesiredCondition:
 
 
 def _ready_while_suspended(release: ClassifiedRelease, previous: Previous) -> DesiredCondition:
-    """Return Ready unchanged, or Ready=False for an instance that was suspended before its first release."""
+    """Return the condition Ready of a suspended instance.
+
+    It is unchanged, or False if the instance was suspended before its first release.
+    """
     before = previous.get(Type.READY)
     if before is not None and (release.released_before or before.reason not in _NOT_YET):
         return _keep(before)
@@ -165,7 +168,10 @@ def unsettled(reason: str, message: str, previous: Previous) -> tuple[DesiredCon
 
 
 def placeholder(previous: Previous) -> tuple[DesiredCondition, ...]:
-    """Return the conditions of a placeholder, which is Ready; all others are False (REC-11)."""
+    """Return the conditions of a placeholder (an instance without a release).
+
+    Ready is True, and all others are False (REC-11).
+    """
     changes: dict[str, DesiredCondition] = {
         Type.READY: DesiredCondition(Type.READY, _TRUE, Reason.PLACEHOLDER, "a placeholder owns no release"),
         Type.RECONCILING: _stable(""),
@@ -198,9 +204,9 @@ def uninstalling(reason: str, message: str, previous: Previous, *, refused: str 
 def _complete(
     changes: Mapping[str, DesiredCondition], previous: Previous, *, keep_suspended: bool = False
 ) -> tuple[DesiredCondition, ...]:
-    """Return `changes` with the present Degraded added, and with `keep_suspended` the present Suspended too.
+    """Return `changes` with the present condition Degraded added, and with `keep_suspended` also the present Suspended.
 
-    A present Stalled is left out, and so removed, unless `changes` has it.
+    A present Stalled is not added, so that it is removed unless `changes` has it.
     """
     result = dict(changes)
     for kind in (Type.DEGRADED, Type.SUSPENDED) if keep_suspended else (Type.DEGRADED,):
@@ -214,7 +220,10 @@ def _ordered(desired: Mapping[str, DesiredCondition]) -> tuple[DesiredCondition,
 
 
 def _lifted(previous: Previous, kind: str, reason: str) -> dict[str, DesiredCondition]:
-    """Return the condition of type `kind` as False with `reason`, keyed by its type; empty if it was never present."""
+    """Return a mapping from `kind`, a condition type, to this condition as False with `reason`.
+
+    The mapping is empty if the condition was never present.
+    """
     before = previous.get(kind)
     if before is None:
         return {}

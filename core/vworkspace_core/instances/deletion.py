@@ -64,9 +64,9 @@ def decide_deletion(source: ApplicationInstance, observed: InstanceObserved, con
 
 
 def _orphan(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
-    """Return the decision that removes owner references from the downstream objects, and after that the finalizer.
-
-    Without this order the garbage collector would delete the HelmRelease, and Flux would uninstall the release.
+    """Return the decision that first removes owner references from the downstream objects, and afterwards the
+    finalizer. In the other order, the garbage collector would delete the HelmRelease, and Flux would uninstall the
+    release.
     """
     downstream = sorted((ref, live) for ref, live in observed.objects.items() if ref.kind in DOWNSTREAM_KINDS)
     patches = [patch for ref, live in downstream if (patch := orphaning_patch(ref, live, source.metadata)) is not None]
@@ -194,7 +194,7 @@ def _since(ref: ObjectRef, live: Manifest) -> str:
 
 
 def _failed_uninstall(live: Manifest) -> str:
-    """Return Flux's message about a failed uninstall of the HelmRelease; empty if there is none."""
+    """Return Flux's message about a failed uninstall of the HelmRelease, or an empty text if no uninstall failed."""
     for kind in ("Released", "Ready"):
         condition = condition_of(live, kind)
         if condition.get("status") == "False" and condition.get("reason") == "UninstallFailed":
@@ -203,7 +203,7 @@ def _failed_uninstall(live: Manifest) -> str:
 
 
 def _cure(source: ApplicationInstance, left: tuple[tuple[ObjectRef, Manifest], ...]) -> str:
-    """Return the remedy, as part of a message, if Flux fails to uninstall the release; empty otherwise."""
+    """Return the remedy, as part of a message, if Flux fails to uninstall the release, or an empty text otherwise."""
     if not any(_failed_uninstall(live) for _, live in left):
         return ""
     return (
@@ -218,10 +218,10 @@ def _annotating(source: ApplicationInstance) -> str:
 
 
 def _unsuspended(ref: ObjectRef, live: Manifest) -> MergePatch | None:
-    """Return the patch that resumes a suspended HelmRelease, since Flux would skip its uninstall; None if not
-    suspended.
+    """Return the patch that resumes a suspended HelmRelease, or None if it is not suspended.
 
-    Otherwise `spec.suspend` is set by apply, but during deletion the HelmRelease is no longer applied.
+    Flux would skip the uninstall of a suspended HelmRelease. Otherwise `spec.suspend` is set by apply, but during
+    deletion the HelmRelease is no longer applied.
     """
     if get_path(live, "spec", "suspend") is not True:
         return None
@@ -268,7 +268,7 @@ def _abandoned(source: ApplicationInstance, observed: InstanceObserved) -> Kuber
 
 
 def _remaining_release(source: ApplicationInstance, observed: InstanceObserved) -> str:
-    """Return a sentence on what is left of the release after it was orphaned.
+    """Return a sentence that says what is left of the release after it was orphaned.
 
     Another client may have deleted the HelmRelease before.
     """

@@ -61,7 +61,7 @@ class DesiredObjects:
 
 
 def source_kind(chart: ChartSource) -> Kind:
-    """Return the kind of the Flux source for `chart`: OCIRepository for an OCI chart, else HelmRepository.
+    """Return the kind of the Flux source for `chart`: OCIRepository for an OCI chart, HelmRepository for any other.
 
     A HelmRelease cannot fetch an OCI chart by the `sourceRef` of a HelmRepository.
     """
@@ -90,13 +90,17 @@ def desired_objects(
 
 
 def _source_in_use(helm_release: Manifest | None) -> Any:
-    """Return the name of the source from which a HelmRelease takes its chart; None if it names no source."""
+    """Return the name of the source from which a HelmRelease takes its chart, or None if the HelmRelease names no
+    source.
+    """
     of_oci = get_path(helm_release, "spec", "chartRef", "name")
     return of_oci or get_path(helm_release, "spec", "chart", "spec", "sourceRef", "name")
 
 
 def read_refs(instance: ApplicationInstance, objects: Mapping[ObjectRef, Manifest]) -> tuple[ObjectRef, ...]:
-    """Return references to the objects that the live HelmRelease reads, even if they are no longer desired."""
+    """Return references to the objects that the live HelmRelease reads, even if the instance no longer desires these
+    objects.
+    """
     if (release := instance.spec.release) is None:
         return ()
     namespace = instance.metadata.namespace
@@ -154,7 +158,7 @@ def _names(instance: ApplicationInstance, version: str) -> Names:
 
 
 def _version(chart: ChartSource, override: ReleaseOverride | None) -> str:
-    """Return the effective chart version."""
+    """Return the effective chart version: the version of the override if it has one, or else the version of `chart`."""
     return override.version if override is not None and override.version else chart.version
 
 
@@ -164,10 +168,10 @@ def _fragment(instance: ApplicationInstance) -> dict[str, Any]:
 
 
 def _needs_config_map(instance: ApplicationInstance) -> bool:
-    """Report whether the integrations' values need a ConfigMap of their own.
+    """Report whether the values that integrations imply need a ConfigMap of their own.
 
-    They do if the explicit values are in a Secret or ConfigMap: the operator never reads these, so it cannot merge
-    them.
+    They do if the explicit values are in a Secret or ConfigMap: the operator never reads it, so it cannot merge the
+    values.
     """
     return _referenced(instance.spec.values) and bool(_fragment(instance))
 

@@ -53,7 +53,7 @@ def slim_release(manifest: Manifest) -> Manifest:
 def slim_source(manifest: Manifest) -> Manifest:
     """Return a Flux source as it is cached.
 
-    A source that may belong to an instance loses only its managedFields, any other all but its identity and owner.
+    If it may belong to an instance, only managedFields are reduced; otherwise only its identity and owner are kept.
     """
     return without_managed_fields(manifest) if _may_be_ours(manifest) else _identifying_fields(manifest)
 
@@ -76,8 +76,8 @@ def slim_config_map(manifest: Manifest) -> Manifest:
 def slim_engine_object(manifest: Manifest) -> Manifest:
     """Return a backup, snapshot or snapshot class as it is cached.
 
-    An object with an Operation's label loses only its managedFields. Any other is reduced to its identity, owners and
-    the operator's labels; an Operation that waits for it reads it from the API server.
+    With an Operation's label, only its managedFields are reduced. Otherwise only its identity, owners and the
+    operator's labels are kept, and an Operation that waits for it reads it from the API server.
     """
     made_here = get_path(manifest, "metadata", "labels", OPERATION_UID)
     return (

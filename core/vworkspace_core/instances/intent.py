@@ -22,9 +22,10 @@ REMEMBERED: Final = 128
 
 
 def recall(work: Callable[[ApplicationInstance, *Rest], T], source: ApplicationInstance, *rest: *Rest) -> T:
-    """Return `work(intent, *rest)` for the intent of `source`, from a cache if possible.
+    """Return the result of `work(intent, *rest)`, from a cache if possible.
 
-    The intent is the instance's spec with its names, labels and annotations. Results for large specs are not cached.
+    `intent` is the spec of the instance `source` with its names, labels and annotations. Results for large specs are
+    not cached.
     """
     if not is_shared(source.spec):
         return work(intent_of(source.metadata, source.spec), *rest)

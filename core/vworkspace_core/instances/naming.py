@@ -63,10 +63,9 @@ def releases_of(name: str) -> Iterator[str]:
 
 
 def release_account(release: Release, settings: Settings) -> str:
-    """Return the service account that Flux impersonates: the instance's own if it is allowed, else the operator's
-    default.
+    """Return the service account that Flux impersonates, or an empty text if there is none.
 
-    Return an empty text if there is none.
+    It is the instance's own account if that is allowed, or else the operator's default.
     """
     given, usual = release.service_account_name, settings.default_service_account or ""
     return given if given and given in (usual, *settings.allowed_release_service_accounts) else usual
@@ -88,7 +87,7 @@ def unimpersonated(release: Release | None, settings: Settings) -> str:
 
 
 def replaced_account(source: ApplicationInstance, release: Release, settings: Settings) -> tuple[KubernetesEvent, ...]:
-    """Return an Event if another service account is used than the instance requests; at most one per generation."""
+    """Return an Event if a service account other than the requested one is used, at most one Event per generation."""
     meta, given, used = source.metadata, release.service_account_name, release_account(release, settings)
     if not given or given == used or source.status.observed_generation == meta.generation:
         return ()

@@ -79,7 +79,9 @@ def _records(instance: ApplicationInstance, observed: InstanceObserved) -> Itera
 
 
 def foreign_release(instance: ApplicationInstance, observed: InstanceObserved) -> str:
-    """Return a message if Helm already has a release of this name that another owner installed; empty otherwise."""
+    """Return a message if Helm already has a release of this name that another owner installed, or an empty text
+    otherwise.
+    """
     if not _is_first(instance, observed):
         return ""
     foreign = (ref for ref in _records(instance, observed) if not is_ours(observed.objects[ref], instance))

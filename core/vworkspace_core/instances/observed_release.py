@@ -72,7 +72,7 @@ class ObservedRelease:
         return self.conditions.get(kind, _NONE)
 
     def seconds_since(self, condition: Mapping[str, Any]) -> float:
-        """Return the seconds since a condition's last transition; infinity if it has no time."""
+        """Return the seconds since a condition's last transition, or infinity if the condition has no time."""
         return _seconds(condition.get("lastTransitionTime"), self.now)
 
 
@@ -90,10 +90,9 @@ def is_ours(observed: ObservedRelease) -> bool:
 
 
 def _is_fetched(observed: ObservedRelease) -> bool:
-    """Report whether Flux has fetched the repository and the HelmChart in their present generation.
-
-    helm-controller installs the artifact of a HelmChart whose latest fetch failed, except while it is Stalled. Versions
-    that differ only in build metadata do not show this.
+    """Report whether Flux has fetched the repository and the HelmChart in their present generation. helm-controller
+    installs the artifact of a HelmChart even if its latest fetch failed, except while the HelmChart is Stalled. A
+    comparison of versions does not show a fetch if they differ only in build metadata.
     """
     return is_observed(observed.source) and (observed.chart is None or is_observed(observed.chart))
 
@@ -130,11 +129,11 @@ def _artifact_digest(source: Manifest | None) -> str | None:
 
 
 def failure_is_ours(observed: ObservedRelease, released: Mapping[str, Any]) -> bool:
-    """Report whether Released=False is about the present attempt and not about the former one.
+    """Report whether Released=False is about the present attempt and not about the former attempt.
 
-    Flux records a new attempt before it runs it, and leaves the former Released=False until the action ends. The
+    Flux records an attempt before running it, and leaves the former Released=False until the action ends. The
     condition's generation proves nothing; the failure counts do, since they restart at zero when an attempt is
-    recorded. The message names the chart of its attempt.
+    recorded, and the message names the chart of its attempt.
     """
     if released.get("observedGeneration", observed.generation) != observed.generation:
         return False
@@ -175,7 +174,7 @@ def _is_of_artifact(release: Any, digest: str | None) -> bool:
 
 
 def deployed_chart(release: Manifest | None) -> DeployedChart | None:
-    """Return the chart of the release that Helm records as deployed; None if there is none.
+    """Return the chart of the release that Helm records as deployed, or None if there is none.
 
     The digest by which Flux replaces a chart's build metadata is cut off from the version.
     """
@@ -207,13 +206,13 @@ def is_first_pass(status: Mapping[str, Any]) -> bool:
 
 
 def message_of(condition: Mapping[str, Any]) -> str:
-    """Return a condition's message; empty if it has none."""
+    """Return a condition's message, or an empty text if it has none."""
     message = condition.get("message")
     return message if isinstance(message, str) else ""
 
 
 def _same_version(reported: Any, desired: str) -> bool:
-    """Report whether two versions are equal except for build metadata, which Flux replaces by an OCI digest."""
+    """Report whether two versions are equal, apart from build metadata, which Flux replaces by an OCI digest."""
     return isinstance(reported, str) and _bare(reported) == _bare(desired)
 
 
@@ -222,7 +221,7 @@ def _bare(version: str) -> str:
 
 
 def _seconds(moment: Any, now: datetime) -> float:
-    """Return the seconds since an RFC 3339 time; infinite if it is missing or malformed."""
+    """Return the seconds since an RFC 3339 time, or infinity if the time is missing or malformed."""
     if not isinstance(moment, str):
         return float("inf")
     try:

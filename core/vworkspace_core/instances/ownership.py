@@ -25,7 +25,7 @@ from vworkspace_core.api.labels import (
 def is_ours(manifest: Manifest, instance: ApplicationInstance) -> bool:
     """Report whether this instance may apply over the object.
 
-    It may if it is the object's controller, or if the object has no controller and its labels name this instance.
+    It may if it is the object's controller, or if the object has no controller and has labels that name this instance.
     """
     return ownership.belongs_to(manifest, instance.metadata.uid, lambda: marks_of(instance.metadata))
 
@@ -37,10 +37,11 @@ def adoption(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance) 
 
 
 def orphaning_patch(ref: ObjectRef, live: Manifest, instance: ObjectMeta) -> MergePatch | None:
-    """Return the patch after which an object outlives its instance; None if no change is needed.
+    """Return the patch after which an object outlives its instance, or None if no change is needed.
 
-    The patch removes the owner reference. It also changes an object that the instance is about to adopt, so that a
-    pending apply fails as stale. It suspends a HelmRelease that is being deleted, so that Flux does not uninstall it.
+    The patch removes the owner reference. It also marks an object that the instance is about to adopt, so that a
+    pending apply fails as stale. It suspends a HelmRelease that is being deleted, so that Flux does not uninstall the
+    release.
     """
     meta, owners = metadata(live), ownership.owners_without(live, instance.uid)
     is_owned = len(owners) < len(meta.get("ownerReferences") or ())

@@ -118,7 +118,7 @@ def reconcile(source: ApplicationInstance, observed: InstanceObserved, context: 
 def _belongs_to_another_operator(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> bool:
     """Report whether another cluster's operator may own the instance.
 
-    It does not as long as the HelmRelease has this cluster's label, since each operator labels the objects that it
+    The answer is False while the HelmRelease has this cluster's label, since each operator labels the objects that it
     applies.
     """
     live = _live_release(source, observed)
@@ -127,7 +127,7 @@ def _belongs_to_another_operator(source: ApplicationInstance, observed: Instance
 
 
 def _live_release(source: ApplicationInstance, observed: InstanceObserved) -> Manifest | None:
-    """Return the HelmRelease of the instance; None if it has none, or one that belongs to another owner."""
+    """Return the HelmRelease of the instance, or None if it does not exist or belongs to another owner."""
     release = source.spec.release
     ref = None if release is None else ObjectRef(HELM_RELEASE, source.metadata.namespace, release.name)
     live = observed.objects.get(ref) if ref is not None else None
@@ -226,9 +226,8 @@ def _release_status(
 def _suspended_by_hand(
     release_status: ClassifiedRelease, desired: DesiredObjects, live_release: Manifest | None
 ) -> ClassifiedRelease:
-    """Return the release's state with the command that resumes it added to the message.
-
-    A person suspended the HelmRelease or its source; the instance itself is not suspended.
+    """Return the state of a release whose HelmRelease or source a person suspended, with the command that resumes it
+    added to the message. The instance itself is not suspended.
     """
     by_release = get_path(live_release, "spec", "suspend") is True
     command = resume_command(desired.release if by_release else desired.source)
@@ -243,8 +242,8 @@ def _is_pending(apply: Apply, observed: InstanceObserved) -> bool:
 
 
 def _dry_runs(pending: tuple[Apply, ...], live_release: Manifest | None) -> tuple[Apply, ...]:
-    """Return the HelmRelease's apply as a dry run, if it may conflict after another object was written; else empty
-    (REC-3).
+    """Return the HelmRelease's apply as a dry run, if this apply may conflict after another object was already written
+    (REC-3). The result is empty if it cannot.
     """
     if len(pending) < 2:
         return ()
@@ -304,9 +303,8 @@ def _after_failure(
 def _adoptions(
     source: ApplicationInstance, desired: DesiredObjects, observed: InstanceObserved
 ) -> tuple[MergePatch, ...]:
-    """Return patches that adopt undesired objects which an earlier instance of the same name left.
-
-    Once adopted, they are deleted like the instance's own undesired objects.
+    """Return patches that adopt objects which an earlier instance of the same name left and this instance does not
+    desire. Once adopted, they are deleted like the instance's own undesired objects.
     """
     wanted = desired.refs
     if observed.objects.keys() <= wanted:

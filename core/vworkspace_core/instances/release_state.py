@@ -174,9 +174,9 @@ def _stalled(observed: ObservedRelease, ours: bool) -> ClassifiedRelease | None:
 
 
 def _why_stalled(released: Mapping[str, Any], stalled: Mapping[str, Any]) -> str:
-    """Return a message with the failure of the release, and why there was no rollback.
+    """Return a message that says why the release failed, and why there was no rollback.
 
-    The failure is in the condition Released, since Ready reports the rollback.
+    The failure is in the condition Released, since the condition Ready reports the rollback.
     """
     if stalled.get("reason") in _NEVER_ATTEMPTED:
         return message_of(stalled)  # Released speaks of the release before
@@ -202,9 +202,10 @@ def _failed(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRe
 
 
 def _deployed(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease | None:
-    """Return the state Ready if the request is deployed; None otherwise.
+    """Return the state Ready if the request is deployed, or None otherwise.
 
-    A deployed release stays Ready while Flux checks it again at its interval, or its source has a passing failure.
+    A deployed release stays Ready while Flux checks it again at its interval, or while its source has a passing
+    failure.
     """
     if not deployed_as_wanted(observed):
         return None
@@ -218,10 +219,10 @@ def _deployed(observed: ObservedRelease, ready: Mapping[str, Any]) -> Classified
 
 
 def _stuck(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease | None:
-    """Return the state Ready for a Ready=Unknown that lasts long after a success; None if it does not match.
+    """Return the state of a deployed release whose Ready is Unknown, or None if it is not stuck.
 
-    This is a known defect of helm-controller (#1409). A hanging upgrade looks the same, except that its generation is
-    observed only when the pass has ended.
+    Ready=Unknown that lasts long after a success is a known defect of helm-controller (#1409), so the state is then
+    Ready. A hanging upgrade looks the same, except that its generation is observed only when the pass has ended.
     """
     released = observed.condition("Released")
     if ready.get("status") != "Unknown" or released.get("status", "True") != "True":
@@ -252,8 +253,8 @@ def _ready(observed: ObservedRelease, message: str) -> ClassifiedRelease:
 
 
 def _source_trouble(observed: ObservedRelease) -> tuple[str, float | None]:
-    """Return the source's failure message once it has lasted long enough; otherwise an empty text and the seconds until
-    then.
+    """Return two answers: the source's failure message once the failure has lasted long enough, and the seconds until
+    then. Before that the message is empty; without a failure the seconds are None.
     """
     condition = source_failure(observed.source)
     if not condition:
@@ -265,9 +266,10 @@ def _source_trouble(observed: ObservedRelease) -> tuple[str, float | None]:
 
 
 def _unreachable(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease | None:
-    """Return the state ChartUnreachable if the chart cannot be fetched; None otherwise.
+    """Return the state ChartUnreachable if the chart cannot be fetched, or None otherwise.
 
-    Flux also reports a bare SourceNotReady during the first fetch of a source, which is no failure.
+    Flux also reports a bare SourceNotReady during the first fetch of a source; within a grace period that is no
+    failure.
     """
     failure = source_failure(observed.source) or chart_failure(observed)
     released = was_released(observed.status)

@@ -36,7 +36,7 @@ _UNPREPARED = ("SourceNotReady", "ArtifactFailed", "ValuesError", "DependencyNot
 
 
 def token_of(instance: ApplicationInstance, chart: ChartSource, override: ReleaseOverride | None) -> str:
-    """Return the token of the requested retry; empty if none is requested.
+    """Return the token of the requested retry, or an empty text if no retry is requested.
 
     A retry is requested by an annotation, by an Upgrade Operation that changes nothing, or by both. The token changes
     with every new request.
@@ -48,10 +48,8 @@ def token_of(instance: ApplicationInstance, chart: ChartSource, override: Releas
 
 
 def is_handled(status: Mapping[str, Any], token: str) -> bool:
-    """Report whether Flux's status shows an attempt for `token`, or for a token that includes it; True for an empty
-    token.
-
-    A token that includes it counts, because a part of a former token may have been withdrawn.
+    """Report whether Flux's status shows an attempt for `token`, or for a longer token that includes `token`, since
+    part of a former token may have been withdrawn. The answer is True for an empty token.
     """
     handled = status.get("lastHandledResetAt")
     if not token or not isinstance(handled, str):
@@ -79,8 +77,9 @@ SILENT: Final = ReconcileRequest()
 
 
 def reconcile_request(token: str, release: Manifest | None, now: datetime) -> ReconcileRequest:
-    """Return the patch that makes Flux retry for the token; no patch if it was sent already, or Flux has handled the
-    token.
+    """Return the patch that makes Flux retry for the token.
+
+    There is no patch if it was sent already, or if Flux has handled the token.
     """
     if release is None or metadata(release).get("deletionTimestamp"):
         return SILENT
@@ -102,7 +101,7 @@ def reconcile_request(token: str, release: Manifest | None, now: datetime) -> Re
 def _wait(sent: Any, now: datetime) -> float:
     """Return the seconds until the next request may be sent.
 
-    0 for a malformed time, or for a future time after a clock was set back.
+    They are 0 if the time `sent` is malformed, or is in the future because a clock was set back.
     """
     try:
         age = (now - datetime.fromisoformat(sent)).total_seconds()

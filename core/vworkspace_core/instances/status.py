@@ -75,8 +75,8 @@ def own_conditions(status: ApplicationInstanceStatus) -> tuple[Condition, ...]:
 def endpoints(source: ApplicationInstance, override: ReleaseOverride | None = None) -> tuple[Endpoint, ...]:
     """Return the application's URLs for users: the ingress host, with https if cert-manager is enabled (RES-1).
 
-    They follow from the effective values: explicit values override the integrations, and an Operation's values override
-    both. Values in a Secret or ConfigMap are never read; then only the integrations count.
+    They are taken from the effective values, in which explicit values override the integrations, and an Operation's
+    values override both. Values in a Secret or ConfigMap are never read; then only the integrations count.
     """
     if source.spec.integrations is None or source.spec.integrations.ingress is None:
         return ()
@@ -136,9 +136,9 @@ def _is_reported(
     request: str | None,
     why: Mapping[str, str],
 ) -> bool:
-    """Report whether the status has the desired conditions, fields, request and headline already.
+    """Report whether the status already has the desired conditions, fields, request and headline.
 
-    This is checked first, because it is true in the steady state.
+    This is checked first, because the answer is True in the steady state.
     """
     status, generation = source.status, source.metadata.generation
     if status.observed_generation != generation or status.observed_request != request:

@@ -50,8 +50,8 @@ def applied(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
 
 
 def _fresher(job: JobState, live: Manifest) -> Manifest:
-    """Return the copy of the object that an informer received during the apply, if it is at least as new as `live`,
-    else `live`.
+    """Return the copy of the object that an informer received during the apply if that copy is at least as new as
+    `live`. Otherwise return `live`.
     """
     seen = job.latest
     if seen is None or metadata(seen).get("uid") != metadata(live).get("uid"):
@@ -60,7 +60,10 @@ def _fresher(job: JobState, live: Manifest) -> Manifest:
 
 
 def _is_after(job: JobState, seen: Manifest) -> bool:
-    """Report whether an informer's copy is newer than the job's apply; an older copy has an outdated status."""
+    """Report whether the object `seen`, which an informer received, is newer than the job's apply.
+
+    An older copy has an outdated status.
+    """
     return isinstance(job.task, DeleteTask) or get_path(seen, "metadata", "annotations", IDEMPOTENCY_KEY) == job.key
 
 
@@ -91,7 +94,7 @@ def _is_gone(job: JobState, live: Manifest | None) -> bool:
 def on_status_read(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
     """Return the job and effects after the job read its object.
 
-    In a namespace that is not managed the object was not read, and may exist.
+    In a namespace that is not managed the object was not read, so it may exist.
     """
     if seen.namespace is not None and not labels.namespace_is_managed(seen.namespace):
         return job, ()
@@ -110,20 +113,28 @@ def _is_undone(job: JobState, live: Manifest | None) -> bool:
 
 
 def _soon(job: JobState, at: JobStepContext) -> JobState:
-    """Return the job with a read of its object due soon, since the controller may be about to revert a manual edit."""
+    """Return the job with a read of its object due soon, since the object's controller may be about to revert a manual
+    edit.
+    """
     soon = shifted(at.now, _SOON)
     return job if job.recheck_at is not None and job.recheck_at <= soon else attrs.evolve(job, recheck_at=soon)
 
 
 def out_of_time(job: JobState, at: JobStepContext) -> bool:
-    """Report whether the job has expired. An Operation that has started has its own deadline instead (OPS-12)."""
+    """Report whether the job has expired.
+
+    A job whose Operation is running does not expire, since the Operation has its own deadline (OPS-12).
+    """
     if job.expires_at is None or at.server_now < shifted(job.expires_at, at.grace):
         return False
     return not runs_on(job)
 
 
 def runs_on(job: JobState) -> bool:
-    """Report whether the job's Operation is running. A scheduled Operation between two runs is not."""
+    """Report whether the job's Operation is running.
+
+    A scheduled Operation between two runs does not count as running.
+    """
     live = job.latest or {}
     return live.get("kind") == own_kinds.OPERATION.kind and has_started(live) and not waits_for_schedule(live)
 

@@ -33,7 +33,10 @@ ReportedConditions = Mapping[str, tuple[str, ...]]
 
 
 def transitions(old_status: Any, new_status: Any) -> tuple[Mapping[str, Any], ...]:
-    """Return the conditions of `new_status` whose status or reason differs from `old_status`. Both are raw JSON."""
+    """Return the conditions of `new_status` whose status or reason differs from that in `old_status`.
+
+    Both statuses are raw JSON.
+    """
     return tuple(_changed(reported_conditions({"status": old_status}), {"status": new_status}))
 
 
@@ -84,8 +87,9 @@ def _changed_recently(condition: Mapping[str, Any], now: datetime) -> bool:
 def unreported_since(cluster: Manifest | None, now: datetime) -> datetime:
     """Return the time since which changes may not have been reported to the control plane.
 
-    That is a little before the last successful call, which the Cluster object records, or a day ago if unknown. Without
-    a job agent it is a day before the agent stopped. Reporting twice does no harm, since events have keys.
+    That is a little before the last successful call, which the Cluster object records, or a day ago if the call is
+    unknown. Without a job agent, it is a day before the agent stopped. A change that is reported twice does no harm,
+    since events have keys.
     """
     field, before = ".status.lastHeartbeat", timedelta(0)
     if text_at(cluster or {}, condition_path(ClusterConditionType.CONNECTED, "reason")) == ClusterReason.NO_AGENT:
@@ -171,9 +175,9 @@ _ENDED: Final = {
 
 
 def phase_in(live: Manifest) -> str:
-    """Return the phase in an Operation's status; empty if there is none or another field manager wrote it.
+    """Return the phase in an Operation's status, or an empty text if there is none or another field manager wrote it.
 
-    The phase of an object of another kind is empty.
+    The result is empty for objects of other kinds.
     """
     is_ours = live.get("kind") == OPERATION.kind and "phase" not in OWN_STATUS.held_fields(live)
     phase = get_path(live, "status", "phase") if is_ours else None

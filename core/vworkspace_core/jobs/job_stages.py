@@ -152,8 +152,8 @@ def _acked(job: JobState, at: JobStepContext) -> JobStep:
 def _dropped(job: JobState, at: JobStepContext) -> JobStep:
     """Return the step that drops a job which the control plane has closed, without applying it.
 
-    A tombstone is stored if an effect may have happened, or if the ack of a delete may have arrived. If the job is
-    requested again under its key, it must not touch a later object of the same name (PULL-4).
+    A tombstone is stored if the job's effect may have happened, or if the ack of a delete may have arrived. If the job
+    is requested again under its key, it must not touch a later object of the same name (PULL-4).
     """
     note = LogNote(LogLevel.INFO, "the control plane has closed the job: dropped without applying it", job.id)
     answered = isinstance(job.task, DeleteTask) and job.ack_may_have_arrived
@@ -163,7 +163,7 @@ def _dropped(job: JobState, at: JobStepContext) -> JobStep:
 
 
 def due_at(job: JobState, skew: timedelta, grace: timedelta, *, strict: bool = False) -> datetime | None:
-    """Return when a Tick event next changes this job, by the local clock; None for never.
+    """Return when a Tick event next changes this job, by the local clock, or None if no Tick changes it.
 
     With `strict`, the job expires as soon as either the local clock or the control plane's clock says so (PULL-12).
     """
@@ -187,7 +187,7 @@ def _recheck_due(job: JobState, at: JobStepContext) -> bool:
 
 
 def _redo(job: JobState, at: JobStepContext) -> JobStep:
-    """Return the step that repeats the last step, which failed or was not answered."""
+    """Return the step that repeats the job's last step, which failed or was not answered."""
     match job.stage:
         case JobStage.RECORDING | JobStage.RECORDING_INTENT | JobStage.RECORDING_EFFECT:
             return job, (m.PutRecord(job.id, record_of(job)),)

@@ -46,14 +46,12 @@ class JobStore(Protocol):
         ...
 
     async def tombstone(self, idempotency_key: str) -> Tombstone | None:
-        """Return the tombstone of an idempotency key; None if no job with this key had its effect yet."""
+        """Return the tombstone of an idempotency key, or None if no job with this key had its effect yet."""
         ...
 
     async def newest(self, object_key: str) -> Tombstone | None:
-        """Return the tombstone with the highest generation whose key is `<object_key>@<generation>`; None if there is
-        none.
-
-        `object_key` is `<kind>/<namespace>/<name>`. The tombstone keeps a late apply from re-creating an object that a
-        newer job has deleted.
+        """Return the tombstone with the highest generation whose key is `<object_key>@<generation>`, or None if there
+        is none. `object_key` is `<kind>/<namespace>/<name>`. The tombstone keeps a late apply from re-creating an
+        object that a newer job has deleted.
         """
         ...

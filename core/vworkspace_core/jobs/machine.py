@@ -86,7 +86,10 @@ def next_deadline(state: AgentState) -> datetime | None:
 
 
 def has_open_job(state: AgentState, ref: ObjectRef) -> bool:
-    """Report whether an open job reports changes of this object; then no separate events are sent (PULL-6)."""
+    """Report whether an open job exists that reports changes of this object.
+
+    If one does, no separate events are sent (PULL-6).
+    """
     return any(job.ref == ref and not job.has_ended for job in state.jobs.values())
 
 
@@ -163,7 +166,7 @@ def _unanswerable(state: AgentState, raw: Any, bad_job: BadJob) -> MachineStep:
 
 
 def _content_mark(raw: Any) -> str:
-    """Return a hash that identifies a job without an id; empty if its content cannot be encoded."""
+    """Return a hash that identifies a job without an id, or an empty text if its content cannot be encoded."""
     try:
         return content_hash(raw)
     except (TypeError, ValueError, RecursionError):
@@ -225,7 +228,8 @@ def _tombstones_of(job: JobState, tombstones: Iterable[Tombstone]) -> Iterator[T
 def _closed(state: AgentState, job: JobState) -> AgentState:
     """Return the state without `job`.
 
-    Its tombstone is added to the jobs that are inspecting their object, since their reads may have missed it.
+    Its tombstone is given to the jobs that are just inspecting their object, since their reads may have missed this
+    tombstone.
     """
     left, tombstone = _without(state, job.id), tombstone_of(job)
     if tombstone is None:
@@ -237,7 +241,7 @@ def _closed(state: AgentState, job: JobState) -> AgentState:
 
 
 def _put_back(state: AgentState, before: JobState, taken: JobStep, now: datetime) -> MachineStep:
-    """Return the state with the job as the step `taken` leaves it.
+    """Return the machine's state and effects after the step `taken` of a job.
 
     If the job just had its effect, older open jobs on the same object are superseded.
     """
@@ -253,7 +257,7 @@ def _put_back(state: AgentState, before: JobState, taken: JobStep, now: datetime
 
 
 def _is_replay(job: JobState) -> bool:
-    """Report whether the job's effect existed before the job, which then supersedes no other job."""
+    """Report whether the job's effect existed before the job. Such a job supersedes no other job."""
     return job.result is not None and job.result.outcome is JobOutcome.NOOP
 
 
@@ -266,7 +270,10 @@ def _replaced(job: JobState, by: JobState) -> bool:
 
 
 def _older(job: JobState, than: JobState) -> bool:
-    """Report whether `job` is older than `than`: by generation if both have one, by arrival otherwise."""
+    """Report whether `job` is older than the job `than`.
+
+    Their generations decide if both have different ones, otherwise their order of arrival.
+    """
     if job.generation is not None and than.generation is not None and job.generation != than.generation:
         return job.generation < than.generation
     return job.arrival < than.arrival
@@ -275,8 +282,8 @@ def _older(job: JobState, than: JobState) -> bool:
 def _give_slots(state: AgentState) -> MachineStep:
     """Return the state in which every ready job has the work slot of its object, unless another job has that slot.
 
-    After a crash, jobs that had a slot before go first, in the order of arrival, because only a read before another
-    effect can show whether theirs happened.
+    After a crash, jobs that had a slot before go first, in the order of arrival, because only a read before any other
+    effect can show whether their own effect happened.
     """
     ready = [job for job in state.jobs.values() if job.stage is JobStage.READY]
     if not ready:
@@ -305,10 +312,10 @@ _Side: TypeAlias = tuple[bool, ObjectRef | None]
 
 
 def _first_arrivals(state: AgentState) -> dict[_Side, int]:
-    """Return, for each instance, when the first job without effect arrived: for the instance itself, and for Operations
-    on it.
+    """Return, for each instance, when the first job without effect arrived.
 
-    An Operation must not run before an edit that was requested earlier, since the edit would change its target.
+    Jobs for the instance itself and jobs for Operations on it are counted separately. An Operation must not run before
+    an edit that was requested earlier, since the edit would change its target.
     """
     first_arrivals: dict[_Side, int] = {}
     for job in state.jobs.values():
@@ -351,7 +358,9 @@ def _some(tombstone: Tombstone | None) -> tuple[Tombstone, ...]:
 
 
 def job_lag(state: AgentState, now: datetime) -> float:
-    """Return the age in seconds of the oldest job without a result, by the control plane's clock; 0.0 if none."""
+    """Return the age in seconds of the oldest job without a result, by the control plane's clock, or 0.0 if every job
+    has a result.
+    """
     times = (time_or_none(job.raw.get("createdAt")) for job in state.jobs.values() if not job.has_ended)
     created = [moment for moment in times if moment is not None]
     return max(0.0, (now + state.skew - min(created)).total_seconds()) if created else 0.0

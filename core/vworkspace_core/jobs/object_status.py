@@ -48,7 +48,9 @@ def phase_of(live: Manifest) -> str:
 
 
 def summary_of(live: Manifest) -> str:
-    """Return the message of the condition that explains `phase_of`, with secrets redacted; empty if there is none."""
+    """Return the message of the condition that explains `phase_of`, with secrets redacted, or an empty text if there is
+    none.
+    """
     texts = {str(condition["type"]): _text(condition.get("message")) for condition in conditions_of(live)}
     desired = (phase_of(live), "Ready") if live.get("kind") != "Operation" else (phase_of(live), "Blocked", "Accepted")
     return shown(next((texts[name] for name in desired if texts.get(name)), ""))
@@ -60,7 +62,7 @@ def is_recurring(live: Manifest) -> bool:
 
 
 def waits_for_schedule(live: Manifest) -> bool:
-    """Report whether a recurring Operation is between two runs: it only waits for its next scheduled time."""
+    """Report whether a recurring Operation is between two runs, so that it only waits for its next scheduled time."""
     running = next((condition for condition in conditions_of(live) if condition["type"] == "Running"), {})
     idle = (running.get("status"), running.get("reason")) == ("True", BETWEEN_SYNCS)
     return bool(idle and is_recurring(live))
@@ -72,14 +74,16 @@ def has_started(live: Manifest) -> bool:
 
 
 def can_still_start(live: Manifest) -> bool:
-    """Report whether an Operation has not started, and was neither cancelled nor requested to be."""
+    """Report whether an Operation may still start: it has not started, was not cancelled, and has no request for
+    cancellation.
+    """
     if live.get("kind") != OPERATION.kind or get_path(live, "status", "phase") == Phase.CANCELLED.value:
         return False
     return not has_started(live) and not is_called_off(live)
 
 
 def ended_at(live: Manifest | None) -> str:
-    """Return how and when an Operation ended, as text for people; empty if it has not ended."""
+    """Return how and when an Operation ended, as text for people, or an empty text if it has not ended."""
     phase = str(get_path(live, "status", "phase"))
     if live is None or live.get("kind") != OPERATION.kind or phase not in TERMINAL_PHASES:
         return ""
@@ -93,7 +97,9 @@ def is_called_off(live: Manifest) -> bool:
 
 
 def unsettled_reason(live: Manifest) -> str:
-    """Return `<Reason>: <message>` of the condition that keeps the object from settling; empty if there is none."""
+    """Return `<Reason>: <message>` of the condition that keeps the object from settling, or an empty text if there is
+    none.
+    """
     conditions = {str(condition["type"]): condition for condition in conditions_of(live)}
     for name, bad in _OBSTACLES:
         condition = conditions.get(name, {})

@@ -46,7 +46,7 @@ class PayloadOpener(Protocol):
 
     @property
     def can_verify(self) -> bool:
-        """True if a key for signatures was configured, even an unusable one."""
+        """True if a key for signatures was configured, even if that key is unusable."""
         ...
 
     def verify(self, signature: str, content: Mapping[str, Any]) -> None:
@@ -71,7 +71,10 @@ class Security:
 
 
 def required_by(clusters: Iterable[Manifest], cluster_id: str) -> Security:
-    """Return the requirements of this cluster's Cluster objects. If there are several objects, the strictest counts."""
+    """Return the requirements of this cluster's Cluster objects.
+
+    If there are several objects, the strictest requirements count.
+    """
     ours = [cluster for cluster in clusters if get_path(cluster, "spec", "clusterId") == cluster_id]
 
     def asked(field: str) -> bool:

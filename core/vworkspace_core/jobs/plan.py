@@ -237,7 +237,7 @@ def _shows_key(live: Manifest | None, key: str, manifest: Manifest) -> bool:
 
 
 def _highest_generation(holder: SlotHolder, seen: Inspection) -> int:
-    """Return the newest known generation of the control plane for the object; 0 if none.
+    """Return the newest known generation of the control plane for the object, or 0 if none is known.
 
     The job store's record takes precedence over the object's annotation, which others can edit.
     """
@@ -271,10 +271,10 @@ def stamped(manifest: Manifest, key: str, generation: int | None, live: Manifest
 
 
 def _is_finalized(manifest: Manifest, live: Manifest | None) -> bool:
-    """Report whether the apply includes the operator's finalizer: if there may be a release, or the object has it
-    already.
+    """Report whether the apply includes the operator's finalizer.
 
-    An apply removes what the previous apply set and the new one omits (S-37).
+    It does if there may be a release, or if the object has the finalizer already. An apply removes fields that the
+    previous apply set and the new apply omits (S-37).
     """
     if manifest.get("kind") != APPLICATION_INSTANCE.kind:
         return False
@@ -283,13 +283,13 @@ def _is_finalized(manifest: Manifest, live: Manifest | None) -> bool:
 
 
 def applied_generation(live: Manifest | None) -> int | None:
-    """Return the control plane's generation that the operator recorded on `live`; None if missing or malformed."""
+    """Return the control plane's generation that the operator recorded on `live`, or None if missing or malformed."""
     text = written_annotation(live, labels.LAST_APPLIED_GENERATION, labels.FIELD_MANAGER)
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
 def key_of(live: Manifest | None) -> str | None:
-    """Return the idempotency key of the job that last wrote `live`; None if the operator did not write it."""
+    """Return the idempotency key of the job that last wrote `live`, or None if the operator wrote no such key."""
     return written_annotation(live, labels.IDEMPOTENCY_KEY, labels.FIELD_MANAGER)
 
 

@@ -72,7 +72,7 @@ class ApplyTask:
 
     @property
     def target(self) -> ObjectRef | None:
-        """The application on which an Operation acts; None for any other kind."""
+        """The application on which an Operation acts, or None for any other kind."""
         name = get_path(self.manifest, "spec", "targetRef", "name")
         if self.ref.kind != own_kinds.OPERATION or not isinstance(name, str):
             return None
@@ -104,7 +104,7 @@ Task = ApplyTask | DeleteTask | RotateTask
 def admit(job: Job, scope: JobScope) -> Task | JobResult:
     """Return the task of `job`, or a refusal.
 
-    The refusal is NotPermitted if the job is outside this cluster's scope, and ValidationFailed if it is invalid.
+    The refusal is NotPermitted if the job is outside this cluster's scope, or ValidationFailed if the job is invalid.
     """
     match job.request:
         case RotateRequest():
@@ -141,7 +141,9 @@ def _admit_manifest(request: ApplyRequest, scope: JobScope, trace: Mapping[str, 
 
 
 def _trace_annotation(job: Job, scope: JobScope) -> dict[str, str]:
-    """Return the annotation by which the object continues the control plane's trace (SEE-7); empty if there is none."""
+    """Return the annotation by which the object continues the control plane's trace (SEE-7), or an empty mapping if
+    there is none.
+    """
     context, above = job_context(scope.cluster_id, job.idempotency_key, job.traceparent)
     return {labels.TRACEPARENT: str(context)} if above else {}
 
@@ -173,8 +175,9 @@ def _manifest_to_send(manifest: Manifest, scope: JobScope, trace: Mapping[str, s
 
 
 def _target_label(manifest: Manifest) -> dict[str, str]:
-    """Return the label that names an Operation's application, by which all its Operations are found; else empty
-    (RES-5).
+    """Return the label that names an Operation's application, or an empty mapping for other kinds.
+
+    All Operations on an application are found by this label (RES-5).
     """
     name = get_path(manifest, "spec", "targetRef", "name")
     if manifest.get("kind") != own_kinds.OPERATION.kind or not isinstance(name, str) or not name:
@@ -220,7 +223,7 @@ def namespace_refusal(task: Task, namespace: Manifest | None) -> JobResult | Non
 
 
 def may_touch(task: Task, live: Manifest | None, namespace: Manifest | None, scope: JobScope) -> JobResult | None:
-    """Return a refusal if the task may not change the existing object; None if it may."""
+    """Return a refusal if the task may not change the existing object, or None if the task may change it."""
     match task:
         case RotateTask():
             return None

@@ -94,17 +94,17 @@ class JobState:
 
     @property
     def ref(self) -> ObjectRef | None:
-        """The object that the job concerns; None for a job that concerns no object."""
+        """The object that the job concerns, or None for a job that concerns no object."""
         return None if self.task is None else self.task.ref
 
     @property
     def generation(self) -> int | None:
-        """The control plane's generation in the idempotency key; None if the key does not name the job's object."""
+        """The control plane's generation in the idempotency key, or None if the key does not name the job's object."""
         return None if self.ref is None else generation_in(self.key, self.ref)
 
     @property
     def target(self) -> ObjectRef | None:
-        """The application on which the job's Operation acts; None for every other job."""
+        """The application on which the job's Operation acts, or None for every other job."""
         return self.task.target if isinstance(self.task, ApplyTask) else None
 
     @property
@@ -114,7 +114,10 @@ class JobState:
 
 
 def accept(raw: Any, arrival: int, scope: JobScope) -> JobState | BadJob:
-    """Return the state of a job that was just offered; a BadJob if the job has no id and so cannot be answered."""
+    """Return the state of a job that was just offered.
+
+    Return a BadJob if the job has no id, since it cannot be answered then.
+    """
     return _accept(raw, arrival, scope, opened)
 
 
@@ -147,8 +150,9 @@ def _bad(job: Job | BadJob, job_id: str, arrival: int) -> JobState | BadJob:
 
 
 def _known_good(raw: Mapping[str, Any], security: Security, _: str) -> Mapping[str, Any] | JobResult:
-    """Return a job from the operator's own record with its payload decrypted; its signature was verified when it was
-    offered.
+    """Return a job from the operator's own record with its payload decrypted.
+
+    Its signature was verified when the job was offered.
     """
     return decrypted(raw, attrs.evolve(security, require_encrypted_secrets=False))
 
@@ -204,7 +208,7 @@ def restore(record: JobRecord, arrival: int, scope: JobScope) -> JobState:
 
 
 def _planned_ref(job: JobState, intent: EffectIntent | None) -> AppliedRef | None:
-    """Return the object that a restored job reports until it is read again; None if no generation was recorded."""
+    """Return the object that a restored job reports until it is read again, or None if no generation was recorded."""
     if job.ref is None or intent is None or not intent.generation:
         return None
     return AppliedRef(job.ref, intent.uid, intent.generation)
@@ -235,10 +239,10 @@ def may_have_had_effect(job: JobState) -> bool:
 
 
 def tombstone_of(job: JobState, closed_at: str = "") -> Tombstone | None:
-    """Return the tombstone to store for the job; None for a job without effect, which may be requested again.
+    """Return the tombstone to store for the job, or None for a job without effect, which may be requested again.
 
-    A delete that found no object gets a tombstone too: repeated, it could delete a later object of the same name
-    (PULL-4).
+    A delete that found no object gets a tombstone too: if it were repeated, it could delete a later object of the same
+    name (PULL-4).
     """
     outcome = job.result.outcome.value if job.result else ""
     if not job.key or not (job.had_effect or outcome == JobOutcome.SUCCEEDED):

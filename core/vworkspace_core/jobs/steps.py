@@ -100,7 +100,10 @@ def clear(job: JobState, **changes: Any) -> JobState:
 
 
 def retry(job: JobState, message: str, at: JobStepContext) -> JobStep:
-    """Return the job with its unanswered step due again later. Only the first of several retries is logged."""
+    """Return the step that schedules another try of the job's unanswered step.
+
+    Only the first of several retries is logged.
+    """
     failures = job.retry.failures + 1
     again = job.retry.failed(_BACKOFF.delay(failures, _jitter(job.id, failures)), at.now)
     note = (LogNote(LogLevel.WARNING, f"{job.stage.value}: {message}; tried again", job.id),) if failures == 1 else ()
@@ -113,13 +116,16 @@ def _jitter(job_id: str, failures: int) -> float:
 
 
 def post(job: JobState, body: Mapping[str, Any]) -> JobStep:
-    """Return the step that posts `body` as the job's status; no effect if it equals the last posted body."""
+    """Return the step that posts `body` as the job's status.
+
+    The step has no effect if `body` equals the last posted body.
+    """
     content = {name: value for name, value in body.items() if name != "timestamp"}
     return (job, ()) if content == job.posted else (attrs.evolve(job, posted=content), (m.PostStatus(job.id, body),))
 
 
 def ref(job: JobState, uid: str, generation: int) -> AppliedRef | None:
-    """Return the reference to the object of the job's effect; None for a job that concerns no object."""
+    """Return the reference to the object of the job's effect, or None for a job that concerns no object."""
     return None if job.ref is None else AppliedRef(job.ref, uid, generation)
 
 
@@ -138,7 +144,7 @@ def settle(job: JobState, result: JobResult, at: JobStepContext) -> JobStep:
 
 
 def _page(job: JobState, scope: JobScope) -> str:
-    """Return the URL of the page of the object that the job applied; empty for a deletion."""
+    """Return the URL of the page of the object that the job applied, or an empty text for a deletion."""
     return "" if job.applied is None or isinstance(job.task, DeleteTask) else scope.link(job.applied.ref)
 
 
@@ -159,7 +165,10 @@ def close(job: JobState, at: JobStepContext) -> m.CloseRecord:
 
 
 def timeout(job: JobState) -> JobResult:
-    """Return the failed result of a job whose object did not settle in time, with the reason in the object's status."""
+    """Return the failed result of a job whose object did not settle in time.
+
+    Its message quotes the reason in the object's status.
+    """
     until = format_time(job.expires_at) if job.expires_at else "its time"
     seen = job.latest or {}
     what = "had not started and was cancelled" if can_still_start(seen) else "had not settled"

@@ -44,7 +44,10 @@ def take_slot(job: JobState) -> JobStep:
 
 
 def inspected(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
-    """Return the job and effects after its object was inspected: the first step of the resulting plan."""
+    """Return the job and effects after the job's object was inspected.
+
+    The effects are the first step of the resulting plan.
+    """
     if job.task is None:
         raise AssertionError("a refused job gets no slot")
     expired = job.expires_at is not None and at.expiry_now >= job.expires_at
@@ -89,7 +92,10 @@ def _with_live(job: JobState, seen: Inspection) -> JobState:
 
 
 def _record_intent(job: JobState, uid: str, generation: int = 0) -> JobStep:
-    """Return the step that records the intent, or performs the effect if the same intent is recorded already."""
+    """Return the step that records the intent.
+
+    If the same intent is recorded already, return the step that performs the effect.
+    """
     intent = EffectIntent(uid, generation=generation)
     if job.intent == intent:
         return act(attrs.evolve(job, stage=JobStage.ACTING))
@@ -98,7 +104,10 @@ def _record_intent(job: JobState, uid: str, generation: int = 0) -> JobStep:
 
 
 def act(job: JobState, *, force: bool = False) -> JobStep:
-    """Return the step that performs the effect whose intent was recorded; `force` takes fields from other managers."""
+    """Return the step that performs the effect whose intent was recorded.
+
+    With `force`, an apply takes fields from other managers.
+    """
     if job.result_once_cancelled is not None and job.ref is not None:
         about = metadata(job.latest or {})
         uid, version = (str(about.get(name) or "") for name in ("uid", "resourceVersion"))
@@ -134,8 +143,9 @@ def _wait_deleted(job: JobState, uid: str, at: JobStepContext) -> JobStep:
 
 
 def _is_ours(conflict: FieldConflict) -> bool:
-    """Report whether a conflicting field may be taken over: an older write by the operator owns it, or it is its
-    bookkeeping.
+    """Report whether a conflicting field may be taken over.
+
+    It may if an older write by the operator owns it, or if it is an annotation of the operator's own bookkeeping.
     """
     marks = {f".metadata.annotations.{name}" for name in JOB_ANNOTATIONS}
     return conflict.manager == labels.FIELD_MANAGER or conflict.field in marks

@@ -79,7 +79,7 @@ class Claims:
     trouble: str = ""
 
     def flaw_of(self, claim: str | None, operation: Operation, now: datetime) -> Flaw | None:
-        """Return why `claim` does not approve `operation` at `now`; None if the claim approves it."""
+        """Return why `claim` does not approve `operation` at `now`, or None if the claim approves it."""
         judged = self._judged(claim, operation, now)
         return judged if isinstance(judged, Flaw) else None
 
@@ -155,14 +155,16 @@ def _authentic(claim: str, secret: bytes) -> Mapping[str, Any] | Flaw:
 
 
 def _id(value: Any) -> str:
-    """Return the claim's `rid` as a text; empty if it is neither a number nor a text."""
+    """Return the claim's `rid` as a text, or an empty text if it is neither a number nor a text."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return value if isinstance(value, str) else ""
 
 
 def _moment(value: Any) -> datetime | None:
-    """Return the time in the claim's `exp`, given in seconds since the epoch or as RFC 3339; None if it is neither."""
+    """Return the time in the claim's `exp`, given in seconds since the epoch or as RFC 3339, or None if it is
+    neither.
+    """
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return datetime.fromtimestamp(value, UTC)

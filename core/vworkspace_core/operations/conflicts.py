@@ -50,7 +50,7 @@ def conflict_order_of(operation: Operation) -> tuple[bool, bool]:
 
 
 def first_ahead(operation: Operation, siblings: Iterable[Operation]) -> Operation | None:
-    """Return the Operation for which `operation` has to wait; None if there is none.
+    """Return the Operation for which `operation` has to wait, or None if there is none.
 
     `siblings` are the other Operations on the same target. A running Operation goes before waiting ones, and an older
     one before younger ones.

@@ -55,7 +55,7 @@ class OperationContext:
     parse_yaml: Callable[[str], Any] = attrs.field(default=no_yaml, eq=False, repr=False)
 
     def engine_of(self, operation: Operation) -> Engine | None:
-        """Return the engine that the Operation names; None for an unknown name."""
+        """Return the engine that the Operation names, or None for an unknown name."""
         return self.engines.get(operation.spec.engine)
 
     def for_engine(self, observed: OperationObserved, template: OperationTemplate) -> EngineContext:
@@ -91,7 +91,7 @@ def lookups(operation: Operation, context: OperationContext, target: Manifest | 
 
 
 def _recorded_kind(known: EngineRef, context: OperationContext) -> Kind | None:
-    """Return the kind of the engine object in the status; None if no engine creates that kind.
+    """Return the kind of the engine object in the status, or None if no engine creates that kind.
 
     All engines are searched, because this version of the operator may not know the Operation's own engine.
     """

@@ -338,5 +338,5 @@ class Engine:
 
     @property
     def install(self) -> str:
-        """The name of the controller to install, and where to get it; empty if every cluster has it."""
+        """The name of the controller to install, and where to get it, or an empty text if every cluster has it."""
         return self.controller.install if self.controller is not None else ""

@@ -110,7 +110,7 @@ def was_created_by_operation(manifest: Manifest, operation: Operation) -> bool:
 
 
 def own_object(operation: Operation, objects: Objects) -> tuple[ObjectRef, Manifest] | None:
-    """Return the engine object to which the status refers; None if it is missing or belongs to another Operation."""
+    """Return the engine object to which the status refers, or None if it is missing or belongs to another Operation."""
     known = operation.status.engine_ref
     if known is None:
         return None
@@ -132,7 +132,7 @@ def target_ref(operation: Operation) -> ObjectRef:
 
 
 def target_of(operation: Operation, objects: Objects) -> ApplicationInstance | None:
-    """Return the Operation's target; None if it does not exist or is malformed."""
+    """Return the Operation's target, or None if it does not exist or is malformed."""
     manifest = objects.get(target_ref(operation))
     try:
         return read_application_instance(manifest) if manifest is not None else None

@@ -32,7 +32,9 @@ _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 
 
 def deadline_of(operation: Operation, engine: Engine, context: OperationContext) -> datetime | None:
-    """Return when the run is ended regardless of the engine; None if only a cancellation ends it (OPS-10, OPS-12)."""
+    """Return when the run is ended regardless of the engine, or None if only a cancellation ends it (OPS-10,
+    OPS-12).
+    """
     if operation.status.started_at is None:
         return None
     seconds = operation.spec.timeout_seconds

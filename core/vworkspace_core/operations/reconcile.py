@@ -77,7 +77,7 @@ def _targets_other_cluster(operation: Operation, observed: OperationObserved, co
 def approval_to_redeem(
     operation: Operation, observed: OperationObserved, context: OperationContext
 ) -> Redemption | None:
-    """Return the approval that must be recorded as used before the Operation starts; None if there is none.
+    """Return the approval that must be recorded as used before the Operation starts, or None if there is none.
 
     None is also returned while another precondition is unmet, so that an Operation that cannot start does not use up
     its approval.

@@ -68,7 +68,7 @@ class WantedStatus:
 
 
 def condition_of(operation: Operation, kind: str) -> Condition | None:
-    """Return the Operation's present condition of type `kind`; None if there is none."""
+    """Return the Operation's present condition of type `kind`, or None if there is none."""
     return next((condition for condition in operation.status.conditions if condition.type == kind), None)
 
 

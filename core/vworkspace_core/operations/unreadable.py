@@ -45,7 +45,7 @@ _UNKNOWN = OperationSpec(_NO_TARGET, OperationType.RUNBOOK, EngineName.WORKFLOW)
 
 
 def _spec(manifest: Manifest) -> OperationSpec | None:
-    """Return type, engine and target name of the Operation's spec; None if type or engine is malformed."""
+    """Return type, engine and target name of the Operation's spec, or None if type or engine is malformed."""
     kind: Any = get_path(manifest, "spec", "type")
     engine: Any = get_path(manifest, "spec", "engine")
     name = get_path(manifest, "spec", "targetRef", "name")

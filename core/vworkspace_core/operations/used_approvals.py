@@ -53,7 +53,7 @@ class UsedApprovals:
     entries: Mapping[str, tuple[str, int]] = attrs.field(factory=dict)
 
     def holder_of(self, rid: str) -> str | None:
-        """Return the uid of the Operation that used the approval; None if it is unused."""
+        """Return the uid of the Operation that used the approval, or None if it is unused."""
         entry = self.entries.get(_hashed(rid))
         return entry[0] if entry is not None else None
 

@@ -80,7 +80,7 @@ class Lane:
 
     @property
     def moved(self) -> datetime | None:
-        """The time at which the present state of the object or job began; None if nothing is known."""
+        """The time at which the present state of the object or job began, or None if nothing is known."""
         return self.bars[-1].begin if self.bars else None
 
 

@@ -274,7 +274,7 @@ def _by_column(nodes: Iterable[str], columns: Mapping[str, int]) -> Mapping[int,
 
 
 def _pull(name: str, edges: Sequence[ObjectGraphEdge], rows: Mapping[str, int]) -> float:
-    """Return the mean row of the sources of the node `name`; 0.0 if it has none."""
+    """Return the mean row of the sources of the node `name`, or 0.0 if it has none."""
     above: list[int] = [rows[edge.source] for edge in edges if edge.target == name and edge.source in rows]
     return sum(above) / len(above) if above else 0.0
 

@@ -46,7 +46,7 @@ def pod_selections(objects: Mapping[ObjectRef, Manifest]) -> Iterator[PodSelecti
 
 
 def selection_of(ref: ObjectRef, live: Manifest) -> PodSelection | None:
-    """Return the selection of the pods of a HelmRelease or Job; None for other kinds.
+    """Return the selection of the pods of a HelmRelease or Job, or None for other kinds.
 
     A release's name and namespace are taken from Helm's history in the status, or else from the spec.
     """
@@ -68,7 +68,7 @@ def summary_of_pod(pod: Manifest) -> Summary:
 
 
 def workload_of(pod: Manifest) -> tuple[Kind, str] | None:
-    """Return kind and name of the workload that created a pod; None if unknown.
+    """Return kind and name of the workload that created a pod, or None if unknown.
 
     For a pod of a ReplicaSet this is the Deployment.
     """

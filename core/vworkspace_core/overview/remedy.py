@@ -71,7 +71,7 @@ def _former_version(manifest: Manifest) -> str:
 
 
 def _verb(kind: Kind, manifest: Manifest, advice: Advice) -> tuple[str, ...]:
-    """Return the command that the advice names; empty if the command would be refused."""
+    """Return the command that the advice names, or an empty tuple if the command would be refused."""
     if not advice.verb or (advice.verb == "resume" and not may_resume(manifest)):
         return ()
     return (f"vworkspace-operator {advice.verb} {command_line_name(ref_of(manifest, kind))}",)

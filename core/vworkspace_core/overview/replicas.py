@@ -50,7 +50,7 @@ def is_held(lease: Manifest | None, now: datetime) -> bool:
 
 
 def at_work(leases: Iterable[Manifest], base: str, now: datetime) -> tuple[AtWork, ...]:
-    """Return all shards in order, with their leaders; empty if there is no Lease.
+    """Return all shards in order, with their leaders, or an empty tuple if there is no Lease.
 
     `base` is the name of the first shard's Lease. The number of shards is taken from the present leaders, or else from
     the last leader. Leases left from a former number of shards are ignored.
@@ -65,7 +65,7 @@ def at_work(leases: Iterable[Manifest], base: str, now: datetime) -> tuple[AtWor
 
 
 def heartbeat_of(clusters: Iterable[Manifest]) -> datetime | None:
-    """Return the newest heartbeat in the Cluster objects; None if there is none.
+    """Return the newest heartbeat in the Cluster objects, or None if there is none.
 
     The heartbeat shows that an operator without a Lease runs.
     """

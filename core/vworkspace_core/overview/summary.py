@@ -109,7 +109,9 @@ class Summary:
 
     @property
     def next_look(self) -> str:
-        """The occasion of the operator's next reconcile of the object, in words; empty if there will be none."""
+        """The occasion of the operator's next reconcile of the object, in words, or an empty text if there will be
+        none.
+        """
         if self.state in _ENDED:
             return ""
         match self.state:
@@ -347,10 +349,10 @@ def _reason_and_message(condition: Manifest | None) -> tuple[str, str]:
 
 
 def _since(condition: Manifest | None) -> datetime | None:
-    """Return when the condition's present reason began, or else its present status; None if unknown."""
+    """Return when the condition's present reason began, or else its present status, or None if unknown."""
     return time_at(condition, "reasonTransitionTime") or time_at(condition, "lastTransitionTime")
 
 
 def time_at(manifest: Manifest | None, *path: str) -> datetime | None:
-    """Return the time in the field at `path`; None if it is missing or malformed."""
+    """Return the time in the field at `path`, or None if it is missing or malformed."""
     return time_or_none(get_path(manifest, *path))

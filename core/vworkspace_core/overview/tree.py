@@ -114,7 +114,7 @@ def with_writer(cached: Manifest, live: Manifest) -> Manifest:
 
 
 def applied_at(manifest: Manifest) -> datetime | None:
-    """Return when the writer of the spec last changed it; None if managedFields do not say."""
+    """Return when the writer of the spec last changed it, or None if managedFields do not say."""
     writer = origin_of(manifest).manager
     times = [
         time_at(dict(entry), "time")
@@ -214,7 +214,9 @@ def _made_from(ref: ObjectRef, live: Manifest, objects: Iterable[ObjectRef]) -> 
 
 
 def _deployed(live: Manifest) -> str:
-    """Return chart and version of the release that Helm records as deployed; empty if none, and for other kinds."""
+    """Return chart and version of the release that Helm records as deployed, or an empty text if none, and for other
+    kinds.
+    """
     chart = deployed_chart(live)
     return f"{chart.name} {chart.version}" if chart is not None else ""
 

@@ -37,7 +37,7 @@ def secret_manifest(namespace: str, name: str, role: str, value: bytes) -> dict[
 
 
 def role_of(secret: Manifest) -> str:
-    """Return the role of the Secret in the job store; empty if the Secret does not belong to the store."""
+    """Return the role of the Secret in the job store, or an empty text if the Secret does not belong to the store."""
     if secret.get("type") != SECRET_TYPE:
         return ""
     role = get_path(secret, "metadata", "labels", labels.JOB_STORE)
@@ -45,7 +45,7 @@ def role_of(secret: Manifest) -> str:
 
 
 def value_of(secret: Manifest, role: str) -> bytes:
-    """Return the bytes that a Secret of the job store holds under the key `role`.
+    """Return the bytes that a Secret of the job store has under the key `role`.
 
     Raises ValueError if there are none, or if they are not base64.
     """
@@ -56,9 +56,9 @@ def value_of(secret: Manifest, role: str) -> bytes:
 
 
 def later_format(value: Any) -> str | None:
-    """Return a message if a later version of the operator wrote the value; None if this version can read it.
+    """Return a message if a later version of the operator wrote the value, or None if this version can read it.
 
-    Raises ValueError if the value names no format, or an unknown one.
+    Raises ValueError if the value names no format, or an unknown format.
     """
     format_number = get_path(value, "v")
     if isinstance(format_number, int) and format_number > FORMAT:
@@ -196,7 +196,7 @@ def part_manifests(namespace: str, head: Head, payload: Payload) -> list[dict[st
 
 
 def read_record(secret: Manifest) -> RecordSecret:
-    """Return the decoded content of a Secret that belongs to a record."""
+    """Return the decoded content of a Secret that belongs to a job's record."""
     name = str(metadata(secret).get("name", ""))
     match role_of(secret):
         case "record":
@@ -240,9 +240,10 @@ def _head(value: Any, name: str, job_id: str, uid: str, version: str) -> Head:
 
 
 def record_of(head: Head, parts: Mapping[str, bytes]) -> JobRecord | CorruptSecret:
-    """Return the record of a head Secret; a CorruptSecret if parts are missing or do not match its digest.
+    """Return the record of a head Secret (the main Secret of a job).
 
-    `parts` maps the names of part Secrets to their contents.
+    Return a CorruptSecret if parts are missing or do not match the head's digest. `parts` maps the names of part
+    Secrets to their contents.
     """
     if head.raw is not None:
         return JobRecord(head.job_id, head.raw, head.state)

@@ -112,12 +112,12 @@ class KubeJobStore:
         self._heads.pop(job_id, None)
 
     async def tombstone(self, idempotency_key: str) -> Tombstone | None:
-        """Return the tombstone of an idempotency key, from memory; None if there is none."""
+        """Return the tombstone of an idempotency key, from memory, or None if there is none."""
         await self._ensure_loaded()
         return self._tombstones.index.by_key.get(idempotency_key)
 
     async def newest(self, object_key: str) -> Tombstone | None:
-        """Return the tombstone of the highest generation for an object, from memory; None if there is none."""
+        """Return the tombstone of the highest generation for an object, from memory, or None if there is none."""
         await self._ensure_loaded()
         return self._tombstones.index.newest.get(object_key.lower())
 
@@ -140,7 +140,10 @@ class KubeJobStore:
                 return secrets
 
     async def _is_open(self, head: codec.Head) -> bool:
-        """Report whether the job is to be continued. A record that is closed or was never complete is removed."""
+        """Report whether the job is to be continued.
+
+        If its record is closed or was never complete, the record is removed.
+        """
         if head.is_whole and head.uid not in self._tombstones.index.closed:
             self._heads[head.job_id] = head
             return True
@@ -151,7 +154,7 @@ class KubeJobStore:
         return False
 
     async def _find(self, job_id: str) -> codec.Head | None:
-        """Return the job's head Secret as stored in the cluster; None if there is none.
+        """Return the job's head Secret as stored in the cluster, or None if there is none.
 
         Raises Permanent if a foreign Secret has its name.
         """
@@ -173,8 +176,9 @@ class KubeJobStore:
     # --- writing --------------------------------------------------------------------------------------------
 
     async def _begun(self, record: JobRecord, payload: codec.Payload) -> codec.Head:
-        """Create the job's head Secret, not yet marked complete, and return it; if it exists already, return the
-        existing one.
+        """Return the head (main) Secret of the job's record.
+
+        If it does not exist yet, it is created, not yet marked complete.
         """
         self._order += 1
         manifest = codec.head_manifest(self._namespace, record, payload, self._order, whole=False)

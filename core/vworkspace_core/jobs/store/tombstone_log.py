@@ -175,9 +175,9 @@ class TombstoneLog:
         return True
 
     async def _restore(self, last: Segment) -> bool:
-        """Create the last segment again with its known content, after another client deleted it.
+        """Create the last segment again with its known content, after another client deleted the segment.
 
-        Return False if it exists.
+        Return False if the segment exists.
         """
         manifest = segment_manifest(self._namespace, last.number, encoded(last.entries))
         try:

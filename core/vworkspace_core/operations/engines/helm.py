@@ -171,7 +171,9 @@ def _initial_outputs(operation: Operation, target: ApplicationInstance, objects:
 
 
 def _applied_version(target: ApplicationInstance) -> str:
-    """Return the chart version last requested from Flux, by the target's spec or an earlier Operation; "" if none."""
+    """Return the chart version last requested from Flux, by the target's spec or an earlier Operation, or "" if
+    none.
+    """
     applied, chart = target.status.last_applied_chart, target.spec.chart
     return applied.version if applied is not None else chart.version if chart is not None else ""
 

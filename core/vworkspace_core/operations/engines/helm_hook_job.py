@@ -100,7 +100,7 @@ def _extra_reads(operation: Operation, objects: Objects) -> tuple[ObjectRef, ...
 
 
 def _deployed(target: ApplicationInstance, objects: Objects) -> Mapping[str, Any] | None:
-    """Return the entry in the HelmRelease's history for the target's deployed revision; None if there is none."""
+    """Return the entry in the HelmRelease's history for the target's deployed revision, or None if there is none."""
     for ref in _release_refs(target):
         release, history = objects.get(ref), get_path(objects.get(ref), "status", "history")
         if release is None or not isinstance(history, list):

@@ -214,7 +214,7 @@ def job_diagnostics(operation: Operation, objects: Objects) -> tuple[Listing, ..
 
 
 def job_final_status(operation: Operation, objects: Objects) -> EngineStatus | None:
-    """Return how a Job ended that was removed before its end was seen; None if its Events do not show the end."""
+    """Return how a Job ended that was removed before its end was seen, or None if its Events do not show the end."""
     known = operation.status.engine_ref
     end = end_from_events(known.uid, objects) if known is not None else None
     if known is None or end is None:
@@ -242,7 +242,9 @@ def _row(live: Manifest, status: Mapping[str, Any]) -> tuple[Row, Mapping[str, A
 
 
 def _needs_seconds(operation: Operation) -> int:
-    """Return the deadline in the Job's parameters plus 60 seconds, so that the Job ends first; 0 if there is none."""
+    """Return the deadline in the Job's parameters plus 60 seconds, so that the Job ends first, or 0 if there is
+    none.
+    """
     timeout_seconds = parameters_of(operation).get("timeoutSeconds")
     return timeout_seconds + 60 if isinstance(timeout_seconds, int) else 0
 

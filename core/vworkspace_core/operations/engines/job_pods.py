@@ -89,7 +89,9 @@ def listings(namespace: str, uid: str, *, pods: bool = True) -> tuple[Listing, .
 
 
 def remedy_of_pods(operation: Operation, status: EngineStatus, settings: OperationSettings) -> str:
-    """Return the command that creates the pods' missing service account; empty if another obstacle exists."""
+    """Return the command that creates the pods' missing service account, or an empty text if another obstacle
+    exists.
+    """
     if status.reason != _ACCOUNT.reason:
         return ""
     help_ = account_remedy(operation.metadata.namespace, RUNNER, settings.installation)
@@ -97,7 +99,7 @@ def remedy_of_pods(operation: Operation, status: EngineStatus, settings: Operati
 
 
 def trouble_of(live: Manifest, objects: Objects) -> tuple[Row, str] | None:
-    """Return the table row of the obstacle that keeps the Job's pods from running, and a message; None if none is
+    """Return the table row of the obstacle that keeps the Job's pods from running, and a message, or None if none is
     known.
     """
     trouble = next(_pod_troubles(live, objects), None)
@@ -146,7 +148,7 @@ def _moment(event: Manifest) -> tuple[str, str]:
 
 
 def end_from_events(uid: str, objects: Objects, ends: Mapping[str, bool] = _ENDS) -> tuple[bool, str, str] | None:
-    """Return how a vanished object ended, from its Events: success, reason and text; None if unknown.
+    """Return how a vanished object ended, from its Events: success, reason and text, or None if unknown.
 
     `ends` maps the reason of an Event that reports an end to whether the end is a success. The default is for Jobs.
     """

@@ -116,7 +116,9 @@ def _nodes(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _suspended(ref: ObjectRef, live: Manifest) -> str:
-    """Return a message on what waits to be resumed in the Workflow, and how to resume it; empty if nothing waits."""
+    """Return a message on what waits to be resumed in the Workflow, and how to resume it, or an empty text if nothing
+    waits.
+    """
     if get_path(live, "spec", "suspend") is True:
         return f"the Workflow is suspended. To fix: {resume_command(ref)}"
     if any(
