@@ -171,7 +171,7 @@ class Link:
         await asyncio.Event().wait()
 
     async def travel(self, distance: tuple[float, float] | None) -> None:
-        """Wait for a latency in the range `distance`, or None for no wait."""
+        """Wait for a random latency between the two numbers of seconds in `distance`. With None, do not wait."""
         self.must_live()
         if distance is not None:
             times = _SLOWNESS if self.now() < self.slow_until else 1.0

@@ -74,7 +74,7 @@ class Unreadable(Generic[S]):
 
 
 def read_status(cls: type[T], manifest: Manifest) -> T | None:
-    """Read only the status of an object, or None if the status is malformed."""
+    """Return only the status of an object as a `cls`, or None if the status is malformed."""
     try:
         return structure(cls, manifest.get("status") or {})
     except ValidationProblems:

@@ -61,7 +61,7 @@ def step(state: CredentialState, event: r.CredentialEvent, now: datetime) -> Cre
 
 
 def next_deadline(state: CredentialState) -> datetime | None:
-    """Return the time at which the machine needs a Tick event; None while no step waits for a time."""
+    """Return the time at which the machine needs a Tick event, or None while no step waits for a time."""
     if state.stage is not RotationStage.IDLE:
         return state.retry.at
     if not state.stored.token:

@@ -37,7 +37,7 @@ class ClusterRequests:
 
 @attrs.frozen
 class BootstrapToken:
-    """A one-time token for registration; empty if there is none."""
+    """A one-time token for registration. The text is empty if there is no token."""
 
     token: str = attrs.field(default="", repr=False)
     cluster_id: str = ""
@@ -100,7 +100,7 @@ class TokenAccepted:
 
 @attrs.frozen
 class TokenRejected:
-    """The report that the control plane answered a request with this token by 401 or 403."""
+    """The report that the control plane rejected a request with this token by the status 401 or 403."""
 
     token: str = attrs.field(repr=False)
 

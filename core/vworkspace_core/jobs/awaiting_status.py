@@ -176,10 +176,10 @@ def _consider(
 
 
 def _result(job: JobState, live: Manifest, at: JobStepContext, looked: bool) -> JobResult | None:
-    """Return the job's result; None while its outcome is open.
+    """Return the job's result, or None while its outcome is open.
 
-    A recorded reason for its cancellation takes precedence over the Operation's own status. `looked` says that the
-    object was just read from the API server; a cached copy lacks the names of field managers.
+    A recorded reason for the job's cancellation takes precedence over the Operation's own status. `looked` says that
+    the object was just read from the API server; a cached copy lacks the names of field managers.
     """
     holder, judged = OWN_STATUS.holder(live), job.result_once_cancelled
     if judged is not None and holder is not None and judged.outcome is JobOutcome.CONFLICT:

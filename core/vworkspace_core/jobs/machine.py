@@ -79,7 +79,7 @@ def step(state: AgentState, event: m.JobEvent, now: datetime) -> MachineStep:
 
 
 def next_deadline(state: AgentState) -> datetime | None:
-    """Return the time, by the local clock, at which the machine needs a Tick event; None while no job needs one."""
+    """Return the time, by the local clock, at which the machine needs a Tick event, or None while no job needs one."""
     strict = state.scope.security.require_signed
     times = (due_at(job, state.skew, state.grace, strict=strict) for job in state.jobs.values())
     return min((moment for moment in times if moment is not None), default=None)

@@ -70,7 +70,10 @@ class Reason(StrEnum):
 
 @attrs.frozen
 class JobResult:
-    """The result of a job. `error` is `<Reason>: <message>`, redacted and shortened; empty for a plain success."""
+    """The result of a job.
+
+    `error` is `<Reason>: <message>`, redacted and shortened, or an empty text for a plain success.
+    """
 
     outcome: JobOutcome
     error: str = ""
@@ -102,10 +105,10 @@ _LEFT_BEHIND: Final[Mapping[str, str]] = {
 
 
 def result_of(live: Manifest, generation: int, before: Any = None) -> JobResult | None:
-    """Return the result of the job that applied `generation` of `live`; None while the outcome is open.
+    """Return the result of the job that applied `generation` of `live`, or None while the outcome is open.
 
-    `before` is the status before the job's apply, None if there was none. A status that another field manager edited is
-    ignored.
+    `before` is the status before the job's apply, or None if there was none. A status that another field manager edited
+    is ignored.
     """
     if OWN_STATUS.holder(live) is not None:
         return None
@@ -122,7 +125,7 @@ def result_of(live: Manifest, generation: int, before: Any = None) -> JobResult 
 def _current(result: JobResult | None, live: Manifest, before: Any) -> JobResult | None:
     """Return `result`, or None if the object's status may be older than the last request.
 
-    A request need not change the generation.
+    The generation does not show this, since a request need not change it.
     """
     if result is None:
         return None

@@ -79,14 +79,16 @@ class Claims:
     trouble: str = ""
 
     def flaw_of(self, claim: str | None, operation: Operation, now: datetime) -> Flaw | None:
-        """Return why `claim` does not approve `operation` at `now`, or None if the claim approves it."""
+        """Return the reason why `claim` does not approve `operation` at the time `now`, or None if it approves the
+        Operation.
+        """
         judged = self._judged(claim, operation, now)
         return judged if isinstance(judged, Flaw) else None
 
     def to_redeem(self, operation: Operation, now: datetime) -> Redemption | None:
-        """Return the record that the Operation's approval is used, to be stored when the run starts.
+        """Return the record that the Operation's approval is used, which must be stored when the run starts.
 
-        Return None without a valid claim.
+        Return None if the Operation has no valid claim.
         """
         approvals = operation.spec.approvals
         judged = self._judged(approvals.claim if approvals is not None else None, operation, now)
@@ -138,7 +140,10 @@ class Claims:
 
 
 def _authentic(claim: str, secret: bytes) -> Mapping[str, Any] | Flaw:
-    """Return the payload of a claim, or its flaw. The signature is verified before the payload is parsed."""
+    """Return the payload of a claim, or a Flaw if the claim is invalid.
+
+    The signature is verified before the payload is parsed.
+    """
     parts = claim.split(".")
     if len(parts) != 3 or parts[0] != _PREFIX or not claim.isascii():
         return Flaw.MALFORMED
@@ -155,15 +160,17 @@ def _authentic(claim: str, secret: bytes) -> Mapping[str, Any] | Flaw:
 
 
 def _id(value: Any) -> str:
-    """Return the claim's `rid` as a text, or an empty text if it is neither a number nor a text."""
+    """Return the approval's id (`rid`) in a claim's payload as a text, or an empty text if it is neither a number nor a
+    text.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return value if isinstance(value, str) else ""
 
 
 def _moment(value: Any) -> datetime | None:
-    """Return the time in the claim's `exp`, given in seconds since the epoch or as RFC 3339, or None if it is
-    neither.
+    """Return the time in a claim's field `exp`, or None if the field is neither a number of seconds since the epoch nor
+    RFC 3339 text.
     """
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):

@@ -32,12 +32,15 @@ def conflicting(kind: OperationType, other: OperationType) -> bool:
 
 
 def order_of(operation: Operation) -> tuple[str, str]:
-    """Return the sort key of an Operation: creation time, then uid. Creation times of one API server sort as text."""
+    """Return the key by which Operations are sorted: creation time, then uid.
+
+    Creation times of one API server sort as text.
+    """
     return (operation.metadata.creation_timestamp, operation.metadata.uid)
 
 
 def is_running(operation: Operation) -> bool:
-    """Report whether an Operation is active now. A scheduled Operation is not active between two runs."""
+    """Report whether an Operation is active now. A scheduled Operation counts as inactive between two runs."""
     if operation.status.phase is not Phase.RUNNING:
         return False
     running = _condition(operation, Type.RUNNING)
@@ -45,15 +48,17 @@ def is_running(operation: Operation) -> bool:
 
 
 def conflict_order_of(operation: Operation) -> tuple[bool, bool]:
-    """Return whether an Operation is running, and whether only conflicting Operations keep it from starting."""
+    """Return two answers: whether an Operation is running, and whether it would start if no other Operation conflicted
+    with it.
+    """
     return is_running(operation), _contends(operation)
 
 
 def first_ahead(operation: Operation, siblings: Iterable[Operation]) -> Operation | None:
-    """Return the Operation for which `operation` has to wait, or None if there is none.
+    """Return the Operation for which `operation` has to wait, or None if it need not wait.
 
-    `siblings` are the other Operations on the same target. A running Operation goes before waiting ones, and an older
-    one before younger ones.
+    `siblings` are the other Operations on the same target. A running Operation goes before waiting Operations, and an
+    older one before younger ones.
     """
     mine = operation.metadata.uid
     others = [
@@ -69,7 +74,7 @@ def first_ahead(operation: Operation, siblings: Iterable[Operation]) -> Operatio
 def _contends(operation: Operation) -> bool:
     """Report whether, by its status, an Operation would start if no other Operation conflicted with it.
 
-    An Operation without a status counts as one that would.
+    An Operation without a status counts as ready to start.
     """
     meta, phase = operation.metadata, operation.status.phase
     if phase in TERMINAL_PHASES or phase is Phase.RUNNING:

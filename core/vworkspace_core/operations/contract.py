@@ -80,7 +80,7 @@ def phase_row(
 
 
 def row_of(rows: tuple[Row, ...], phase: Any, *, unknown: str) -> Row:
-    """Return the row of `phase`; the row of the phase `unknown` if `phase` has no row or is not a text."""
+    """Return the row of `phase`. If `phase` has no row or is not a text, return the row of the phase `unknown`."""
     by_phase = {row.phase: row for row in rows}
     return by_phase.get(phase, by_phase[unknown]) if isinstance(phase, str) else by_phase[unknown]
 
@@ -143,7 +143,10 @@ class EngineObject:
 
 @attrs.frozen
 class EngineRefusal:
-    """The reason why an engine refuses an Operation. It becomes Accepted=False, or Blocked if waiting may help."""
+    """The reason why an engine refuses an Operation.
+
+    The Operation gets the condition Accepted=False, or Blocked if waiting may help.
+    """
 
     reason: OperationReason
     message: str
@@ -151,7 +154,7 @@ class EngineRefusal:
 
 
 def no_yaml(_text: str) -> Any:
-    """Raise ValueError; this is the default parser of a context without a YAML parser."""
+    """Raise ValueError. This is the default parser of a context that has no YAML parser."""
     raise ValueError("no YAML parser is configured")
 
 
@@ -171,7 +174,9 @@ class EngineContext:
     _found: dict[str, Any] = attrs.field(factory=dict, init=False, eq=False, repr=False)
 
     def once(self, name: str, find: Callable[[], Any]) -> Any:
-        """Return the result of `find`, cached by `name`, so that a costly `find` is called only once per decision."""
+        """Return the result of `find`, cached under `name`, so that a costly `find` is called only once for each
+        decision.
+        """
         if name not in self._found:
             self._found[name] = find()
         return self._found[name]
@@ -191,7 +196,10 @@ def is_backup(operation: Operation) -> bool:
 
 
 def by_type(*, backup: Kind, restore: Kind) -> Callable[[Operation], tuple[Kind, ...]]:
-    """Return a function for the field `kinds` of an Engine with one kind for Backups and one for Restores."""
+    """Return a function for the field `kinds` of an Engine.
+
+    It returns `backup` for Operations of type Backup and `restore` for all others.
+    """
     return lambda operation: (backup if is_backup(operation) else restore,)
 
 
@@ -338,5 +346,8 @@ class Engine:
 
     @property
     def install(self) -> str:
-        """The name of the controller to install, and where to get it, or an empty text if every cluster has it."""
+        """The name of the controller to install, and where to get it.
+
+        The text is empty if every cluster has the controller.
+        """
         return self.controller.install if self.controller is not None else ""

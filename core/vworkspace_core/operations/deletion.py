@@ -28,7 +28,7 @@ from vworkspace_core.operations.status import condition_of, unblocked_status, wi
 def tidy(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
     """Return the decision that removes the operator's finalizer from the engine object of an ended Operation.
 
-    The object is also deleted if the operator stopped the run.
+    The engine object is also deleted if the operator stopped the run.
     """
     patches = lifecycle.unlock(operation, observed)
     deletes = lifecycle.stop(operation, observed, unlocking=bool(patches)) if _was_stopped(operation) else ()
@@ -96,8 +96,8 @@ def _orphan(
     context: OperationContext,
     gone: Decision,
 ) -> Decision:
-    """Return the decision that removes the engine object's owner reference, so that garbage collection spares the
-    object.
+    """Return the decision that removes the owner reference from the engine object, so that garbage collection does not
+    delete the engine object.
     """
     if (
         engine_object is None
@@ -130,7 +130,8 @@ def _locked_for_good(
 ) -> str:
     """Return a note with the command that removes the operator's finalizer from the engine object.
 
-    Return an empty text unless the operator itself can no longer remove it, because the namespace is being deleted.
+    The note is empty unless the operator itself can no longer remove the finalizer, because the namespace is being
+    deleted.
     """
     ref, live = engine_object
     if not _namespace_is_terminating(operation, ref, observed) or not is_locked(live):
@@ -140,15 +141,19 @@ def _locked_for_good(
 
 
 def _namespace_is_terminating(operation: Operation, made: ObjectRef, observed: OperationObserved) -> bool:
-    """Report whether the Operation's namespace is being deleted, with the engine object `made` in it.
+    """Report whether the Operation's namespace is being deleted and the engine object `made` is in it.
 
-    If so, the operator need not delete that object.
+    If so, the operator need not delete `made`.
     """
     return namespace_is_terminating(observed.namespace) and made.namespace == operation.metadata.namespace
 
 
 def _has_finished(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
-    """Report whether the engine object should be kept: its run ended, or reports an end, without being stopped."""
+    """Report whether the engine object should be kept.
+
+    It should if the run has ended without being stopped. If the status does not say that the run has ended, it should
+    if the engine object reports an end.
+    """
     if operation.status.phase in TERMINAL_PHASES:
         return not _was_stopped(operation)
     engine = context.engine_of(operation)
@@ -160,7 +165,8 @@ def _finish_without_object(
 ) -> Decision:
     """Return the decision about deleting an Operation without an engine object.
 
-    This is `gone`, which removes the finalizer, or a wait while an unsuccessful run still affects its target.
+    While an unsuccessful run still affects its target, the decision waits; otherwise it is `gone`, which removes the
+    finalizer.
     """
     engine = context.engine_of(operation)
     succeeded = operation.status.phase is Phase.SUCCEEDED
@@ -172,8 +178,9 @@ def _finish_without_object(
 def _waiting(
     decision: Decision, operation: Operation, what: str, observed: OperationObserved, context: OperationContext
 ) -> Decision:
-    """Return `decision` with a status that says what the deletion waits for (`what`), if the Operation is still
-    running.
+    """Return `decision`.
+
+    If the Operation is still running, a status is added that says for `what` the deletion waits.
     """
     if operation.status.phase is not Phase.RUNNING:
         return decision

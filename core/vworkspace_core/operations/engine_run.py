@@ -52,9 +52,9 @@ class _Run:
 
     @property
     def engine_object(self) -> tuple[ObjectRef, Manifest] | None:
-        """The engine object, if it exists and belongs to this Operation; else None.
+        """The engine object with its reference, or None if it does not exist or belongs to another Operation.
 
-        Before its uid is recorded, it must also be the object that the operator itself created.
+        Before the object's uid is recorded, it must also be the object that the operator itself created.
         """
         engine_object, known = own_object(self.operation, self.observed.objects), self.operation.status.engine_ref
         if engine_object is None or (known is not None and known.uid):
@@ -63,7 +63,7 @@ class _Run:
 
     @property
     def engine_ref(self) -> EngineRef | None:
-        """The reference to the engine object in the status, with the uid once the object was seen."""
+        """The reference to the engine object in the status. It has the uid once the object was seen."""
         known, engine_object = self.operation.status.engine_ref, self.engine_object
         if known is None or engine_object is None:
             return known
@@ -82,8 +82,8 @@ class _Run:
         return f". {self.engine.after_stop}" if self.engine.after_stop else ""
 
     def decide(self) -> Decision:
-        """Return the decision for the state of the engine object: none needed (helm), present, gone, or not created
-        yet.
+        """Return the decision for the state of the engine object: not needed (engine helm), present, gone, or not
+        created yet.
         """
         known = self.operation.status.engine_ref
         if known is None or not self.engine.made_kinds:
@@ -122,13 +122,14 @@ class _Run:
         return self._told(decision, lifecycle.progress_status(self.operation, status))
 
     def _with_remedy(self, status: EngineStatus) -> EngineStatus:
-        """Return `status` with the engine's remedy, if it has one, added to the message."""
+        """Return `status` with the engine's remedy added to the message, if the engine has a remedy for this status."""
         help_ = self.engine.remedy(self.operation, status, self.context.settings)
         return attrs.evolve(status, message=f"{status.message}. {help_}") if help_ else status
 
     def _with_last_trouble(self, status: EngineStatus) -> EngineStatus:
-        """Return the `status` of a failed run with its last obstacle in the message, if that obstacle cannot pass by
-        itself.
+        """Return the `status` of a failed run.
+
+        If its last obstacle cannot pass by itself, this obstacle is added to the message.
         """
         before = self._last_seen()
         if before.reason not in self.engine.terminal_reasons:
@@ -145,8 +146,9 @@ class _Run:
         return self._told(decision, lifecycle.ended_status(self.operation, Phase.FAILED, Reason.TIMEOUT, ended, now))
 
     def _cancelled(self, status: EngineStatus) -> Decision:
-        """Return the decision that deletes the engine object; the phase becomes Cancelled once the object is gone
-        (OPS-11).
+        """Return the decision that deletes the engine object of a cancelled run.
+
+        The phase becomes Cancelled once the object is gone (OPS-11).
         """
         engine_object, failures = self.engine_object, self.observed.failures
         if engine_object is None and not self.engine.blocks_end(self.operation, self.observed.objects):
@@ -164,8 +166,8 @@ class _Run:
         return self._told(decision, lifecycle.refused_status(standing, failures, self.context.settings))
 
     def _gone(self, known: EngineRef) -> Decision:
-        """Return the decision after the engine object has disappeared: because of the deadline, a cancellation, or
-        others.
+        """Return the decision after the engine object has disappeared, because the deadline passed, the run was
+        cancelled, or another client deleted the object.
         """
         status = self._last_seen()
         if self.is_over:
@@ -175,10 +177,9 @@ class _Run:
         return self._ended_unseen(known, status)
 
     def _ended_unseen(self, known: EngineRef, status: EngineStatus) -> Decision:
-        """Return the decision that ends a run whose engine object disappeared, with the result that Events show, else
-        unknown.
+        """Return the decision that ends a run whose engine object disappeared (OPS-8).
 
-        See OPS-8.
+        The result is taken from Events, or Failed if Events do not show it.
         """
         final_status = self.engine.final_status(self.operation, self.observed.objects)
         if final_status is not None:
@@ -203,7 +204,10 @@ class _Run:
         return EngineStatus(Progress.RUNNING, running.reason, running.message, outputs)
 
     def _created(self) -> Decision:
-        """Return the decision that creates the recorded engine object, or ends a run that need not begin."""
+        """Return the decision that creates the engine object recorded in the status.
+
+        If the run need not begin any more, the decision ends the run.
+        """
         status = self._last_seen()  # the message of a refused create, if there was one
         status = attrs.evolve(status, message=f"nothing was created; {status.message}".removesuffix("; "))
         if self.is_over:
@@ -227,7 +231,7 @@ class _Run:
         return Decision(creates=(create,), only_if_current=True, row="OPS-1 create once")
 
     def _wanted(self) -> EngineObject | str:
-        """Return the engine object to create now, or a message why it can no longer be created."""
+        """Return the engine object to create now, or a message why the object can no longer be created."""
         operation, context = self.operation, self.context
         target = target_of(operation, self.observed.objects)
         template = context.templates.find(operation.spec.type, operation.spec.engine)

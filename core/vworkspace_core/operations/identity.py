@@ -78,7 +78,10 @@ def engine_manifest(
 
 
 def is_ours(manifest: Manifest, operation: Operation) -> bool:
-    """Report whether this Operation created the object, by its labels, and by its uid once the status has the uid."""
+    """Report whether this Operation created the object.
+
+    The object must have the Operation's labels, and the uid in the status once the status has a uid.
+    """
     labels = metadata(manifest).get("labels")
     if not isinstance(labels, Mapping):
         return False
@@ -89,10 +92,10 @@ def is_ours(manifest: Manifest, operation: Operation) -> bool:
 
 
 def was_created_by_operation(manifest: Manifest, operation: Operation) -> bool:
-    """Report whether an object whose uid is not recorded yet was created by the operator for the Operation.
+    """Report whether the operator created an object for the Operation, before the object's uid is recorded.
 
-    Labels alone could be forged. The operator's own create shows in the field manager, in the finalizer that stays
-    until the uid is recorded, and in a creation time after the Operation's.
+    Labels alone could be forged. The operator's create shows in the field manager, in the finalizer that stays until
+    the uid is recorded, and in a creation time that is not before the Operation's.
     """
     meta = metadata(manifest)
     managed = meta.get("managedFields")
@@ -110,7 +113,10 @@ def was_created_by_operation(manifest: Manifest, operation: Operation) -> bool:
 
 
 def own_object(operation: Operation, objects: Objects) -> tuple[ObjectRef, Manifest] | None:
-    """Return the engine object to which the status refers, or None if it is missing or belongs to another Operation."""
+    """Return the engine object to which the status refers, with its reference.
+
+    Return None if the object is missing or belongs to another Operation.
+    """
     known = operation.status.engine_ref
     if known is None:
         return None
@@ -143,7 +149,7 @@ def target_of(operation: Operation, objects: Objects) -> ApplicationInstance | N
 def is_ready(target: ApplicationInstance) -> bool:
     """Report whether a target is Ready at its present generation, or was Ready when it was suspended.
 
-    A suspended target keeps the Ready condition of an older generation; maintenance Operations need such targets.
+    A suspended target keeps the Ready condition of an older generation; maintenance Operations need suspended targets.
     """
     ready = _conditions(target).get(Type.READY)
     if ready is None or ready.status is not ConditionStatus.TRUE:

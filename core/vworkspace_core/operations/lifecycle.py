@@ -32,8 +32,9 @@ _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 
 
 def deadline_of(operation: Operation, engine: Engine, context: OperationContext) -> datetime | None:
-    """Return when the run is ended regardless of the engine, or None if only a cancellation ends it (OPS-10,
-    OPS-12).
+    """Return when the run is ended, whatever its engine object reports.
+
+    Return None if the run has not started or has no deadline, so that only a cancellation ends it (OPS-10, OPS-12).
     """
     if operation.status.started_at is None:
         return None
@@ -53,7 +54,7 @@ def is_over(operation: Operation, engine: Engine, context: OperationContext) -> 
 
 
 def engine_ref_of(engine_object: EngineObject) -> EngineRef:
-    """Return the reference to the engine object for the status, without a uid, since the object is not created yet."""
+    """Return the reference to the engine object for the status. It has no uid, since the object is not created yet."""
     ref = engine_object.ref
     return EngineRef(ref.kind.api_version, ref.kind.kind, ref.namespace or "", ref.name, "")
 
@@ -86,7 +87,7 @@ def progress_status(operation: Operation, status: EngineStatus, message: str = "
 
 
 def blocked_status(operation: Operation, reason: Reason, message: str) -> WantedStatus:
-    """Return the status of a started run that cannot continue because of the obstacle in `reason` and `message`."""
+    """Return the status of a started run that cannot continue. `reason` and `message` describe the obstacle."""
     status = EngineStatus(Progress.RUNNING, Reason.ENGINE_STARTED, message, operation.status.outputs or {})
     return attrs.evolve(
         progress_status(operation, status), blocked=DesiredCondition(Type.BLOCKED, _TRUE, reason, message)
@@ -96,7 +97,7 @@ def blocked_status(operation: Operation, reason: Reason, message: str) -> Wanted
 def refused_status(
     wanted_status: WantedStatus, failures: tuple[Failure, ...], settings: OperationSettings
 ) -> WantedStatus:
-    """Return the status, with the condition Blocked if a write was refused for a missing right."""
+    """Return the desired status. If a write was refused for a missing right, the condition Blocked is added."""
     message = missing_right_of(failures, settings.installation)
     return (
         attrs.evolve(wanted_status, blocked=DesiredCondition(Type.BLOCKED, _TRUE, Reason.FORBIDDEN, message))
@@ -106,7 +107,7 @@ def refused_status(
 
 
 def pace_after(failures: tuple[Failure, ...]) -> Requeue:
-    """Return how to requeue after refused writes; `Requeue.NO` if `failures` is empty."""
+    """Return how to requeue after refused writes. The result is `Requeue.NO` if `failures` is empty."""
     if first_refusal(failure.error for failure in failures) is not None:
         return Requeue.REFUSED
     return Requeue.BACKOFF if failures else Requeue.NO
@@ -145,10 +146,9 @@ def _updated_status(operation: Operation, status: EngineStatus) -> WantedStatus:
 
 
 def unlock(operation: Operation, observed: OperationObserved) -> tuple[MergePatch, ...]:
-    """Return the patch that removes the operator's finalizer from the engine object, once the status has recorded its
-    uid.
+    """Return the patch that removes the operator's finalizer from the engine object, so that the object may be deleted.
 
-    Then the object may be deleted. Return an empty tuple if there is nothing to remove.
+    Return an empty tuple if the status has not recorded the object's uid yet, or if there is nothing to remove.
     """
     engine_object = own_object(operation, observed.objects)
     recorded = operation.status.engine_ref is not None and operation.status.engine_ref.uid
@@ -161,10 +161,11 @@ def unlock(operation: Operation, observed: OperationObserved) -> tuple[MergePatc
 
 
 def stop(operation: Operation, observed: OperationObserved, *, unlocking: bool = False) -> tuple[Delete, ...]:
-    """Return the delete of the engine object, unless it was already requested or was refused in this pass.
+    """Return the delete of the engine object.
 
-    Only the resourceVersion that was read is deleted, so that a run that ends in the meantime is judged first.
-    `unlocking` says that a patch precedes the delete and changes the version.
+    The result is empty if the delete was already requested, or was refused in this pass. Only the resourceVersion that
+    was read is deleted, so that a run that ends in the meantime is judged first. With `unlocking`, a patch precedes the
+    delete, so the resourceVersion is not checked.
     """
     engine_object = own_object(operation, observed.objects)
     if engine_object is None:
@@ -184,7 +185,7 @@ def _failed(observed: OperationObserved, ref: ObjectRef) -> bool:
 def after_failure(
     operation: Operation, engine: Engine, failure: Failure, now: datetime, settings: OperationSettings
 ) -> tuple[WantedStatus, Requeue]:
-    """Return the status and requeue after a refused create (REC-13).
+    """Return the status and the requeue after a create was refused (REC-13).
 
     The status is failed, blocked, or still running with a message that the create is retried.
     """

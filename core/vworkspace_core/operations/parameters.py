@@ -14,7 +14,10 @@ from vworkspace_core.operations.templates import PARAMETERS, OperationTemplate, 
 
 
 def template_problems(manifest: Manifest, templates: Templates) -> tuple[Problem, ...]:
-    """Return the problems of a readable Operation under its template (OPS-2); none for other objects."""
+    """Return the problems of an Operation under its template (OPS-2).
+
+    The result is empty for other objects and for an unreadable Operation.
+    """
     if class_of(manifest) is not Operation:
         return ()
     try:
@@ -26,10 +29,10 @@ def template_problems(manifest: Manifest, templates: Templates) -> tuple[Problem
 
 
 def parameter_problems(operation: Operation, template: OperationTemplate) -> tuple[Problem, ...]:
-    """Return the problems of the parameters under the template's schema, or else under the engine's own needs.
+    """Return the problems of the parameters under the template's schema.
 
-    Absent parameters count as {}. A template may require less than its engine needs, so each Operation is checked
-    against both.
+    Without any, return the problems under the schema of what the engine needs, since a template may require less than
+    its engine. Absent parameters count as {}.
     """
     given = {} if operation.spec.parameters is None else operation.spec.parameters
     return template.problems_of(given) or violations_of(needs_of_engine(template), given, PARAMETERS)

@@ -70,7 +70,7 @@ def _is_number(value: Any, most: int) -> bool:
 def account_problem(account: Any, settings: OperationSettings, path: str) -> Iterator[Problem]:
     """Yield a problem if pods may not run under the service account `account`.
 
-    No account means the runner's account, which is always allowed.
+    Without an account, pods run under the runner's account, which is always allowed.
     """
     if account in (None, "", RUNNER):
         return
@@ -150,7 +150,7 @@ def _pod_context_problems(context: Any, path: str) -> Iterator[Problem]:
 
 
 def _shared_problems(context: Mapping[str, Any], path: str) -> Iterator[Problem]:
-    """Yield the problems that are possible in a pod's securityContext and in a container's."""
+    """Yield the problems of a securityContext that can occur in a pod's as well as in a container's."""
     if context.get("runAsUser") == 0:
         yield Problem(join(path, "runAsUser"), "must not be 0, which is root")
     seccomp = get_path(context, "seccompProfile", "type")
@@ -191,7 +191,10 @@ def _container_problems(container: Any, pod_context: Any, path: str) -> Iterator
 
 
 def _effective(context: Mapping[str, Any], pod_context: Any, field: str) -> Any:
-    """Return the value of `field` in a container's securityContext, or in its pod's if the container has none."""
+    """Return the value of `field` in a container's securityContext.
+
+    If the container has no value, return the value in its pod's securityContext.
+    """
     value = context.get(field)
     return get_path(pod_context, field) if value is None else value
 

@@ -40,7 +40,7 @@ from vworkspace_core.operations.used_approvals import Redemption
 class UnmetPrecondition:
     """The obstacle that keeps an Operation from starting.
 
-    `accepted` is the status of the condition Accepted; None if it is unknown.
+    `accepted` is the status of the condition Accepted, or None if the status is unknown.
     """
 
     reason: Reason
@@ -50,7 +50,7 @@ class UnmetPrecondition:
 
 @attrs.frozen
 class Start:
-    """The result if all preconditions of an Operation hold: the engine, the objects to create, the target, the used
+    """The result if all preconditions of an Operation hold: the engine, the objects to create, the target, and the used
     approval.
     """
 
@@ -76,7 +76,7 @@ class _Case:
 def start_or_unmet(
     operation: Operation, observed: OperationObserved, context: OperationContext
 ) -> Start | UnmetPrecondition:
-    """Return the first precondition of OPS-3 that does not hold; if all hold, a Start."""
+    """Return the first precondition of OPS-3 that does not hold. If all preconditions hold, return a Start."""
     known = _identified(operation, observed, context)
     if isinstance(known, UnmetPrecondition):
         return known
@@ -129,8 +129,8 @@ def _templated(
 
 
 def _capability(case: _Case) -> UnmetPrecondition | None:
-    """Return the unmet precondition if the target does not name the engine for the required capability; else None
-    (RES-5).
+    """Return the unmet precondition if the target's annotation for the required capability does not name the engine, or
+    None if it does (RES-5).
     """
     given = capabilities(case.target.metadata).get(case.template.capability)
     if given == case.engine.name:
@@ -223,7 +223,9 @@ _CHECKS: Final[tuple[Callable[[_Case], UnmetPrecondition | None], ...]] = (
 
 
 def _taken(case: _Case, ref: ObjectRef) -> UnmetPrecondition | None:
-    """Return the unmet precondition if another object already has the engine object's name; else None (OPS-1)."""
+    """Return the unmet precondition if another object already has the engine object's name, or None if the name is free
+    (OPS-1).
+    """
     if ref not in case.observed.objects:
         return None
     return UnmetPrecondition(Reason.NAME_TAKEN, name_taken(ref))

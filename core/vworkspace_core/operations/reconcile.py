@@ -77,7 +77,7 @@ def _targets_other_cluster(operation: Operation, observed: OperationObserved, co
 def approval_to_redeem(
     operation: Operation, observed: OperationObserved, context: OperationContext
 ) -> Redemption | None:
-    """Return the approval that must be recorded as used before the Operation starts, or None if there is none.
+    """Return the approval that must be recorded as used before the Operation starts, or None if it needs none.
 
     None is also returned while another precondition is unmet, so that an Operation that cannot start does not use up
     its approval.
@@ -114,8 +114,8 @@ def reconcile_operation(operation: Operation, observed: OperationObserved, conte
 def _belongs_to_another_operator(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
     """Report whether another cluster's operator may own the Operation.
 
-    It does not if the run began here. The cluster label of the engine object shows this; without an engine object, the
-    label of the target.
+    It does not if the run began in this cluster, as the cluster label of the engine object shows, or without an engine
+    object the label of the target.
     """
     if not claimed_by_another_operator(operation, context.settings):
         return False
@@ -150,9 +150,9 @@ def _decide_start(operation: Operation, observed: OperationObserved, context: Op
 
 
 def _unrecorded(trouble: str) -> UnmetPrecondition:
-    """Return the unmet precondition that the approval is not yet recorded as used.
+    """Return the unmet precondition that the approval is not recorded as used yet.
 
-    `trouble` says why recording failed; it is empty before the first try.
+    `trouble` says why recording failed, and is empty before the first try.
     """
     message = (
         f"could not be written down as used: {trouble}; tried again" if trouble else "is being written down as used"
@@ -161,7 +161,10 @@ def _unrecorded(trouble: str) -> UnmetPrecondition:
 
 
 def _pending(unmet: UnmetPrecondition) -> WantedStatus:
-    """Return the status of an Operation that cannot start: Blocked if waiting may help, else Accepted=False."""
+    """Return the status of an Operation that cannot start.
+
+    It has the condition Blocked if waiting may help, or else Accepted=False.
+    """
     true, false = ConditionStatus.TRUE, ConditionStatus.FALSE
     waiting = DesiredCondition(Type.RUNNING, false, Reason.ENGINE_NOT_STARTED)
     if unmet.accepted is False:

@@ -21,7 +21,10 @@ _SHOWN: Final = 8
 
 
 def is_allowed_image(image: str, allowed: Iterable[str]) -> bool:
-    """Report whether an entry of `allowed` covers `image`. A malformed image reference is never allowed."""
+    """Report whether an entry of `allowed` (registries, folders and images) covers `image`.
+
+    A malformed image reference is never allowed.
+    """
     if _IMAGE.match(image) is None:
         return False
     whole = _in_full(image)
@@ -29,7 +32,7 @@ def is_allowed_image(image: str, allowed: Iterable[str]) -> bool:
 
 
 def unlisted_image(image: str, allowed: Iterable[str]) -> str:
-    """Return the message that an image is not allowed, with the allowed ones."""
+    """Return the message that an image is not allowed. It names the allowed images."""
     listed = list(islice(allowed, _SHOWN + 1))
     names = ", ".join(listed[:_SHOWN]) + (", …" if len(listed) > _SHOWN else "")
     return f"must be an image that --allowed-images allows ({names}), not {quoted(image)}"
@@ -52,9 +55,9 @@ def _in_full(name: str) -> str:
 
 
 def _is_host(entry: str) -> bool:
-    """Report whether an entry without a slash is a registry's host and not an image.
+    """Report whether an entry without a slash is the host of a registry, and not an image.
 
-    Names of images have no dot there; names of registries nearly always do.
+    Names of images have no dot there; names of registries nearly always have one.
     """
     name = entry.partition(":")[0]
     return "/" not in entry and ("." in name or name == "localhost")

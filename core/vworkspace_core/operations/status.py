@@ -49,9 +49,10 @@ def _few(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 @attrs.frozen
 class WantedStatus:
-    """The desired status of an Operation. A condition that is None is left out, or set to False if it existed.
+    """The desired status of an Operation.
 
-    None for `accepted` keeps the present condition Accepted. Times are RFC 3339 texts, as in the status.
+    A condition that is None is left out, or set to False if the Operation had it before; but None for `accepted` keeps
+    the present condition Accepted. Times are RFC 3339 texts, as in the status.
     """
 
     phase: Phase

@@ -114,7 +114,7 @@ class Templates:
     items: tuple[OperationTemplate, ...] = ()
 
     def find(self, kind: str, engine: str) -> OperationTemplate | None:
-        """Return the template for that type and engine, or None if there is none."""
+        """Return the template for this type and engine, or None if there is no such template."""
         return next((template for template in self.items if template.type == kind and template.engine == engine), None)
 
     def with_template(self, template: OperationTemplate) -> "Templates":

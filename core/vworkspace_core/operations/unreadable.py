@@ -45,7 +45,7 @@ _UNKNOWN = OperationSpec(_NO_TARGET, OperationType.RUNBOOK, EngineName.WORKFLOW)
 
 
 def _spec(manifest: Manifest) -> OperationSpec | None:
-    """Return type, engine and target name of the Operation's spec, or None if type or engine is malformed."""
+    """Return the Operation's spec with only type, engine and target name, or None if type or engine is malformed."""
     kind: Any = get_path(manifest, "spec", "type")
     engine: Any = get_path(manifest, "spec", "engine")
     name = get_path(manifest, "spec", "targetRef", "name")
@@ -75,8 +75,9 @@ def decide_unreadable_operation(
 
 
 def _report(stub: Operation, problems: str) -> WantedStatus:
-    """Return the present status with Accepted=False, whose message has the problems for which the Operation is
-    unreadable.
+    """Return the Operation's present status with Accepted=False.
+
+    The message has the problems for which the Operation is unreadable.
     """
     before, running = stub.status, condition_of(stub, Type.RUNNING)
     desired = DesiredCondition(Type.RUNNING, ConditionStatus.FALSE, Reason.ENGINE_NOT_STARTED)

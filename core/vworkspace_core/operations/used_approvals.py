@@ -53,7 +53,9 @@ class UsedApprovals:
     entries: Mapping[str, tuple[str, int]] = attrs.field(factory=dict)
 
     def holder_of(self, rid: str) -> str | None:
-        """Return the uid of the Operation that used the approval, or None if it is unused."""
+        """Return the uid of the Operation that used the approval with the id `rid`, or None if the approval is
+        unused.
+        """
         entry = self.entries.get(_hashed(rid))
         return entry[0] if entry is not None else None
 
@@ -108,18 +110,18 @@ def _decoded(value: Any) -> bytes:
 
 @attrs.define
 class UsedApprovalStore:
-    """The store of the used approvals in a Secret. Each write has the read resourceVersion as its precondition.
+    """The store of the used approvals in a Secret.
 
-    So two shards cannot use the same approval (RUN-13).
+    Each write requires the resourceVersion that was read, so that two shards cannot use the same approval (RUN-13).
     """
 
     _api: KubeApi
     _namespace: str
 
     async def read(self) -> UsedApprovals:
-        """Return the present record of used approvals; empty if none is stored.
+        """Return the present record of used approvals.
 
-        Raises the errors of `KubeApi.get` except NotFound.
+        The record is empty if none is stored. Raises the errors of `KubeApi.get` except NotFound.
         """
         return _read(await self._live() or {"data": {_KEY: "e30="}})
 

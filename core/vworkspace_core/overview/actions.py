@@ -34,16 +34,18 @@ class PlannedAction:
 
 @attrs.frozen
 class Refusal:
-    """The reason why no write is needed or possible. `is_done` says that the object is already as requested."""
+    """The reason why no write is needed or possible.
+
+    `is_done` says that the object is already in the requested state.
+    """
 
     why: str
     is_done: bool = False
 
 
 def retry(kind: Kind, manifest: Manifest, now: datetime) -> PlannedAction | Refusal:
-    """Return the write that requests Flux to retry a release that it no longer retries (REC-14), or a refusal.
-
-    The token of the request is the time.
+    """Return the write that requests Flux to retry a release for which Flux has stopped retrying (REC-14), or a
+    refusal. The token of the request is the time.
     """
     if kind != APPLICATION_INSTANCE:
         return Refusal(f"{_name(kind, manifest)} runs once, if it is an Operation: make a new one to run it again")
@@ -72,7 +74,7 @@ def suspend(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
 def resume(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
     """Return the writes that resume an instance's release, or a refusal.
 
-    The field `spec.suspend` is applied and then given up, so that no manager owns it afterwards.
+    The field `spec.suspend` is applied and then released, so that no field manager owns it afterwards.
     """
     if kind != APPLICATION_INSTANCE:
         return Refusal("only an ApplicationInstance can be resumed")

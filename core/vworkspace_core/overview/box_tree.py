@@ -79,7 +79,10 @@ def tree_of_marked(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, M
 
 
 def _with_conflict(box: "Box", parent: Parent, one: Observation, applies: Mapping[ObjectRef, Manifest]) -> Observation:
-    """Return the observation of a node, as a conflict if other field managers own fields to be applied."""
+    """Return the observation `one` of a node.
+
+    If other field managers own fields that are to be applied, its state is a conflict.
+    """
     apply = None if one.ref is None else applies.get(one.ref)
     if apply is None or one.live is None or not is_held_by_others(apply, one.live, box.field_manager):
         return one

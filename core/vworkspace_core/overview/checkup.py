@@ -127,7 +127,9 @@ def controllers(definitions: Definitions) -> Iterator[Finding]:
 
 
 def gitops(definitions: Definitions) -> Finding:
-    """Check that Flux's kustomize-controller is installed, which applies files from Git (docs/gitops.md)."""
+    """Return a finding that says whether Flux's kustomize-controller is installed, which applies files from Git
+    (docs/gitops.md).
+    """
     point = "kustomize-controller"
     told = f"not installed, and only files that Flux applies from Git ask for it: {KUSTOMIZATION.crd_name}"
     return (
@@ -153,9 +155,10 @@ def velero_is_absent(point: str, namespace: str) -> Finding:
 
 
 def rights(point: str, asked: int, missing: Sequence[Right] | None, installation: Installation = PRINTED) -> Finding:
-    """Check that the operator's account has all rights.
+    """Return a finding that says whether the operator's account has all rights.
 
-    `asked` is the number of rights that were checked. `missing` is None if the rights could not be checked.
+    `asked` is the number of rights that were checked. `missing` has the missing rights, or is None if the rights could
+    not be checked.
     """
     if missing is None:
         told = "you may not ask for the rights of others (create subjectaccessreviews)"
@@ -196,10 +199,10 @@ def operator(
     *,
     has_heartbeat: bool = False,
 ) -> Finding:
-    """Check that an operator runs for every shard, by its Leases; without Leases, by its Deployment.
+    """Check that an operator runs for every shard.
 
-    An operator without a Lease is found by its heartbeat in the Cluster object. If none runs, the remedy is a command
-    that shows the Events of its Deployment and pods.
+    Its Leases show this, or without Leases its Deployment; an operator without a Lease is found by its heartbeat in the
+    Cluster object. If none runs, the remedy is a command that shows the Events of its Deployment and pods.
     """
     if not shards and deployment is None and has_heartbeat:
         return Finding("operator", CheckResult.OK, "a replica is at work, without a Lease")
@@ -221,10 +224,8 @@ def operator(
 
 
 def runs_an_agent(deployment: Manifest | None, cluster: Manifest | None, *, is_alive: bool) -> bool:
-    """Report whether the operator runs with a job agent, by its Deployment's arguments and the Cluster object's
-    conditions.
-
-    If the operator is not alive, the conditions count only without a Deployment.
+    """Report whether the operator runs with a job agent, by its Deployment's arguments or the Cluster object's
+    conditions. If the operator is not alive, the conditions count only without a Deployment.
     """
     containers = get_path(deployment, "spec", "template", "spec", "containers") or ()
     if any("--no-agent" in (get_path(container, "args") or ()) for container in containers):

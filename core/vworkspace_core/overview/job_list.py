@@ -84,7 +84,7 @@ def job_entries(line: JobLine) -> Iterable[TimelineEntry]:
 
 
 def event_entry(event: Any) -> TimelineEntry | None:
-    """Return the timeline entry for an event that an agent sent, or None if the event has no time."""
+    """Return the timeline entry for an event that a job agent sent, or None if the event has no time."""
     at = time_or_none(get_path(event, "timestamp"))
     if at is None:
         return None
@@ -113,8 +113,9 @@ def _state(entry: Mapping[str, Any], result: Any) -> tuple[str, Severity]:
 
 
 def _payload_target(payload: Any) -> str:
-    """Return kind, namespace and name of the object in a job's payload, as text, or an empty text if the payload names
-    none.
+    """Return kind, namespace and name of the object in a job's payload, as one text.
+
+    The text is empty if the payload names no object.
     """
     if isinstance(payload, str):
         return "encrypted"

@@ -86,7 +86,10 @@ class Lane:
 
 @attrs.frozen
 class LaneQuery:
-    """The choice of a viewer: the time range, empty for a suitable one, and whether only problems are shown."""
+    """The choice of a viewer: the time range, and whether only problems are shown.
+
+    An empty range means that a suitable range is chosen.
+    """
 
     range: str = ""
     problems: bool = False
@@ -112,7 +115,7 @@ def _is_bad(bar: Bar) -> bool:
 
 
 def lane_of(summary: Summary, manifest: Manifest, now: datetime, release: Manifest | None = None) -> Lane:
-    """Return the lane of an object. `release` is the HelmRelease of an instance, None if it has none."""
+    """Return the lane of an object. `release` is the HelmRelease of an instance, or None if it has none."""
     ref, severity = summary.ref, severity_of(summary.state)
     if ref.kind == OPERATION:
         bars = _run_bars(summary, manifest, now)
@@ -170,8 +173,8 @@ def _points(summary: Summary, manifest: Manifest, release: Manifest | None) -> I
 def _beginning(manifest: Manifest, created: datetime, first: datetime, *, is_ready: bool) -> Iterator[_Point]:
     """Yield the states of an object between its creation and `first`, when its first known state began.
 
-    The object is waiting until the time at which Blocked became False, and progressing after that if this took less
-    than an hour; a longer time is unknown.
+    The object is waiting until Blocked became False, and then progressing if that took less than an hour. A longer time
+    counts as unknown.
     """
     blocked = condition_of(manifest, "Blocked")
     freed = time_at(dict(blocked), "lastTransitionTime") if blocked.get("status") == "False" else None
@@ -198,7 +201,10 @@ def _of_history(release: Manifest | None) -> list[_Point]:
 
 
 def _is_back(versions: Sequence[str]) -> bool:
-    """Report whether the last of `versions` is a rollback: the version ran before, with another version in between."""
+    """Report whether the last of `versions` is a rollback.
+
+    It is if that version ran before, with another version in between.
+    """
     return versions[-1] in versions[:-1] and versions[-2] != versions[-1]
 
 
@@ -244,9 +250,9 @@ def _joined(points: Iterable[_Point], now: datetime) -> tuple[Bar, ...]:
 
 
 def lane_view(lanes: Iterable[Lane], query: LaneQuery, now: datetime, *, keep_order: bool = False) -> LaneView:
-    """Return the lanes to show: objects with problems first, then by last change.
+    """Return the lanes to show.
 
-    `keep_order` keeps the given order.
+    Objects with problems come first, then those that changed last. With `keep_order` the given order is kept.
     """
     lanes = list(lanes)
     length = query.range if query.range in RANGES else _suitable(lanes, now)
@@ -260,9 +266,9 @@ def lane_view(lanes: Iterable[Lane], query: LaneQuery, now: datetime, *, keep_or
 
 
 def _suitable(lanes: Iterable[Lane], now: datetime) -> str:
-    """Return the shortest range that shows the last change of half of the lanes with problems.
+    """Return the shortest time range in which half of the lanes with problems last changed.
 
-    Without problems, all lanes count.
+    If no lane has problems, all lanes count.
     """
     lanes = list(lanes)
     ages = sorted(_age(lane, now) for lane in [lane for lane in lanes if lane.severity in _TROUBLE] or lanes)

@@ -47,10 +47,10 @@ class NoticeType(StrEnum):
 
 @attrs.frozen
 class Notice:
-    """A transition of an object to announce to a receiver.
+    """A transition of an object that is announced to a receiver.
 
-    Every process gives it the same `id`, so that receivers can drop repeats. `lost` is the number of notices that could
-    not be delivered before.
+    Every process gives the same transition the same `id`, so that receivers can drop repeats. `lost` is the number of
+    notices that could not be delivered before.
     """
 
     id: str
@@ -147,7 +147,10 @@ def refused(state: Attention, notice: Notice) -> Attention:
 
 
 def failed(state: Attention, now: datetime, jitter: float, retry_after: float | None = None) -> Attention:
-    """Return the state after a failed delivery. The next try is after `retry_after` seconds, or else with backoff."""
+    """Return the state after a failed delivery.
+
+    The next try is after `retry_after` seconds, or with backoff if that is None.
+    """
     attempts = state.attempts + 1
     seconds = min(_BACKOFF.cap, retry_after) if retry_after else _BACKOFF.delay(attempts, jitter)
     return attrs.evolve(state, attempts=attempts, retry_at=now + timedelta(seconds=seconds))
@@ -210,7 +213,7 @@ def _queued(state: Attention, notice: Notice) -> Attention:
 
 
 def _from(summary: Summary, now: datetime) -> datetime:
-    """Return since when an object has needed a person; at most `now`, in case a clock is wrong."""
+    """Return since when an object has needed a person. The result is at most `now`, in case a clock is wrong."""
     return min(summary.since or now, now)
 
 

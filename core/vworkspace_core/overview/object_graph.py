@@ -34,7 +34,7 @@ _MOST_PODS: Final = 4
 class ObjectGraphNode:
     """One node of the drawing: an object with its state.
 
-    `waits_for` has the nodes, and `when_conditions` the conditions, that may block it.
+    `waits_for` has the nodes that may block it, and `when_conditions` the conditions that may block it.
     """
 
     id: str
@@ -57,7 +57,7 @@ class ObjectGraphNode:
 class ObjectGraphEdge:
     """An edge of the drawing: the node `target` depends on `source`.
 
-    `is_open` says that the source does not block it.
+    `is_open` says that `source` does not block `target`.
     """
 
     source: str
@@ -179,7 +179,9 @@ def _marked(composite: Composite, manifest: Manifest, observed: Snapshot) -> Bra
 
 
 def _sources(graph: Graph, name: str, ends: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
-    """Return the name of each node on which the node `name` depends, with the id of that node's first drawn item."""
+    """Return a pair for each node on which the node `name` depends: the name of that node, and the id of its first
+    drawn item.
+    """
     targets = dict.fromkeys(edge.to for edge in graph.edges.get(name, ()))
     return [(to, ends[to][0]) for to in targets if ends.get(to)]
 
@@ -203,7 +205,7 @@ def _of_observation(observation: Observation, explanation: Explanation) -> Objec
 
 
 def _folded(nodes: Sequence[ObjectGraphNode], name: str, most: int) -> list[ObjectGraphNode]:
-    """Return the `most` most urgent nodes, and one node in place of the others.
+    """Return the `most` most urgent nodes, and one node that stands for all others.
 
     Nodes with a bad severity are always returned.
     """
@@ -242,9 +244,10 @@ def _laid_out(nodes: Sequence[ObjectGraphNode], edges: Iterable[ObjectGraphEdge]
 
 
 def _most_urgent(nodes: Sequence[ObjectGraphNode]) -> Sequence[ObjectGraphNode]:
-    """Return the nodes to draw, in their order: the most urgent, and always the first two.
+    """Return the nodes to draw, in their given order.
 
-    The first two are the requester and the object, to which all others belong.
+    These are the most urgent nodes, and always the first two: the requester and the object, to which all other nodes
+    belong.
     """
     by_urgency = sorted(range(len(nodes)), key=lambda at: (at > 1, urgency(nodes[at].severity)))
     return [nodes[at] for at in sorted(by_urgency[:MOST_NODES])]
@@ -274,7 +277,7 @@ def _by_column(nodes: Iterable[str], columns: Mapping[str, int]) -> Mapping[int,
 
 
 def _pull(name: str, edges: Sequence[ObjectGraphEdge], rows: Mapping[str, int]) -> float:
-    """Return the mean row of the sources of the node `name`, or 0.0 if it has none."""
+    """Return the mean row of the sources of the node `name`, or 0.0 if it has no sources."""
     above: list[int] = [rows[edge.source] for edge in edges if edge.target == name and edge.source in rows]
     return sum(above) / len(above) if above else 0.0
 

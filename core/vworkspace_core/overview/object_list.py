@@ -194,7 +194,10 @@ def _texts(manifest: Manifest, *paths: tuple[str, ...]) -> list[str]:
 
 
 def list_view(rows: Iterable[ListRow], query: ListQuery) -> ListView:
-    """Return the requested page of the list, or the last page if there are fewer; the most urgent rows come first."""
+    """Return the requested page of the list, or the last page if there are fewer pages.
+
+    The most urgent rows come first.
+    """
     rows, size = tuple(rows), DENSE_PAGE_SIZE if query.dense else PAGE_SIZE
     filters = _filters(query)
     found = [row for row in rows if all(passes(row) for passes in filters.values())]
@@ -222,7 +225,7 @@ _Filters = dict[str, Callable[[ListRow], bool]]
 
 
 def _filters(query: ListQuery) -> _Filters:
-    """Return the active filters by name; filters that match every row are left out."""
+    """Return the active filters by name. Filters that match every row are left out."""
     text = query.text.casefold()
     every: _Filters = {
         "kind": lambda row: row.ref.kind.kind == query.kind,

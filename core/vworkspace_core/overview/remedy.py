@@ -29,9 +29,10 @@ _OURS: Final = (APPLICATION_INSTANCE, OPERATION, CLUSTER)
 
 @attrs.frozen
 class Help:
-    """The remedies for an obstacle: commands that would all succeed now and of which one solves it, and advice.
+    """The remedies for an obstacle: commands and advice.
 
-    The advice is a sentence that says who else can help.
+    All commands would succeed now, and one of them solves the obstacle. The advice is a sentence that says who else can
+    help.
     """
 
     remedies: tuple[str, ...] = ()
@@ -41,7 +42,10 @@ class Help:
 
 
 def help_for(kind: Kind, manifest: Manifest, type_: str, reason: str, message: str) -> Help:
-    """Return the remedies for a condition of an object. For a box's kind they are the commands in the message."""
+    """Return the remedies for a condition of an object.
+
+    For a box's kind the remedies are the commands in the condition's message.
+    """
     if kind not in _OURS:
         return Help(commands := commands_in(message), needs_person=bool(commands))
     advice = advice_for(kind.kind, reason)
@@ -57,7 +61,10 @@ def help_for(kind: Kind, manifest: Manifest, type_: str, reason: str, message: s
 
 
 def _source(manifest: Manifest) -> str:
-    """Return who applies the object, if a job of the control plane or a tool does; else an empty text."""
+    """Return who applies the object, as text, if a job of the control plane or a tool does.
+
+    Otherwise return an empty text.
+    """
     if get_path(manifest, "metadata", "annotations", IDEMPOTENCY_KEY):
         return "the control plane"
     tool, name, place = managing_tool(manifest)
@@ -65,13 +72,16 @@ def _source(manifest: Manifest) -> str:
 
 
 def _former_version(manifest: Manifest) -> str:
-    """Return the deployed version of the chart if the spec has another one; else an empty text."""
+    """Return the version of the chart that is deployed, or an empty text if it is the spec's version."""
     deployed = str(get_path(manifest, "status", "deployedChart", "version") or "")
     return "" if deployed == get_path(manifest, "spec", "chart", "version") else deployed
 
 
 def _verb(kind: Kind, manifest: Manifest, advice: Advice) -> tuple[str, ...]:
-    """Return the command that the advice names, or an empty tuple if the command would be refused."""
+    """Return the command that the advice names.
+
+    The result is empty if it names none, or if the command would be refused.
+    """
     if not advice.verb or (advice.verb == "resume" and not may_resume(manifest)):
         return ()
     return (f"vworkspace-operator {advice.verb} {command_line_name(ref_of(manifest, kind))}",)
@@ -80,7 +90,7 @@ def _verb(kind: Kind, manifest: Manifest, advice: Advice) -> tuple[str, ...]:
 def may_resume(manifest: Manifest) -> bool:
     """Report whether the instance is suspended and a person may resume it.
 
-    After the control plane suspended it, resuming is useless: the control plane would suspend it again.
+    A person may not if the control plane suspended it, since the control plane would suspend it again.
     """
     if get_path(manifest, "spec", "suspend") is not True:
         return False
@@ -93,10 +103,9 @@ def commands_in(message: str) -> tuple[str, ...]:
 
 
 def lead_of(message: str, advice: str, command: str) -> str:
-    """Return the words that belong before a command: what to do with its output, as the message says.
-
-    For a command that is not in the message these are the advice. Return an empty text if it is enough to run the
-    command.
+    """Return the words that belong before a command: the message's own words about what to do with the command's
+    output. Return an empty text if it is enough to run the command, and the advice if the command is not in the
+    message.
     """
     before, named, _ = message.partition(command)
     if not named:

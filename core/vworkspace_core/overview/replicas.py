@@ -65,9 +65,9 @@ def at_work(leases: Iterable[Manifest], base: str, now: datetime) -> tuple[AtWor
 
 
 def heartbeat_of(clusters: Iterable[Manifest]) -> datetime | None:
-    """Return the newest heartbeat in the Cluster objects, or None if there is none.
+    """Return the newest heartbeat in the Cluster objects, or None if there is no heartbeat.
 
-    The heartbeat shows that an operator without a Lease runs.
+    A heartbeat shows that an operator without a Lease runs.
     """
     beats = [beat for each in clusters if (beat := time_or_none(get_path(each, "status", "lastHeartbeat"))) is not None]
     return max(beats, default=None)

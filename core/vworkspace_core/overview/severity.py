@@ -67,7 +67,7 @@ def severity_of(state: OverviewState) -> Severity:
 def needs_person(severity: Severity, *, is_helpable: bool) -> bool:
     """Report whether a person has to help.
 
-    They have to if the state is bad, or if the object waits for an obstacle that only a person can remove.
+    That is so if the state is bad, or if the object waits for an obstacle that only a person can remove.
     """
     return severity is Severity.BAD or (severity is Severity.WAITING and is_helpable)
 
@@ -78,5 +78,5 @@ def severity_of_node(state: NodeState) -> Severity:
 
 
 def urgency(severity: Severity) -> int:
-    """Return the rank of a severity. A smaller rank is more urgent."""
+    """Return the rank of a severity. The most urgent severity has the smallest rank."""
     return _ORDER[severity]

@@ -102,15 +102,17 @@ class Summary:
 
     @property
     def steps(self) -> tuple[tuple[str, str], ...]:
-        """The remedies, each with the words that belong before the command; empty words if it is enough to run the
-        command.
+        """The remedies, each with the words that belong before the command.
+
+        The words are empty if it is enough to run the command.
         """
         return tuple((lead_of(self.message, self.advice, command), command) for command in self.remedies)
 
     @property
     def next_look(self) -> str:
-        """The occasion of the operator's next reconcile of the object, in words, or an empty text if there will be
-        none.
+        """The occasion of the operator's next reconcile of the object, in words.
+
+        The text is empty if there will be no reconcile.
         """
         if self.state in _ENDED:
             return ""
@@ -245,7 +247,9 @@ def summary_of(kind: Kind, manifest: Manifest) -> Summary:
 
 
 def _with_cells(summary: Summary, manifest: Manifest) -> Summary:
-    """Return the summary with the chart versions, suspension and override that the kind's columns show."""
+    """Return the summary with four values added from the manifest: desired and deployed chart version (or revision),
+    suspension, and override.
+    """
     desired, deployed, suspended = (cell(summary.ref.kind, each, manifest) for each in (WANTED, DEPLOYED, SUSPENDED))
     if not (desired or deployed):
         desired, deployed = _revisions(summary.ref.kind, manifest)
@@ -256,9 +260,10 @@ def _with_cells(summary: Summary, manifest: Manifest) -> Summary:
 
 
 def _revisions(kind: Kind, manifest: Manifest) -> tuple[str, str]:
-    """Return the desired and the present revision of an applied box, or of an object of a box; empty texts if unknown.
+    """Return two texts: the desired and the present revision of an applied box, or of an object of a box.
 
-    While objects of a box still have to be moved to a revision, the box's present revision says how many have been.
+    They are empty if unknown. While objects of a box still have to be moved to a revision, the box's present revision
+    is a count such as `3/5`.
     """
     if kind != OPERATOR_BOX:
         record, pin = (get_path(manifest, "metadata", "annotations", each) for each in (BROUGHT_TO, PIN))
@@ -270,14 +275,20 @@ def _revisions(kind: Kind, manifest: Manifest) -> tuple[str, str]:
 
 
 def _waits(kind: Kind, manifest: Manifest) -> bool:
-    """Report whether the object waits: Flux for values, or a box for a condition, a kind or a right."""
+    """Report whether the object waits.
+
+    An instance waits if Flux waits for its values; an object of a box waits for a condition, a kind or a right.
+    """
     ready = _condition(manifest, _I.READY)
     reasons = BEFORE_RECONCILING if kind == APPLICATION_INSTANCE else _WAITS_OF_BOXES
     return get_path(ready, "status") == "False" and str(get_path(ready, "reason")) in reasons
 
 
 def _with_advice(unseen: Summary, manifest: Manifest) -> Summary:
-    """Return the summary with advice why no operator reports on the object: no label, or no running operator."""
+    """Return the summary of an object without a status, with advice.
+
+    It says why no operator reports on the object: it lacks the operator's label, or no operator runs.
+    """
     event = unmanaged(unseen.ref, manifest) if unseen.ref.kind in (APPLICATION_INSTANCE, OPERATION) else None
     if event is None:
         return attrs.evolve(unseen, advice=_NOT_REPORTED)
@@ -312,7 +323,10 @@ def _failed_at_its_generation(ready: Manifest | None, manifest: Manifest) -> boo
 
 
 def _is_retried(manifest: Manifest) -> bool:
-    """Report whether Flux retries a failed release. Then Ready is Unknown, and only failure counts show the failure."""
+    """Report whether Flux retries a failed release.
+
+    During a retry Ready is Unknown, and only failure counts show the failure.
+    """
     status, generation = get_path(manifest, "status"), get_path(manifest, "metadata", "generation")
     is_of_now = generation is not None and get_path(status, "lastAttemptedGeneration") == generation
     return is_of_now and any(get_path(status, field) for field in COUNTED_FAILURES)
@@ -329,7 +343,7 @@ def _newer(summary: Summary, overlooked: str) -> Summary:
 
 
 def _overlooked(manifest: Manifest) -> str:
-    """Return a message if the controller has not observed the newest generation yet; else an empty text."""
+    """Return a message if the controller has not observed the newest generation yet, or an empty text if it has."""
     generation = get_path(manifest, "metadata", "generation")
     observed = get_path(manifest, "status", "observedGeneration")
     if not isinstance(generation, int) or not isinstance(observed, int) or observed >= generation:
@@ -349,7 +363,10 @@ def _reason_and_message(condition: Manifest | None) -> tuple[str, str]:
 
 
 def _since(condition: Manifest | None) -> datetime | None:
-    """Return when the condition's present reason began, or else its present status, or None if unknown."""
+    """Return when the condition's present reason began, or if unknown when its present status began.
+
+    Return None if both are unknown.
+    """
     return time_at(condition, "reasonTransitionTime") or time_at(condition, "lastTransitionTime")
 
 

@@ -202,10 +202,10 @@ class TraceRecorder:
         self._traced[uid] = (generation, context.trace)
 
     def _context(self, uid: str, generation: int, manifest: Manifest) -> tuple[TraceContext, str]:
-        """Return the context of an object's span for one generation, and the id of its parent span: its job's, else
-        empty.
+        """Return two answers: the context of an object's span for one generation, and the id of its parent span.
 
-        The job's span is the parent only of the first generation that is traced below the job.
+        The parent is the span of the object's job for the first generation that is traced below that job; otherwise the
+        id is empty.
         """
         annotations = metadata(manifest).get("annotations") or {}
         above = TraceContext.parsed(annotations.get(TRACEPARENT))

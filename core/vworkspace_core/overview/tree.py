@@ -76,9 +76,9 @@ class ObjectOrigin:
 
 
 def origin_of(manifest: Manifest) -> ObjectOrigin:
-    """Return who requested the object's present spec.
+    """Return the requester of the object's present spec.
 
-    The operator's own command line counts only if there is no other writer, since it changes single fields of specs
+    The operator's own command line counts only if nobody else wrote the spec, since it changes single fields of specs
     that others write.
     """
     job = get_path(manifest, "metadata", "annotations", IDEMPOTENCY_KEY)
@@ -100,7 +100,7 @@ def origin_data(origin: ObjectOrigin) -> dict[str, str]:
 
 
 def with_writer(cached: Manifest, live: Manifest) -> Manifest:
-    """Return `cached`, a reduced copy of `live`, with the spec's writer and the time of its write in managedFields.
+    """Return `cached`, a reduced copy of `live`, with managedFields that tell who wrote the spec and when.
 
     The result shares parts with `cached`.
     """
@@ -164,9 +164,9 @@ def _below_instance(manifest: Manifest, uid: str, objects: Mapping[ObjectRef, Ma
 
 
 def _of_release(ref: ObjectRef, objects: Mapping[ObjectRef, Manifest]) -> tuple[Branch, ...]:
-    """Return the objects that Flux installed for a HelmRelease, as far as they are in `objects`, and its test hooks.
+    """Return the objects that Flux installed for a HelmRelease and that are in `objects`, and the release's test hooks.
 
-    Empty for other kinds.
+    The result is empty for other kinds.
     """
     if ref.kind != HELM_RELEASE:
         return ()
@@ -214,8 +214,8 @@ def _made_from(ref: ObjectRef, live: Manifest, objects: Iterable[ObjectRef]) -> 
 
 
 def _deployed(live: Manifest) -> str:
-    """Return chart and version of the release that Helm records as deployed, or an empty text if none, and for other
-    kinds.
+    """Return chart and version of the release that Helm records as deployed, or an empty text if there is none or
+    `live` is of another kind.
     """
     chart = deployed_chart(live)
     return f"{chart.name} {chart.version}" if chart is not None else ""

@@ -29,8 +29,7 @@ def default_path(box: str) -> str:
 
 
 def kind_review_path(crd_name: str, *, mutates: bool) -> str:
-    """Return the URL path of the webhook that sets defaults of a kind in Python, or of the one that validates it.
-
-    `crd_name` is the kind's CRD.
+    """Return the URL path of a webhook of a kind in Python: the webhook that sets defaults if `mutates`, or else the
+    webhook that validates. `crd_name` is the name of the kind's CRD.
     """
     return f"/kinds/{crd_name}/{'default' if mutates else 'validate'}"

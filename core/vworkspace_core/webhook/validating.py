@@ -82,9 +82,10 @@ def _not_a_writer(request: AdmissionRequest, settings: WebhookSettings) -> Probl
 
 
 def _predecessor(request: AdmissionRequest) -> tuple[Manifest | None, ObjectMeta]:
-    """Return the old object and its metadata.
+    """Return two answers: the old object, and its metadata.
 
-    The object is None if it did not exist or was not managed before, since it was never checked then.
+    The object is None if it did not exist or was not managed before, since an object that was not managed was never
+    checked.
     """
     old = _without_owners(request.old_object or {})
     meta = read_meta(old)

@@ -171,16 +171,17 @@ def _initial_outputs(operation: Operation, target: ApplicationInstance, objects:
 
 
 def _applied_version(target: ApplicationInstance) -> str:
-    """Return the chart version last requested from Flux, by the target's spec or an earlier Operation, or "" if
-    none.
+    """Return the chart version that was last requested from Flux, by the target's spec or an earlier Operation, or ""
+    if there is none.
     """
     applied, chart = target.status.last_applied_chart, target.spec.chart
     return applied.version if applied is not None else chart.version if chart is not None else ""
 
 
 def _running_version(target: ApplicationInstance, objects: Objects) -> str:
-    """Return the deployed chart version from Helm's history; after a failed upgrade this is not the version last
-    requested.
+    """Return the deployed chart version from Helm's history.
+
+    After a failed upgrade, this is not the version that was last requested.
     """
     applied = _applied_version(target)
     for ref in _releases_of(target):
@@ -220,7 +221,7 @@ def _row(operation: Operation, target: ApplicationInstance | None, outputs: Mapp
 
 
 def _judged(conditions: Mapping[str, Condition]) -> tuple[Row, str]:
-    """Return the row of the engine's table, and a message, that follow from the target's conditions."""
+    """Return two answers that follow from the target's conditions: the row of the engine's table, and a message."""
     degraded, ready = conditions.get(Type.DEGRADED), conditions.get(Type.READY)
     forbidden = degraded is not None and degraded.reason == InstanceReason.FORBIDDEN_VERSION_OVERRIDE
     if degraded is not None and forbidden and _is_true(conditions, Type.DEGRADED):
@@ -255,7 +256,7 @@ def _is_true(conditions: Mapping[str, Condition], kind: str) -> bool:
 
 
 def _blocks_end(operation: Operation, objects: Objects) -> bool:
-    """Report whether the release override in the target's status is still this Operation's."""
+    """Report whether the release override in the target's status is still the override of this Operation."""
     target = target_of(operation, objects)
     override = target.status.release_override if target is not None else None
     return override is not None and override.uid == operation.metadata.uid

@@ -64,9 +64,10 @@ class _NoHook(ValueError):
 
 @attrs.frozen
 class _Hook:
-    """The result of the search for a hook: the spec of its Job, or in `missing` why there is none.
+    """The result of the search for a hook.
 
-    `problems` are the rules for pods that the spec breaks.
+    It has the spec of the hook's Job, or in `missing` the reason why there is none. `problems` are the rules for pods
+    that the spec breaks.
     """
 
     spec: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
@@ -100,7 +101,9 @@ def _extra_reads(operation: Operation, objects: Objects) -> tuple[ObjectRef, ...
 
 
 def _deployed(target: ApplicationInstance, objects: Objects) -> Mapping[str, Any] | None:
-    """Return the entry in the HelmRelease's history for the target's deployed revision, or None if there is none."""
+    """Return the entry for the target's deployed revision in the HelmRelease's history, or None if there is no such
+    entry.
+    """
     for ref in _release_refs(target):
         release, history = objects.get(ref), get_path(objects.get(ref), "status", "history")
         if release is None or not isinstance(history, list):
@@ -141,7 +144,7 @@ def _check(operation: Operation, target: ApplicationInstance, context: EngineCon
 
 
 def _find_hook(operation: Operation, target: ApplicationInstance, context: EngineContext) -> _Hook:
-    """Return the result of the search for the hook; the search is done at most once per decision."""
+    """Return the result of the search for the hook. The search is made at most once for each decision."""
     hook: _Hook = context.once("hook", lambda: _find(operation, target, context))
     return hook
 
@@ -156,9 +159,9 @@ def _find(operation: Operation, target: ApplicationInstance, context: EngineCont
 
 
 def _named(name: str, target: ApplicationInstance, context: EngineContext) -> RecordedHook:
-    """Return the hook with that name in the deployed revision.
+    """Return the hook with this name in the deployed revision.
 
-    Raises _NoHook if there is none, or a Migration may not run it.
+    Raises _NoHook if there is no such hook, or if a Migration may not run it.
     """
     release = target.spec.release
     if release is None:
@@ -178,7 +181,10 @@ def _named(name: str, target: ApplicationInstance, context: EngineContext) -> Re
 
 
 def _unfit(hook: RecordedHook) -> str:
-    """Return, as text, the hook events because of which a Migration may not run the hook; empty if it may run."""
+    """Return, as text, the hook events because of which a Migration may not run the hook.
+
+    The text is empty if it may run the hook.
+    """
     others = [event or "an event without a name" for event in hook.events if event not in HOOK_EVENTS]
     return ", ".join(others[:4]) or ("" if hook.events else "no event")
 

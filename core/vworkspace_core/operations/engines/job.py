@@ -153,9 +153,9 @@ def _pod(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _resources(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the given resources over small defaults.
+    """Return the given resources of a container, completed by small defaults.
 
-    Where only a request or only a limit is given, the other equals it.
+    Where only a request or only a limit is given, the other is set to the same value.
     """
     requests, limits = given.get("requests", {}), given.get("limits", {})
     return {
@@ -175,7 +175,10 @@ def _env(given: Any) -> list[dict[str, Any]]:
 
 
 def observe_job(operation: Operation, objects: Objects) -> EngineStatus:
-    """Return the state of a run from its Job's status; the pod template may be the operator's or a chart's."""
+    """Return the state of a run from its Job's status.
+
+    It serves Jobs with the operator's pod template and Jobs with a chart's.
+    """
     engine_object = own_object(operation, objects)
     if engine_object is None:
         return EngineStatus(_RUNNING, "JobMissing")
@@ -201,7 +204,7 @@ def observe_job(operation: Operation, objects: Objects) -> EngineStatus:
 
 
 def job_diagnostics(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
-    """Return the requests to list objects that show why no pod is ready, or how a vanished Job ended."""
+    """Return requests to list objects. The objects show why no pod is ready, or how a vanished Job ended."""
     known, engine_object = operation.status.engine_ref, own_object(operation, objects)
     if engine_object is None:
         gone = known is not None and known.kind == JOB.kind and bool(known.uid)
@@ -214,7 +217,9 @@ def job_diagnostics(operation: Operation, objects: Objects) -> tuple[Listing, ..
 
 
 def job_final_status(operation: Operation, objects: Objects) -> EngineStatus | None:
-    """Return how a Job ended that was removed before its end was seen, or None if its Events do not show the end."""
+    """Return how a Job ended that was removed before its end was seen, or None if the Job's Events do not show
+    the end.
+    """
     known = operation.status.engine_ref
     end = end_from_events(known.uid, objects) if known is not None else None
     if known is None or end is None:
@@ -242,8 +247,9 @@ def _row(live: Manifest, status: Mapping[str, Any]) -> tuple[Row, Mapping[str, A
 
 
 def _needs_seconds(operation: Operation) -> int:
-    """Return the deadline in the Job's parameters plus 60 seconds, so that the Job ends first, or 0 if there is
-    none.
+    """Return the deadline in the Job's parameters plus 60 seconds, so that the Job ends first.
+
+    Return 0 if the parameters have no deadline.
     """
     timeout_seconds = parameters_of(operation).get("timeoutSeconds")
     return timeout_seconds + 60 if isinstance(timeout_seconds, int) else 0

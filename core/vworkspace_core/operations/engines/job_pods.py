@@ -89,8 +89,9 @@ def listings(namespace: str, uid: str, *, pods: bool = True) -> tuple[Listing, .
 
 
 def remedy_of_pods(operation: Operation, status: EngineStatus, settings: OperationSettings) -> str:
-    """Return the command that creates the pods' missing service account, or an empty text if another obstacle
-    exists.
+    """Return the remedy, with a command, for a missing service account of pods.
+
+    The text is empty if the obstacle in `status` is another.
     """
     if status.reason != _ACCOUNT.reason:
         return ""
@@ -99,8 +100,8 @@ def remedy_of_pods(operation: Operation, status: EngineStatus, settings: Operati
 
 
 def trouble_of(live: Manifest, objects: Objects) -> tuple[Row, str] | None:
-    """Return the table row of the obstacle that keeps the Job's pods from running, and a message, or None if none is
-    known.
+    """Return two answers about the obstacle that keeps the Job's pods from running: the row of the table, and a
+    message. Return None if no obstacle is known.
     """
     trouble = next(_pod_troubles(live, objects), None)
     if trouble is not None or get_path(live, "status", "active"):
@@ -148,9 +149,10 @@ def _moment(event: Manifest) -> tuple[str, str]:
 
 
 def end_from_events(uid: str, objects: Objects, ends: Mapping[str, bool] = _ENDS) -> tuple[bool, str, str] | None:
-    """Return how a vanished object ended, from its Events: success, reason and text, or None if unknown.
+    """Return how a vanished object ended, from its Events: whether it succeeded, the reason, and the Event's text.
 
-    `ends` maps the reason of an Event that reports an end to whether the end is a success. The default is for Jobs.
+    Return None if the end is unknown. `ends` maps the reason of an Event that reports an end to whether that end is a
+    success; the default is for Jobs.
     """
     ended = [event for event in _events_of(uid, objects) if _reason(event) in ends]
     if not ended:

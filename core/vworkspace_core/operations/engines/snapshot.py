@@ -159,7 +159,10 @@ def _claim_spec(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _extra_reads(operation: Operation, objects: Objects) -> tuple[ObjectRef, ...]:
-    """Return the reference of the VolumeSnapshotContent that a ready VolumeSnapshot names; empty otherwise."""
+    """Return the reference of the VolumeSnapshotContent that a ready VolumeSnapshot names.
+
+    The result is empty if the VolumeSnapshot is not ready.
+    """
     engine_object = own_object(operation, objects)
     if engine_object is None or get_path(engine_object[1], "status", "readyToUse") is not True:
         return ()

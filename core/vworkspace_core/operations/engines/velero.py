@@ -147,7 +147,9 @@ def _looks_up(operation: Operation, target: ApplicationInstance, settings: Opera
 
 
 def _named_namespaces(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the path and name of every namespace in the parameters: sources, and the targets of a restore."""
+    """Yield path and name of every namespace in the parameters: the source namespaces, and the target namespaces of a
+    restore.
+    """
     for number, name in enumerate(given.get("includeNamespaces", ())):
         yield index(f"{_PATH}.includeNamespaces", number), name
     mapping = given.get("namespaceMapping", {})
@@ -212,7 +214,9 @@ def _backup_problems(operation: Operation, _target: ApplicationInstance, context
 
 
 def _restore_problems(operation: Operation, target: ApplicationInstance, context: EngineContext) -> Iterator[Problem]:
-    """Yield a problem for a backup of another application, and for namespaces that are not in the backup."""
+    """Yield a problem if the backup was made of another application, and for each namespace that is not in the
+    backup.
+    """
     if VELERO_BACKUP in context.missing_kinds:
         return  # a later precondition reports it
     name = parameters_of(operation)["backupName"]
@@ -331,9 +335,9 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
 
 
 def _message(row: Row, status: Mapping[str, Any]) -> str:
-    """Return the message for the status.
+    """Return the message for a phase.
 
-    Errors are only counted, since Velero keeps their texts in object storage.
+    Errors are only counted in it, since Velero keeps their texts in object storage.
     """
     texts = [str(status[name]) for name in ("failureReason",) if status.get(name)]
     texts += [str(problem) for problem in status.get("validationErrors") or ()]

@@ -87,7 +87,7 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
 
 
 def _text(value: Any) -> str:
-    """Return a parameter's value as text, as Argo requires; numbers and booleans as in JSON."""
+    """Return a parameter's value as text, as Argo requires. Numbers and booleans are written as in JSON."""
     return value if isinstance(value, str) else canonical_json(value).decode()
 
 
@@ -116,8 +116,9 @@ def _nodes(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _suspended(ref: ObjectRef, live: Manifest) -> str:
-    """Return a message on what waits to be resumed in the Workflow, and how to resume it, or an empty text if nothing
-    waits.
+    """Return a message that the Workflow or one of its steps waits to be resumed, and how to resume it.
+
+    The message is empty if nothing waits.
     """
     if get_path(live, "spec", "suspend") is True:
         return f"the Workflow is suspended. To fix: {resume_command(ref)}"
@@ -129,7 +130,7 @@ def _suspended(ref: ObjectRef, live: Manifest) -> str:
 
 
 def _message(row: Row, status: Mapping[str, Any]) -> str:
-    """Return the message of the first node whose failure was not caused by another node's.
+    """Return the message of the first node that failed by itself, and not because another node failed.
 
     A failing step makes the steps around it fail too. A failed try is left out if a later try succeeded.
     """
@@ -166,7 +167,10 @@ def _outputs(status: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _diagnostics(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
-    """Return the request to list the Events of a Workflow that was removed before its end was seen; else empty."""
+    """Return the request to list the Events of a Workflow that was removed before its end was seen.
+
+    The result is empty for any other Workflow.
+    """
     known = operation.status.engine_ref
     if known is None or not known.uid or own_object(operation, objects) is not None:
         return ()
