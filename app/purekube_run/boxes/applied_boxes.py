@@ -412,7 +412,10 @@ class AppliedBoxes:
 
 
 def _assignments(history: Sequence[Revision], served: Collection[str], in_use: Iterable[str]) -> Assignments:
-    """Return the assignments of parents to revisions. A new parent gets a served revision."""
+    """Return the assignments of parents to revisions of the box.
+
+    A parent without a revision gets one of the revisions in `served`.
+    """
     known = [revision for revision in history if revision.name in served]
     sound = [revision.name for revision in known if not revision.given_up] or [known[-1].name]
     newcomers = assignments_of(known, in_use, sound[-1]).newcomers

@@ -57,7 +57,7 @@ class LoadedDefinition:
 async def load_definition(api: KubeApi, name: str, spec: Mapping[str, Any]) -> LoadedDefinition:
     """Compile the `spec` of the box `name` with the CRDs in the cluster to which the box refers.
 
-    Raises the OperatorErrors of `KubeApi.get`; all errors in the definition are in the result.
+    The result has all errors in the definition. Raises the OperatorErrors of `KubeApi.get`.
     """
     try:
         model = read_box({"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec})
@@ -183,8 +183,8 @@ def access_to_retired(box: Box, kinds: Iterable[Kind]) -> CompositeAccess:
 async def lacking_rights(api: KubeApi, access: CompositeAccess, namespaces: Sequence[str]) -> tuple[Right, ...]:
     """Return the rights in `access` that SelfSubjectAccessReviews deny to this process, in the order of `access`.
 
-    `namespaces` are the namespaces that the process watches; empty means all. Raises the OperatorErrors of
-    `KubeApi.review`.
+    `namespaces` are the namespaces that the process watches. If they are empty, it watches all namespaces. Raises the
+    OperatorErrors of `KubeApi.review`.
     """
     asked = [(each, "") for each in access.everywhere]
     asked += [(each, namespace) for each in access.tenant for namespace in (namespaces or ("",))]

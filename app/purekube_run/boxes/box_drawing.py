@@ -74,7 +74,10 @@ def _when_conditions(node: BoxNode) -> Iterator[tuple[int, str]]:
 
 
 def _id(name: str) -> str:
-    """Return a Mermaid id for a resource or external. The prefix is needed since a name may be a keyword of Mermaid."""
+    """Return a Mermaid id for a resource or an external (an object of another owner).
+
+    It has a prefix, since a name may be a keyword of Mermaid.
+    """
     return f"n_{name}"
 
 

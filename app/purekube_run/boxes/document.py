@@ -63,9 +63,9 @@ def read_marked(path: str) -> list[MarkedDocument]:
 
 
 def documents_of(path: str, text: str) -> list[MarkedDocument]:
-    """Return every non-empty document of a text; error messages name the file `path`.
+    """Return every non-empty document of a text.
 
-    Raises UnreadableFile if the text is not valid YAML or exceeds a limit.
+    Error messages name the file `path`. Raises UnreadableFile if the text is not valid YAML or exceeds a limit.
     """
     if len(text) > LARGEST:
         raise UnreadableFile(Place(file=path), f"has {len(text)} characters; a file has at most {LARGEST}")
@@ -106,7 +106,10 @@ class _Builder:
     problems: list[BoxProblem] = attrs.field(factory=list)
 
     def value(self, node: yaml.Node, path: str) -> Any:
-        """Return the JSON data of `node`, which is at the path `path`; append problems of the node to `problems`."""
+        """Return the JSON data of `node`, whose path in the document is `path`.
+
+        Problems of the node are appended to `problems`.
+        """
         match node:
             case yaml.MappingNode():
                 return dict(self._entries(node, path))

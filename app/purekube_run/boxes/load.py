@@ -104,9 +104,9 @@ def runnable(loaded: Iterable[LoadedBox]) -> list[Box]:
 
 
 def load_box(file: str, known: Sequence[CrdVersions] = ()) -> LoadedBox:
-    """Return the box of a file with its problems; `known` are further CRDs.
+    """Return the box of a file with its problems.
 
-    Raises CommandError if the file cannot be read.
+    `known` are further CRDs. Raises CommandError if the file cannot be read.
     """
     return load_text(file, read_text(file), known)
 

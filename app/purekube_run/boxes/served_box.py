@@ -31,7 +31,7 @@ class ServedBox:
 
     @property
     def obstacle(self) -> str:
-        """The reason why the parents are not reconciled yet; "" once every cache has synced."""
+        """The reason why the parents are not reconciled yet. The text is empty once every cache has synced."""
         if any(informer.missing for informer in self.reconciler.parents):
             return f"the API server does not serve {self.kind.crd_name} yet"
         late = next(self._late, None)

@@ -144,9 +144,9 @@ class Judge:
     async def judge(
         self, parents: Sequence[BoxParent], manifests: Mapping[ObjectRef, Manifest], revision: str, now: datetime
     ) -> Judgement:
-        """Try a revision on a limited number of further parents; return all verdicts on the revision known so far.
+        """Try a revision on a limited number of further parents.
 
-        `manifests` contains every parent.
+        Return all verdicts on the revision that are known so far. `manifests` contains every parent.
         """
         due, obstacle = [*self._due(parents, revision, now)], ""
         for parent in due[:_AT_ONCE]:

@@ -17,7 +17,7 @@ class WriteBudget:
     """The monotonic time at which the last write was due, if writes were evenly spaced."""
 
     async def __call__(self, request: KubeRequest, send: Send) -> Manifest:
-        """Send a request; delay a write until the budget allows it."""
+        """Send a request. A write is delayed until the budget allows it."""
         if request.writes:
             now = self.clock.monotonic()
             self._next = max(self._next, now - self.burst / self.per_second) + 1 / self.per_second

@@ -45,7 +45,7 @@ def owner_uid_of(composite: Composite) -> Callable[[Manifest], Iterator[str]]:
 
 
 def reads_of(composite: Composite) -> Callable[[Manifest], Iterator[str]]:
-    """Return the function that indexes parents by the externals (objects of other owners) that each parent reads."""
+    """Return a function that indexes parents by the objects of other owners (externals) that each parent reads."""
 
     def keys(manifest: Manifest) -> Iterator[str]:
         if not composite.externals:

@@ -251,9 +251,10 @@ class CompositeReconciler:
 def composite_reconcilers(
     api: KubeApi, clock: Clock, composites: Iterable[Composite], options: ManagerOptions, shared: Informers
 ) -> Iterator[CompositeReconciler]:
-    """Yield a reconciler with its own caches for each composite; `shared` are the informers of CRDs and Namespaces.
+    """Yield a reconciler with its own caches for each composite.
 
-    Raises CommandError if two composites would write the status of the same kind.
+    `shared` are the informers of CRDs and Namespaces. Raises CommandError if two composites would write the status of
+    the same kind.
     """
     composites = tuple(composites)
     refuse_shared_kinds(composites)

@@ -34,7 +34,7 @@ class KeyReconciler(Protocol):
 
 @attrs.frozen
 class For:
-    """The informers of the reconciled kind: one, or one for each namespace that is watched separately."""
+    """The informers of the reconciled kind: one informer, or one for each namespace that is watched separately."""
 
     informers: tuple[InformerRunner, ...]
     to: KeysOf = same_object
@@ -84,8 +84,9 @@ class Work(Protocol):
     """The interface of a running controller for its background tasks."""
 
     def enqueue(self, key: ObjectRef, *, after: float = 0.0) -> None:
-        """Request a reconcile of an object after at most `after` seconds; no effect while this process does
-        not lead.
+        """Request a reconcile of an object after at most `after` seconds.
+
+        Nothing happens while this process does not lead.
         """
         ...
 

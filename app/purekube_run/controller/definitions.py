@@ -12,7 +12,7 @@ from purekube_run.controller.informer import InformerRunner
 
 
 def slim_definition(manifest: Manifest) -> Manifest:
-    """Return a CustomResourceDefinition reduced to the fields that the operator reads; large schemas are dropped."""
+    """Return a CustomResourceDefinition reduced to the fields that the operator reads. Large schemas are dropped."""
     meta = metadata(manifest)
     identity = {key: meta[key] for key in ("name", "uid", "resourceVersion") if key in meta}
     versions = [

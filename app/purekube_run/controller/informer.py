@@ -49,7 +49,7 @@ _CLOSE_LIMIT = 5.0
 
 
 def as_operator_error(error: Exception) -> OperatorError:
-    """Return an OperatorError unchanged; wrap any other exception, which is a defect, in Permanent."""
+    """Return an OperatorError unchanged. Any other exception, which is a defect, is returned wrapped in Permanent."""
     if isinstance(error, OperatorError):
         return error
     defect = Permanent(f"{type(error).__name__} from the KubeApi port")

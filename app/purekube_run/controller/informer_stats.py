@@ -109,7 +109,7 @@ class InformerCounters:
         return shown(self.trouble_reason)
 
     def relist(self, cause: RelistCause) -> None:
-        """Count and log the start of a relist; a relist after a quiet stream is logged only at level `debug`."""
+        """Count and log the start of a relist. A relist after a quiet stream is logged only at level `debug`."""
         self.relists[cause.value] += 1
         log = _log.debug if cause is RelistCause.QUIET else _log.info
         log("listing again", kind=self.kind.kind, cause=cause.value)
@@ -139,7 +139,7 @@ class InformerCounters:
         _log.debug("the watch begins again", kind=self.kind.kind, reason=reason)
 
     def defect(self, reason: str, error: Exception) -> None:
-        """Log an exception that a `KubeApi` must not raise; the traceback is logged only once until the fault ends."""
+        """Log an exception that a `KubeApi` must not raise. The traceback is logged only once until the fault ends."""
         if reason != self.trouble_reason:
             _log.error("the KubeApi port raised a foreign error", kind=self.kind.kind, exc_info=error)
 

@@ -165,8 +165,9 @@ class WorkerPoolCounters:
         self._counts["live_reads"] += 1
 
     def record(self, key: ObjectRef, attempt: ReconcileAttempt, *, began: float, now: float, waited: float) -> None:
-        """Count an attempt that ended. Times are monotonic seconds; `waited` is the number of seconds in the queue
-        before.
+        """Count an attempt that ended.
+
+        Times are monotonic seconds. The key had waited in the queue for `waited` seconds.
         """
         result = attempt.result
         self._counts.update({result.label.value: 1, "crashes": bool(attempt.crash), "timeouts": attempt.timed_out})

@@ -49,7 +49,8 @@ class ManagerOptions:
 class Runner:
     """A running controller on `api`.
 
-    A standby stores no keys, since they would only accumulate; a new leader begins with all objects.
+    While this process does not lead, no keys are stored, since they would only accumulate. When it becomes leader, it
+    begins with all objects.
     """
 
     def __init__(

@@ -136,10 +136,8 @@ class StatusReports:
     # --- a status that another field manager holds (RES-4) ----------------------------------------------------------
 
     async def report_conflict(self, key: ObjectRef, result: ReconcileResult) -> None:
-        """Log and emit as an Event a conflict with the field manager that holds fields of the status, if `result` has
-        one.
-
-        The same report is not repeated before a pass has succeeded.
+        """Report, in the log and by an Event, that another field manager holds fields of the status, if `result` has
+        such a conflict. The same report is not repeated before a pass has succeeded.
         """
         if not isinstance(result.error, Conflict):
             if result.error is None:

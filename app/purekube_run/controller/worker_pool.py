@@ -212,7 +212,7 @@ class WorkerPool:
         )
 
     async def _next(self) -> ObjectRef | None:
-        """Return the next key; None once the queue is shut down and empty."""
+        """Return the next key to reconcile, or None once the queue is shut down and empty."""
         while True:
             now = self._clock.monotonic()
             key = self._queue.take(now)

@@ -147,7 +147,7 @@ class Audit:
         return call
 
     def answered(self, call: Call | None, status: int, body: bytes) -> None:
-        """Record the answer to a request; `body` is empty for watches."""
+        """Record the answer to a request. `body` is empty for watches."""
         if call is not None:
             call.status = status
             call.answer = _decoded(body, "application/json") if call.writes else None

@@ -61,7 +61,7 @@ class ControllerCase(Case):
     # --- the object --------------------------------------------------------------------------------------------------
 
     async def create(self) -> Manifest:
-        """Create the sample under the field manager of a user; return the created object."""
+        """Create the sample under the field manager of a user, and return the created object."""
         manifest = copy.deepcopy(dict(self.subject.sample))
         where = {"name": self.ref.name, **({"namespace": self.namespace} if self.ref.kind.namespaced else {})}
         manifest["metadata"] = {**manifest.get("metadata", {}), **where}
@@ -120,7 +120,7 @@ class ControllerCase(Case):
         return live
 
     async def edit_spec(self) -> int:
-        """Apply the given edit to the object's spec; return its new generation."""
+        """Apply the given edit to the object's spec, and return the object's new generation."""
         change = {"spec": self.subject.edited}
         return int(get_path(await self.edit(self.ref, change), "metadata", "generation") or 0)
 

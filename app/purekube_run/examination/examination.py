@@ -258,7 +258,7 @@ class Case:
         )
 
     async def delete(self, ref: ObjectRef, propagation: Propagation = Propagation.BACKGROUND) -> None:
-        """Delete an object as a user does; do nothing if it does not exist."""
+        """Delete an object as a user does. Do nothing if the object does not exist."""
         with suppress(NotFound):
             await self.api.delete(ref, propagation=propagation)
 
@@ -344,7 +344,7 @@ class Case:
         return list(self.audit.where(lambda call: call.path.namespace == self.namespace and test(call), number))
 
     def writes(self, since: int | None = None) -> list[Call]:
-        """Return the operator's writes in the namespace of the check, including refused ones."""
+        """Return the operator's writes in the namespace of the check, including writes that were refused."""
         return self.calls(lambda call: call.writes, since)
 
     async def settled(self) -> int:

@@ -45,9 +45,10 @@ class ControllerRequest:
 async def examine_controller_with(
     request: ControllerRequest, on_finding: Callable[[Finding], None]
 ) -> tuple[list[Finding], str]:
-    """Run an examination; return its findings and the server's name. `on_finding` is called with each finding at once.
+    """Run an examination.
 
-    Raises CommandError if the kind is not served, or the controller does not start.
+    Return two answers: its findings, and the server's name. `on_finding` is called with each finding at once. Raises
+    CommandError if the kind is not served, or the controller does not start.
     """
     async with cluster_for(request.kubeconfig, request.crds, request.simulate) as (config, server):
         forwarder = Forwarder(config)

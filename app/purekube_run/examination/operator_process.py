@@ -74,7 +74,7 @@ class OperatorProcess:
 
     @property
     def status(self) -> int | None:
-        """The exit status; None while the process runs."""
+        """The exit status, or None while the process runs."""
         return self._process.poll()
 
     @property

@@ -34,7 +34,7 @@ def summary_of(findings: Sequence[Finding]) -> str:
 
 
 def as_json(findings: Sequence[Finding], about: Mapping[str, Any]) -> str:
-    """Return the report as JSON; `about` names the operator and the server."""
+    """Return the report as JSON. `about` has fields about the operator and the server."""
     number = {verdict.value: count for verdict, count in counts(findings).items()}
     document = {**about, "counts": number, "checks": [finding.as_json() for finding in findings]}
     return json.dumps(document, indent=2) + "\n"
@@ -67,7 +67,10 @@ def as_junit(findings: Sequence[Finding], name: str) -> str:
 
 
 def write_reports(files: Iterable[Path], findings: Sequence[Finding], about: Mapping[str, Any], name: str) -> None:
-    """Write a report into each file: JUnit for `.xml`, else JSON. Raises CommandError if a file cannot be written."""
+    """Write a report into each file, as JUnit if its name ends in `.xml`, and as JSON otherwise.
+
+    Raises CommandError if a file cannot be written.
+    """
     for file in files:
         text = as_junit(findings, name) if file.suffix == ".xml" else as_json(findings, about)
         try:

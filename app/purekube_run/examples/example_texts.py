@@ -59,7 +59,7 @@ def text_of_format(choose: DataSource, name: str) -> str | None:
 
 
 def plain_text(choose: DataSource, least: int, most: int | None, *, wide: bool = False) -> str:
-    """Return a word of `least` to `most` characters; with `wide`, sometimes an unusual string."""
+    """Return a word of `least` to `most` characters. With `wide`, the result is sometimes an unusual string."""
     if wide and choose.chance(0.3):
         drawn = one_of(choose, _WIDE)
     elif most is not None and most <= 253 and choose.chance(0.1):

@@ -64,7 +64,10 @@ class Logs:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value as JSON data, so that redaction finds every string in it; other objects become `str(value)`."""
+    """Return the value as JSON data, so that redaction finds every string in it.
+
+    Objects that are not JSON become `str(value)`.
+    """
     match value:
         case None | bool() | int() | float():
             return value
@@ -81,9 +84,10 @@ def _plain(value: Any) -> Any:
 
 
 def configure(*, level: str = "info", form: str = "auto", **fields: str) -> Logs:
-    """Configure logging to standard error, each line with `fields`. The format `auto` is text on a terminal, else JSON.
+    """Configure logging to standard error, each line with `fields`.
 
-    Raises ValueError for a level not in `LEVELS` or a format not in `FORMATS`.
+    The format `auto` means text on a terminal and JSON otherwise. Raises ValueError for a level not in `LEVELS` or a
+    format not in `FORMATS`.
     """
     if level.lower() not in LEVELS:
         raise ValueError(f"unknown log level {level!r}: use one of {', '.join(LEVELS)}")

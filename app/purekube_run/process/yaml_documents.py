@@ -109,7 +109,7 @@ def problem_in(error: yaml.MarkedYAMLError) -> str:
 def parse_yaml(text: str) -> Any:
     """Return the value of the only document in `text`.
 
-    Raises ValueError for invalid YAML, or another number of documents; the message quotes nothing of the text.
+    Raises ValueError for invalid YAML, or if there is not exactly one document. The message quotes nothing of the text.
     """
     try:
         values = [value for _, value in _parse(text, most=_MOST_VALUES) if value is not None]

@@ -145,9 +145,9 @@ def _package(entry: EntryPoint) -> str:
 
 
 def _attribute(name: str, value: str) -> Any:
-    """Return the object `value`, given as `module:attribute`; modules are also found in the working directory.
+    """Return the object `value`, given as `module:attribute`.
 
-    `name` is used only in messages.
+    Modules are also found in the working directory. `name` is used only in messages.
     """
     module, _, path = value.partition(":")
     found = _imported(name, module)

@@ -152,5 +152,5 @@ def refuse_problems(controllers: Sequence[AnyController]) -> None:
 
 
 def _time_limit(controller: AnyController) -> float:
-    """Return the time limit of a whole pass in seconds; infinite if the controller's calls have no time limit."""
+    """Return the time limit of a whole pass in seconds. It is infinite if the controller's calls have no time limit."""
     return controller.timeout + _WRITING if Feature.LIMIT in features_of(controller) else float("inf")

@@ -167,8 +167,9 @@ class ControllerPasses:
         return await self._carried_out(work, self._advance(work))
 
     async def _carried_out(self, work: _Pass, steps: Awaitable[None]) -> ReconcileResult:
-        """Return the result of a pass after awaiting its `steps`; an OperatorError of the steps becomes part of the
-        result.
+        """Return the result of a pass after awaiting its `steps`.
+
+        An OperatorError that the steps raise becomes part of the result.
         """
         echo = Feature.ECHO not in self.rules.features
         try:
@@ -315,7 +316,7 @@ class ControllerPasses:
         return Returned(result)
 
     def _raised(self, error: BaseException) -> Raised | Ended:
-        """Return the outcome for an exception of user code; log its traceback once for each line that raises."""
+        """Return the outcome for an exception of user code. Its traceback is logged once for each line that raises."""
         outcome = raised(error)
         if isinstance(outcome, Raised) and not isinstance(error, OperatorError):
             what = f"{type(error).__name__} {_place(error)}"

@@ -88,7 +88,10 @@ class PendingEvents:
         yield change.ref
 
     def of_owned(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Record a change of an object that the controller may own; yield its owners before and after the change."""
+        """Record a change of an object that the controller may own.
+
+        Yield the owners that the object had before the change, and those that it has now.
+        """
         before = () if change.old_raw is None else owners(change.old_raw, self._kind)
         for key in dict.fromkeys((*owners(change.raw, self._kind), *before)):
             yield from self._woken(key, change)

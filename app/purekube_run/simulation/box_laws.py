@@ -48,7 +48,10 @@ class Rested:
 
 
 def try_example(box: Box, definitions: Sequence[Manifest], number: int, seed: int) -> Broken | Rested:
-    """Run the trial with this number and seed; return the law that the trial breaks, or the state at its end."""
+    """Run the trial with this number and seed.
+
+    Return the law that the trial breaks, or the state at its end if it breaks none.
+    """
     example = _example(box, definitions, Random(f"{seed}/{number}"))
     try:
         live = Trial(box, example, f"{seed}/{number}", definitions, within=_WITHIN).run()

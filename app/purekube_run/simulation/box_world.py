@@ -102,7 +102,10 @@ def children_of(cluster: MemoryCluster, box: Box) -> dict[ObjectRef, Manifest]:
 
 
 def create_externals(cluster: MemoryCluster, box: Box, ref: ObjectRef) -> None:
-    """Create the externals to which the parent `ref` refers, unless they exist, with contents that count as ready."""
+    """Create the externals (objects of other owners) to which the parent `ref` refers, unless they exist.
+
+    They get contents that count as ready.
+    """
     for external, where in external_refs(box, composite_of(box).read(run_sync(cluster.admin.get(ref)))):
         for body in _bodies(external.kind):
             agrees = {"annotations": {READERS: box.kind.crd_name}} if external.must_agree else {}
@@ -153,7 +156,10 @@ class BoxWorld(World):
         return ExtensionReplica(self, "box", extending, user=OPERATOR)
 
     def restart(self, box: Box | None = None) -> None:
-        """Kill the process and start it again, with the definition `box` if given, else with the present one."""
+        """Kill the process and start it again.
+
+        It gets the definition `box` if one is given, and otherwise keeps its definition.
+        """
         self.box = box or self.box
         schedule = self._replica.schedule
         self.remove(self._replica)

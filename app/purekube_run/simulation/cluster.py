@@ -140,7 +140,7 @@ class MemoryCluster:
             return None
 
     def objects(self, kind: Kind) -> Sequence[Manifest]:
-        """Return all objects of a kind; none if the kind is not served."""
+        """Return all objects of a kind. The result is empty if the kind is not served."""
         try:
             return run_sync(self.admin.list(kind)).items
         except KindMissing:

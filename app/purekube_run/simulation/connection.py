@@ -166,7 +166,7 @@ class Link:
             raise asyncio.CancelledError
 
     async def crash(self, reason: str) -> None:
-        """Kill the process; the caller never continues."""
+        """Kill the process. This call never returns to its caller."""
         self.process.kill(reason)
         await asyncio.Event().wait()
 

@@ -29,7 +29,7 @@ class NoEnd(RuntimeError):
 
 @attrs.define(eq=False)
 class _Feed:
-    """The watch of one kind for one simulator; `stream` is None until the kind is served."""
+    """The watch of one kind for one simulator. `stream` is None until the kind is served."""
 
     simulator: Simulator
     kind: Kind
@@ -120,7 +120,7 @@ class SimulatedControllers:
         return min((due for each in self.simulators if (due := each.next_work()) is not None), default=None)
 
     def _observe(self) -> bool:
-        """Pass the pending watch events to the simulators; return whether any watch was ready to read."""
+        """Pass the pending watch events to the simulators. Return whether any watch was ready to read."""
         if self._resources != self._api.server.registry.generation:
             self._resources = self._api.server.registry.generation
             self._ready |= {number: feed for number, feed in enumerate(self._feeds) if feed.stream is None}

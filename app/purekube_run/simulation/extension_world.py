@@ -245,7 +245,7 @@ class ExtensionWorkload:
             self.world.note("people", f"{act.do} {act.name}: {what}")
 
     def _perform(self, act: Act) -> str:
-        """Carry out an act of a user; return the affected object as text, "" if no object was affected."""
+        """Carry out an act of a user. Return the affected object as text, or "" if no object was affected."""
         world, random = self.world, Random(f"{self.world.seed}/{act.name}/{act.number}")
         runnable, ref = world.subject(act.name)
         note = {"metadata": {"annotations": {NOTE: str(act.number)}}}
@@ -269,9 +269,10 @@ class ExtensionWorkload:
         return str(ref)
 
     def _create(self, runnable: Runnable, ref: ObjectRef, random: Random) -> str:
-        """Create a generated object that the API server admits; return the object as text, "" if all tries are invalid.
+        """Create a generated object that the API server admits.
 
-        Raises NoExample, and OperatorErrors other than Invalid.
+        Return the object as text, or "" if the server refused every try as invalid. Raises NoExample, and
+        OperatorErrors other than Invalid.
         """
         examples = Examples(schema_of(runnable, self.world.definitions), Seeded(random))
         meta = {"name": ref.name, **({"namespace": ref.namespace} if ref.namespace else {})}
@@ -323,9 +324,10 @@ def _lives(random: Random, objects: int, seconds: float) -> Iterator[Act]:
 def simulation_of(
     *runnables: Runnable, definitions: Sequence[Manifest] = ()
 ) -> Simulation[ExtensionWorld, ExtensionLaws]:
-    """Return the simulation of boxes and controllers; `definitions` are CRDs of further kinds that these use.
+    """Return the simulation of boxes and controllers.
 
-    Raises CommandError if the boxes and controllers cannot run together.
+    `definitions` are CRDs of further kinds that they use. Raises CommandError if the boxes and controllers cannot run
+    together.
     """
     extending_of(runnables, _MANAGER)
     return Simulation(

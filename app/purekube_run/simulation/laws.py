@@ -119,8 +119,9 @@ class Laws:
         self._observers[place_of(kind)].append((kind, observer))
 
     def keep_notes(self, kind: Kind, clause: str, law: str) -> None:
-        """Check from now on that the users' annotation is never removed from objects of a kind; `law` names
-        this law.
+        """Check from now on that the users' annotation is never removed from objects of a kind.
+
+        `law` is the name of this law.
         """
         self.observe(kind, partial(self._noted, clause, law))
 

@@ -125,7 +125,10 @@ def plan_box(
 def _one_pass(
     cluster: MemoryCluster, box: Box, ref: ObjectRef
 ) -> tuple[ReconcileResult, Sequence[tuple[Parent, Snapshot]]]:
-    """Run one pass over the parent `ref`; return its result, and the parent and snapshot of each decision."""
+    """Run one pass over the parent `ref`.
+
+    Return two answers: the result of the pass, and the parent and snapshot of each decision.
+    """
     api, composite = cluster.connect(OPERATOR, "vworkspace-box/1"), composite_of(box)
     plain = composite.pass_rules(cluster.now, _Shown())
     seen: list[tuple[Parent, Snapshot]] = []

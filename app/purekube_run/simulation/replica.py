@@ -50,7 +50,7 @@ class Surroundings(Protocol):
         ...
 
     def replica_ended(self, replica: "Replica", error: BaseException | None) -> None:
-        """Record that a process ended, with its error; None if it was killed."""
+        """Record that the process of a replica ended. `error` is the error that ended it, or None if it was killed."""
         ...
 
 
@@ -119,7 +119,7 @@ class Replica(ABC):
                 self.task.cancel()
 
     def connect(self, before_write: Callable[[], None] = lambda: None, **_: object) -> KubeConnection:
-        """Return a new connection to the API server; `before_write` is the fence that may refuse a write."""
+        """Return a new connection to the API server. `before_write` is the fence that may refuse a write."""
         world = self._world
         return KubeConnection(world.api_of(self), self.link, before_write, world.written, world.version)
 

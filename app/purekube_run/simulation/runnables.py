@@ -51,7 +51,10 @@ def composite_of(runnable: Box | PureReconciler[Any, Any]) -> Composite:
 
 
 def _declared(runnable: Runnable) -> Box | PureReconciler[Any, Any] | AnyController:
-    """Return an extension as a box, pure reconciler or controller; a class or factory is called, without an API."""
+    """Return an extension as a box, pure reconciler or controller.
+
+    If it is a class or factory, it is called without an API.
+    """
     return runnable if isinstance(runnable, Box | PureReconciler) else bind(runnable, _NO_API)
 
 

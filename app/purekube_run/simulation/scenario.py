@@ -194,7 +194,10 @@ class _Play:
             raise Unexpected(f"{step.place}: {self.world.ref(manifest)}: {problem}")
 
     def _fault(self, step: ScenarioStep) -> None:
-        """Apply a fault such as `{server: away}` or `{of: Deployment/shop, pods: stall}`; `none` ends all faults."""
+        """Apply a fault such as `{server: away}` or `{of: Deployment/shop, pods: stall}`.
+
+        The value `none` ends all faults.
+        """
         match step.value:
             case "none":
                 self.rules = []

@@ -39,7 +39,10 @@ _HEAD: Final = ("format", *(field.name for field in attrs.fields(SimulationScrip
 
 
 def script_text(script: SimulationScript, broken: Mapping[str, Any] | None = None) -> str:
-    """Return the text of a script's file. `broken` has the fields of the law that the script breaks; None if none."""
+    """Return the text of a script's file.
+
+    `broken` has the fields of the law that the script breaks, or is None if the script breaks no law.
+    """
     fields = attrs.asdict(script, filter=lambda field, value: field.name not in _STEPS and value != ())
     head = {"format": FORMAT, **fields, **({"broken": broken} if broken else {})}
     lines = [f"  {json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]

@@ -28,7 +28,10 @@ class _Search:
     left: int
 
     def breaks(self, script: SimulationScript) -> bool:
-        """Run a script if runs are left, and report whether it breaks the law; if so, keep its outcome as the best."""
+        """Run a script if runs are left, and report whether the script breaks the law.
+
+        If it does, keep its outcome as the best.
+        """
         if self.left <= 0:
             return False
         self.left -= 1

@@ -186,8 +186,9 @@ class Trial:
     within: float = 600.0
 
     def run(self) -> Manifest:
-        """Check all laws; return the object at rest, from the world without faults. Raises BrokenLaw for the first
-        breach.
+        """Check all laws.
+
+        Return the object at rest, as it is in the world without faults. Raises BrokenLaw for the first broken law.
         """
         random = Random(self.seed)
         with self._world() as calm_one, self._world() as troubled, self._world() as early:

@@ -168,9 +168,10 @@ async def definitions_in_use(api: KubeApi) -> list[VersionsInUse]:
 
 
 async def migrate(api: KubeApi, names: list[str], tell: Tell, sleep: Sleep, *, dry_run: bool) -> list[str]:
-    """Rewrite the objects of these CRDs in the storage version; return the failures as messages.
+    """Rewrite the objects of these CRDs in the storage version.
 
-    Without `names`, all CRDs that need a migration are migrated. Raises OperatorError if the CRDs cannot be listed.
+    Return a message for each failure. Without `names`, all CRDs that need a migration are migrated. Raises
+    OperatorError if the CRDs cannot be listed.
     """
     chosen = names or [
         versions_in_use.definition for versions_in_use in await definitions_in_use(api) if versions_in_use.stale

@@ -57,7 +57,10 @@ _ASSIGNED: Final = re.compile(rf"(?<![\w.-])[\w.-]*{_WORDS}=(?P<value>\"[^\"]*\"
 
 
 def command_problems(parameters: Mapping[str, Any], path: str) -> tuple[Problem, ...]:
-    """Return a problem for each place in a Job's `env`, `command` and `args` that contains a secret; at most 32."""
+    """Return a problem for each place in a Job's `env`, `command` and `args` that contains a secret.
+
+    At most 32 problems are returned.
+    """
     return tuple(islice(_problems(parameters, path), _MOST))
 
 

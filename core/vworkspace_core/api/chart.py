@@ -107,7 +107,10 @@ def is_allowed_source(chart: ChartSource, allowed: tuple[str, ...]) -> bool:
 
 
 def is_forbidden(chart: str, version: str, policy: Policy) -> bool:
-    """Report whether `policy` forbids `version` for all charts or, by an entry `<chart>@<version>`, for this one."""
+    """Report whether `policy` forbids this version of the chart.
+
+    An entry of the policy is a version, which is forbidden for all charts, or `<chart>@<version>`.
+    """
     asked = (_last(chart), _precedence(version))
     return any(_names(entry, *asked) for entry in policy.forbidden_versions)
 

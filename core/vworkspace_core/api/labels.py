@@ -120,7 +120,10 @@ def capabilities(meta: ObjectMeta) -> Mapping[str, str]:
 
 
 def namespace_is_managed(namespace: Manifest | None) -> bool:
-    """Report whether the operator may act in `namespace` (a Namespace manifest; None if it does not exist)."""
+    """Report whether the operator may act in `namespace`, the manifest of a Namespace.
+
+    The answer is False if the manifest is None.
+    """
     return bool(get_path(namespace, "metadata", "labels", NAMESPACE_GATE) == NAMESPACE_GATE_VALUE)
 
 

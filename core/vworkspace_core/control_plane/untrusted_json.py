@@ -26,7 +26,10 @@ _Place: TypeAlias = tuple["_Place", Any] | None
 
 
 def flaws(value: Any) -> tuple[Problem, ...]:
-    """Return a problem for each part of `value` that some JSON parsers refuse; at most ten, sorted by path."""
+    """Return a problem for each part of `value` that some JSON parsers refuse.
+
+    At most ten problems are returned, sorted by path.
+    """
     return tuple(sorted(set(islice(_flaws(value), _MOST))))
 
 

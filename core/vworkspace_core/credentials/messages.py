@@ -148,7 +148,7 @@ class WriteSecret:
 
 @attrs.frozen
 class RequestRotation:
-    """A request to the control plane for a new credential, made with the present one.
+    """A request to the control plane for a new credential, made with the present credential.
 
     The answer is Issued, RequestUnanswered or RequestRefused.
     """

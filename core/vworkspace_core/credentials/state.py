@@ -78,7 +78,7 @@ def renewal_of(stored: StoredCredential, jitter: float = 0.0) -> datetime | None
 def settled(state: CredentialState) -> CredentialState:
     """Return the state of the credential machine with no effect under way.
 
-    Its stage is VERIFYING if an old token still has to be removed from the Secret, else IDLE.
+    Its stage is VERIFYING if an old token still has to be removed from the Secret, and IDLE otherwise.
     """
     stage = RotationStage.VERIFYING if state.stored.previous else RotationStage.IDLE
     return attrs.evolve(state, stage=stage, writing=None, retry=Retry(), effect_number=state.effect_number + 1)

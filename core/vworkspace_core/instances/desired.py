@@ -323,7 +323,8 @@ def _config_map(desired: _DesiredObjects, name: str) -> Apply:
 def _values(desired: _DesiredObjects, beneath: str) -> dict[str, Any]:
     """Return `valuesFrom` and `values` of the HelmRelease, which Flux merges in that order.
 
-    `beneath` is the name of the ConfigMap with the integrations' values; empty if there is none.
+    `beneath` is the name of the ConfigMap with the values that integrations imply, or an empty text if there is no such
+    ConfigMap.
     """
     values, patch = (
         desired.instance.spec.values,

@@ -41,7 +41,7 @@ class ReleaseTimeouts:
 
 
 def condition_of(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:
-    """Return the condition of type `kind` of an object; an empty mapping if there is none."""
+    """Return the condition of type `kind` of an object, or an empty mapping if the object has no such condition."""
     conditions = get_path(manifest, "status", "conditions")
     if isinstance(conditions, list):
         for candidate in conditions:
@@ -68,7 +68,7 @@ class ObservedRelease:
     generation: int
 
     def condition(self, kind: str) -> Mapping[str, Any]:
-        """Return the HelmRelease's condition of type `kind`; an empty mapping if there is none."""
+        """Return the HelmRelease's condition of type `kind`, or an empty mapping if it has no such condition."""
         return self.conditions.get(kind, _NONE)
 
     def seconds_since(self, condition: Mapping[str, Any]) -> float:

@@ -31,7 +31,7 @@ def is_ours(manifest: Manifest, instance: ApplicationInstance) -> bool:
 
 
 def adoption(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance) -> MergePatch:
-    """Return the patch by which this instance becomes the controller of an object without one."""
+    """Return the patch by which this instance becomes the controller of an object that has no controller."""
     labels = {INSTANCE_UID: bounded_name(instance.metadata.uid)}
     return ownership.adoption(ref, manifest, owner_reference(instance), labels)
 

@@ -101,7 +101,10 @@ def with_status(
     fields: StatusFields,
     context: Context,
 ) -> Decision:
-    """Return the decision with the status, its Events and transitions; unchanged if the status is up to date."""
+    """Return the decision with the status, its Events and transitions added.
+
+    If the status is up to date, return the decision unchanged.
+    """
     wanted, request = tuple(wanted), request_mark(source.metadata.annotations)
     why = headline(APPLICATION_INSTANCE, wanted)
     if _is_reported(source, wanted, fields, request, why):
@@ -186,7 +189,7 @@ def _ref(source: ApplicationInstance) -> ObjectRef:
 
 
 def _seconds_until_due(status: ApplicationInstanceStatus, context: Context) -> float:
-    """Return the seconds until a change of mere progress messages may be written to the status."""
+    """Return the seconds until the status may be written again if only progress messages have changed."""
     if status.last_reconcile_time is None:
         return 0.0
     age = (context.now - datetime.fromisoformat(status.last_reconcile_time)).total_seconds()
@@ -235,8 +238,9 @@ def _override(override: ReleaseOverride | ReplacedOverride) -> Mapping[str, Any]
 
 
 def _event(source: ApplicationInstance, change: Transition) -> KubernetesEvent:
-    """Return the Event of a condition's transition (REC-1); its reason is `ReleaseReady` for a confirmed release
-    (PULL-2).
+    """Return the Event of a condition's transition (REC-1).
+
+    For a confirmed release its reason is `ReleaseReady` (PULL-2).
     """
     condition = change.condition
     reason = "ReleaseReady" if condition.reason == Reason.HELM_RELEASE_READY else ""

@@ -142,8 +142,8 @@ def runs_on(job: JobState) -> bool:
 def give_up(job: JobState, at: JobStepContext) -> JobStep:
     """Return the step that ends an expired job.
 
-    An Operation that may still start is cancelled first, for which the job needs the object's work slot; only one job
-    per object has the slot at a time.
+    If its Operation may still start, the Operation is cancelled first. For this the job needs the object's work slot,
+    which only one job at a time has.
     """
     if job.latest is not None and waits_for_schedule(job.latest):
         return settle(job, SUCCEEDED, at)  # it runs as requested; its next sync comes later than the job can wait

@@ -113,7 +113,7 @@ def _transition_event(
 def event_key(live: Manifest, condition: Mapping[str, Any], moment: str = "") -> str:
     """Return `condition/<apiVersion>/<kind>/<namespace>/<name>/<uid>/<type>/<status>/<reason>@<generation>/<moment>`.
 
-    A replay of the same change has the same key; a later change to the same status or reason has another.
+    A replay of the same change has the same key. A later change to the same status or reason has another key.
     """
     meta = metadata(live)
     generation = condition.get("observedGeneration", get_path(live, "status", "observedGeneration"))

@@ -118,7 +118,7 @@ class Conflicted:
 
 @attrs.frozen
 class PreconditionFailed:
-    """The report that the object has another uid or resourceVersion than the inspected one."""
+    """The report that the object's uid or resourceVersion differs from that of the inspected object."""
 
     job_id: str
     message: str

@@ -118,7 +118,7 @@ class WaitDeleted:
 
 @attrs.frozen
 class AlreadyApplied:
-    """The finding that the write has already happened; `live` is the object with it."""
+    """The finding that the write has already happened. `live` is the object after the write."""
 
     live: Manifest = attrs.field(repr=False)
 

@@ -149,7 +149,7 @@ def _trace_annotation(job: Job, scope: JobScope) -> dict[str, str]:
 
 
 def _implied(request: ApplyRequest) -> Mapping[str, Any]:
-    """Return the requested manifest; apiVersion and kind follow from the job's intent if the manifest omits them."""
+    """Return the requested manifest. If it omits apiVersion and kind, they are taken from the job's intent."""
     kind = next((kind for kind in _KINDS if kind.kind == request.expected), None)
     if kind is None:
         return request.manifest

@@ -234,7 +234,7 @@ def _stored_result(record: JobRecord, name: str) -> JobResult | None:
 
 
 def may_have_had_effect(job: JobState) -> bool:
-    """Report whether the job had its effect, or began its effect in this process or an earlier one."""
+    """Report whether the job had its effect, or began its effect in this process or an earlier process."""
     return job.had_effect or job.intent is not None
 
 

@@ -59,9 +59,9 @@ class OperationContext:
         return self.engines.get(operation.spec.engine)
 
     def for_engine(self, observed: OperationObserved, template: OperationTemplate) -> EngineContext:
-        """Return the input of the engine.
+        """Return the input of the engine for this snapshot and template.
 
-        If the engine's own namespace does not exist, the kinds that it creates count as not installed.
+        If the engine's own namespace does not exist, the kinds that the engine creates count as not installed.
         """
         missing, engine = observed.missing_kinds, self.engines.get(template.engine)
         if engine is not None and engine.namespace and engine.namespace(self.settings) in observed.missing_places:

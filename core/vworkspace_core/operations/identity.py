@@ -128,7 +128,7 @@ def own_object(operation: Operation, objects: Objects) -> tuple[ObjectRef, Manif
 
 
 def parameters_of(operation: Operation) -> Mapping[str, Any]:
-    """Return the Operation's parameters; an empty mapping if there are none."""
+    """Return the Operation's parameters, or an empty mapping if it has none."""
     return operation.spec.parameters or {}
 
 

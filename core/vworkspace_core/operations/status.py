@@ -103,7 +103,10 @@ def _as_it_is(operation: Operation, kind: str) -> DesiredCondition | None:
 def with_status(
     decision: Decision, operation: Operation, wanted_status: WantedStatus, context: OperationContext
 ) -> Decision:
-    """Return the decision with the status and its Events; unchanged if the status is up to date."""
+    """Return the decision with the status and its Events added.
+
+    If the status is up to date, return the decision unchanged.
+    """
     desired = tuple(
         attrs.evolve(condition, message=safe(condition.message))
         for condition in _desired_conditions(operation, wanted_status)
@@ -141,7 +144,7 @@ def _live(operation: Operation) -> LiveStatus:
 def _fields(
     operation: Operation, wanted_status: WantedStatus, conditions: tuple[DesiredCondition, ...]
 ) -> dict[str, Any]:
-    """Return all fields of the desired status except conditions; absent fields are left out."""
+    """Return all fields of the desired status except conditions. Absent fields are left out."""
     return _without_none(
         phase=wanted_status.phase.value,
         **headline(OPERATION, conditions),

@@ -118,9 +118,10 @@ class Templates:
         return next((template for template in self.items if template.type == kind and template.engine == engine), None)
 
     def with_template(self, template: OperationTemplate) -> "Templates":
-        """Return a copy with the template added; it replaces a template of the same name.
+        """Return a copy with the template added.
 
-        Raises ValidationProblems if another template has the same type and engine.
+        It replaces a template of the same name. Raises ValidationProblems if another template has the same type and
+        engine.
         """
         others = tuple(item for item in self.items if item.name != template.name)
         double = next(

@@ -223,7 +223,7 @@ def _of_revision(at: datetime, status: Any, version: str, *, is_back: bool) -> _
 
 
 def _run_bars(summary: Summary, manifest: Manifest, now: datetime) -> tuple[Bar, ...]:
-    """Return the bars of an Operation's lane; the last one ends with its result."""
+    """Return the bars of an Operation's lane. The last bar ends with the Operation's result."""
     created, started, finished = (
         time_at(manifest, *path)
         for path in (("metadata", "creationTimestamp"), ("status", "startedAt"), ("status", "finishedAt"))
@@ -239,7 +239,7 @@ def _run_bars(summary: Summary, manifest: Manifest, now: datetime) -> tuple[Bar,
 
 
 def _joined(points: Iterable[_Point], now: datetime) -> tuple[Bar, ...]:
-    """Return a bar from each point to the next one; the last bar ends now."""
+    """Return a bar from each point to the next point. The last bar ends now."""
     ordered = list(points)
     ends = [*(after.at for _, after in pairwise(ordered)), now][: len(ordered)]
     bars = (

@@ -96,7 +96,7 @@ class Summary:
 
     @property
     def state_text(self) -> str:
-        """The state in words, with "suspended" added if the object is suspended, which is possible in any state."""
+        """The state in words. If the object is suspended, which is possible in any state, "suspended" is added."""
         hidden = self.is_suspended and self.state is not OverviewState.SUSPENDED
         return f"{self.state.value}, suspended" if hidden else self.state.value
 

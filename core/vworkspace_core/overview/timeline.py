@@ -68,7 +68,7 @@ def last_entries(entries: Iterable[TimelineEntry], most: int = MOST) -> tuple[Ti
 
 
 def last_transition(manifest: Manifest) -> datetime | None:
-    """Return when a condition last changed its status, or else when the object was created."""
+    """Return when a condition last changed its status. If none has, return when the object was created."""
     times = [time_at(condition, "lastTransitionTime") for condition in _conditions(manifest)]
     return max((at for at in times if at is not None), default=time_at(manifest, "metadata", "creationTimestamp"))
 

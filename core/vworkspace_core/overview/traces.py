@@ -80,7 +80,7 @@ class _OpenSpan:
     attributes: Mapping[str, Attribute] = MappingProxyType({})
 
     def end(self, now: datetime, error: str = "", **more: Attribute) -> Iterable[Span]:
-        """Yield the ended span; nothing if its trace is not sampled."""
+        """Yield the ended span. Nothing is yielded if the span's trace is not sampled."""
         if self.context.is_sampled:
             known = {name: value for name, value in {**self.attributes, **more}.items() if value != ""}
             yield Span(self.context, self.parent, self.name, min(self.began, now), now, known, shown(error))

@@ -93,7 +93,7 @@ def origin_of(manifest: Manifest) -> ObjectOrigin:
 
 
 def origin_data(origin: ObjectOrigin) -> dict[str, str]:
-    """Return an origin as a JSON-like mapping."""
+    """Return an origin (the requester of an object) as a JSON-like mapping."""
     if origin.job:
         return {"job": origin.job}
     return {"manager": origin.manager, **({"tool": f"{origin.tool} {origin.name}"} if origin.tool else {})}

@@ -95,7 +95,7 @@ class TombstoneLog:
     async def _write(self, batch: list[TombstoneEntry]) -> bool:
         """Try once to write a batch.
 
-        Return False if another writer had changed the log; the log was then read again.
+        Return False if another writer had changed the log, so that the batch must be tried again.
         """
         last = self._segments[-1] if self._segments else None
         if last is not None and last.version is None and not await self._reread(last):

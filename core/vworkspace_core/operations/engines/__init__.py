@@ -16,7 +16,10 @@ __all__ = ["ENGINES", "KINDS_ELSEWHERE", "LOOKED_UP_KINDS", "READINESS_RULES", "
 
 
 def _engine(name: str) -> Engine:
-    """Return the engine of the module with that name; the engine `helmHookJob` is in the module `helm_hook_job`."""
+    """Return the engine in the module for `name`.
+
+    For example, the engine `helmHookJob` is in the module `helm_hook_job`.
+    """
     module = re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
     engine: Engine = import_module(f"{__name__}.{module}").ENGINE
     assert engine.name == name, f"{module} is the module of {name}, and its engine calls itself {engine.name}"

@@ -110,7 +110,10 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
 
 
 def _nodes(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the readable nodes in the Workflow's status; large Workflows store theirs compressed or elsewhere."""
+    """Return the readable nodes in the Workflow's status.
+
+    There are none for a large Workflow, whose nodes are compressed or stored elsewhere.
+    """
     nodes = status.get("nodes")
     return [node for node in nodes.values() if isinstance(node, Mapping)] if isinstance(nodes, Mapping) else []
 
