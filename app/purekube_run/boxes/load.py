@@ -116,8 +116,8 @@ def load_text(
 ) -> LoadedBox:
     """Return the box in a text as if `file` contained it.
 
-    `known` are further CRDs. `beside` maps file names to texts that are used instead of the CRD files to which the box
-    refers.
+    `known` are further CRDs. The last argument maps file names to texts, which are used instead of the CRD files to
+    which the box refers.
     """
     try:
         documents = documents_of(file, text)

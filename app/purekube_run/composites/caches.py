@@ -111,9 +111,10 @@ def informers_of(
 
 
 def _watched(namespaces: Sequence[str], *, near: bool) -> Sequence[str | None]:
-    """Return the namespaces that each need an informer; None in the result stands for one informer of all namespaces.
+    """Return the namespaces that each need an informer.
 
-    The restriction to `namespaces` applies only to kinds that are `near`, whose objects are in the parent's namespace.
+    None in the result means one informer of all namespaces. The restriction to `namespaces` applies only to kinds that
+    are `near`, whose objects are in the parent's namespace.
     """
     return namespaces if namespaces and near else (None,)
 

@@ -82,7 +82,7 @@ class Call:
     def concerns(self, ref: ObjectRef, subresource: str | None = None) -> bool:
         """Report whether the request is for `ref` and this `subresource`.
 
-        None stands for any subresource, and "" for the object itself.
+        None means any subresource, and "" means the object itself.
         """
         same = (self.path.group, self.path.plural) == (ref.kind.group, ref.kind.plural) and self.name == ref.name
         return same and self.path.namespace == ref.namespace and subresource in (None, self.path.subresource)

@@ -29,7 +29,7 @@ def conditions_of(live: Manifest | None) -> Mapping[str, Mapping[str, Any]]:
 
 
 def shown(live: Manifest | None) -> str:
-    """Return the conditions of an object as one line of text."""
+    """Return name, generation and conditions of an object as one line of text for messages."""
     if live is None:
         return "no object"
     meta = metadata(live)

@@ -42,7 +42,7 @@ _QUIET: Final = (NodeState.EXCLUDED, NodeState.READY, NodeState.LEFT)
 
 @attrs.frozen
 class FieldChange:
-    """One field that a write changes, with its value before and after. None stands for a missing value."""
+    """One field that a write changes, with its value before and after. None means that the value is missing."""
 
     path: str
     before: Any

@@ -129,7 +129,7 @@ class _Run:
     def _with_last_trouble(self, status: EngineStatus) -> EngineStatus:
         """Return the `status` of a failed run.
 
-        If its last obstacle cannot pass by itself, this obstacle is added to the message.
+        If only help could remove the run's last obstacle, this obstacle is added to the message.
         """
         before = self._last_seen()
         if before.reason not in self.engine.terminal_reasons:

@@ -205,7 +205,7 @@ def _of_observation(observation: Observation, explanation: Explanation) -> Objec
 
 
 def _folded(nodes: Sequence[ObjectGraphNode], name: str, most: int) -> list[ObjectGraphNode]:
-    """Return the `most` most urgent nodes, and one node that stands for all others.
+    """Return the `most` most urgent nodes, and one node in place of all others.
 
     Nodes with a bad severity are always returned.
     """

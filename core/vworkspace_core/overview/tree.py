@@ -78,7 +78,7 @@ class ObjectOrigin:
 def origin_of(manifest: Manifest) -> ObjectOrigin:
     """Return the requester of the object's present spec.
 
-    The operator's own command line counts only if nobody else wrote the spec, since it changes single fields of specs
+    The operator's own command line counts only if the spec has no other writer, since it changes single fields of specs
     that others write.
     """
     job = get_path(manifest, "metadata", "annotations", IDEMPOTENCY_KEY)

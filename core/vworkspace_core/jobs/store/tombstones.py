@@ -42,7 +42,7 @@ _PREFIX: Final = "vworkspace-job-tombstones-"
 
 @attrs.frozen
 class TombstoneEntry:
-    """A tombstone, with the uid of the head Secret of its job's record.
+    """A tombstone, with the uid of the main Secret of its job's record.
 
     The uid identifies a record that a crash left after the job was closed.
     """

@@ -133,7 +133,7 @@ def _suspended(ref: ObjectRef, live: Manifest) -> str:
 
 
 def _message(row: Row, status: Mapping[str, Any]) -> str:
-    """Return the message of the first node that failed by itself, and not because another node failed.
+    """Return the message of the first node whose failure was not caused by the failure of another node.
 
     A failing step makes the steps around it fail too. A failed try is left out if a later try succeeded.
     """
