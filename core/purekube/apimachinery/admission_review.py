@@ -50,7 +50,7 @@ class AdmissionRequest:
 
     @property
     def written(self) -> Manifest | None:
-        """The object that is created or updated; None for a deletion, and for a write of a subresource."""
+        """The object that is created or updated; None for a deletion and for a write of a subresource."""
         is_write = self.operation in (AdmissionOperation.CREATE, AdmissionOperation.UPDATE)
         return self.object if is_write and not self.subresource else None
 

@@ -272,16 +272,14 @@ def _converter(*, detailed: bool, strict: bool = False) -> Converter:
 
 
 def _means_absent(field: "attrs.Attribute[Any]") -> bool:
-    """Report whether JSON omits a field that has its default: if the default is empty or 0, but not if it is False."""
+    """Report whether JSON omits a field that has its default. An empty default and 0 are omitted; False is written."""
     return isinstance(field.default, attrs.Factory) or (  # type: ignore[arg-type]
         field.default is not attrs.NOTHING and field.default is not False and not field.default
     )
 
 
 def _is_empty(field: "attrs.Attribute[Any]") -> bool:
-    """Report whether JSON omits a field at its default, as `_means_absent` does; but a count with default 0
-    is written.
-    """
+    """Report whether JSON omits a field that has its default. An empty default is omitted; 0 and False are written."""
     return _means_absent(field) and field.default != 0
 
 

@@ -185,7 +185,10 @@ def _is_mapping(value: Json) -> bool:
 
 
 def _members(left: Json, right: Json) -> Iterator[tuple[Json, Json]] | None:
-    """Return pairs of members, if both values are objects with the same keys or lists of the same length, else None."""
+    """Return the pairs of members of two objects with the same keys, or of two lists of the same length.
+
+    Return None for any other two values.
+    """
     if _is_mapping(left) and _is_mapping(right):
         return ((item, right[key]) for key, item in left.items()) if left.keys() == right.keys() else None
     if isinstance(left, list | tuple) and isinstance(right, list | tuple) and len(left) == len(right):

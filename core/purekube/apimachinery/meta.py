@@ -127,6 +127,6 @@ def is_abandoned(meta: ObjectMeta) -> bool:
 
 
 def names_in(manifest: Manifest | None, annotation: str) -> frozenset[str]:
-    """Return the comma-separated names in an annotation that admits others; empty without the annotation."""
+    """Return the comma-separated names in an annotation. The result is empty if the object lacks the annotation."""
     text = get_path(manifest, "metadata", "annotations", annotation)
     return frozenset(part.strip() for part in text.split(",") if part.strip()) if isinstance(text, str) else frozenset()

@@ -32,7 +32,7 @@ def is_label_value(text: str) -> bool:
 
 
 def bounded_name(name: str, limit: int = LONGEST_LABEL) -> str:
-    """Return `name` if it fits into `limit` characters, or else a shortened name with a hash of the whole.
+    """Return `name` if it fits into `limit` characters. Return a shortened name with a hash of the whole name if not.
 
     The hash is ten hex digits of the SHA-256. The shortened part loses trailing non-alphanumerics before the hash is
     joined to it. The result is the same in every process, and long names with an equal beginning stay distinct. Raises

@@ -59,7 +59,7 @@ def _validation(rule: CelRule) -> dict[str, str]:
 
 
 def inner_type(annotation: Any) -> tuple[Any, bool]:
-    """Split a type such as `X | None` into X and whether None is allowed; return any other type with False."""
+    """Return two answers: the type without `| None`, and whether None is allowed."""
     if get_origin(annotation) not in (Union, UnionType):
         return annotation, False
     others = [one for one in get_args(annotation) if one is not NoneType]

@@ -122,7 +122,10 @@ def _members(value: Mapping[Any, Any]) -> Iterator[_Child]:
 
 
 def _keys(value: Mapping[Any, Any]) -> Iterator[tuple[Any, bool]]:
-    """Yield each key, and whether its value is a secret: by the key's name, or as `value` next to a secret's name."""
+    """Yield pairs: a key of the mapping, and whether its value is a secret.
+
+    The key's own name can show this, or the key is `value` next to the name of a secret.
+    """
     named = _names_secret(value)
     for key in value:
         yield key, is_secret_key(str(key)) or (named and key == "value")

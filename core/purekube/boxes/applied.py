@@ -318,8 +318,8 @@ def _rolled_out(state: BoxState) -> Decision:
 
 
 def _seconds_until_judged(state: BoxState) -> float | None:
-    """Return the seconds until the next dry run over the parents; None if all parents were judged and none
-    was refused.
+    """Return the seconds until the next dry run over the parents; Return None if all parents were judged and none was
+    refused.
     """
     judgement = state.observed.judgement
     if state.step.phase is RolloutPhase.JUDGING:
@@ -341,7 +341,9 @@ def _moves(state: BoxState) -> Iterator[MergePatch]:
 
 
 def _learned(state: BoxState) -> Iterator[MergePatch]:
-    """Yield the patches that annotate revisions: a parent was Ready at the revision, or it was refused or given up."""
+    """Yield the patches that annotate revisions with what happened: a parent was Ready at the revision, or the revision
+    was refused or given up.
+    """
     ready = {parent.revision for parent in state.parents if parent.health is Health.READY and not parent.is_going}
     is_refused = state.foresight is Foresight.REFUSED
     told = first_refusal(get_path(state.applied.manifest, "status", "judgement")) if is_refused else ""

@@ -85,8 +85,9 @@ def decide_with_status(state: BoxState) -> Decision:
 
 
 def _is_taken_over(state: BoxState) -> bool:
-    """Report whether the status of an earlier process is kept while the caches fill, because the box was
-    served before.
+    """Report whether the box keeps the status that an earlier process wrote.
+
+    It does while caches fill, if that process served the box.
     """
     meta, seconds = state.applied.metadata, state.observed.filling
     if seconds is None or seconds >= _FILLING_SECONDS or state.observed.failures:

@@ -102,7 +102,10 @@ class BoxNode:
 
 @attrs.frozen(eq=False)
 class ExternalNode:
-    """A compiled external: another owner's object that the box reads. Its name is computed from the parent alone."""
+    """The compiled form of an external, which is an object of another owner that the box only reads.
+
+    The object's name is computed from the parent alone.
+    """
 
     id: str
     kind: Kind
@@ -222,7 +225,10 @@ class Box:
         return f"vworkspace-box.{self.name}"
 
     def node(self, identifier: str) -> BoxNode | None:
-        """Return the resource with this id, drains included; None if there is none."""
+        """Return the resource with this id, or None if the box has none.
+
+        Resources that run before a deletion (`drains`) are included.
+        """
         return self._by_id.get(identifier)
 
     _by_id: Mapping[str, BoxNode] = attrs.field(init=False, repr=False)

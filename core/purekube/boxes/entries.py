@@ -54,7 +54,9 @@ class Entry:
 
 
 def entries_of(model: OperatorBox) -> Iterator[Entry]:
-    """Yield every resource of a box, including drains, in the order of the file."""
+    """Yield every resource of a box in the order of the file, including the resources that run before a deletion
+    (drains).
+    """
     spec, drains = model.spec, 0
     for at, resource in enumerate(spec.resources):
         yield Entry(resource, index("spec.resources", at))
@@ -71,7 +73,7 @@ def entries_of(model: OperatorBox) -> Iterator[Entry]:
 
 
 def apply_mode(entry: Entry) -> ApplyMode:
-    """Return the apply mode of a resource: its own if it sets one, otherwise the mode of its phase."""
+    """Return the apply mode of a resource. The mode of its phase applies if the resource does not set a mode."""
     if entry.resource.apply is not None:
         return entry.resource.apply
     once = entry.phase is not None and entry.phase.on is PhaseOn.CREATE and not entry.resource.reconcile
@@ -82,7 +84,7 @@ def apply_mode(entry: Entry) -> ApplyMode:
 
 
 def unique(entries: tuple[Entry, ...], model: OperatorBox, findings: Findings) -> tuple[Entry, ...]:
-    """Return the entries with unique ids; report and omit an entry whose id is already used."""
+    """Return the entries with unique ids. An entry whose id is already used is added to `findings` and omitted."""
     named = [(external.id, index("spec.externals", at)) for at, external in enumerate(model.spec.externals)]
     seen: dict[str, str] = {}
     kept: list[Entry] = []
@@ -115,7 +117,9 @@ def _take(name: str, path: str, seen: dict[str, str], findings: Findings) -> boo
 
 
 def targets_of(entries: Iterable[Entry], model: OperatorBox) -> Mapping[str, Target]:
-    """Return the resources in `entries` and the externals, by id: everything on which resources may depend."""
+    """Return everything on which resources may depend, by id: the resources in `entries`, and the externals (objects
+    that the box only reads).
+    """
     found = {
         entry.id: Target(entry.resource.template, is_list=entry.resource.for_each is not None) for entry in entries
     }
@@ -128,7 +132,10 @@ def targets_of(entries: Iterable[Entry], model: OperatorBox) -> Mapping[str, Tar
 def kinds_of(
     entries: Sequence[Entry], model: OperatorBox, schemas: Schemas, findings: Findings
 ) -> Mapping[str, KnownKind]:
-    """Return the kinds of resources and externals, by id; report and omit unknown kinds."""
+    """Return the kinds of resources and of externals (objects that the box only reads), by id.
+
+    Unknown kinds are added to `findings` and omitted.
+    """
     known_kinds: dict[str, KnownKind] = {}
     desired: list[tuple[str, Mapping[str, Any], str]] = [
         (entry.id, entry.resource.template, entry.template_path) for entry in entries
@@ -240,8 +247,9 @@ class Externals:
         )
 
     def _must_agree(self, external: BoxExternal, kind: Kind) -> bool:
-        """Report whether a Secret needs an annotation that consents: parents' authors choose its name and are not
-        trusted.
+        """Report whether an external Secret must have an annotation that consents to the reading.
+
+        The annotation is needed if untrusted authors of parents choose the Secret's name.
         """
         chosen = origin_of(external.metadata.get("name")) is Origin.CHOSEN
         return is_secret(kind) and chosen and Power.SECRETS not in self.deputies.trusted

@@ -120,8 +120,9 @@ def _powers_below(
 
 
 def _fields(cel_type: CelType, schema: Schema | None) -> Mapping[str, tuple[CelType, Schema | None]] | None:
-    """Return the fields that an object may have according to its type or schema, by name; None if neither
-    limits them.
+    """Return the fields that an object may have by its type or schema, by name.
+
+    Return None if neither limits the fields.
     """
     if cel_type.fields is not None:
         return {

@@ -77,8 +77,10 @@ def first_refusal(judgement: Mapping[str, Any]) -> str:
 
 
 def foresight_of(stored: Manifest, revision: str) -> Foresight:
-    """Return the Foresight that the status in the manifest `stored` records for a revision; PENDING if none. Never
-    raises.
+    """Return the Foresight that the status in the manifest `stored` records for a revision; The result is PENDING if
+    the status records none.
+
+    Never raises.
     """
     judged = get_path(stored, "status", "judgement")
     if not isinstance(judged, Mapping) or judged.get("revision") != revision:

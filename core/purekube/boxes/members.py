@@ -22,7 +22,7 @@ from purekube.composites.parent import READY, STALLED
 
 @attrs.frozen
 class BoxParent:
-    """A parent with its revision. `due` is the time by which it must be Ready, or else it counts as failed."""
+    """A parent with its revision. The parent counts as failed if it is not Ready by the time `due`."""
 
     ref: ObjectRef
     metadata: ObjectMeta

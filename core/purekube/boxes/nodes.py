@@ -122,7 +122,7 @@ def drains_of(box: Box) -> Graph:
 
 
 def _within(node: GraphNode, phase: Sequence[GraphNode]) -> Iterator[Edge]:
-    """Yield the edges from a drain to other drains of the same deletion phase."""
+    """Yield the edges from a resource of a deletion phase to other resources of the same phase."""
     ids = {other.id for other in phase}
     return (edge for edge in node.edges if edge.to in ids)
 
@@ -131,7 +131,8 @@ def _within(node: GraphNode, phase: Sequence[GraphNode]) -> Iterator[Edge]:
 
 
 def external_name(evaluation: Evaluation, external: ExternalNode) -> tuple[str | None, str] | None:
-    """Return namespace and name of an external, an object that is only read; None if the name is not known yet.
+    """Return the namespace and name of an external (an object that is only read). Return None if the name is not known
+    yet.
 
     Raises ExpressionFailure if an expression in the name or namespace fails.
     """
@@ -269,7 +270,10 @@ class _Touching:
 
 
 def _chooses(tree: Expression) -> bool:
-    """Report whether an expression may skip some of its parts: a conditional, `&&`, `||`, `or` or `orValue`."""
+    """Report whether an expression may skip some of its parts.
+
+    Conditionals, `&&`, `||`, `or` and `orValue` can do so.
+    """
     match tree:
         case Conditional():
             return True

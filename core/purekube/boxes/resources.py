@@ -93,7 +93,7 @@ class Resources:
 
     @property
     def living(self) -> tuple[Entry, ...]:
-        """The resources that exist as long as the parent does, which excludes drains."""
+        """The resources that exist as long as the parent does. Resources that run before a deletion are excluded."""
         return tuple(entry for entry in self.entries if entry.drain is None)
 
     # --- nodes --------------------------------------------------------------------------------------------------------
@@ -364,7 +364,7 @@ def _as_template(schema: Schema, resource: BoxResource) -> Schema:
 
 
 def _list_place(items: BoxExpression, variables: Variables) -> VariablePath | None:
-    """Return the path if the expression is nothing but that path; None for any other expression."""
+    """Return the path of fields of which the expression consists. Return None for any other expression."""
     reads = list(paths_of(items, variables))
     tree = items.program.tree
     return reads[0] if len(reads) == 1 and not hasattr(tree, "arguments") and not hasattr(tree, "body") else None

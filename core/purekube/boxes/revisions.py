@@ -151,7 +151,10 @@ def superfluous(history: Sequence[Revision], in_use: Iterable[str]) -> Iterator[
 
 @attrs.frozen
 class BroughtTo:
-    """The record on a parent of its revision, and since when it has that revision. Empty if there is none."""
+    """The record on a parent that names its revision and the time since which the parent has that revision.
+
+    The fields are empty if the parent has no record.
+    """
 
     revision: str = ""
     since: datetime | None = None
@@ -169,7 +172,7 @@ def record_of(revision: str, now: datetime) -> str:
 
 
 def move(ref: ObjectRef, meta: ObjectMeta, revision: str, now: datetime) -> MergePatch:
-    """Return the patch that gives a parent another revision.
+    """Return the patch that gives the parent `ref` the revision `revision`.
 
     The API server refuses the patch if the parent has changed since it was read.
     """
@@ -185,7 +188,9 @@ class Assignments:
     newcomers: str
 
     def of(self, meta: ObjectMeta) -> str:
-        """Return the revision of a parent: the pinned one, otherwise the recorded one, otherwise that of new
+        """Return the revision of a parent.
+
+        A pinned revision comes first, then the recorded revision; a parent without either gets the revision of new
         parents.
         """
         chosen = (meta.annotations.get(PIN, ""), BroughtTo.of(meta).revision)
@@ -206,8 +211,8 @@ class Assignments:
 def assignments_of(history: Sequence[Revision], in_use: Iterable[str], target: str) -> Assignments:
     """Return the assignments of revisions to parents.
 
-    A new parent gets the newest revision at which a parent was ever Ready; before there is such a revision, the oldest
-    revision in use, or else `target`.
+    A new parent gets the newest revision at which a parent was ever Ready; until there is such a revision, a new parent
+    gets the oldest revision in use. If none is in use, it gets `target`.
     """
     used = set(in_use)
     sound = [revision for revision in history if not revision.given_up]

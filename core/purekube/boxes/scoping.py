@@ -253,7 +253,7 @@ def _external(kind: Kind, metadata: Mapping[str, Any]) -> Taint:
 
 
 def origin_of(text: Any, *, literal: bool = False) -> Origin:
-    """Return who controls a text of a template: the box's author, or the users who name or write the parent.
+    """Return who controls a text in a template. These are the box's author, or the users who name or write the parent.
 
     With `literal`, any text that contains an expression counts as chosen by those users.
     """

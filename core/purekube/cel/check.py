@@ -429,7 +429,10 @@ def _facts(node: Expression, truth: bool) -> list[HasMacro]:
 
 
 def _is_for(signature: Signature, arguments: list[CelType]) -> bool:
-    """Report whether an overload may apply: one for `list(dyn)` only to lists with untyped items, others always."""
+    """Report whether an overload may apply to the arguments.
+
+    An overload for `list(dyn)` applies only to lists with untyped items.
+    """
     first = signature.parameters[0] if signature.parameters else DYN
     return first != list_of(DYN) or arguments[0].name != "list" or arguments[0].item.name == "dyn"
 

@@ -203,7 +203,8 @@ def with_status(
     fields: Mapping[str, Any],
     now: datetime,
 ) -> Decision:
-    """Return the decision with the whole status and its Events; unchanged if the status is up to date or may wait.
+    """Return the decision with the whole status and its Events; the decision is unchanged if the status is up to date
+    or may wait.
 
     The message for a missing right includes the command that grants it. Since no watch reports that a right was
     granted, the parent is requeued.

@@ -177,7 +177,7 @@ class _Bucket:
     tokens: float = _BURST
 
     def fill(self, now: datetime) -> None:
-        """Add the tokens that accrued since the last call; none if the clock went back."""
+        """Add the tokens that accrued since the last call. No token is added if the clock went back."""
         self.tokens = min(_BURST, self.tokens + max(0.0, (now - self.since) / _REFILL))
         self.since = now
 

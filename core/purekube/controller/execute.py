@@ -236,7 +236,7 @@ def _unseen(work: ReconcilePass[S, V], ref: ObjectRef) -> bool:
 
 
 def _refresh_live(work: ReconcilePass[S, V], ref: ObjectRef, live: Manifest | None) -> bool:
-    """Put the object `live`, if not None, into the snapshot; report whether it is not None."""
+    """Put the object `live` into the snapshot, and return True. Return False if `live` is None."""
     if live is not None:
         work.observe(ref, live)
     return live is not None

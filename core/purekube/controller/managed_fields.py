@@ -97,7 +97,7 @@ def _overlaps(fields: Mapping[str, Any], desired: Any) -> bool:
 
 
 def written_annotation(live: Manifest | None, annotation: str, manager: str) -> str | None:
-    """Return the annotation's text if managedFields show that `manager` wrote it, else None.
+    """Return the annotation's text. Return None if managedFields do not show that `manager` wrote the annotation.
 
     Tenants may write annotations too, so only the operator's own annotations are trusted (RUN-12).
     """

@@ -72,7 +72,9 @@ def when_defined(kinds: Iterable[Kind], keys_of: KeysOf) -> KeysOf:
 
 
 def priority_of(change: CacheChange) -> Priority:
-    """Return the priority of a change: BACKGROUND for objects of the first list, which can wait, else LIVE."""
+    """Return the priority of a change: Objects of the first list can wait and get BACKGROUND; all other changes get
+    LIVE.
+    """
     return Priority.BACKGROUND if change.initial else Priority.LIVE
 
 
