@@ -431,7 +431,7 @@ def _facts(node: Expression, truth: bool) -> list[HasMacro]:
 def _is_for(signature: Signature, arguments: list[CelType]) -> bool:
     """Report whether an overload may apply to the arguments.
 
-    An overload for `list(dyn)` applies only to lists with untyped items.
+    An overload for `list(dyn)` does not accept a list with typed items.
     """
     first = signature.parameters[0] if signature.parameters else DYN
     return first != list_of(DYN) or arguments[0].name != "list" or arguments[0].item.name == "dyn"

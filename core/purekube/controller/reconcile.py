@@ -182,7 +182,8 @@ def _error_of(work: ReconcilePass[S, V], decision: Decision) -> OperatorError | 
 def _requeue_of_stopped(decision: Decision, error: OperatorError) -> Requeue:
     """Return the requeue after an error that stopped the writes of the source itself.
 
-    After an outage or a missing right the result is that of `requeue_for`; after any other error, within a minute.
+    After an outage or a missing right the result is that of `requeue_for`. After any other error the source is requeued
+    within a minute.
     """
     requeue = requeue_for(error).no_later_than(decision.requeue.after)
     match error:

@@ -62,8 +62,8 @@ class ReconcileError:
         return self.cause is ReconcileErrorCause.TRANSIENT
 
     def message_over(self, before: Condition | None = None) -> str:
-        """Return the message for a condition; the message of `before`, the present condition, if only the log id
-        differs.
+        """Return the message for a condition. If it differs from the message of `before`, the present condition, only
+        in the log id, the old message is returned.
 
         Otherwise each retry would write the status.
         """

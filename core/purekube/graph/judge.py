@@ -87,8 +87,9 @@ class _NodeJudgement:
     node: GraphNode
 
     def observations(self) -> tuple[Observation, ...]:
-        """Return one observation for the whole node if it is excluded or unknown, otherwise one observation
-        per object.
+        """Return one observation for each object of the node.
+
+        A node that is excluded or unknown has one observation as a whole.
         """
         match self.wanted.knowledge:
             case NodeKnowledge.EXCLUDED:
@@ -186,8 +187,9 @@ class _NodeJudgement:
         return f"it waits for {', '.join(names)}{more}"
 
     def _counts(self, unmet: tuple[tuple[Edge, Observation], ...]) -> bool:
-        """Report whether the node affects the owner's readiness: not if it waits only for nodes with a gate closed by
-        choice.
+        """Report whether the node affects the owner's readiness.
+
+        A node that waits only for nodes with a gate closed by choice does not.
         """
         return any(one.counts for _, one in unmet)
 
@@ -257,8 +259,9 @@ class _NodeJudgement:
         return attrs.evolve(held, counts=not self.node.is_choice)
 
     def _refused(self, item: WantedItem) -> Observation | None:
-        """Return the state after a refused write of the item in this pass; None without a refused write, or if
-        outdated.
+        """Return the state after a refused write of the item in this pass.
+
+        Return None if no write was refused, or if the refusal is outdated.
         """
         failure = self.work.failures.get(item.ref)
         if failure is None or (isinstance(failure.error, AlreadyExists) and item.live is not None):

@@ -45,7 +45,7 @@ _BY_LABEL: Final = "Label"
 
 @lru_cache(maxsize=4096)
 def label_text(text: str) -> str:
-    """Return `text` if it is a valid label value, otherwise its hash."""
+    """Return `text` if it is a valid label value. Return its hash if it is not."""
     return text if is_label_value(text) else content_hash(text)
 
 

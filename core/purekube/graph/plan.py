@@ -113,8 +113,9 @@ def _unwanted(work: NodeEvaluation, held: Held, desired: Mapping[str, WantedNode
 
 
 def _prune_candidates(work: NodeEvaluation, unwanted: Held, desired: Mapping[str, WantedNode]) -> Held:
-    """Return the unwanted objects to prune now: all if everything is ready, else objects of nodes that prune
-    at once.
+    """Return the unwanted objects to prune now.
+
+    These are all if everything is ready; until then, only objects of nodes that prune at once.
     """
     owner, observations = work.owner, work.observations
     if not unwanted or all(item.is_ready for items in observations.values() for item in items):

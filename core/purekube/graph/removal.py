@@ -83,7 +83,10 @@ class RemovalStep:
 
 
 def removal_step(owner: Owner, held: Held, observed: Snapshot, before_delete: BeforeDelete) -> RemovalStep:
-    """Return the next step of removing `held` objects: orphan marked objects, delete the highest wave of all others."""
+    """Return the next step of removing the objects `held`.
+
+    The step orphans marked objects, and deletes the highest wave of all others.
+    """
     failures = {failure.ref: setback(failure, owner.manager) for failure in observed.failures}
     orphans = [(ref, live) for ref, live in held if owner.is_orphaned(live) and not is_terminating(live)]
     kept = {ref for ref, _ in orphans}

@@ -268,7 +268,7 @@ class KubeApi:
 
 
 def left_of(answer: Manifest) -> Manifest | None:
-    """Return the object in the response to a DELETE if finalizers still keep it, else None.
+    """Return the object in the response to a DELETE if finalizers still keep the object. Return None if it is gone.
 
     The API server answers a DELETE with a Status or with the object. For some built-in kinds the response has the
     object even if it no longer exists.

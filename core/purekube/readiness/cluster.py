@@ -8,7 +8,8 @@ from purekube.readiness.result import Conditions, Readiness, count, failed, mapp
 
 
 def autoscaler(manifest: Manifest) -> Readiness:
-    """Judge an autoscaler: ready if it can scale its target. Without metrics it is progressing, not failed.
+    """Return the readiness of an autoscaler. It is ready if it can scale its target, and progressing while metrics are
+    missing.
 
     An object of autoscaling/v1, which has no conditions, is ready once its controller has observed it.
     """
@@ -26,7 +27,7 @@ def autoscaler(manifest: Manifest) -> Readiness:
 
 
 def disruption_budget(manifest: Manifest) -> Readiness:
-    """Judge a PodDisruptionBudget: ready if as many pods are healthy as the budget requires."""
+    """Return the readiness of a PodDisruptionBudget. It is ready if as many pods are healthy as the budget requires."""
     status = mapping(manifest, "status")
     if "observedGeneration" not in status:
         return progressing("GenerationNotObserved", "its controller has not observed it yet")
@@ -37,13 +38,13 @@ def disruption_budget(manifest: Manifest) -> Readiness:
 
 
 def namespace(manifest: Manifest) -> Readiness:
-    """Judge a namespace: ready while it is Active."""
+    """Return the readiness of a namespace. It is ready while it is Active."""
     phase = text(mapping(manifest, "status"), "phase")
     return ready("Active") if phase in ("", "Active") else progressing(phase, f"the namespace is {phase}")
 
 
 def custom_resource_definition(manifest: Manifest) -> Readiness:
-    """Judge a CRD: ready once its names are accepted and the API server serves its kind."""
+    """Return the readiness of a CRD. It is ready once its names are accepted and the API server serves its kind."""
     conditions = Conditions.of(manifest)
     if conditions.status("NamesAccepted") == "False":
         return failed(
@@ -61,7 +62,7 @@ def custom_resource_definition(manifest: Manifest) -> Readiness:
 
 
 def api_service(manifest: Manifest) -> Readiness:
-    """Judge an APIService: ready while it is Available."""
+    """Return the readiness of an APIService. It is ready while it is Available."""
     conditions = Conditions.of(manifest)
     if conditions.holds("Available"):
         return ready("Available")
@@ -72,7 +73,7 @@ def api_service(manifest: Manifest) -> Readiness:
 
 
 def service_cidr(manifest: Manifest) -> Readiness:
-    """Judge a ServiceCIDR: ready once its addresses can be assigned."""
+    """Return the readiness of a ServiceCIDR. It is ready once its addresses can be assigned."""
     conditions = Conditions.of(manifest)
     if conditions.holds("Ready"):
         return ready("Ready")
@@ -82,7 +83,7 @@ def service_cidr(manifest: Manifest) -> Readiness:
 
 
 def signing_request(manifest: Manifest) -> Readiness:
-    """Judge a CertificateSigningRequest: ready once a certificate was issued."""
+    """Return the readiness of a CertificateSigningRequest. It is ready once a certificate was issued."""
     conditions = Conditions.of(manifest)
     for kind in ("Denied", "Failed"):
         if conditions.holds(kind):
@@ -101,7 +102,10 @@ def _addresses(manifest: Manifest) -> list[str]:
 
 
 def service(manifest: Manifest) -> Readiness:
-    """Judge a Service: ready once it exists; a Service of type LoadBalancer is ready once it has an address."""
+    """Return the readiness of a Service.
+
+    A Service of type LoadBalancer is ready once it has an address, any other at once.
+    """
     spec = mapping(manifest, "spec")
     if text(spec, "type") != "LoadBalancer":
         return ready("Exists")
@@ -114,7 +118,7 @@ def service(manifest: Manifest) -> Readiness:
 
 
 def ingress(manifest: Manifest) -> Readiness:
-    """Judge an Ingress: ready once it has an address."""
+    """Return the readiness of an Ingress. It is ready once it has an address."""
     addresses = _addresses(manifest)
     if not addresses:
         return progressing("NoAddress", "no ingress controller has given it an address yet")
@@ -122,8 +126,9 @@ def ingress(manifest: Manifest) -> Readiness:
 
 
 def persistent_volume_claim(manifest: Manifest) -> Readiness:
-    """Judge a PersistentVolumeClaim: ready once Bound. With WaitForFirstConsumer this happens when a pod uses the
-    claim.
+    """Return the readiness of a PersistentVolumeClaim.
+
+    It is ready once Bound; with WaitForFirstConsumer this happens when a pod uses the claim.
     """
     match text(mapping(manifest, "status"), "phase"):
         case "Bound":
@@ -135,7 +140,7 @@ def persistent_volume_claim(manifest: Manifest) -> Readiness:
 
 
 def persistent_volume(manifest: Manifest) -> Readiness:
-    """Judge a PersistentVolume: ready if Available, Bound or Released."""
+    """Return the readiness of a PersistentVolume. It is ready if Available, Bound or Released."""
     status = mapping(manifest, "status")
     match text(status, "phase"):
         case "Available" | "Bound" | "Released" as phase:
@@ -147,7 +152,10 @@ def persistent_volume(manifest: Manifest) -> Readiness:
 
 
 def volume_snapshot(manifest: Manifest) -> Readiness:
-    """Judge a VolumeSnapshot: ready once usable and bound. An error is transient, since the snapshotter retries."""
+    """Return the readiness of a VolumeSnapshot.
+
+    It is ready once usable and bound. An error is transient, because the snapshotter retries.
+    """
     status = mapping(manifest, "status")
     if status.get("readyToUse") is True and text(status, "boundVolumeSnapshotContentName"):
         return ready("ReadyToUse")

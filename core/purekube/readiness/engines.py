@@ -26,29 +26,30 @@ def _phased(manifest: Manifest, done: frozenset[str], bad: frozenset[str], what:
 
 
 def velero_backup(manifest: Manifest) -> Readiness:
-    """Judge a Velero Backup: ready if completed, even partially, since a partial backup is usable."""
+    """Return the readiness of a Velero Backup. It is ready if completed, even partially: a partial backup is usable."""
     return _phased(manifest, frozenset(("Completed", "PartiallyFailed")), _VELERO_FAILED, "backup")
 
 
 def velero_restore(manifest: Manifest) -> Readiness:
-    """Judge a Velero Restore: ready if completed. A partial restore has failed."""
+    """Return the readiness of a Velero Restore. It is ready if completed; a partial restore counts as failed."""
     return _phased(manifest, frozenset(("Completed",)), _VELERO_FAILED | {"PartiallyFailed"}, "restore")
 
 
 def backup_storage_location(manifest: Manifest) -> Readiness:
-    """Judge a BackupStorageLocation: ready while Available, otherwise progressing, since Velero keeps checking it."""
+    """Return the readiness of a BackupStorageLocation. It is ready while Available, and progressing otherwise."""
     return _phased(manifest, frozenset(("Available",)), frozenset(), "storage location")
 
 
 def workflow(manifest: Manifest) -> Readiness:
-    """Judge an Argo Workflow: ready if Succeeded, failed in the phases `Failed` (a step failed) and `Error` (Argo
-    failed).
+    """Return the readiness of an Argo Workflow.
+
+    It is ready in the phase `Succeeded`, and failed in the phases `Failed` and `Error`.
     """
     return _phased(manifest, frozenset(("Succeeded",)), frozenset(("Failed", "Error")), "workflow")
 
 
 def replication(manifest: Manifest) -> Readiness:
-    """Judge a VolSync object: ready once its manual trigger or a scheduled sync has succeeded.
+    """Return the readiness of a VolSync object. It is ready once its manual trigger or a scheduled sync has succeeded.
 
     After a failed sync the object is progressing, not failed, since VolSync tries again.
     """
@@ -109,7 +110,7 @@ def kustomization(manifest: Manifest) -> Readiness:
 
 
 def source(manifest: Manifest) -> Readiness:
-    """Judge a Flux source: ready if its condition Ready is True and it has an artifact, which its readers need."""
+    """Return the readiness of a Flux source. It is ready if its condition Ready is True and it has an artifact."""
     readiness = _judged(manifest)
     artifact = mapping(manifest, "status", "artifact")
     if readiness.is_ready and not artifact:

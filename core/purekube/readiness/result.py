@@ -105,7 +105,10 @@ class Conditions:
         return self.status(kind) == "True"
 
     def message_or_reason(self, kind: str, otherwise: str) -> str:
-        """Return the message of the condition of type `kind`, else its reason, else `otherwise`."""
+        """Return the message of the condition of type `kind`.
+
+        If it is empty, return the reason; if that is empty too, return `otherwise`.
+        """
         condition = self.by_type.get(kind, {})
         return text(condition, "message") or text(condition, "reason") or otherwise
 

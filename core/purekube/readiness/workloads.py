@@ -20,7 +20,10 @@ def _of(have: int, want: int, what: str) -> str:
 
 
 def deployment(manifest: Manifest) -> Readiness:
-    """Judge a Deployment: ready if all desired pods have the newest template and are available, and no others exist."""
+    """Return the readiness of a Deployment.
+
+    It is ready if all desired pods have the newest template and are available, and no other pods exist.
+    """
     status, want = mapping(manifest, "status"), count(mapping(manifest, "spec"), "replicas", 1)
     conditions = Conditions.of(manifest)
     if conditions.reason("Progressing") == "ProgressDeadlineExceeded" and conditions.status("Progressing") == "False":
@@ -47,7 +50,7 @@ def _available(status: Mapping[str, Any], want: int) -> Readiness:
 
 
 def replica_set(manifest: Manifest) -> Readiness:
-    """Judge a ReplicaSet: ready if it has the desired number of pods, all available."""
+    """Return the readiness of a ReplicaSet. It is ready if it has the desired number of pods, all available."""
     status, want = mapping(manifest, "status"), count(mapping(manifest, "spec"), "replicas", 1)
     conditions = Conditions.of(manifest)
     if conditions.holds("ReplicaFailure"):
@@ -62,7 +65,7 @@ def replica_set(manifest: Manifest) -> Readiness:
 
 
 def stateful_set(manifest: Manifest) -> Readiness:
-    """Judge a StatefulSet: ready if it has the desired number of pods, all ready.
+    """Return the readiness of a StatefulSet. It is ready if it has the desired number of pods, all ready.
 
     With rolling updates, the pods above the partition must also have the newest revision.
     """
@@ -92,7 +95,10 @@ def _updated(spec: Mapping[str, Any], status: Mapping[str, Any], want: int) -> R
 
 
 def daemon_set(manifest: Manifest) -> Readiness:
-    """Judge a DaemonSet: ready if each node that needs a pod has an available pod of the newest template."""
+    """Return the readiness of a DaemonSet.
+
+    It is ready if each node that needs a pod has an available pod of the newest template.
+    """
     status = mapping(manifest, "status")
     if not _has_observed_generation(manifest):
         return _unseen()
@@ -109,7 +115,7 @@ def daemon_set(manifest: Manifest) -> Readiness:
 
 
 def pod(manifest: Manifest) -> Readiness:
-    """Judge a Pod: ready if its condition Ready is True, or if it succeeded."""
+    """Return the readiness of a Pod. It is ready if its condition Ready is True, or if it succeeded."""
     status = mapping(manifest, "status")
     conditions = Conditions.of(manifest)
     match text(status, "phase"):
@@ -165,6 +171,6 @@ def job(manifest: Manifest) -> Readiness:
 
 
 def cron_job(manifest: Manifest) -> Readiness:
-    """Judge a CronJob: ready once it exists. The readiness of its Jobs is separate."""
+    """Return the readiness of a CronJob. It is ready once it exists; the readiness of its Jobs is separate."""
     suspended = mapping(manifest, "spec").get("suspend") is True
     return ready("Suspended" if suspended else "Scheduled")

@@ -75,7 +75,7 @@ class Attribute:
 
     @property
     def is_call(self) -> bool:
-        """Report whether the field needs more than an annotation and a default: a `schema_field`."""
+        """Report whether the field needs a call of `schema_field` in addition to its annotation."""
         return bool(self.doc or self.publishes or self.schema or self.rules)
 
 
@@ -324,8 +324,8 @@ _KEPT: Final = frozenset(("default", "enum", "not"))
 
 
 def split_rules(schema: Mapping[str, Any]) -> tuple[Sequence[Mapping[str, Any]], dict[str, Any]]:
-    """Return the CEL rules of a schema if `rule` can express all of them; otherwise a schema keyword with all
-    of them.
+    """Return two parts, one of which is empty: the CEL rules of a schema, or a schema keyword with these rules if
+    `rule` cannot express all of them.
     """
     rules = schema.get(RULES, [])
     if all(rule.keys() <= _IN_A_RULE and rule.get("message") for rule in rules):
@@ -356,7 +356,7 @@ def pascal(word: str) -> str:
 
 
 def singular(word: str) -> str:
-    """Return the singular of a plural by the regular rules of English; other words unchanged."""
+    """Return the singular of a plural by the regular rules of English. Other words are returned unchanged."""
     if word.endswith("ies"):
         return f"{word[:-3]}y"
     if word.endswith(("sses", "xes", "ches", "shes", "zes")):
@@ -365,7 +365,10 @@ def singular(word: str) -> str:
 
 
 def _optional(annotation: str, schema: Mapping[str, Any]) -> tuple[str, Node]:
-    """Return the annotation and the default of an optional field: an empty list or map, otherwise None."""
+    """Return the annotation and the default of an optional field.
+
+    The default is empty for a list or a map, and None for any other type.
+    """
     if annotation == "Any":
         return annotation, "None"
     if annotation.startswith("tuple[") and not schema.get("nullable"):

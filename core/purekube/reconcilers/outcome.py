@@ -101,7 +101,7 @@ def _text_of(error: BaseException) -> str:
 
 
 def failure_text(outcome: CallOutcome) -> str:
-    """Return why a call failed, as text for people; "" if the call returned."""
+    """Return why a call failed, as text for people. The text is empty if the call did not fail."""
     match outcome:
         case Returned():
             return ""

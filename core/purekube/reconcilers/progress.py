@@ -167,7 +167,10 @@ Step: TypeAlias = Forget | NoOp | SetFinalizers | CallController
 
 
 def progress_of(progress: ObjectProgress, seen: ObservedFacts) -> ObjectProgress:
-    """Return `progress` if it is about the object `seen`, else a new one, since an earlier object had the same name."""
+    """Return `progress` if it is about the object `seen`.
+
+    Return new progress if it is about an earlier object of that name.
+    """
     return progress if progress.uid == seen.uid else ObjectProgress(seen.uid)
 
 

@@ -85,7 +85,10 @@ def finalizers_of(manifest: Manifest) -> tuple[str, ...]:
 
 
 def has_new_content(old: Manifest, new: Manifest) -> bool:
-    """Report whether an object has a new generation; without generations, whether fields except the status differ."""
+    """Report whether an object's generation differs.
+
+    For a kind without generations, report whether any field except metadata and status differs.
+    """
     before, now = (get_path(one, "metadata", "generation") for one in (old, new))
     if before is not None and now is not None:
         return bool(before != now)

@@ -21,7 +21,7 @@ class BrokenRoundTrip(ValueError):
 
 
 def check_round_trips(converter: Converter, version: str, examples: Iterable[Manifest]) -> int:
-    """Convert each example to the other of two versions and back; return the number of checked examples.
+    """Convert each example to the other of two versions and back, and return the number of checked examples.
 
     The versions are the hub and the spoke `version`; an example may be of either. Raises BrokenRoundTrip, with the
     field, for the first example that is changed by the round trip or is invalid in the other version.

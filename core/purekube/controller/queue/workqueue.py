@@ -291,8 +291,9 @@ class WorkQueue(Generic[K]):
         return sum(now - processing.taken_at for processing in self._processing.values())
 
     def entries(self) -> Iterator[tuple[K, str, float]]:
-        """Yield every key with its state and a time: `processing` since, `ready` since, or `waiting` until
-        that time.
+        """Yield every key with its state and a time.
+
+        The state is `processing` or `ready` since that time, or `waiting` until that time.
         """
         for key, processing in self._processing.items():
             yield key, "processing", processing.taken_at
@@ -396,8 +397,9 @@ class WorkQueue(Generic[K]):
             heapq.heapify(self._delays)
 
     def _choose(self, now: float) -> PriorityLevel[K] | None:
-        """Return the highest level with keys; if lower levels have overdue keys, every fourth call returns the oldest
-        of these.
+        """Return the highest level that has keys.
+
+        If lower levels have overdue keys, every fourth call returns the level with the oldest of these keys.
         """
         filled = [level for level in self._levels.values() if level]
         aged = [level for level in filled[1:] if now - level.oldest_since >= self._ageing]
