@@ -179,7 +179,8 @@ class CompiledVersion:
 class Box:
     """A compiled box: an operator for one kind.
 
-    `nodes` are its resources in topological order. `drains` are resources that run first when the parent is deleted.
+    `nodes` are its resources in topological order. `drains` are resources that run before the deletion of the parent
+    goes on.
     """
 
     name: str

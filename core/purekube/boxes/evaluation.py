@@ -164,7 +164,7 @@ def report(box: Box, evaluation: Evaluation, scope: Scope) -> Reported:
 
 
 def _rendered(evaluation: Evaluation, scope: Scope, template: Template, faults: list[str]) -> Any:
-    """Return the rendered template; `ABSENT` if it fails. Errors except missing values are appended to `faults`."""
+    """Return the rendered template; `ABSENT` if it fails. Errors other than missing values are appended to `faults`."""
     try:
         return evaluation.render(template, evaluation.variables(scope, variables(template.expressions)))
     except ExpressionFailure as failure:
@@ -252,7 +252,7 @@ def when_test(gates: Sequence[BoxWhen]) -> Callable[[Scope], bool | Hold]:
 
 
 def _elapsed(gate: BoxWhen, answer: bool | Hold, scope: Scope) -> bool | Hold:
-    """Return True if the delay of a gate has passed, otherwise a Hold; record when the next delay ends.
+    """Return True if the delay of a gate has passed. Return a Hold if not, and record when the delay ends.
 
     `answer` is the result of the gate's expression: False, or a Hold.
     """

@@ -117,8 +117,9 @@ class FormChecks:
                     self.findings.problem(expression.place.path, message)
 
     def warn_of_volatile(self, entry: Entry, kind: Kind, include: Sequence[BoxExpression], others: Variables) -> None:
-        """Warn if `includeWhen` of a resource reads a status, since the object may be created and deleted
-        repeatedly.
+        """Warn if `includeWhen` of a resource reads a status.
+
+        The object might then be created and deleted repeatedly.
         """
         for at, expression in enumerate(include):
             if any("status" in path[1:3] for path, _ in read_by(expression, others)):
@@ -148,7 +149,9 @@ class FormChecks:
 
 
 def _are_exclusive(one: BoxResource, other: BoxResource) -> bool:
-    """Report whether the resources never exist together: an `includeWhen` of one negates one of the other."""
+    """Report whether two resources never exist together, because an `includeWhen` of one negates an `includeWhen` of
+    the other.
+    """
     texts, others = ({_plain(text) for text in each.include_when} for each in (one, other))
     return any(_negated(text) in others for text in texts)
 

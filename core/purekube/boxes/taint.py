@@ -122,7 +122,7 @@ class Taint:
 
     @property
     def item(self) -> "Taint":
-        """The taint of an item of this list; the value's own taint if it is not a list of objects."""
+        """The taint of an item of this list. A value that is not a list of objects has its own taint here."""
         return attrs.evolve(self, listed=False) if self.listed else self.whole
 
     @property

@@ -70,7 +70,7 @@ def _end(text: str, begin: int) -> int:
 
 
 def whole_expression(text: str) -> TextPart | None:
-    """Return the expression if it makes up the whole text, else None.
+    """Return the expression if the whole text is one expression. Return None for any other text.
 
     One final newline, which YAML's `|` adds, is ignored.
     """

@@ -352,7 +352,7 @@ def _conditional(condition: Evaluator, positive: Evaluator, negative: Evaluator)
 
 
 def _present_values(run: Evaluator, optional: bool, scope: Scope) -> Iterator[Any]:
-    """Yield the value; nothing for an optional element (`?`) that is absent."""
+    """Yield the value of an element. Nothing is yielded for an optional element (`?`) that is absent."""
     value = run(scope)
     if not optional:
         yield value

@@ -230,7 +230,10 @@ def _row(wanted: Iterable[DesiredCondition]) -> str:
 
 
 def _minor(composite: Composite, live: LiveStatus, desired: Sequence[DesiredCondition]) -> Minor:
-    """Return which changes of the status may be delayed: progress with the same obstacle, but not another obstacle."""
+    """Return which changes of the status may be delayed.
+
+    Progress with the same obstacle may be; a change to another obstacle may not.
+    """
     before, now = (_obstacle(conditions) for conditions in (live.conditions, desired))
     if not now or before != now:
         return Minor()

@@ -37,7 +37,7 @@ def shared_statuses(writers: Iterable[StatusWriter]) -> Iterator[str]:
 def other_writer(owner: StatusOwner, live: Manifest) -> str:
     """Return the name of another controller of this project that writes the object's conditions; "" if there is none.
 
-    managedFields show the writer. A manual edit does not count, because it is reported elsewhere and does not recur.
+    managedFields show the writer. A manual edit does not count, because it does not recur.
     """
     return next((title for manager in owner.condition_holders(live) if (title := _title(manager))), "")
 

@@ -112,7 +112,7 @@ class ReconcilePass(Generic[S, V]):
 async def write_downstream(work: ReconcilePass[S, V], decision: Decision) -> bool:
     """Execute all writes of `decision` except the status and its Events.
 
-    Return True if the pass must end because the finalizer was removed: the source may be gone.
+    Return True if the finalizer was removed. The pass must then end, because the source may be gone.
     """
     work.downstream = work.api if decision.account is None else work.api.impersonating(decision.account)
     if decision.only_if_current:

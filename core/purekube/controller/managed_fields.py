@@ -183,8 +183,9 @@ class StatusOwner:
         return (manager for manager, path in self._held(live) if path[1] == "conditions")
 
     def hand_over(self, live: Manifest) -> str:
-        """Return the kubectl command that takes the operator's conditions back from another manager; "" if
-        not needed.
+        """Return the kubectl command that takes the operator's conditions back from another manager.
+
+        Return "" if no other manager holds them.
         """
         manager = next(self.condition_holders(live), "")
         return self._hand_back(live, manager) if manager else ""

@@ -169,7 +169,7 @@ def _result(
 
 
 def _error_of(work: ReconcilePass[S, V], decision: Decision) -> OperatorError | None:
-    """Return the error for which a finished pass is retried; None if a retry alone cannot help."""
+    """Return the error for which a finished pass is retried. Return None if a retry alone cannot help."""
     match decision.requeue.pace:
         case RequeuePace.REFUSED:
             return first_refusal(failure.error for failure in work.observed.failures)

@@ -62,10 +62,10 @@ class ReconcileError:
         return self.cause is ReconcileErrorCause.TRANSIENT
 
     def message_over(self, before: Condition | None = None) -> str:
-        """Return the message for a condition. If it differs from the message of `before`, the present condition, only
-        in the log id, the old message is returned.
+        """Return the message for a condition. Return the message of `before`, the present condition, if the two
+        messages differ only in the log id.
 
-        Otherwise each retry would write the status.
+        Without this rule each retry would write the status.
         """
         text = safe(self.text, _LONGEST)
         if before is not None and before.message.partition(_LOG_LINE)[0] == text.partition(_LOG_LINE)[0]:

@@ -293,7 +293,7 @@ class _NodeJudgement:
         return self._health(item, item.live).state is NodeState.READY
 
     def _recreated(self, item: WantedItem, failure: Failure) -> Observation | None:
-        """Delete the object by its observed uid, so that it is created again, since a field is immutable.
+        """Delete the object by its observed uid, so that it is created again with another value of an immutable field.
 
         Return None if the object is gone or was replaced by another.
         """
@@ -306,8 +306,9 @@ class _NodeJudgement:
         return self._of(item, NodeState.LEAVING, "Recreating", "a field cannot be changed: it is made again")
 
     def _applied(self, item: WantedItem) -> Observation:
-        """Apply the item if its live object differs from the manifest (PH-2); otherwise judge the live
-        object's health.
+        """Apply the item if its live object differs from the manifest (PH-2).
+
+        If it does not differ, judge the live object's health.
         """
         if not needs_apply(item.manifest, item.live, _schema_of(self.node), drops_empty=_is_native(self.node.kind)):
             assert item.live is not None

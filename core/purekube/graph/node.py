@@ -229,7 +229,7 @@ class GraphNode:
 
     @property
     def is_rolled_as_rendered(self) -> bool:
-        """Report whether `roll_on` hashes the rendered objects of this node; otherwise it hashes the live objects.
+        """Report whether `roll_on` hashes the rendered objects of this node. If not, it hashes the live objects.
 
         Of a Secret only uid and resourceVersion are hashed, never the content, since a reader of the pod template could
         find its value by trying candidates.

@@ -173,8 +173,9 @@ class _Evaluation:
         )
 
     def _claim(self, node: GraphNode, ref: ObjectRef) -> str:
-        """Claim the object for the node and return ""; if another node has claimed the object already, return a
-        message.
+        """Claim the object for the node, and return "".
+
+        Return a message if another node has claimed the object already.
         """
         if ref in self.claimed:
             return f"{self.claimed[ref]} wants this object already"
@@ -182,8 +183,8 @@ class _Evaluation:
         return ""
 
     def _roll_hash(self, node: GraphNode) -> str:
-        """Return the hash of the objects of the nodes in `roll_on`, whose change replaces the pods; "" without such
-        nodes.
+        """Return the hash of the objects of the nodes in `roll_on`; a change of the hash replaces the pods. Return ""
+        if `roll_on` is empty.
 
         Nodes that are always applied are hashed as rendered, other nodes by their live objects. Of a Secret only the
         uid and the resourceVersion are hashed.

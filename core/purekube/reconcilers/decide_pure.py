@@ -321,8 +321,9 @@ def _as_stored(kind: Kind, fill: Fill) -> Fill:
 
 
 def _policy(node: Node) -> ApplyPolicy:
-    """Return the node's apply policy: a node with random text is only created, since an apply would replace
-    the text.
+    """Return the node's apply policy.
+
+    A node with random text is only created, because an apply would replace the text.
     """
     return ApplyPolicy.IF_ABSENT if node.generate and node.apply is ApplyPolicy.ALWAYS else node.apply
 

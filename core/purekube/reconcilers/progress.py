@@ -175,8 +175,9 @@ def progress_of(progress: ObjectProgress, seen: ObservedFacts) -> ObjectProgress
 
 
 def next_step(rules: ProgressRules, progress: ObjectProgress, wake: PendingEvent, seen: ObservedFacts | None) -> Step:
-    """Return the next step for an object. `wake` has its pending changes; `seen` is None if the object does
-    not exist.
+    """Return the next step for an object.
+
+    `wake` has the object's pending changes; `seen` is None if the object does not exist.
     """
     if seen is None:
         return Forget()

@@ -102,8 +102,9 @@ def _member(schema: Schema, path: str, key: str) -> str:
 
 
 def _old_item(schema: Schema, item: Any, old: Any) -> Any:
-    """Return the item of the list `old` with the same keys as `item`; MISSING if there is none, or for other list
-    types.
+    """Return the item of the map list `old` with the same keys as `item`.
+
+    Return MISSING if there is none, or if the list is no map list.
     """
     if schema.list_type is not ListType.MAP or not isinstance(old, list) or not isinstance(item, dict):
         return MISSING

@@ -114,7 +114,10 @@ def _masked(network: Network) -> Network:
 
 
 def parse_url(text: str) -> Url | None:
-    """Return the URL in `text` if it is absolute or a path that begins with a slash; None otherwise."""
+    """Return the URL in `text`, which must be absolute or a path that begins with a slash.
+
+    Return None for any other text.
+    """
     match = _URL.fullmatch(text)
     if match is None or _CONTROL.search(text) or "%" in _ESCAPED.sub("", text):
         return None

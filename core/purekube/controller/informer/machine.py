@@ -71,7 +71,7 @@ class InformerContext:
 def relist(state: InformerState, cause: RelistCause, moment: InformerContext, *effects: InformerEffect) -> InformerStep:
     """Return the step that starts a new list because of a fault.
 
-    The list starts immediately if there was no recent fault, otherwise after a backoff.
+    The list starts immediately if there was no recent fault, and after a backoff if there was one.
     """
     doubted = attrs.evolve(state, phase=InformerPhase.LISTING, continue_token="")
     if moment.now - state.failed_at > moment.policy.quiet_reset:

@@ -295,7 +295,8 @@ def _request_release(state: LeaseState, moment: LeaseContext) -> LeaseStep:
 
 
 def _releasing(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
-    """Return the next step of a release: retry if this candidate's copy of the Lease was stale, otherwise end.
+    """Return the next step of a release. The release is retried if this candidate's copy of the Lease was stale, and
+    ends if not.
 
     A Lease that could not be released expires.
     """
@@ -320,7 +321,10 @@ def _read_peers(state: LeaseState, moment: LeaseContext) -> LeaseStep:
 
 
 def _acquire(state: LeaseState, moment: LeaseContext) -> LeaseStep:
-    """Return the step that takes or renews the Lease: create it if it does not exist, else update the version read."""
+    """Return the step that takes or renews the Lease.
+
+    The step creates a missing Lease, and updates an existing one at the resourceVersion that was read.
+    """
     times = state.times.next(moment.wall)
     current = state.lease if _version(state.lease) else None
     desired = acquired(

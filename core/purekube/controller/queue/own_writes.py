@@ -47,8 +47,9 @@ class HotLoopDetector(Generic[K]):
         self._history: OrderedDict[K, deque[tuple[float, str, int]]] = OrderedDict()
 
     def record(self, key: K, now: float, fingerprint: str, generation: int = 0) -> HotLoopEvidence | None:
-        """Record one status write with this fingerprint; return the evidence if the key is in a hot loop now, else
-        None.
+        """Record one status write with this fingerprint; return the evidence if the key is in a hot loop now.
+
+        Return None if it is not.
         """
         history = self._recent(key, now)
         if history and history[-1][2] != generation:
@@ -112,7 +113,10 @@ class PendingWrites(Generic[K]):
             self._unseen[key] = _Unseen({**(before.versions if before else {}), **versions}, now + self._timeout)
 
     def unseen(self, key: K) -> tuple[ObjectRef, ...]:
-        """Return the objects whose last writes the cache has not seen yet; if empty, the key may be reconciled."""
+        """Return the objects whose last writes the cache has not seen yet.
+
+        If there are none, the key may be reconciled.
+        """
         pending = self._unseen.get(key)
         if pending is None:
             return ()

@@ -338,7 +338,10 @@ class WorkQueue(Generic[K]):
             self._place(key, desired, now)
 
     def _place(self, key: K, desired: _QueuedKey, now: float) -> None:
-        """Put a pending key into the level of its priority if it is due, otherwise into the heap of delayed keys."""
+        """Put a pending key into the level of its priority if the key is due.
+
+        Put it into the heap of delayed keys if not.
+        """
         if desired.ready_at <= now + _SLACK:
             if self._ready.get(key) is not desired.priority:
                 self._withdraw(key)
@@ -381,7 +384,10 @@ class WorkQueue(Generic[K]):
                 self._place(other, self._pending[other], now)
 
     def _waits(self, key: K, ready_at: float) -> bool:
-        """Report whether a heap entry is still valid: the key is delayed until exactly `ready_at`."""
+        """Report whether a heap entry is still valid.
+
+        It is valid if the key is still delayed until exactly `ready_at`.
+        """
         desired = self._pending.get(key)
         return (
             desired is not None
@@ -397,7 +403,7 @@ class WorkQueue(Generic[K]):
             heapq.heapify(self._delays)
 
     def _choose(self, now: float) -> PriorityLevel[K] | None:
-        """Return the highest level that has keys.
+        """Return the highest level that has keys, or None if no level has keys.
 
         If lower levels have overdue keys, every fourth call returns the level with the oldest of these keys.
         """
