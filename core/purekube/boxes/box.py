@@ -179,8 +179,7 @@ class CompiledVersion:
 class Box:
     """A compiled box: an operator for one kind.
 
-    `nodes` are its resources in topological order. `drains` are resources that run before the deletion of the parent
-    goes on.
+    `nodes` are its resources in topological order. `drains` are resources that run first when the parent is deleted.
     """
 
     name: str

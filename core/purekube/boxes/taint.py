@@ -122,7 +122,10 @@ class Taint:
 
     @property
     def item(self) -> "Taint":
-        """The taint of an item of this list. A value that is not a list of objects has its own taint here."""
+        """The taint of an item of this list.
+
+        If the value is not a list of objects, an item has the value's own taint.
+        """
         return attrs.evolve(self, listed=False) if self.listed else self.whole
 
     @property

@@ -203,8 +203,8 @@ def with_status(
     fields: Mapping[str, Any],
     now: datetime,
 ) -> Decision:
-    """Return the decision with the whole status and its Events; the decision is unchanged if the status is up to date
-    or may wait.
+    """Return the decision with the whole status and its Events; the decision is returned unchanged if the status is up
+    to date or may wait.
 
     The message for a missing right includes the command that grants it. Since no watch reports that a right was
     granted, the parent is requeued.
@@ -241,7 +241,11 @@ def _minor(composite: Composite, live: LiveStatus, desired: Sequence[DesiredCond
 
 
 def _obstacle(conditions: Iterable[Condition | DesiredCondition]) -> str:
-    """Return the obstacle that keeps the parent from being Ready, the start of Ready's message; "" if there is none."""
+    """Return the obstacle that keeps the parent from being Ready: the message of the condition Ready up to its first
+    colon.
+
+    Return "" if there is none.
+    """
     ready = _ready_of(conditions)
     return "" if ready is None or ready.status is ConditionStatus.TRUE else ready.message.partition(": ")[0]
 

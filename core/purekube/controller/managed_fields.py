@@ -195,8 +195,9 @@ class StatusOwner:
         return frozenset(path[1] for _, path in self._held(live) if path[1] != "conditions")
 
     def holder(self, live: Manifest) -> StatusHolder | None:
-        """Return a manager that holds a field of this status and so prevents the operator's writes; None if there is
-        none.
+        """Return a manager that holds a field of this status and so prevents the operator's writes.
+
+        Return None if there is no such manager.
         """
         held = next(self._held(live), None)
         if held is None:

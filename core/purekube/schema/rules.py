@@ -104,7 +104,7 @@ def _member(schema: Schema, path: str, key: str) -> str:
 def _old_item(schema: Schema, item: Any, old: Any) -> Any:
     """Return the item of the map list `old` with the same keys as `item`.
 
-    Return MISSING if there is none, or if the list is no map list.
+    Return MISSING if there is no such item, or if the list is no map list.
     """
     if schema.list_type is not ListType.MAP or not isinstance(old, list) or not isinstance(item, dict):
         return MISSING

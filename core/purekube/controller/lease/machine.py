@@ -295,8 +295,7 @@ def _request_release(state: LeaseState, moment: LeaseContext) -> LeaseStep:
 
 
 def _releasing(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
-    """Return the next step of a release. The release is retried if this candidate's copy of the Lease was stale, and
-    ends if not.
+    """Return the next step of a release. It is retried if this candidate's copy of the Lease was stale.
 
     A Lease that could not be released expires.
     """

@@ -49,7 +49,7 @@ class HotLoopDetector(Generic[K]):
     def record(self, key: K, now: float, fingerprint: str, generation: int = 0) -> HotLoopEvidence | None:
         """Record one status write with this fingerprint; return the evidence if the key is in a hot loop now.
 
-        Return None if it is not.
+        Return None if the key is not in a hot loop.
         """
         history = self._recent(key, now)
         if history and history[-1][2] != generation:
