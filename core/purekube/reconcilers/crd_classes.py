@@ -367,7 +367,7 @@ def singular(word: str) -> str:
 def _optional(annotation: str, schema: Mapping[str, Any]) -> tuple[str, Node]:
     """Return the annotation and the default of an optional field.
 
-    The default is empty for a list or a map, and None for any other type.
+    The default is empty for a list or a map that may not be null, and None for everything else.
     """
     if annotation == "Any":
         return annotation, "None"
