@@ -88,9 +88,10 @@ class KatalogConditions:
         return all(condition.parent_only for condition in (*self.when, *self.any))
 
     def joined(self, *others: "KatalogConditions") -> "KatalogConditions":
-        """Return these conditions combined with `others`.
+        """Return conditions that hold if these and all `others` hold.
 
-        A box has a single list `any`, so each further `or` list becomes an expression in `when`.
+        A Katalog can have several `or` lists, but a box only one, named `any`: each further `or` list becomes an
+        expression in the box's `when`.
         """
         when = [condition for part in (self, *others) for condition in part.when]
         lists = [part.any for part in (self, *others) if part.any]

@@ -460,7 +460,7 @@ class _Entry:
 
 
 def _type_meta(entry: _Entry) -> tuple[str, str]:
-    """Return the apiVersion and kind of an entry. A missing one is an empty text."""
+    """Return the apiVersion and kind of an entry, each an empty string if the entry lacks it."""
     place = entry.raw.get("template") or entry.raw.get("externalRef")
     said = place if isinstance(place, Mapping) else {}
     return str(said.get("apiVersion") or ""), str(said.get("kind") or "")
@@ -596,7 +596,7 @@ def _is_namespace(node: Call) -> bool:
 
 
 def _unknown_function(node: Call) -> str:
-    """Return the name of the called function if a box does not have this function, and otherwise an empty text."""
+    """Return the name of the called function if a box does not have this function, and otherwise an empty string."""
     count = len(node.arguments)
     if node.target is None:
         return "" if named(FUNCTIONS, node.name, False, count) else node.name

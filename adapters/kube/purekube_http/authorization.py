@@ -26,11 +26,11 @@ class AuthorizationSource(Protocol):
     """A source of the Authorization header's value. Its methods raise ConfigError, whose message contains no token."""
 
     async def current(self) -> str:
-        """Return the header's value. An empty text means that no header is sent."""
+        """Return the header's value. An empty string means that no header is sent."""
         ...
 
     async def renewed(self, refused: str) -> str:
-        """Return a new value of the header after a 401 for the value `refused`, or an empty text if there is none."""
+        """Return a new value of the header after a 401 for the value `refused`, or an empty string if there is none."""
         ...
 
 
@@ -59,11 +59,11 @@ class FixedAuthorization:
     value: str = attrs.field(repr=False)
 
     async def current(self) -> str:
-        """Return the header's value. An empty text means that no header is sent."""
+        """Return the header's value. An empty string means that no header is sent."""
         return self.value
 
     async def renewed(self, refused: str) -> str:
-        """Return an empty text. This source has no other value."""
+        """Return an empty string. This source has no other value."""
         return ""
 
 

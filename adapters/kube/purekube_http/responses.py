@@ -114,7 +114,7 @@ def _replace_list_type(request: KubeRequest, manifest: dict[str, Any]) -> dict[s
 def replace_type(request: KubeRequest, partial: Any) -> str:
     """Replace the type PartialObjectMetadata of `partial` by the requested kind, in place.
 
-    Return an empty text, or a description of the problem if `partial` has another type.
+    Return an empty string, or a description of the problem if `partial` has another type.
     """
     if problem := _typed(partial, *_PARTIAL):
         return problem
@@ -123,7 +123,7 @@ def replace_type(request: KubeRequest, partial: Any) -> str:
 
 
 def why_foreign(request: KubeRequest, manifest: Any, *, versioned: bool = True) -> str:
-    """Return why `manifest` is not the requested object, or an empty text if it is the requested object.
+    """Return why `manifest` is not the requested object, or an empty string if it is the requested object.
 
     With `versioned` the object must have a uid and a resourceVersion, which the answer to a dry run may lack.
     """
@@ -167,7 +167,7 @@ def _typed(manifest: Any, api_version: str, kind: str) -> str:
 
 
 def _typed_list(kind: Kind, manifest: Any) -> str:
-    """Return why an answer is not a list of `kind`, or an empty text if it is such a list.
+    """Return why an answer is not a list of `kind`, or an empty string if it is such a list.
 
     A CRD may choose the kind of its lists freely (`spec.names.listKind`).
     """

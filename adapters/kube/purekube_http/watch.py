@@ -68,7 +68,7 @@ def decode_line(request: KubeRequest, line: bytes) -> WatchEvent:
 
 
 def _foreign(request: KubeRequest, event: WatchEventType, manifest: dict[str, Any]) -> str:
-    """Return why the object of an event does not belong to the watch, or an empty text if the object belongs to it.
+    """Return why the object of an event does not belong to the watch, or an empty string if the object belongs to it.
 
     The object of a bookmark has only a type and a resourceVersion.
     """

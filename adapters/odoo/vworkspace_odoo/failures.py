@@ -60,7 +60,7 @@ def _excerpt(headers: httpx2.Headers, body: bytes) -> str:
 
 
 def _request_id(headers: httpx2.Headers, body: bytes) -> str:
-    """Return the id by which the server's logs have the request, or an empty text if the answer has no id."""
+    """Return the id by which the server's logs have the request, or an empty string if the answer has no id."""
     request_id = _error_body(headers, body).get("requestId")
     return request_id[:_LONGEST_ID] if isinstance(request_id, str) and request_id.isprintable() else ""
 

@@ -15,7 +15,7 @@ from purekube.apimachinery.secret_material import without_user
 def tls_context(ca: str, certificate: str, private_key: str) -> ssl.SSLContext | None:
     """Return a TLS context that trusts the authority `ca` and presents `certificate` to the server.
 
-    All parameters are PEM texts, and an empty text means none. Without `ca` the system's authorities are trusted,
+    All parameters are PEM texts, and an empty string means none. Without `ca` the system's authorities are trusted,
     otherwise only `ca`. If both are empty the result is None, which means the HTTP client's default. Raises Permanent,
     which names the unusable key of the Secret but shows nothing of its value.
     """

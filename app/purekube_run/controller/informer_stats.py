@@ -135,7 +135,7 @@ class InformerCounters:
             _log.warning("list or watch failed", **fields)
 
     def renewed(self, reason: str) -> None:
-        """Log that a watch starts again although no error is known."""
+        """Log that a watch starts again for a reason that is not an error."""
         _log.debug("the watch begins again", kind=self.kind.kind, reason=reason)
 
     def defect(self, reason: str, error: Exception) -> None:

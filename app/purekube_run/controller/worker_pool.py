@@ -293,7 +293,7 @@ class WorkerPool:
         return ReconcileAttempt.late(self._time_limit)
 
     async def _decide(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileResult:
-        """Read the objects live that the cache did not show in time, then reconcile."""
+        """Reconcile `key`. First read the objects from the API server that the cache did not receive in time."""
         if unseen:
             self._counters.read_live()
             for ref in unseen:

@@ -60,8 +60,8 @@ class Extensions:
 class ExtensionManager(ControllerManager):
     """A manager that runs only extensions, for `box run`, `controllers run` and users' tests.
 
-    Construct it in the event loop that runs it. Set `namespaces` if composites that are loaded later read Namespaces.
-    Raises CommandError for controllers that cannot run together.
+    Construct it in the event loop that runs it. With `namespaces` it watches Namespaces from the start, for composites
+    that are loaded later and read Namespaces. Raises CommandError for controllers that cannot run together.
     """
 
     def __init__(

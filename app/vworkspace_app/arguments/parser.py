@@ -100,7 +100,7 @@ def _unknown(option: str, arguments: Iterable[Argument]) -> str:
 def alike(word: str, known: Iterable[str]) -> str:
     """Return "; did you mean X?" with the known word X that is most similar to `word`.
 
-    Return an empty text if no known word is similar.
+    Return an empty string if no known word is similar.
     """
     return "".join(f"; did you mean {match}?" for match in get_close_matches(word, [*known], 1))
 

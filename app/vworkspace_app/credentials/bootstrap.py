@@ -62,7 +62,7 @@ async def find_bootstrap(api: KubeApi, namespace: str, *, cluster_id: str = "", 
 async def _token(api: KubeApi, namespace: str, cluster: Manifest) -> str:
     """Return the registration token that a Cluster names.
 
-    Return an empty text if it names no token, or the token does not exist. Only a Secret of the type for registration
+    Return an empty string if it names no token, or the token does not exist. Only a Secret of the type for registration
     tokens is used. Otherwise a user who may write Clusters could have any Secret of the operator's namespace sent to an
     address of their choice.
     """

@@ -130,7 +130,7 @@ async def store_credential(
 
 
 async def _present(api: KubeApi, namespace: str) -> str:
-    """Return the token that the credentials Secret has now. Return an empty text if the Secret does not exist.
+    """Return the token that the credentials Secret has now. Return an empty string if the Secret does not exist.
 
     Raises CommandError if the Secret cannot be read.
     """

@@ -65,7 +65,7 @@ def operations_table(spectator: Spectator, control: ControlPlaneServer, waiting_
 def _condition_reason(seen: Sighting) -> str:
     """Return the reason of the first of these conditions that is True: Failed, Cancelled, Succeeded, Blocked, Running.
 
-    Return an empty text if none of them is True.
+    Return an empty string if none of them is True.
     """
     entries = (condition(seen.object, kind) for kind in ("Failed", "Cancelled", "Succeeded", "Blocked", "Running"))
     return next((str(entry["reason"]) for entry in entries if entry.get("status") == "True"), "")

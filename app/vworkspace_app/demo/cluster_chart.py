@@ -91,7 +91,7 @@ class OciRegistry:
     def call(self, verb: str, path: str, body: bytes = b"", content_type: str = "") -> str:
         """Send a request, and return the path in the response's Location header.
 
-        Return an empty text if the response has none.
+        Return an empty string if the response has none.
         """
         request = urllib.request.Request(f"{self.scheme}://{self.address}{path}", body, method=verb)
         if self._basic:

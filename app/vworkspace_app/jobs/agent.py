@@ -284,7 +284,7 @@ class Agent:
                 self._executor.start(effect)
 
     def _object_of(self, job_id: str) -> str:
-        """Return the object of a job as text, or an empty text for an unknown job.
+        """Return the object of a job as text, or an empty string for an unknown job.
 
         The object of a refused job is taken from the job's idempotency key.
         """

@@ -276,7 +276,7 @@ async def _events(reader: PermittedReader, manifest: Manifest) -> tuple[Manifest
 
 
 def event_time(event: Manifest) -> str:
-    """Return the time of an Event's last occurrence, as text. Return an empty text if the Event has no time."""
+    """Return the time of an Event's last occurrence, as text. Return an empty string if the Event has no time."""
     # An Event written through events.k8s.io/v1 has an eventTime, and no lastTimestamp; a repeated one has a series.
     for path in (("series", "lastObservedTime"), ("lastTimestamp",), ("eventTime",), ("metadata", "creationTimestamp")):
         if isinstance(text := get_path(event, *path), str) and text:

@@ -251,7 +251,7 @@ def _note(event: Manifest) -> str:
 def age(since: datetime | None, now: datetime) -> str:
     """Return the time from `since` to `now` as kubectl prints it, such as `90s`, `5m30s` or `3d`.
 
-    Return an empty text if `since` is None.
+    Return an empty string if `since` is None.
     """
     if since is None:
         return ""

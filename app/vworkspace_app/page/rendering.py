@@ -167,7 +167,7 @@ def clip(text: str, longest: int) -> str:
 
 
 def _moment(at: datetime | None) -> str:
-    """Return a time as text, or an empty text for None.
+    """Return a time as text, or an empty string for None.
 
     In the browser a script replaces it by the time that has passed since then.
     """

@@ -80,7 +80,7 @@ async def of_own_kind(informers: Informers, kind: Kind, namespace: str | None, n
 def uid_of(manifest: Manifest) -> str:
     """Return an object's uid as labels contain it, shortened if it is too long.
 
-    Return an empty text if the object has no uid.
+    Return an empty string if the object has no uid.
     """
     return bounded_name(str(metadata(manifest).get("uid") or ""))
 

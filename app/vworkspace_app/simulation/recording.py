@@ -129,7 +129,7 @@ def read_recording(path: Path) -> Recording:
 def _only_cluster(changes: list[RecordedObject]) -> str:
     """Return the cluster id of the recorded Cluster object.
 
-    Return an empty text if there are none, or several with different ids.
+    Return an empty string if there are none, or several with different ids.
     """
     ids = {str(get_path(change.last, "spec", "clusterId") or "") for change in changes if change.ref.kind == CLUSTER}
     return ids.pop() if len(ids) == 1 else ""

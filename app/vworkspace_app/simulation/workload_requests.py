@@ -140,7 +140,7 @@ class OperationRequests:
     def _made(self, name: str, engine: str) -> str:
         """Return the name of the engine object of an instance's last successful backup.
 
-        Return an empty text if there is no such backup.
+        Return an empty string if there is no such backup.
         """
         backups = [self.world.get(ref) for ref in self.asked.get(name, ())]
         done = [

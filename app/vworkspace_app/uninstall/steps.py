@@ -239,7 +239,7 @@ def _deletion_message(manifest: Manifest) -> str:
 def _foreign_finalizers(manifests: Iterable[Manifest]) -> str:
     """Return a part of a message that names finalizers which are not the operator's.
 
-    Return an empty text if there are none.
+    Return an empty string if there are none.
     """
     names = {name for manifest in manifests for name in metadata(manifest).get("finalizers") or ()} - {FINALIZER}
     return f", because of finalizers that are not the operator's: {', '.join(sorted(names))}" if names else ""

@@ -27,7 +27,7 @@ _UID_HEAD: Final = re.compile(r"[0-9a-f]{8}(?=-|\Z)")
 
 
 def is_label_value(text: str) -> bool:
-    """Report whether `text`, such as a cluster's id, can be a label's value unchanged. An empty text cannot."""
+    """Report whether `text`, such as a cluster's id, can be a label's value unchanged. An empty string cannot."""
     return len(text) <= LONGEST_LABEL and _LABEL_VALUE.fullmatch(text) is not None
 
 

@@ -141,7 +141,7 @@ def _item(arguments: tuple[Any, ...], path: str) -> Any:
 
 
 def _has_default(default: Any) -> bool:
-    """Report whether the schema should publish a default; an empty text means the same as no value."""
+    """Report whether the schema should publish a default; an empty string means the same as no value."""
     return isinstance(default, str | int | float) and default != ""
 
 

@@ -39,7 +39,7 @@ _LONGEST_NAME: Final = 253
 
 @attrs.frozen
 class BoxContext:
-    """The input of a box's decision that was not observed in the cluster, such as the time."""
+    """The part of the input to a box's decision that does not come from the cluster, such as the time."""
 
     now: datetime
 

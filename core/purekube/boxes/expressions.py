@@ -108,7 +108,7 @@ def _get(value: Any, *path: Any) -> Any:
 
 
 def _default(value: Any, other: Any) -> Any:
-    """Return `value`, unwrapped from an optional; `other` if it is null, an empty text or an absent optional."""
+    """Return `value`, unwrapped from an optional; `other` if it is null, an empty string or an absent optional."""
     if isinstance(value, OptionalValue):
         return value.value if value.present else other
     return other if value is None or value == "" else value

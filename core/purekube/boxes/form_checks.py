@@ -27,9 +27,10 @@ _OPERAND: Final = re.compile(r"[A-Za-z_][\w.]*")
 
 @attrs.frozen(eq=False)
 class FormChecks:
-    """The checks of a box's resources that need no types.
+    """The checks of a box's resources that are made without the types of their expressions.
 
-    `names` are the ids of externals and of all resources that exist as long as the parent.
+    `names` are the ids of externals (objects that the box only reads), and of the resources that exist for the whole
+    life of the parent.
     """
 
     findings: Findings

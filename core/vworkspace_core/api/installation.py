@@ -89,7 +89,7 @@ def managing_tool(manifest: Manifest | None) -> tuple[InstallTool, str, str]:
 
 
 def _mark(manifest: Manifest | None, field: str, key: str) -> str:
-    """Return an object's label or annotation `key`, or an empty text if it is absent or the metadata is malformed.
+    """Return an object's label or annotation `key`, or an empty string if it is absent or the metadata is malformed.
 
     `field` is `labels` or `annotations`.
     """
@@ -99,7 +99,7 @@ def _mark(manifest: Manifest | None, field: str, key: str) -> str:
 def namespace_of_account(user: str) -> str:
     """Return the namespace of the operator's own service account from its user name.
 
-    Return an empty text for any other user, such as a person who runs the operator outside the cluster.
+    Return an empty string for any other user, such as a person who runs the operator outside the cluster.
     """
     match = _ACCOUNT.fullmatch(user)
     return match[1] if match else ""

@@ -275,7 +275,7 @@ class Failed(Protocol):
 
 
 def missing_right_of(failures: Iterable[Failed], installation: Installation = PRINTED) -> str:
-    """Return the message about the missing right that caused one of the failures, or an empty text if none was caused
+    """Return the message about the missing right that caused one of the failures, or an empty string if none was caused
     by a missing right.
     """
     error = first_refusal(failure.error for failure in failures)

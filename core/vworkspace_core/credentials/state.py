@@ -85,7 +85,7 @@ def settled(state: CredentialState) -> CredentialState:
 
 
 def unused_token(state: CredentialState) -> str:
-    """Return the token in the Secret that is not in use, or an empty text if there is none."""
+    """Return the token in the Secret that is not in use, or an empty string if there is none."""
     stored = state.stored
     return next((token for token in (stored.token, stored.previous) if token and token != state.in_use), "")
 

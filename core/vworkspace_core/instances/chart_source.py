@@ -40,7 +40,7 @@ def chart_failure(observed: ObservedRelease) -> Mapping[str, Any]:
 
 
 def gave_up_on_chart(observed: ObservedRelease) -> str:
-    """Return the reason why Flux has stopped retrying to fetch the requested chart, or an empty text while it still
+    """Return the reason why Flux has stopped retrying to fetch the requested chart, or an empty string while it still
     retries (RES-4).
     """
     for origin in (observed.source, observed.chart if chart_failure(observed) else None):

@@ -194,7 +194,7 @@ def _since(ref: ObjectRef, live: Manifest) -> str:
 
 
 def _failed_uninstall(live: Manifest) -> str:
-    """Return Flux's message about a failed uninstall of the HelmRelease, or an empty text if no uninstall failed."""
+    """Return Flux's message about a failed uninstall of the HelmRelease, or an empty string if no uninstall failed."""
     for kind in ("Released", "Ready"):
         condition = condition_of(live, kind)
         if condition.get("status") == "False" and condition.get("reason") == "UninstallFailed":
@@ -203,7 +203,7 @@ def _failed_uninstall(live: Manifest) -> str:
 
 
 def _cure(source: ApplicationInstance, left: tuple[tuple[ObjectRef, Manifest], ...]) -> str:
-    """Return the remedy, as part of a message, if Flux fails to uninstall the release, or an empty text otherwise."""
+    """Return the remedy, as part of a message, if Flux fails to uninstall the release, or an empty string otherwise."""
     if not any(_failed_uninstall(live) for _, live in left):
         return ""
     return (

@@ -63,7 +63,7 @@ def releases_of(name: str) -> Iterator[str]:
 
 
 def release_account(release: Release, settings: Settings) -> str:
-    """Return the service account that Flux impersonates, or an empty text if there is none.
+    """Return the service account that Flux impersonates, or an empty string if there is none.
 
     It is the instance's own account if that is allowed, or else the operator's default.
     """
@@ -74,7 +74,7 @@ def release_account(release: Release, settings: Settings) -> str:
 def unimpersonated(release: Release | None, settings: Settings) -> str:
     """Return a message if Flux would have to install the release with its own rights, which is not allowed.
 
-    Return an empty text if the release has a service account, or if the settings permit Flux's own rights.
+    Return an empty string if the release has a service account, or if the settings permit Flux's own rights.
     """
     if release is None or release_account(release, settings) or settings.allow_unimpersonated_releases:
         return ""

@@ -79,7 +79,7 @@ def _records(instance: ApplicationInstance, observed: InstanceObserved) -> Itera
 
 
 def foreign_release(instance: ApplicationInstance, observed: InstanceObserved) -> str:
-    """Return a message if Helm already has a release of this name that another owner installed, or an empty text
+    """Return a message if Helm already has a release of this name that another owner installed, or an empty string
     otherwise.
     """
     if not _is_first(instance, observed):

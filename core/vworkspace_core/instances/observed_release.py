@@ -206,7 +206,7 @@ def is_first_pass(status: Mapping[str, Any]) -> bool:
 
 
 def message_of(condition: Mapping[str, Any]) -> str:
-    """Return a condition's message, or an empty text if it has none."""
+    """Return a condition's message, or an empty string if it has none."""
     message = condition.get("message")
     return message if isinstance(message, str) else ""
 

@@ -36,7 +36,7 @@ _UNPREPARED = ("SourceNotReady", "ArtifactFailed", "ValuesError", "DependencyNot
 
 
 def token_of(instance: ApplicationInstance, chart: ChartSource, override: ReleaseOverride | None) -> str:
-    """Return the token of the requested retry, or an empty text if no retry is requested.
+    """Return the token of the requested retry, or an empty string if no retry is requested.
 
     A retry is requested by an annotation, by an Upgrade Operation that changes nothing, or by both. The token changes
     with every new request.

@@ -175,7 +175,7 @@ _ENDED: Final = {
 
 
 def phase_in(live: Manifest) -> str:
-    """Return the phase in an Operation's status, or an empty text if there is none or another field manager wrote it.
+    """Return the phase in an Operation's status, or an empty string if there is none or another field manager wrote it.
 
     The result is empty for objects of other kinds.
     """

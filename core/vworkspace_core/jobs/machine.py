@@ -166,7 +166,7 @@ def _unanswerable(state: AgentState, raw: Any, bad_job: BadJob) -> MachineStep:
 
 
 def _content_mark(raw: Any) -> str:
-    """Return a hash that identifies a job without an id, or an empty text if its content cannot be encoded."""
+    """Return a hash that identifies a job without an id, or an empty string if its content cannot be encoded."""
     try:
         return content_hash(raw)
     except (TypeError, ValueError, RecursionError):

@@ -23,7 +23,7 @@ class Offered:
 
 @attrs.frozen
 class Resumed:
-    """The record of a job that was open when the last process ended."""
+    """The message that a job is taken up again which the previous operator process left unfinished."""
 
     record: JobRecord = attrs.field(repr=False)
 

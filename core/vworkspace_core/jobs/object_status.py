@@ -83,7 +83,7 @@ def can_still_start(live: Manifest) -> bool:
 
 
 def ended_at(live: Manifest | None) -> str:
-    """Return how and when an Operation ended, as text for people, or an empty text if it has not ended."""
+    """Return how and when an Operation ended, as text for people, or an empty string if it has not ended."""
     phase = str(get_path(live, "status", "phase"))
     if live is None or live.get("kind") != OPERATION.kind or phase not in TERMINAL_PHASES:
         return ""
@@ -97,7 +97,7 @@ def is_called_off(live: Manifest) -> bool:
 
 
 def unsettled_reason(live: Manifest) -> str:
-    """Return `<Reason>: <message>` of the condition that keeps the object from settling, or an empty text if there is
+    """Return `<Reason>: <message>` of the condition that keeps the object from settling, or an empty string if there is
     none.
     """
     conditions = {str(condition["type"]): condition for condition in conditions_of(live)}

@@ -144,7 +144,7 @@ def settle(job: JobState, result: JobResult, at: JobStepContext) -> JobStep:
 
 
 def _page(job: JobState, scope: JobScope) -> str:
-    """Return the URL of the page of the object that the job applied, or an empty text for a deletion."""
+    """Return the URL of the page of the object that the job applied, or an empty string for a deletion."""
     return "" if job.applied is None or isinstance(job.task, DeleteTask) else scope.link(job.applied.ref)
 
 

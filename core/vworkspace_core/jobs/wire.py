@@ -97,7 +97,7 @@ class BadJob:
 
 
 def job_id_of(raw: Any) -> str:
-    """Return the id of the job `raw`, by which it can be answered, or an empty text if there is none.
+    """Return the id of the job `raw`, by which it can be answered, or an empty string if there is none.
 
     An integer is accepted, because databases number their rows.
     """

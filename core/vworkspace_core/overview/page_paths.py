@@ -17,7 +17,7 @@ def object_path(ref: ObjectRef) -> str:
 
 
 def page_link(base: str, ref: ObjectRef) -> str:
-    """Return the URL of an object's page below the base URL `base`, or an empty text if `base` is empty."""
+    """Return the URL of an object's page below the base URL `base`, or an empty string if `base` is empty."""
     return base.rstrip("/") + object_path(ref) if base else ""
 
 

@@ -63,7 +63,7 @@ def help_for(kind: Kind, manifest: Manifest, type_: str, reason: str, message: s
 def _source(manifest: Manifest) -> str:
     """Return who applies the object, as text, if a job of the control plane or a tool does.
 
-    Otherwise return an empty text.
+    Otherwise return an empty string.
     """
     if get_path(manifest, "metadata", "annotations", IDEMPOTENCY_KEY):
         return "the control plane"
@@ -72,7 +72,7 @@ def _source(manifest: Manifest) -> str:
 
 
 def _former_version(manifest: Manifest) -> str:
-    """Return the version of the chart that is deployed, or an empty text if it is the spec's version."""
+    """Return the version of the chart that is deployed, or an empty string if it is the spec's version."""
     deployed = str(get_path(manifest, "status", "deployedChart", "version") or "")
     return "" if deployed == get_path(manifest, "spec", "chart", "version") else deployed
 
@@ -104,7 +104,7 @@ def commands_in(message: str) -> tuple[str, ...]:
 
 def lead_of(message: str, advice: str, command: str) -> str:
     """Return the words that belong before a command: the message's own words about what to do with the command's
-    output. Return an empty text if it is enough to run the command, and the advice if the command is not in the
+    output. Return an empty string if it is enough to run the command, and the advice if the command is not in the
     message.
     """
     before, named, _ = message.partition(command)

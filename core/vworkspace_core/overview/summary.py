@@ -343,7 +343,7 @@ def _newer(summary: Summary, overlooked: str) -> Summary:
 
 
 def _overlooked(manifest: Manifest) -> str:
-    """Return a message if the controller has not observed the newest generation yet, or an empty text if it has."""
+    """Return a message if the controller has not observed the newest generation yet, or an empty string if it has."""
     generation = get_path(manifest, "metadata", "generation")
     observed = get_path(manifest, "status", "observedGeneration")
     if not isinstance(generation, int) or not isinstance(observed, int) or observed >= generation:

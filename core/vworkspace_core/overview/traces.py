@@ -254,7 +254,7 @@ def _name_of(job: JobState) -> str:
 
 
 def _phase(manifest: Manifest) -> str:
-    """Return the reason that the object's conditions give for its state, or an empty text if they give none.
+    """Return the reason that the object's conditions give for its state, or an empty string if they give none.
 
     The reason may be about an older generation.
     """

@@ -214,7 +214,7 @@ def _made_from(ref: ObjectRef, live: Manifest, objects: Iterable[ObjectRef]) -> 
 
 
 def _deployed(live: Manifest) -> str:
-    """Return chart and version of the release that Helm records as deployed, or an empty text if there is none or
+    """Return chart and version of the release that Helm records as deployed, or an empty string if there is none or
     `live` is of another kind.
     """
     chart = deployed_chart(live)

@@ -15,7 +15,7 @@ Manifest = Mapping[str, Any]
 def version_for(declared: Manifest, request: AdmissionAttributes, namespace_labels: Mapping[str, str]) -> str:
     """Return the API version in which a webhook receives the objects of `request`.
 
-    An empty text means that the webhook does not match. `declared` is the webhook's entry in its configuration. With
+    An empty string means that the webhook does not match. `declared` is the webhook's entry in its configuration. With
     `matchPolicy: Equivalent` the result may be a served version other than the request's. The objects are then
     converted.
     """

@@ -179,7 +179,7 @@ def _present_values(old: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[st
 
 
 def uid_of(manifest: Manifest) -> str:
-    """Return the uid of an object, or an empty text if it has none."""
+    """Return the uid of an object, or an empty string if it has none."""
     return str(metadata(manifest).get("uid", ""))
 
 

@@ -120,7 +120,7 @@ def _run(view: ObjectView, run: VeleroRun) -> PassStep[PassResult]:
 def _unusable(view: ObjectView, run: VeleroRun) -> str:
     """Return why the data of the backup cannot be read.
 
-    An empty text means that the backup is Completed or PartiallyFailed, and so can be read.
+    An empty string means that the backup is Completed or PartiallyFailed, and so can be read.
     """
     name = get_path(run.manifest, "spec", "backupName")
     backup = view.world.get(ObjectRef(VELERO_BACKUP, view.ref.namespace, str(name)))

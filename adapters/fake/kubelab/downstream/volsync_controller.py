@@ -232,7 +232,7 @@ def _in_progress(view: ObjectView, status: dict[str, Any], memory: _Memory) -> P
 
 
 def _problem(view: ObjectView) -> str:
-    """Return the problem that prevents a sync, or an empty text if there is none."""
+    """Return the problem that prevents a sync, or an empty string if there is none."""
     mover = next((view.spec[name] for name in _MOVERS if name in view.spec), None)
     if mover is None:
         return "a replication method must be specified"

@@ -21,7 +21,7 @@ _HOOKS_FAILED: Final = "hooks failed: "
 def install(request: HelmRequest) -> PassStep[str]:
     """Install the chart, and clear the history of any earlier release.
 
-    Return Helm's error if Helm has stored no release, and otherwise an empty text.
+    Return Helm's error if Helm has stored no release, and otherwise an empty string.
     """
     request.set_history([])
     return (yield from _release(request, Action.INSTALL, None))
@@ -30,7 +30,7 @@ def install(request: HelmRequest) -> PassStep[str]:
 def upgrade(request: HelmRequest) -> PassStep[str]:
     """Upgrade the release to the desired chart and values.
 
-    Return Helm's error if Helm has stored no release, and otherwise an empty text.
+    Return Helm's error if Helm has stored no release, and otherwise an empty string.
     """
     releases = yield from request.load()
     return (yield from _release(request, Action.UPGRADE, _base(releases)))
@@ -226,7 +226,7 @@ def _tell_rollback(request: HelmRequest, outcome: ActionAnswer, what: str) -> No
 
 
 def uninstall(draft: Draft, spec: HelmSpec) -> PassStep[str]:
-    """Uninstall the release that `status.history` records. Return Helm's error, or an empty text for a success.
+    """Uninstall the release that `status.history` records. Return Helm's error, or an empty string for a success.
 
     The release is not looked up in the spec, which may name another release by now. A missing release counts as
     uninstalled; without a history there is nothing to uninstall.
@@ -257,7 +257,7 @@ def uninstall(draft: Draft, spec: HelmSpec) -> PassStep[str]:
 def uninstall_remediation(request: HelmRequest) -> PassStep[str]:
     """Uninstall a failed release, so that the next attempt installs it again. Ready still reports the failure.
 
-    Return Helm's error, or an empty text for a success or a timeout.
+    Return Helm's error, or an empty string for a success or a timeout.
     """
     draft = request.draft
     answer = yield from _remove(draft, request.spec, (yield from request.load()), "uninstall-remediation")

@@ -42,7 +42,7 @@ def find_source(draft: Draft, spec: HelmSpec) -> PassStep[_FoundSource]:
 
 
 def source_problem(source: Manifest) -> str:
-    """Return why the source is not ready for use, or an empty text if it is ready.
+    """Return why the source is not ready for use, or an empty string if it is ready.
 
     As in helm-controller, the Ready condition does not matter: a source whose registry is unreachable still serves its
     artifact. A suspended source counts as ready as well, with its old artifact.
@@ -119,7 +119,7 @@ _CONFIG_KINDS: Mapping[str, Kind] = {"Secret": SECRET, "ConfigMap": CONFIG_MAP}
 def unready_dependency(draft: Draft, spec: HelmSpec) -> PassStep[str]:
     """Return a message about the first HelmRelease in `dependsOn` that is not ready, in Flux's words.
 
-    Return an empty text if all are ready.
+    Return an empty string if all are ready.
     """
     for dependency in draft.spec.get("dependsOn") or ():
         place = str(dependency.get("namespace") or spec.namespace), str(dependency.get("name"))

@@ -149,7 +149,7 @@ def trouble(draft: Draft, reason: str, message: str, *, stalls: bool = False) ->
 
 
 def missing_secret(draft: Draft) -> PassStep[str]:
-    """Return the name of a referenced Secret that does not exist, or an empty text if all exist."""
+    """Return the name of a referenced Secret that does not exist, or an empty string if all exist."""
     for field in ("secretRef", "certSecretRef", "proxySecretRef"):
         name = get_path(draft.spec, field, "name")
         if name and (yield from get_object(ObjectRef(SECRET, draft.ref.namespace, name))) is None:

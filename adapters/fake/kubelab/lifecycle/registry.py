@@ -220,7 +220,7 @@ class CustomDefinitions:
 def _compiled(crd: Mapping[str, Any], conversions: Conversions) -> tuple[tuple[ServedResource, ...], str]:
     """Return two values: the resources that a CRD serves, and the reason why a schema of the CRD is unusable.
 
-    The reason is an empty text if all schemas are usable; otherwise there are no resources. A schema that passed
+    The reason is an empty string if all schemas are usable; otherwise there are no resources. A schema that passed
     validation can still be any JSON that a client sends, and must not crash the server.
     """
     try:

@@ -90,7 +90,7 @@ def _in_storage(resource: ServedResource, record: Record) -> Mapping[str, Any]:
 
 
 def _usual(target: RequestTarget, record: Record) -> str:
-    """Return the propagation policy of a DELETE that names none. An empty text means the usual rules.
+    """Return the propagation policy of a DELETE that names none. An empty string means the usual rules.
 
     A kind may have `Orphan` as its default. The default does not apply if an earlier DELETE of the object has set a
     policy.

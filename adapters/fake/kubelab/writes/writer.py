@@ -256,7 +256,7 @@ def _patched(definition: ServedKind, manifest: Mapping[str, Any], patch: Any, ve
 
 
 def _name_in(body: Any) -> str:
-    """Return the name in the object's metadata, or an empty text if it has none."""
+    """Return the name in the object's metadata, or an empty string if it has none."""
     name = get_path(body, "metadata", "name")
     return name if isinstance(name, str) else ""
 

@@ -37,7 +37,7 @@ def secret_manifest(namespace: str, name: str, role: str, value: bytes) -> dict[
 
 
 def role_of(secret: Manifest) -> str:
-    """Return the role of the Secret in the job store, or an empty text if the Secret does not belong to the store."""
+    """Return the role of the Secret in the job store, or an empty string if the Secret does not belong to the store."""
     if secret.get("type") != SECRET_TYPE:
         return ""
     role = get_path(secret, "metadata", "labels", labels.JOB_STORE)
