@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from kubelab.admission.admission_request import AdmissionAttributes
 from kubelab.model.failure import forbidden
@@ -11,14 +11,20 @@ from purekube.cel.types import DYN
 
 Manifest = Mapping[str, Any]
 
+GROUP: Final = "admissionregistration.k8s.io"
+"""The API group of webhook configurations and policies."""
+
 
 def version_for(declared: Manifest, request: AdmissionAttributes, namespace_labels: Mapping[str, str]) -> str:
-    """Return the API version in which a webhook receives the objects of `request`.
+    """Return the API version in which a webhook or policy receives the objects of `request`.
 
-    An empty string means that the webhook does not match. `declared` is the webhook's entry in its configuration. With
+    An empty string means that it does not match. `declared` is the webhook's entry in its configuration. With
     `matchPolicy: Equivalent` the result may be a served version other than the request's. The objects are then
-    converted.
+    converted. As in kube-apiserver, nothing matches writes of webhook configurations and policies, because a broken
+    one could otherwise lock out every user.
     """
+    if request.target.resource.group == GROUP:
+        return ""
     definition = request.target.resource.definition
     own = request.target.resource.version
     others = () if definition.versions is None else sorted(definition.served_versions)

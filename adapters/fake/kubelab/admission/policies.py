@@ -7,14 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from kubelab.admission.admission_request import AdmissionAttributes
-from kubelab.admission.matching import compile_condition, conditions_hold, version_for
+from kubelab.admission.matching import GROUP, compile_condition, conditions_hold, version_for
 from kubelab.model.failure import ApiFailure, FailureCause, resource_of
 from kubelab.model.records import GroupResource
 from purekube.cel import CelError
 
-_GROUP: Final = "admissionregistration.k8s.io"
-POLICIES: Final[GroupResource] = (_GROUP, "validatingadmissionpolicies")
-BINDINGS: Final[GroupResource] = (_GROUP, "validatingadmissionpolicybindings")
+POLICIES: Final[GroupResource] = (GROUP, "validatingadmissionpolicies")
+BINDINGS: Final[GroupResource] = (GROUP, "validatingadmissionpolicybindings")
 _ALL: Final = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}
 """The rule of a binding that narrows its policy by selectors only."""
 _CODES: Final = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413}
@@ -29,19 +28,14 @@ def check_policies(
     bindings: Iterable[Manifest],
     namespace_labels: Mapping[str, str],
 ) -> None:
-    """Raise the ApiFailure of the first policy that denies the write `request`.
-
-    As in kube-apiserver, writes of policies and webhook configurations are never denied.
-    """
-    if request.target.resource.group == _GROUP:
-        return
+    """Raise the ApiFailure of the first policy that denies the write `request`."""
     named = {policy["metadata"]["name"]: policy["spec"] for policy in policies}
     for binding in bindings:
         bound, name = binding["spec"], binding["metadata"]["name"]
         spec = named.get(bound.get("policyName"))
         if spec is None or "Deny" not in bound.get("validationActions", ()):
             continue
-        matched = _matched(request, (spec.get("matchConstraints"), bound.get("matchResources")), namespace_labels)
+        matched = _matched(request, (spec.get("matchConstraints") or {}, bound.get("matchResources")), namespace_labels)
         if matched is None or not conditions_hold(spec, matched):
             continue
         for message, reason in _denials(spec, matched):

@@ -12,15 +12,14 @@ import attrs
 import msgspec
 
 from kubelab.admission.admission_request import AdmissionAttributes
-from kubelab.admission.matching import conditions_hold, version_for
+from kubelab.admission.matching import GROUP, conditions_hold, version_for
 from kubelab.model.conversion import WebhookClient, client_of
 from kubelab.model.failure import ApiFailure
 from kubelab.model.records import GroupResource
 
-_GROUP: Final = "admissionregistration.k8s.io"
 CONFIGURATIONS: Final[tuple[GroupResource, GroupResource]] = (
-    (_GROUP, "mutatingwebhookconfigurations"),
-    (_GROUP, "validatingwebhookconfigurations"),
+    (GROUP, "mutatingwebhookconfigurations"),
+    (GROUP, "validatingwebhookconfigurations"),
 )
 """The resources that configure webhooks, in the order of calling: mutating before validating."""
 
@@ -47,12 +46,8 @@ def webhooks_for(
 ) -> tuple[Webhook, ...]:
     """Return the webhooks to call for a write request, in the order of calling.
 
-    Each of `configurations` is a pair: whether the configuration is mutating, and the configuration object. As in
-    kube-apiserver, no webhook is called for writes of webhook configurations, because a broken webhook could otherwise
-    lock out every user.
+    Each of `configurations` is a pair: whether the configuration is mutating, and the configuration object.
     """
-    if request.target.resource.group == _GROUP:
-        return ()
     return tuple(
         _webhook(declared, mutating, version)
         for mutating, configuration in configurations

@@ -1,9 +1,10 @@
 """The kinds of webhook configurations, and of ValidatingAdmissionPolicies with their bindings."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
-from kubelab.admission.matching import compile_condition
+from kubelab.admission.matching import GROUP, compile_condition
 from kubelab.builtin.definition_builder import built_in, filled
 from kubelab.model.definition import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
@@ -26,7 +27,6 @@ from purekube.schema.causes import invalid_value, required
 
 Manifest = Mapping[str, Any]
 
-GROUP: Final = "admissionregistration.k8s.io"
 
 _CLIENT: Final = obj(
     caBundle=BYTES,
@@ -91,12 +91,7 @@ def _check(manifest: Manifest) -> list[StatusCause]:
         client = webhook.get("clientConfig") or {}
         if ("url" in client) == ("service" in client):
             causes.append(required(f"{where}.clientConfig", "exactly one of url or service is required"))
-        for number, condition in enumerate(webhook.get("matchConditions") or ()):
-            try:
-                compile_condition(condition["expression"])
-            except CelSyntaxError as error:
-                at = f"{where}.matchConditions[{number}].expression"
-                causes.append(invalid_value(at, condition["expression"], f"compilation failed: {error}"))
+        causes += _uncompiled(webhook, where, "matchConditions")
         if webhook.get("sideEffects") not in ("None", "NoneOnDryRun"):
             causes.append(required(f"{where}.sideEffects", "must specify one of None, NoneOnDryRun"))
     return causes
@@ -104,20 +99,38 @@ def _check(manifest: Manifest) -> list[StatusCause]:
 
 def _definition(kind: str, plural: str, *, mutating: bool) -> Any:
     fields = {**_FIELDS, **({"reinvocationPolicy": STRING} if mutating else {})}
+    schema = obj(webhooks=keyed(obj(*_REQUIRED, **fields), "name"))
+    return _kind(kind, plural, schema, _reader(mutating), _check)
+
+
+def _kind(
+    kind: str,
+    plural: str,
+    schema: OpenApi,
+    read: Callable[[Manifest], Manifest],
+    check: Callable[[Manifest], list[StatusCause]],
+) -> Any:
     return built_in(
-        BuiltIn(
-            Kind(GROUP, "v1", kind, plural, namespaced=False),
-            obj(webhooks=keyed(obj(*_REQUIRED, **fields), "name")),
-        ),
+        BuiltIn(Kind(GROUP, "v1", kind, plural, namespaced=False), schema),
         Behaviour(
             generation=Generation.CONTENT,
             unconditional_update=True,
-            read=_reader(mutating),
-            check=_check,
-            check_update=lambda new, old: _check(new),
+            read=read,
+            check=check,
+            check_update=lambda new, old: check(new),
         ),
         categories=("api-extensions",),
     )
+
+
+def _uncompiled(part: Manifest, path: str, field: str) -> Iterator[StatusCause]:
+    """Yield an error for each entry of the list `field` whose CEL expression does not compile."""
+    for index, each in enumerate(part.get(field) or ()):
+        try:
+            compile_condition(each["expression"])
+        except CelSyntaxError as error:
+            at = f"{path}.{field}[{index}].expression"
+            yield invalid_value(at, each["expression"], f"compilation failed: {error}")
 
 
 _RESOURCES: Final = obj(
@@ -149,29 +162,12 @@ def _with_resources(manifest: Manifest, field: str, **defaults: Any) -> Manifest
 
 
 def _check_policy(manifest: Manifest) -> list[StatusCause]:
-    causes = []
-    for field in ("matchConditions", "validations"):
-        for index, each in enumerate(manifest["spec"].get(field) or ()):
-            try:
-                compile_condition(each["expression"])
-            except CelSyntaxError as error:
-                at = f"spec.{field}[{index}].expression"
-                causes.append(invalid_value(at, each["expression"], f"compilation failed: {error}"))
-    return causes
+    spec = manifest["spec"]
+    return [*_uncompiled(spec, "spec", "matchConditions"), *_uncompiled(spec, "spec", "validations")]
 
 
 def _policy_kind(kind: str, plural: str, spec: OpenApi, field: str, **defaults: Any) -> Any:
-    return built_in(
-        BuiltIn(Kind(GROUP, "v1", kind, plural, namespaced=False), obj("spec", spec=spec)),
-        Behaviour(
-            generation=Generation.CONTENT,
-            unconditional_update=True,
-            read=lambda manifest: _with_resources(manifest, field, **defaults),
-            check=_check_policy,
-            check_update=lambda new, old: _check_policy(new),
-        ),
-        categories=("api-extensions",),
-    )
+    return _kind(kind, plural, obj("spec", spec=spec), partial(_with_resources, field=field, **defaults), _check_policy)
 
 
 POLICIES: Final = (
