@@ -172,8 +172,13 @@ def shown(text: str, longest: int = LONGEST_SHOWN) -> str:
     """Return `text` redacted, with control characters escaped, and cut to at most `longest` bytes of UTF-8 (RUN-11).
 
     The text is cut before and after redaction. If the first cut splits a word that may be the start of a secret, that
-    word is hidden.
+    word is hidden. Results for short texts are cached, because Flux repeats its messages and redaction takes most of
+    the time of a reconcile that changes nothing.
     """
+    return _remembered(text, longest) if len(text) <= _LONGEST_REMEMBERED else _cleaned(text, longest)
+
+
+def _cleaned(text: str, longest: int) -> str:
     if len(text) > 4 * longest:
         text = _cut(text, 4 * longest)
     clean = visible(_redact_text(text, secret=False))
@@ -296,12 +301,8 @@ _LONGEST_REMEMBERED = 512
 
 
 def safe(message: str, longest: int = LONGEST_MESSAGE) -> str:
-    """Return a message that is safe to show: redacted, and cut at `longest` bytes of UTF-8.
-
-    Results for short messages are cached, because Flux repeats its messages and redaction takes most of the time of a
-    reconcile that changes nothing.
-    """
-    return _remembered(message, longest) if len(message) <= _LONGEST_REMEMBERED else shown(message, longest)
+    """Return a message that is safe to show: redacted, and cut at `longest` bytes of UTF-8."""
+    return shown(message, longest)
 
 
-_remembered = lru_cache(maxsize=2048)(shown)
+_remembered = lru_cache(maxsize=2048)(_cleaned)

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from purekube.apimachinery.manifest import Manifest, metadata
-from purekube.apimachinery.secret_material import LONGEST_SHOWN, safe, shown
+from purekube.apimachinery.secret_material import shown
 from purekube.apimachinery.timestamps import format_time
 from purekube.controller.backoff import LONGEST_RETRY, Backoff, LogLevel, LogNote, Retry
 from vworkspace_core.jobs import messages as m
@@ -43,7 +43,7 @@ def condition_body(condition: Mapping[str, Any]) -> dict[str, Any]:
     """Return one condition as it is posted: the standard fields, with secrets in the message redacted."""
     body = {name: condition[name] for name in _TOLD if name in condition}
     if isinstance(body.get("message"), str):
-        body["message"] = safe(body["message"], LONGEST_SHOWN)
+        body["message"] = shown(body["message"])
     return body
 
 
