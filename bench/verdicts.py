@@ -10,12 +10,12 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
+
+from purekube_run.examination.verdicts import Verdict
+from vworkspace_app.examination.clauses import place_of
 
 Report: TypeAlias = Mapping[str, Any]
-
-VERDICTS: Final = ("pass", "FAIL", "not tried")
-_ORDER: Final = ("RES", "REC", "OPS", "PULL", "RUN")
 
 
 def checks(report: Report) -> Sequence[Mapping[str, Any]]:
@@ -26,12 +26,12 @@ def checks(report: Report) -> Sequence[Mapping[str, Any]]:
 def cell(verdicts: Sequence[str]) -> str:
     """Return the numbers of verdicts, as in `2 pass, 1 FAIL`; a dash for none."""
     found = Counter(verdicts)
-    return ", ".join(f"{found[verdict]} {verdict}" for verdict in VERDICTS if found[verdict]) or "-"
+    return ", ".join(f"{found[verdict]} {verdict}" for verdict in Verdict if found[verdict]) or "-"
 
 
 def verdict_table(reports: Mapping[str, Report]) -> str:
     """Return a Markdown table: clauses, and for each operator the numbers of verdicts."""
-    clauses = sorted({finding["clause"] for report in reports.values() for finding in checks(report)}, key=_place)
+    clauses = sorted({finding["clause"] for report in reports.values() for finding in checks(report)}, key=place_of)
     rows = [["clause", *reports], ["---"] * (1 + len(reports))]
     for clause in ("", *clauses):
         found = [
@@ -42,15 +42,10 @@ def verdict_table(reports: Mapping[str, Report]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _place(clause: str) -> tuple[int, int]:
-    code, _, number = clause.partition("-")
-    return _ORDER.index(code), int(number)
-
-
 def failures(report: Report) -> str:
     """Return the failed checks as a list, each with what was seen."""
     failed = [finding for finding in checks(report) if finding["verdict"] == "FAIL"]
-    failed.sort(key=lambda finding: _place(finding["clause"]))
+    failed.sort(key=lambda finding: place_of(finding["clause"]))
     return "\n".join(f"* {each['clause']}, {each['sentence']}: {each['message']}" for each in failed)
 
 

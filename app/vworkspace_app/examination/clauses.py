@@ -21,6 +21,13 @@ CODES: Final[Mapping[Profile, tuple[str, ...]]] = {
     Profile.FULL: ("RES", "REC", "OPS", "PULL", "RUN"),
 }
 
+
+def place_of(clause: str) -> tuple[int, int]:
+    """Return the place of a clause such as `REC-5` in the specification, by which clauses are sorted."""
+    code, _, number = clause.partition("-")
+    return CODES[Profile.FULL].index(code), int(number)
+
+
 UNSEEN: Final[Mapping[str, str]] = {
     "RES-2": "the form of Operations is examined with OPS-1 to OPS-12",
     "PULL-9": "it takes keys that the operator was given; tests/conformance/test_payload_security.py examines ours",

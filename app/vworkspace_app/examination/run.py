@@ -18,7 +18,7 @@ from purekube_run.examination.operator_process import OperatorCommand
 from purekube_run.examination.verdicts import Check, Finding, Verdict
 from vworkspace_app.examination.case import CHART, CHECKS, InstanceCase
 from vworkspace_app.examination.checks import operations, pull, reconcile, resources, runtime
-from vworkspace_app.examination.clauses import CODES, UNSEEN, Profile
+from vworkspace_app.examination.clauses import CODES, UNSEEN, Profile, place_of
 from vworkspace_app.examination.played import ENGINES, serve_control_plane
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
@@ -54,8 +54,7 @@ class ExaminationRequest:
         codes = CODES[self.profile]
         every = [each for each in CHECKS.checks if each.clause.partition("-")[0] in codes]
         chosen = [each for each in every if not self.clauses or {each.clause, each.name} & set(self.clauses)]
-        order = list(CODES[Profile.FULL])
-        return sorted(chosen, key=lambda each: (order.index(each.clause.split("-")[0]), int(each.clause.split("-")[1])))
+        return sorted(chosen, key=lambda each: place_of(each.clause))
 
     @property
     def unseen(self) -> Sequence[Finding]:
