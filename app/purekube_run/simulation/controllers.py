@@ -105,12 +105,7 @@ class SimulatedControllers:
         """Return the next time at which a simulated controller runs if no object changes, or None if no run is
         scheduled.
         """
-        first: datetime | None = None
-        for each in self.simulators:
-            due = each.next_wake_up()
-            if due is not None and (first is None or due < first):
-                first = due
-        return first
+        return min((due for each in self.simulators if (due := each.next_wake_up()) is not None), default=None)
 
     def next_work(self) -> datetime | None:
         """Return the next time at which a simulated controller has work, or None if it never has.

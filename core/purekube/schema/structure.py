@@ -126,7 +126,7 @@ def _check(schema: Schema, value: Any, old: Any, path: str) -> list[StatusCause]
         causes += check_scalar(schema, schema.checks, value, path)
     elif schema.format and isinstance(value, str):
         causes += check_format(schema, value, path)
-    if schema.format and schema.format in INT_FORMATS and isinstance(value, int) and not isinstance(value, bool):
+    if schema.format in INT_FORMATS and isinstance(value, int) and not isinstance(value, bool):
         causes += check_range(schema.format, value, path)
     if isinstance(value, list):
         causes += _items(schema, value, old, path)

@@ -25,13 +25,16 @@ from purekube.apimachinery.manifest import get_path
 T = TypeVar("T")
 
 _METHODS: Final = {
+    RequestVerb.GET: "GET",
+    RequestVerb.LIST: "GET",
+    RequestVerb.WATCH: "GET",
     RequestVerb.CREATE: "POST",
     RequestVerb.UPDATE: "PUT",
     RequestVerb.PATCH: "PATCH",
     RequestVerb.DELETE: "DELETE",
     RequestVerb.DELETE_COLLECTION: "DELETE",
 }
-"""The HTTP methods of writes."""
+"""The HTTP method of each verb."""
 
 
 class RequestFilter:
@@ -121,7 +124,7 @@ class RequestFilter:
         self._audit.add(
             AuditEntry(
                 at=self._now(),
-                method=_METHODS.get(verb, "GET"),
+                method=_METHODS[verb],
                 verb=verb,
                 path=target.path,
                 user=caller.user,

@@ -107,7 +107,7 @@ class WatchStream:
 
         All watches share the objects, which must not be changed.
         """
-        return [WatchEvent(kind, decode_shared(raw)) for kind, raw in self.take()] if self._pending else []
+        return [WatchEvent(kind, decode_shared(raw)) for kind, raw in self.take()]
 
     def _add(self, line: "Line | Callable[[], Line | None]") -> None:
         self._pending.append(line)
