@@ -162,10 +162,7 @@ class HttpControlPlane:
         return answer.status, answer.headers.get("content-type", ""), answer.body
 
     async def _done(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> None:
-        """Send a request whose successful answer is not needed.
-
-        Raises Unavailable for content other than JSON.
-        """
+        """Send a request whose successful answer is not needed. Raises Unavailable for content other than JSON."""
         answer = await self._send(method, path, body)
         if answer.body.strip() and not is_json(answer.headers.get("content-type", "")):
             # A 200 with a login page or a proxy's notice is no answer of the control plane.

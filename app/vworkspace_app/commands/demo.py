@@ -133,10 +133,7 @@ class _Play:
 
     @contextmanager
     def _served(self, label: str, *sources: ScreenSource) -> Iterator[None]:
-        """Serve the demo's page while the block runs, and print its address.
-
-        Do nothing if no page was requested.
-        """
+        """Serve the demo's page while the block runs, and print its address. Do nothing if no page was requested."""
         if not self.listen:
             yield
             return

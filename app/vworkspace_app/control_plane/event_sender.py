@@ -248,10 +248,7 @@ class EventSender:
         self._continue()
 
     def _conditions_now(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the events of a snapshot lazily.
-
-        All of them together would need as much memory as the objects.
-        """
+        """Yield the events of a snapshot lazily. All of them together would need as much memory as the objects."""
         for live in self._objects():
             now = self._clock.now()
             yield from condition_events({}, live, now)

@@ -132,10 +132,7 @@ def next_step(state: Attention, now: datetime) -> Send | WaitUntil:
 
 
 def delivered(state: Attention, notice: Notice) -> Attention:
-    """Return the state after the receiver accepted a notice.
-
-    The losses that the notice reported no longer count.
-    """
+    """Return the state after the receiver accepted a notice. The losses that the notice reported no longer count."""
     waiting = tuple(each for each in state.waiting if each.id != notice.id)
     return attrs.evolve(state, waiting=waiting, lost=state.lost - notice.lost, attempts=0, retry_at=None)
 

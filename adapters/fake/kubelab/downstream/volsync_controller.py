@@ -132,10 +132,7 @@ def _reason(view: ObjectView) -> str:
 
 
 def _is_due(view: ObjectView) -> bool:
-    """Report whether a sync is due.
-
-    A manual trigger precedes a schedule; without any trigger a sync is always due.
-    """
+    """Report whether a sync is due. A manual trigger precedes a schedule; without any trigger a sync is always due."""
     trigger = view.spec.get("trigger") or {}
     if trigger.get("manual"):
         return bool(trigger["manual"] != view.status.get("lastManualSync"))

@@ -110,10 +110,7 @@ def _operation(resource: ServedResource, method: str, verb: str) -> dict[str, An
 
 
 def _patch_types(resource: ServedResource) -> tuple[str, ...]:
-    """Return the media types that PATCH accepts.
-
-    Clients choose the strategic merge patch if it is accepted (S-11).
-    """
+    """Return the media types that PATCH accepts. Clients choose the strategic merge patch if it is accepted (S-11)."""
     return tuple(kind for kind in _PATCH_TYPES if not (resource.custom and "strategic" in kind))
 
 

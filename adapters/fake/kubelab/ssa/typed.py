@@ -109,10 +109,7 @@ def _fields(schema: Schema, value: Any) -> tuple[dict[str, Any], bool]:
 
 
 def _item_fields(schema: Schema, items: list[Any]) -> dict[str, Any]:
-    """Return the fields of the items of a set or map list.
-
-    An item that occurs twice is one field as a whole (S-61).
-    """
+    """Return the fields of the items of a set or map list. An item that occurs twice is one field as a whole (S-61)."""
     out: dict[str, Any] = {}
     seen: set[str] = set()
     inner = items_schema(schema)

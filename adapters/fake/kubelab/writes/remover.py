@@ -34,10 +34,7 @@ class Remover:
         self._now = now
 
     def delete(self, target: RequestTarget, options: DeleteOptions) -> Reply:
-        """Delete one object.
-
-        Return a Status if the object is gone, or the object if finalizers keep it (W-31).
-        """
+        """Delete one object. Return a Status if the object is gone, or the object if finalizers keep it (W-31)."""
         resource = target.resource
         record = self._store.get(resource.storage, target.key)
         if record is None:
