@@ -2,13 +2,16 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import Any, Final
 
 import attrs
 
+from kubelab.clock import START
 from kubelab.model.records import Record
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import HELM_RELEASE, SECRET
+from purekube.apimachinery.timestamps import parse_time
 from purekube_run.simulation.cluster import condition_of
 from purekube_run.simulation.laws import place_of
 from vworkspace_app.simulation.checks import OperatorChecks, status_flaws, succession_flaws
@@ -172,16 +175,27 @@ class InstanceLaws:
         self._jobs.applied(ref, was, live)
 
     def _check_left(self, ref: ObjectRef, before: Record) -> None:
-        """Check that an instance loses its finalizer only when its HelmRelease no longer exists."""
+        """Check that an instance loses its finalizer only when its HelmRelease no longer exists.
+
+        A release that somebody else has just created again, as Velero does in a restore, is not in the operator's
+        cache yet: the garbage collector removes it, as its owner is gone.
+        """
         if labels.FINALIZER not in before.finalizers or self._laws.is_restored_now:
             return
         store = self._laws.world.server.store
         left = [
             each.key
             for each in store.scan(place_of(HELM_RELEASE), ref.namespace)
-            if each.labels.get(labels.INSTANCE_UID) == before.uid
+            if each.labels.get(labels.INSTANCE_UID) == before.uid and not self._has_just_come_back(each)
         ]
         self._check("REC-10", "the finalizer outlives the release", ref, not left, f"{left} exists")
+
+    def _has_just_come_back(self, record: Record) -> bool:
+        """Report whether another client than the operator has created the object within the last two seconds."""
+        meta = metadata(record.shared())
+        age = START + timedelta(seconds=self._laws.world.seconds) - parse_time(meta["creationTimestamp"])
+        ours = any(entry["manager"] == labels.FIELD_MANAGER for entry in _entries(record.shared()))
+        return not ours and age <= timedelta(seconds=2)
 
     def _check_wishes(self, ref: ObjectRef, was: Manifest | None, live: Manifest) -> None:
         """Check a change of an instance from `was` to `live`.

@@ -84,6 +84,6 @@ def test_an_instance_takes_few_tasks_timers_and_callbacks_from_creation_to_ready
 @pytest.mark.slow
 def test_waiting_for_flux_costs_at_most_one_pass_in_ten_seconds_more_than_being_ready() -> None:
     """A source that never comes. Live reads are one in ten seconds, 360 an hour, however many instances wait."""
-    ready, waiting = resting(100, FluxBehaviour()), resting(100, FluxBehaviour(source_fetch_seconds=20_000.0))
+    ready, waiting = resting(40, FluxBehaviour()), resting(40, FluxBehaviour(source_fetch_seconds=20_000.0))
 
     assert waiting.tasks - ready.tasks <= 360

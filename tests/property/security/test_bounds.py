@@ -54,7 +54,7 @@ MOST_CALLS = 1_500_000
 MOST_BYTES = 64 * MIB
 SLACK = 2_000
 PART = of_both(4, 1)
-"""`make test` takes a quarter of the worst for a quarter of the work; `make test-long` the whole."""
+"""`make test-slow` takes a quarter of the worst for a quarter of the work; `make test-long` the whole."""
 NOTHING = InstanceObserved(NAMESPACE)
 WEBHOOK = WebhookSettings(CLUSTER)
 
