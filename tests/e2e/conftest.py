@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.cluster_choice import stop_real_server
 from tests.support.cluster_environment import leave
+from tests.support.lent_server import stop_lent_server
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -14,3 +15,4 @@ def _cluster() -> Iterator[None]:
     yield
     leave()
     stop_real_server()
+    stop_lent_server()

@@ -14,8 +14,7 @@ from purekube.boxes.schemas import Schemas
 from purekube.readiness import State, readiness
 from purekube.reconcilers.pure import as_kind
 from purekube.schema.builtin import BUILT_IN, UNTYPED, built_in_names
-from purekube_kit.kube_apiserver import started
-from tests.support.server_use import real_assets
+from tests.support.lent_server import lent
 
 OWNABLE = {"create", "delete", "list", "patch", "watch"}
 """Verbs of a kind of which a box can make objects."""
@@ -42,7 +41,7 @@ def served(config: Mapping[str, Any]) -> Iterator[Kind]:
 
 @pytest.mark.slow
 def test_every_kind_that_a_kube_apiserver_serves_is_known() -> None:
-    with started(real_assets()) as server:
+    with lent() as server:
         kinds = set(served(server.kubeconfig()))
     known = {found for api_version, kind in (*BUILT_IN, *UNTYPED) if (found := built_in_names(api_version, kind))}
     assert kinds - known == set()

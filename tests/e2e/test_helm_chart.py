@@ -16,12 +16,11 @@ from kubelab.http.authority import certificates_for
 from kubelab.http.serving import kubeconfig
 from kubelab.model.calls import ADMIN
 from kubelab.server import ApiServer
-from purekube_kit.kube_apiserver import started
 from tests.support.chart_values import EVERYTHING
 from tests.support.commands import call
 from tests.support.helm import UNAVAILABLE, documents, helm_in
+from tests.support.lent_server import lent
 from tests.support.server_thread import served
-from tests.support.server_use import real_assets
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(UNAVAILABLE), reason=UNAVAILABLE)]
@@ -65,7 +64,7 @@ def embedded(folder: Path) -> Iterator[Cluster]:
 
 @contextmanager
 def real(folder: Path) -> Iterator[Cluster]:
-    with started(real_assets()) as server:
+    with lent() as server:
         trust = create_default_context(cadata=server.authority.decode())
         found = Cluster(server.url, server.token, folder / "kubeconfig", trust)
         yield written(folder, server.kubeconfig(), found)

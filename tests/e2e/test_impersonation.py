@@ -12,10 +12,10 @@ from kubelab.access.authorization import service_account
 from kubelab.model.calls import ADMIN
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import Right, refused_right
-from purekube_kit.kube_apiserver import OPERATOR_USER, started
+from purekube_kit.kube_apiserver import OPERATOR_USER
+from tests.support.lent_server import lent
 from tests.support.patience import PATIENCE
 from tests.support.server_thread import Answer, Wire, served, wall_clock, wired
-from tests.support.server_use import real_assets
 
 RBAC: Final = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
 WHO: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -34,7 +34,7 @@ def _embedded() -> Iterator[tuple[Wire, Wire]]:
 
 @contextmanager
 def _real() -> Iterator[tuple[Wire, Wire]]:
-    with started(real_assets()) as server:
+    with lent() as server:
         trust = ssl.create_default_context(cadata=server.authority.decode())
         with (
             wired(server.url, server.token, trust) as admin,

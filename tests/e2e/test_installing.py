@@ -22,11 +22,10 @@ import yaml
 from kubelab.http.authority import certificates_for
 from kubelab.http.serving import kubeconfig
 from kubelab.server import ApiServer
-from purekube_kit.kube_apiserver import started
 from tests.support.commands import run
+from tests.support.lent_server import lent
 from tests.support.patience import PATIENCE
 from tests.support.server_thread import Wire, served, wall_clock, wired
-from tests.support.server_use import real_assets
 from tests.support.violations import CRD
 
 pytestmark = pytest.mark.slow
@@ -52,7 +51,7 @@ def embedded() -> Iterator[Server]:
 
 @contextmanager
 def real() -> Iterator[Server]:
-    with started(real_assets()) as found:
+    with lent() as found:
         trust = ssl.create_default_context(cadata=found.authority.decode())
         with wired(found.url, token=found.token, trust=trust) as wire:
             yield Server(wire, found.kubeconfig())

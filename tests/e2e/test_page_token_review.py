@@ -7,10 +7,9 @@ import anyio
 import pytest
 
 from purekube_http import KubeApiClient, load_config
-from purekube_kit.kube_apiserver import started
 from purekube_run.process.yaml_documents import Format, dump
+from tests.support.lent_server import lent
 from tests.support.server_thread import Wire, wired
-from tests.support.server_use import real_assets
 from vworkspace_app.page.access import PATH, TokenReview, judged
 
 pytestmark = pytest.mark.slow
@@ -29,7 +28,7 @@ def token_of(wire: Wire, name: str) -> str:
 
 
 def test_whoever_may_get_the_path_is_let_in_and_nobody_else_SEE_3(tmp_path: Path) -> None:
-    with started(real_assets()) as found:
+    with lent() as found:
         trust = ssl.create_default_context(cadata=found.authority.decode())
         with wired(found.url, token=found.token, trust=trust) as wire:
             tokens = {name: token_of(wire, name) for name in ("jane", "joe")}

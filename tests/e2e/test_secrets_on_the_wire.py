@@ -14,13 +14,12 @@ from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import SECRET
 from purekube.boxes.box import Box
 from purekube_http import KubeApiClient
-from purekube_kit.kube_apiserver import started
 from purekube_run.process.machine import SystemClock
 from tests.support.box_site import NS, BoxSite
 from tests.support.boxes import SPEC, box_of, config, crd, secret
 from tests.support.embedded_server import config_of, embedded
+from tests.support.lent_server import lent
 from tests.support.recorded_wire import Answered, recorded
-from tests.support.server_use import real_assets
 
 LOOT: Final = "dG9wLXNlY3JldA=="
 DRAWN: Final = {**secret("pw"), "apply": "IfAbsent", "generate": {"data.p": {"length": 8}}}
@@ -44,7 +43,7 @@ async def _embedded() -> AsyncIterator[tuple[BoxSite, list[Answered]]]:
 
 @asynccontextmanager
 async def _real() -> AsyncIterator[tuple[BoxSite, list[Answered]]]:
-    with started(real_assets()) as server:
+    with lent() as server:
         trust = ssl.create_default_context(cadata=server.authority.decode())
         hands = KubeConfig.from_dict(server.kubeconfig()).get()
         async with recorded(server.url, trust) as (before, answers):

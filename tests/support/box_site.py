@@ -31,7 +31,7 @@ from purekube.boxes.decide import composite_of
 from purekube.composites.composite import Composite
 from purekube.ports import Clock, KubeApi, PatchType
 from purekube_http import KubeApiClient
-from purekube_kit.kube_apiserver import OPERATOR_USER, RealServer, started
+from purekube_kit.kube_apiserver import OPERATOR_USER, RealServer
 from purekube_run.boxes.applied_boxes import AppliedBoxes
 from purekube_run.boxes.document import read_marked
 from purekube_run.boxes.load import load_boxes, runnable
@@ -40,8 +40,8 @@ from purekube_run.controller.runner import ManagerOptions
 from purekube_run.process.machine import SystemClock
 from purekube_run.reconcilers.extensions import ExtensionManager
 from tests.support.embedded_server import config_of, embedded
+from tests.support.lent_server import lent
 from tests.support.patience import PATIENCE
-from tests.support.server_use import real_assets
 from tests.support.virtual_time import run as run_in_virtual_time
 from vworkspace_core.api.labels import FIELD_MANAGER
 
@@ -273,7 +273,7 @@ async def _by_clients(
 
 
 def _real(story: Play, behaviour: DownstreamBehaviour) -> None:
-    with started(real_assets()) as server:
+    with lent() as server:
         config = _config(server)
 
         async def main() -> None:
@@ -293,7 +293,7 @@ Limited = Callable[[Play, DownstreamBehaviour], None]
 
 def _limited(story: Play, behaviour: DownstreamBehaviour) -> None:
     """A kube-apiserver on which boxes have the rights that the story grants, and no other."""
-    with started(real_assets()) as server:
+    with lent() as server:
         operator = KubeConfig.from_dict(kubeconfig(server.url, server.operator_token, authority=server.authority)).get()
         assert operator is not None
 

@@ -41,16 +41,18 @@ def run_tests(components: Sequence[str], arguments: Sequence[str], say: Say, *, 
     if arguments:
         with start(components) as cluster, _Run("the tests", programs, arguments, cluster) as run:
             return run.wait(say)
-    with _Run("on a kube-apiserver", programs, _BARE) as bare:
-        status = bare.wait(say)
     with (
-        start([name for name in components if name != "cert-manager"]) as shared,
         start([name for name in components if name in _OF_LONE]) as own,
         _Run("alone on a cluster", programs, _LONE, own, workers=0, later=True) as lone,
-        _Run("with an operator", programs, _OPERATOR, shared, workers=0, later=True) as operator,
-        _Run("on a shared cluster", programs, _SHARED, shared) as together,
     ):
-        return max(together.wait(say), operator.wait(say), lone.wait(say), status)
+        with _Run("on a kube-apiserver", programs, _BARE) as bare:
+            status = bare.wait(say)
+        with (
+            start([name for name in components if name != "cert-manager"]) as shared,
+            _Run("with an operator", programs, _OPERATOR, shared, workers=0, later=True) as operator,
+            _Run("on a shared cluster", programs, _SHARED, shared) as together,
+        ):
+            return max(together.wait(say), operator.wait(say), lone.wait(say), status)
 
 
 def _workers() -> int:
