@@ -18,6 +18,7 @@ from purekube.boxes.applied import CONDITIONS, FINALIZER, MANAGER, AppliedBox, B
 from purekube.boxes.applied_status import WORDS, decide_with_status
 from purekube.boxes.box import Box
 from purekube.boxes.decide import access_of
+from purekube.boxes.members import ParentReadings
 from purekube.boxes.read import BoxProblem
 from purekube.boxes.revised import RevisedBox, retired_kinds
 from purekube.boxes.revisions import (
@@ -241,6 +242,7 @@ class AppliedBoxes:
             filling=filling,
             serving=frozenset() if served is None or unserved else frozenset(served.revisions),
             kind=kind,
+            readings=ParentReadings() if served is None else served.readings,
         )
         observed = attrs.evolve(observed, lacking=await self._missing_rights(key.name, observed, history))
         state = self._state(applied, observed)

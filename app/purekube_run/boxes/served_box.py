@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import attrs
 
 from purekube.apimachinery.manifest import Kind
+from purekube.boxes.members import ParentReadings
 from purekube.boxes.revisions import Assignments
 from purekube_run.boxes.trial import Judge
 from purekube_run.composites.controller import CompositeReconciler
@@ -23,6 +24,7 @@ class ServedBox:
     since: float
     """The monotonic time at which its caches began to be filled."""
     runner: Runner | None = None
+    readings: ParentReadings = attrs.field(factory=ParentReadings, repr=False)
 
     @property
     def kind(self) -> Kind:

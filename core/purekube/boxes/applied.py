@@ -27,12 +27,11 @@ from purekube.boxes.box import Box
 from purekube.boxes.definition import crd_of
 from purekube.boxes.judgement import AGAIN_SECONDS, Foresight, Judgement, first_refusal, foresight_of
 from purekube.boxes.labels import finalizer_named
-from purekube.boxes.members import BoxParent, members_of, parent_of, seconds_until_due
+from purekube.boxes.members import BoxParent, ParentReading, ParentReadings, members_of, parent_of, seconds_until_due
 from purekube.boxes.read import BoxProblem
 from purekube.boxes.revisions import (
     CONTROLLER_REVISION,
     Assignments,
-    BroughtTo,
     Revision,
     assignments_of,
     definition_of,
@@ -109,7 +108,8 @@ class BoxSnapshot(Snapshot):
     `lacking` is a message about missing rights, `unserved` a message about any other reason why parents cannot be
     reconciled. `filling` is how many seconds the caches of the parents' controller have been filled for, if that is the
     reason. `serving` has the revisions that the parents' controller runs. `kind` is the kind of the parents, if known.
-    `judgement` is what this process has found out about the objects that would move.
+    `judgement` is what this process has found out about the objects that would move. `readings` remembers the parents
+    that it has read before.
     """
 
     box: Box | None = None
@@ -121,6 +121,7 @@ class BoxSnapshot(Snapshot):
     serving: frozenset[str] = frozenset()
     kind: Kind | None = None
     judgement: Judgement | None = None
+    readings: ParentReadings = attrs.field(factory=ParentReadings, eq=False, repr=False)
 
 
 class BoxPhase(Enum):
@@ -172,7 +173,7 @@ class BoxState:
     @cached_property
     def in_use(self) -> frozenset[str]:
         """The names of the revisions that are recorded on parents."""
-        return frozenset(BroughtTo.of(read_meta(manifest)).revision for manifest in self._parent_manifests)
+        return frozenset(reading.brought_to.revision for reading in self._readings)
 
     @cached_property
     def assignments(self) -> Assignments:
@@ -180,17 +181,16 @@ class BoxState:
         return assignments_of(self.history, self.in_use, self.target)
 
     @cached_property
-    def _parent_manifests(self) -> tuple[Manifest, ...]:
-        kind = self.observed.kind
-        return tuple(manifest for ref, manifest in self.observed.objects.items() if ref.kind == kind)
+    def _readings(self) -> tuple[ParentReading, ...]:
+        kind, objects = self.observed.kind, self.observed.objects
+        if kind is None:
+            return ()
+        return self.observed.readings.all_of((manifest for ref, manifest in objects.items() if ref.kind == kind), kind)
 
     @cached_property
     def parents(self) -> tuple[BoxParent, ...]:
         """The parents of all revisions."""
-        kind, manifests = self.observed.kind, self._parent_manifests
-        if kind is None:
-            return ()
-        return tuple(parent_of(each, kind, self.assignments, self.policy, self.now) for each in manifests)
+        return tuple(parent_of(each, self.assignments, self.policy, self.now) for each in self._readings)
 
     @cached_property
     def waiting(self) -> tuple[BoxParent, ...]:

@@ -1,6 +1,6 @@
 """The parents of an applied box as its roll-out sees them: revision, health, wave (PH-10)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -8,7 +8,7 @@ import attrs
 
 from purekube.apimachinery.definitions import PIN
 from purekube.apimachinery.durations import seconds_of
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
 from purekube.apimachinery.meta import Condition, ConditionStatus, ObjectMeta
 from purekube.apimachinery.structuring import read_meta, read_own_conditions
 from purekube.apimachinery.timestamps import time_or_none
@@ -51,16 +51,55 @@ class BoxParent:
         return f"{self.ready.reason}: {self.ready.message}".rstrip(": ")
 
 
-def parent_of(manifest: Manifest, kind: Kind, assignments: Assignments, policy: BoxRollout, now: datetime) -> BoxParent:
-    """Read a parent, with its revision and health, from its manifest. Never raises."""
-    meta = read_meta(manifest)
+@attrs.frozen
+class ParentReading:
+    """The metadata of a parent, its conditions by type, and its record of the revision that it has."""
+
+    ref: ObjectRef
+    metadata: ObjectMeta
+    conditions: Mapping[str, Condition]
+    brought_to: BroughtTo
+
+    @classmethod
+    def of(cls, manifest: Manifest, kind: Kind) -> "ParentReading":
+        """Read a parent from its manifest. Never raises."""
+        meta = read_meta(manifest)
+        conditions = {each.type: each for each in read_own_conditions(manifest, (READY, STALLED, CONDITION))}
+        return cls(ref_of(manifest, kind), meta, conditions, BroughtTo.of(meta))
+
+
+class ParentReadings:
+    """The readings of a box's parents. A parent is read again once its uid or resourceVersion has changed."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], ParentReading] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def all_of(self, manifests: Iterable[Manifest], kind: Kind) -> tuple[ParentReading, ...]:
+        """Return the readings of these parents, and forget those of all others."""
+        known = self._known
+        self._known = {}
+        return tuple(self._read(manifest, kind, known) for manifest in manifests)
+
+    def _read(self, manifest: Manifest, kind: Kind, known: Mapping[tuple[str, str], ParentReading]) -> ParentReading:
+        meta = metadata(manifest)
+        key = str(meta.get("uid", "")), str(meta.get("resourceVersion", ""))
+        reading = known.get(key) if all(key) else None
+        self._known[key] = reading or ParentReading.of(manifest, kind)
+        return self._known[key]
+
+
+def parent_of(reading: ParentReading, assignments: Assignments, policy: BoxRollout, now: datetime) -> BoxParent:
+    """Return a parent with its revision and health."""
+    meta, conditions = reading.metadata, reading.conditions
     revision = assignments.of(meta)
-    conditions = {each.type: each for each in read_own_conditions(manifest, (READY, STALLED, CONDITION))}
     ready, due = conditions.get(READY), _due(meta, conditions, revision, policy)
     health = _health(meta, conditions, revision)
     if health is Health.PROGRESSING and due is not None and due <= now:
         health = Health.FAILED
-    return BoxParent(ref_of(manifest, kind), meta, revision, health, PIN in meta.annotations, ready, due)
+    return BoxParent(reading.ref, meta, revision, health, PIN in meta.annotations, ready, due)
 
 
 def _health(meta: ObjectMeta, conditions: Mapping[str, Condition], revision: str) -> Health:
