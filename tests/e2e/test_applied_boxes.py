@@ -6,6 +6,7 @@ from typing import Any, Final
 import attrs
 import pytest
 
+from kubelab.model.calls import RequestVerb
 from purekube.apimachinery.definitions import BROUGHT_TO, PIN
 from purekube.apimachinery.errors import OperatorError, Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
@@ -14,6 +15,7 @@ from purekube.boxes.admission_policy import BINDING, POLICY, policy_of
 from purekube.boxes.applied_definition import applied_box_definition
 from purekube.boxes.revisions import CONTROLLER_REVISION
 from purekube.ports import KubeRequest, KubeVerb, PatchType, Send
+from purekube_kit.kube_apiserver import OPERATOR_USER
 from purekube_run.process.command_line import CommandError
 from tests.e2e.test_box_rights import ROLES, grant_all
 from tests.support.box_site import FACES, NS, QUICK, BoxSite, in_process
@@ -577,6 +579,32 @@ def test_rules_that_no_crd_can_check_are_those_of_a_policy_which_has_to_be_there
             assert (await site.condition(box, "Serving"))[0] == "True"
 
     FACES[face](story, QUICK)
+
+
+def test_a_policy_is_looked_up_when_its_box_changes_or_after_a_minute_however_often_parents_do_PH_10() -> None:
+    box = attrs.evolve(box_of(config("settings"), validation=[BARRED]), name="shops")
+
+    async def story(site: BoxSite) -> None:
+        assert site.server is not None
+        await site.install(applied_box_definition())
+        for kind, manifest in policy_of(box).items():
+            await site.admin.apply(manifest, kind=kind, field_manager="kubectl", force=True)
+        async with site.serving():
+            shops = await site.apply_box("shops", settings("one", validation=[BARRED]))
+            await until_rolled_out(site, shops)
+            shop = await site.create(SHOP, "first", spec=SPEC)
+            await site.until_ready(shop)
+            await site.clock.sleep(120)
+            site.server.audit.clear()
+            for number in range(300):
+                await site.edit(shop, {"spec": {"image": f"r/x:{number}"}})
+                await site.clock.sleep(1)
+            asked = site.server.audit.select(lambda entry: entry.user == OPERATOR_USER)
+            looked_up = [entry for entry in asked if POLICY.plural in entry.path]
+            written = [entry for entry in asked if "/operatorboxes/" in entry.path and entry.verb is RequestVerb.PATCH]
+            assert 5 <= len(looked_up) <= 5 + 1 + len(written)
+
+    in_process(story, QUICK)
 
 
 def test_the_printed_roles_suffice_to_see_the_policy_and_older_ones_are_told_PH_10() -> None:

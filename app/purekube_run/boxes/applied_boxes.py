@@ -69,6 +69,8 @@ NAME: Final = "operatorbox"
 """The controller's name in metrics and logs."""
 _BY_BOX: Final = "box"
 _BY_CRD: Final = "crd"
+_POLICY_SECONDS: Final = 60.0
+"""The seconds after which a ValidatingAdmissionPolicy that was found is looked up again."""
 _COALESCED: Final = 0.5
 """The seconds for which changes of parents are collected before they wake their box once."""
 
@@ -138,6 +140,8 @@ class AppliedBoxes:
         self.served: dict[str, ServedBox] = {}
         self._followers: list[Follower] = []
         self._definitions: dict[str, dict[str, LoadedDefinition]] = {}
+        self._enforced: dict[str, tuple[str, float]] = {}
+        """The resourceVersion of each box when its policy was found, and the monotonic time until which that counts."""
         self._granted: set[tuple[str, CompositeAccess]] = set()
         self._work: Work | None = None
         self.caches = _Caches((self._informer(OPERATOR_BOX), self._informer(CONTROLLER_REVISION)), self.served)
@@ -226,7 +230,7 @@ class AppliedBoxes:
         history = read_revisions(stored_revisions)
         loaded = await self._loaded(key.name, applied.spec)
         owner = self._owner(key.name, history[0].definition if history else applied.spec)
-        problems = loaded.problems or (*owner, *await self._changed(key.name, loaded.box, history))
+        problems = loaded.problems or (*owner, *await self._changed(applied, loaded.box, history))
         releases = applied.deletion_policy is DeletionPolicy.ORPHAN and applied.metadata.deletion_timestamp is not None
         problem = await self._serve(key.name, () if releases or owner else history)
         served = self.served.get(key.name)
@@ -338,14 +342,27 @@ class AppliedBoxes:
         every = [loaded, *[await self._loaded(name, revision.definition) for revision in history]]
         return next((each.box.kind for each in every if each.box is not None), None)
 
-    async def _changed(self, name: str, box: Box | None, history: Sequence[Revision]) -> list[BoxProblem]:
+    async def _changed(self, applied: AppliedBox, box: Box | None, history: Sequence[Revision]) -> list[BoxProblem]:
         """Return the problems of a changed definition.
 
         It must not change the box's kind or whether the box acts through a ServiceAccount, and the cluster must have
         all rules of the box.
         """
-        former = [(await self._loaded(name, revision.definition)).box for revision in history]
-        return [*changed_problems(box, former), *unenforced_problems(box), *await policy_problems(self._api, box)]
+        former = [(await self._loaded(applied.metadata.name, each.definition)).box for each in history]
+        return [*changed_problems(box, former), *unenforced_problems(box), *await self._policy_problems(applied, box)]
+
+    async def _policy_problems(self, applied: AppliedBox, box: Box | None) -> tuple[BoxProblem, ...]:
+        """Return a problem if the cluster lacks the policy of a box.
+
+        A policy that was found is looked up again when the OperatorBox changes, or after a minute.
+        """
+        name, version = applied.metadata.name, applied.metadata.resource_version
+        found, until = self._enforced.get(name, ("", 0.0))
+        if found == version and self._clock.monotonic() < until:
+            return ()
+        problems = await policy_problems(self._api, box)
+        self._enforced[name] = ("" if problems else version, self._clock.monotonic() + _POLICY_SECONDS)
+        return problems
 
     # --- serving ------------------------------------------------------------------------------------------------------
 
@@ -408,6 +425,7 @@ class AppliedBoxes:
 
     async def _absent(self, key: ObjectRef) -> ReconcileResult:
         self._definitions.pop(key.name, None)
+        self._enforced.pop(key.name, None)
         self._granted = {granted for granted in self._granted if granted[0] != key.name}
         await self._stop(key.name)
         return ReconcileResult()
