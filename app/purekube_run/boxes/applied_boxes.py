@@ -1,8 +1,7 @@
 """The controller of applied boxes, which loads and unloads the controller of each box's parents (PH-10)."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Any, Final, TypeAlias
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import anyio
 import attrs
@@ -13,28 +12,23 @@ from purekube.apimachinery.errors import Right
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, ref_of
 from purekube.apimachinery.problems import Place
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from purekube.apimachinery.structuring import read_meta
 from purekube.boxes.applied import CONDITIONS, FINALIZER, MANAGER, AppliedBox, BoxSnapshot, BoxState
 from purekube.boxes.applied_status import WORDS, decide_with_status
 from purekube.boxes.box import Box
 from purekube.boxes.decide import access_of
 from purekube.boxes.members import ParentReadings
 from purekube.boxes.read import BoxProblem
-from purekube.boxes.revised import RevisedBox, retired_kinds
+from purekube.boxes.revised import retired_kinds
 from purekube.boxes.revisions import (
     CONTROLLER_REVISION,
-    Assignments,
-    BroughtTo,
     Revision,
-    assignments_of,
     crd_name_of,
     owner_of_kind,
     read_revisions,
 )
 from purekube.boxes.rollout_policy import DeletionPolicy
-from purekube.composites.composite import status_writer
 from purekube.composites.rights import CompositeAccess
-from purekube.composites.status_writers import StatusWriter, shared_statuses
+from purekube.composites.status_writers import StatusWriter
 from purekube.controller.decision import Decision
 from purekube.controller.execute import PassRules
 from purekube.controller.informer.changes import CacheChange
@@ -53,10 +47,7 @@ from purekube_run.boxes.applied_load import (
     unenforced_problems,
 )
 from purekube_run.boxes.served_box import ServedBox
-from purekube_run.boxes.trial import Judge
-from purekube_run.boxes.write_budget import WriteBudget
-from purekube_run.composites.caches import external_informers, informers_of
-from purekube_run.composites.controller import CompositeReconciler
+from purekube_run.boxes.served_boxes import Follower, ServedBoxes, served_assignments
 from purekube_run.controller.controller import ControllerDefinition, For, StatusManager, Watches, Work
 from purekube_run.controller.decision_reconciler import DecisionReconciler, LiveRereads
 from purekube_run.controller.informer import InformerRunner
@@ -75,10 +66,6 @@ _COALESCED: Final = 0.5
 """The seconds for which changes of parents are collected before they wake their box once."""
 
 _log = structlog.get_logger("operator")
-
-
-Follower: TypeAlias = Callable[[CompositeReconciler, bool], None]
-"""A function that is called with a reconciler of parents, and True when it is loaded, False when it is unloaded."""
 
 
 class _Caches(Informers):
@@ -136,9 +123,8 @@ class AppliedBoxes:
         installed: AppliedInstallation = AppliedInstallation(),
     ) -> None:
         self._api, self._clock, self._events, self._manager, self._options = api, clock, events, manager, options
-        self._namespace, self._taken, self._installed = namespace, tuple(taken), installed
-        self.served: dict[str, ServedBox] = {}
-        self._followers: list[Follower] = []
+        self._namespace, self._installed = namespace, installed
+        self._serving = ServedBoxes(api, clock, events, manager, options, tuple(taken), self._parents_changed)
         self._definitions: dict[str, dict[str, LoadedDefinition]] = {}
         self._enforced: dict[str, tuple[str, float]] = {}
         """The resourceVersion of each box when its policy was found, and the monotonic time until which that counts."""
@@ -146,11 +132,14 @@ class AppliedBoxes:
         self._work: Work | None = None
         self.caches = _Caches((self._informer(OPERATOR_BOX), self._informer(CONTROLLER_REVISION)), self.served)
 
-    def follow(self, follower: "Follower") -> None:
+    @property
+    def served(self) -> Mapping[str, ServedBox]:
+        """The boxes whose parents are reconciled, by name."""
+        return self._serving.boxes
+
+    def follow(self, follower: Follower) -> None:
         """Call `follower` for every loaded reconciler of parents, and again when a reconciler is unloaded."""
-        self._followers.append(follower)
-        for served in self.served.values():
-            follower(served.reconciler, True)
+        self._serving.follow(follower)
 
     def _informer(self, kind: Kind) -> InformerRunner:
         store = ObjectStore(kind, transform=without_managed_fields, indexers={_BY_BOX: _box_of, _BY_CRD: _crd_of})
@@ -252,7 +241,7 @@ class AppliedBoxes:
         state = self._state(applied, observed)
         if served is None:
             return observed
-        served.assignments = _assignments(history, served.revisions, state.in_use)
+        served.assignments = served_assignments(history, served.revisions, state.in_use)
         if not state.needs_judgement:
             return observed
         judgement = await served.judge.judge(state.waiting, observed.objects, state.target, state.now)
@@ -378,68 +367,18 @@ class AppliedBoxes:
             if (loaded := await self._loaded(name, revision.definition)).box is not None
             and not await self._lacking(name, access_of((loaded.box,)))
         }
-        served = self.served.get(name)
-        if served is not None and {*served.revisions} == {*boxes}:
-            return ""
-        await self._stop(name)
-        if not boxes:
-            return ""
-        return await self._start(name, boxes, history)
+        return await self._serving.serve(name, boxes, history)
 
-    async def _start(self, name: str, boxes: Mapping[str, Box], history: Sequence[Revision]) -> str:
-        composite = RevisedBox(boxes, lambda: served.assignments).composite
-        writers = (*self._taken, *(status_writer(each.reconciler.composite) for each in self.served.values()))
-        if refusals := list(shared_statuses((*writers, status_writer(composite)))):
-            return refusals[0]
-        clock, options = self._clock, self._options
-        api = self._api.through(WriteBudget(clock))
-        informers = Informers(informers_of(api, clock, options.random, composite, options.namespaces))
-        externals = Informers(external_informers(api, clock, options.random, composite, options.namespaces))
-        reconciler = CompositeReconciler(
-            composite, api, clock, informers, externals, self._manager.shared, options.random
-        )
-        manifests = await all_of(api, composite.kind)
-        assignments = _assignments(history, boxes, (BroughtTo.of(read_meta(each)).revision for each in manifests))
-        served = ServedBox(tuple(boxes), reconciler, assignments, Judge(reconciler), clock.monotonic())
-        self.served[name] = served
-        for informer in reconciler.parents:
-            informer.subscribe(partial(self._parent_changed, ObjectRef(OPERATOR_BOX, None, name)))
-        for follower in self._followers:
-            follower(reconciler, True)
-        definition = reconciler.controller(self._events, workers=options.workers, entropy=options.entropy)
-        served.runner = self._manager.load(definition)
-        _log.info("box loaded", box=name, kind=composite.kind.crd_name, revisions=list(boxes))
-        return ""
-
-    def _parent_changed(self, key: ObjectRef, change: CacheChange) -> None:
+    def _parents_changed(self, name: str) -> None:
         if self._work is not None:
-            self._work.enqueue(key, after=_COALESCED)
-
-    async def _stop(self, name: str) -> None:
-        served = self.served.pop(name, None)
-        if served is not None and served.runner is not None:
-            await self._manager.unload(served.runner)
-            for follower in self._followers:
-                follower(served.reconciler, False)
-            _log.info("box unloaded", box=name)
+            self._work.enqueue(ObjectRef(OPERATOR_BOX, None, name), after=_COALESCED)
 
     async def _absent(self, key: ObjectRef) -> ReconcileResult:
         self._definitions.pop(key.name, None)
         self._enforced.pop(key.name, None)
         self._granted = {granted for granted in self._granted if granted[0] != key.name}
-        await self._stop(key.name)
+        await self._serving.stop(key.name)
         return ReconcileResult()
-
-
-def _assignments(history: Sequence[Revision], served: Collection[str], in_use: Iterable[str]) -> Assignments:
-    """Return the assignments of parents to revisions of the box.
-
-    A parent without a revision gets one of the revisions in `served`.
-    """
-    known = [revision for revision in history if revision.name in served]
-    sound = [revision.name for revision in known if not revision.given_up] or [known[-1].name]
-    newcomers = assignments_of(known, in_use, sound[-1]).newcomers
-    return Assignments(tuple(revision.name for revision in history), newcomers)
 
 
 def _box_of(manifest: Manifest) -> Iterator[str]:

@@ -7,7 +7,8 @@ import attrs
 
 from purekube.controller.shard import WHOLE, Shard
 from purekube.ports import KubeApi
-from purekube_run.boxes.applied_boxes import AppliedBoxes, Follower
+from purekube_run.boxes.applied_boxes import AppliedBoxes
+from purekube_run.boxes.served_boxes import Follower
 from purekube_run.composites.controller import CompositeReconciler
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.informer import InformerRunner

@@ -1,0 +1,113 @@
+"""The boxes whose parents this process reconciles: how they are loaded into its manager and unloaded (PH-10)."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import structlog
+
+from purekube.apimachinery.structuring import read_meta
+from purekube.boxes.box import Box
+from purekube.boxes.revised import RevisedBox
+from purekube.boxes.revisions import Assignments, BroughtTo, Revision, assignments_of
+from purekube.composites.composite import status_writer
+from purekube.composites.status_writers import StatusWriter, shared_statuses
+from purekube.ports import Clock, EventSink, KubeApi
+from purekube_run.boxes.served_box import ServedBox
+from purekube_run.boxes.trial import Judge
+from purekube_run.boxes.write_budget import WriteBudget
+from purekube_run.composites.caches import external_informers, informers_of
+from purekube_run.composites.controller import CompositeReconciler
+from purekube_run.controller.informers import Informers
+from purekube_run.controller.lookups import all_of
+from purekube_run.controller.manager import ControllerManager
+from purekube_run.controller.runner import ManagerOptions
+
+_log = structlog.get_logger("operator")
+
+Follower: TypeAlias = Callable[[CompositeReconciler, bool], None]
+"""A function that is called with a reconciler of parents, and True when it is loaded, False when it is unloaded."""
+
+
+class ServedBoxes:
+    """The boxes whose parents are reconciled, by name, and the controllers that do it, which `manager` runs.
+
+    `changed` is called with the name of a box when one of its parents changes. `taken` are status writers of the
+    process's other controllers, whose kinds no box may have.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        clock: Clock,
+        events: EventSink,
+        manager: ControllerManager,
+        options: ManagerOptions,
+        taken: Sequence[StatusWriter],
+        changed: Callable[[str], None],
+    ) -> None:
+        self._api, self._clock, self._events, self._manager, self._options = api, clock, events, manager, options
+        self._taken, self._changed = taken, changed
+        self.boxes: dict[str, ServedBox] = {}
+        self._followers: list[Follower] = []
+
+    def follow(self, follower: Follower) -> None:
+        """Call `follower` for every loaded reconciler of parents, and again when a reconciler is unloaded."""
+        self._followers.append(follower)
+        for served in self.boxes.values():
+            follower(served.reconciler, True)
+
+    async def serve(self, name: str, boxes: Mapping[str, Box], history: Sequence[Revision]) -> str:
+        """Reconcile the parents of the box `name` by its compiled revisions `boxes`; stop it if there are none.
+
+        Return "", or the reason why its controller cannot start.
+        """
+        served = self.boxes.get(name)
+        if served is not None and {*served.revisions} == {*boxes}:
+            return ""
+        await self.stop(name)
+        return await self._start(name, boxes, history) if boxes else ""
+
+    async def _start(self, name: str, boxes: Mapping[str, Box], history: Sequence[Revision]) -> str:
+        composite = RevisedBox(boxes, lambda: served.assignments).composite
+        writers = (*self._taken, *(status_writer(each.reconciler.composite) for each in self.boxes.values()))
+        if refusals := list(shared_statuses((*writers, status_writer(composite)))):
+            return refusals[0]
+        clock, options = self._clock, self._options
+        api = self._api.through(WriteBudget(clock))
+        informers = Informers(informers_of(api, clock, options.random, composite, options.namespaces))
+        externals = Informers(external_informers(api, clock, options.random, composite, options.namespaces))
+        reconciler = CompositeReconciler(
+            composite, api, clock, informers, externals, self._manager.shared, options.random
+        )
+        manifests = await all_of(api, composite.kind)
+        assignments = served_assignments(history, boxes, (BroughtTo.of(read_meta(each)).revision for each in manifests))
+        served = ServedBox(tuple(boxes), reconciler, assignments, Judge(reconciler), clock.monotonic())
+        self.boxes[name] = served
+        for informer in reconciler.parents:
+            informer.subscribe(lambda change: self._changed(name))
+        for follower in self._followers:
+            follower(reconciler, True)
+        definition = reconciler.controller(self._events, workers=options.workers, entropy=options.entropy)
+        served.runner = self._manager.load(definition)
+        _log.info("box loaded", box=name, kind=composite.kind.crd_name, revisions=list(boxes))
+        return ""
+
+    async def stop(self, name: str) -> None:
+        """Unload the controller of a box's parents, if it is loaded."""
+        served = self.boxes.pop(name, None)
+        if served is not None and served.runner is not None:
+            await self._manager.unload(served.runner)
+            for follower in self._followers:
+                follower(served.reconciler, False)
+            _log.info("box unloaded", box=name)
+
+
+def served_assignments(history: Sequence[Revision], served: Collection[str], in_use: Iterable[str]) -> Assignments:
+    """Return the assignments of parents to revisions of the box.
+
+    A parent without a revision gets one of the revisions in `served`.
+    """
+    known = [revision for revision in history if revision.name in served]
+    sound = [revision.name for revision in known if not revision.given_up] or [known[-1].name]
+    newcomers = assignments_of(known, in_use, sound[-1]).newcomers
+    return Assignments(tuple(revision.name for revision in history), newcomers)
