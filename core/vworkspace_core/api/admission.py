@@ -92,7 +92,7 @@ def _is_secret(name: str, value: Any) -> bool:
 
 
 def _is_literal(value: str) -> bool:
-    """Report whether the value is literal text: not empty, not the placeholder for a secret, and no `$` reference."""
+    """Report whether `value` is literal text: not empty, not the placeholder for a secret, and without a `$` reference."""
     bare = value.strip().strip("\"'")
     return bare not in ("", PLACEHOLDER) and not bare.startswith("$")
 
@@ -139,7 +139,7 @@ def admit(
 def stored_problems(
     manifest: Manifest, old: Manifest | None = None, settings: AdmissionSettings = _DEFAULTS
 ) -> tuple[Problem, ...]:
-    """Return a problem for every rule that an object, as the API server stores it, breaks.
+    """Return a problem for every rule that `manifest`, an object as the API server stores it, breaks.
 
     The result is empty for kinds other than the operator's. With `old`, the object before an update, the rules on
     immutable fields are checked too. Unknown fields are no problem, because the API server prunes them.
@@ -184,9 +184,9 @@ def _judge_value(
 
 
 def _judge_parts(cls: type[Any], manifest: Manifest, settings: AdmissionSettings) -> Iterator[Problem]:
-    """Yield the problems of those parts of an object's spec that can be read.
+    """Yield the problems of each part of `manifest`'s spec that can be read on its own.
 
-    This serves for an object that as a whole cannot be converted into `cls`.
+    The function is called if the manifest as a whole cannot be read as an object of the class `cls`.
     """
     spec, spec_class = manifest.get("spec"), attrs.fields_dict(cls)["spec"].type
     if isinstance(spec, Mapping) and spec_class is not None:
@@ -197,7 +197,7 @@ def _judge_parts(cls: type[Any], manifest: Manifest, settings: AdmissionSettings
 
 
 def _readable(cls: type[Any], old: Manifest | None) -> Any:
-    """Return the object `old` as a `cls`.
+    """Return `old`, the object before an update, as an object of the class `cls`.
 
     Return None if `old` is absent or malformed, so that an update can correct a malformed object.
     """

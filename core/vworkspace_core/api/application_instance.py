@@ -65,7 +65,11 @@ class Release:
 
 
 def _only_for(source: ValuesSource, attribute: str) -> CelRule:
-    """Return the CEL rule that the field named like `source` is set if `source` is selected, and absent otherwise."""
+    """Return the CEL rule for the field with the name of `source`: it is set if that source is selected, and otherwise
+    absent.
+
+    `attribute` is the name of the same field in the Python class.
+    """
     name = source.value
     return CelRule(
         f"self.source == '{name}' ? has(self.{name}) : !has(self.{name})",

@@ -95,7 +95,8 @@ class Policy:
 
 
 def is_allowed_source(chart: ChartSource, allowed: tuple[str, ...]) -> bool:
-    """Report whether the chart's URL, with its name appended, equals one of the `allowed` URLs or is below one of them.
+    """Report whether the chart's URL, with the chart's name appended, equals one of the `allowed` URLs or is below one
+    of them.
 
     A chart with a malformed URL or name is not allowed, since it could be read in two ways.
     """
@@ -107,9 +108,10 @@ def is_allowed_source(chart: ChartSource, allowed: tuple[str, ...]) -> bool:
 
 
 def is_forbidden(chart: str, version: str, policy: Policy) -> bool:
-    """Report whether `policy` forbids this version of the chart.
+    """Report whether `policy` forbids the version `version` of `chart`.
 
-    An entry of the policy is a version, which is forbidden for all charts, or `<chart>@<version>`.
+    An item in the policy's list of forbidden versions is a version, which is forbidden for all charts, or
+    `<chart>@<version>`.
     """
     asked = (_last(chart), _precedence(version))
     return any(_names(entry, *asked) for entry in policy.forbidden_versions)

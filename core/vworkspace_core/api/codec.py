@@ -57,7 +57,7 @@ def shared_spec(raw: bytes) -> ApplicationInstanceSpec:
 
 
 def is_shared(spec: ApplicationInstanceSpec) -> bool:
-    """Report whether equal copies of an instance share this spec object. A large spec is not shared."""
+    """Report whether equal copies of an instance share the object `spec`. A large spec is not shared."""
     known_as = _SHARED.get(id(spec))
     return known_as is not None and known_as() is spec
 
@@ -74,7 +74,10 @@ FAST.register_structure_hook(ApplicationInstanceSpec, _read_or_share)
 
 
 def structure_strict(cls: type[T], value: Any) -> T:
-    """Read `value` like `structure`, but report unknown fields as problems, except in metadata."""
+    """Read `value` as an object of the class `cls`.
+
+    Unlike `structure`, report unknown fields as problems too, except in metadata.
+    """
     if cls not in CLASSES or not isinstance(value, Mapping):
         return structure_patiently(STRICT, cls, value)
     problems = tuple(_type_problems(CLASSES[cls], value))
@@ -105,7 +108,7 @@ def unstructure(value: Any) -> dict[str, Any]:
 
 
 def _read(cls: type[T], manifest: Manifest) -> T:
-    """Read a manifest like `structure`.
+    """Read a manifest as an object of the class `cls`, as `structure` does.
 
     Raises ValidationProblems also if parts of the manifest were cut off because they are nested too deeply.
     """

@@ -79,9 +79,11 @@ def meant_for_another_cluster(meta: ObjectMeta, settings: _OfCluster) -> bool:
 
 
 def claimed_by_another_operator(source: Claimable, settings: _OfCluster) -> bool:
-    """Report whether another cluster's operator may own the object, so that this operator must not write its status
-    (RES-5). It may if the object's label names another cluster and the status has conditions, unless one of them is
-    Blocked=WrongCluster, written by this operator.
+    """Report whether another cluster's operator may own the object `source`, so that this operator must not write its
+    status (RES-5).
+
+    It may if the object's label names another cluster and the status has conditions, unless one of these is the
+    condition Blocked with the reason WrongCluster that this operator itself wrote.
     """
     if not meant_for_another_cluster(source.metadata, settings):
         return False

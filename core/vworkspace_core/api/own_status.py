@@ -82,7 +82,7 @@ def read_status(cls: type[T], manifest: Manifest) -> T | None:
 
 
 def problem_text(error: ValidationProblems) -> str:
-    """Return all problems as one text for a message, separated by semicolons."""
+    """Return all problems in `error` as one text for a message, separated by semicolons."""
     return "; ".join(str(problem) for problem in error.problems)
 
 

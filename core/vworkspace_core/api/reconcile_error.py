@@ -25,7 +25,7 @@ from vworkspace_core.api.vocabulary import owned_types
 
 
 def _of_instance(before: Mapping[str, Condition], blocked: ReconcileError) -> Iterator[DesiredCondition]:
-    """Yield the conditions that an ApplicationInstance gets after an error stopped its reconcile pass.
+    """Yield the conditions that an ApplicationInstance gets after the error `blocked` stopped its reconcile pass.
 
     `before` has its present conditions by type. A present Ready is kept, since a deployed release keeps running.
     """
@@ -44,7 +44,7 @@ def _of_instance(before: Mapping[str, Condition], blocked: ReconcileError) -> It
 
 
 def _of_operation(before: Mapping[str, Condition], blocked: ReconcileError) -> Iterator[DesiredCondition]:
-    """Yield the conditions that an Operation gets after an error stopped its reconcile pass.
+    """Yield the conditions that an Operation gets after the error `blocked` stopped its reconcile pass.
 
     `before` has its present conditions by type. A present Running is kept, since the engine continues its work.
     """

@@ -93,7 +93,7 @@ def spec_hash(spec: ApplicationInstanceSpec) -> str:
 
 
 def _former_hash(spec: ApplicationInstanceSpec) -> str:
-    """Return the single hash over chart and values that earlier versions of the operator recorded."""
+    """Return the single hash over the spec's chart and values that earlier versions of the operator recorded."""
     chart, values = (None if part is None else unstructure(part) for part in (spec.chart, spec.values))
     return content_hash({"chart": chart, "values": values})
 
@@ -148,7 +148,11 @@ def _repeated_override(before: ReplacedOverride) -> ReleaseOverride:
 
 
 def _remaining_override(override: ReleaseOverride | None, spec: ApplicationInstanceSpec) -> ReleaseOverride | None:
-    """Return the part of an override that a changed spec leaves in force, or None if nothing is left."""
+    """Return the part of `override` that `spec`, which may have changed since the override was recorded, leaves in
+    force.
+
+    Return None if nothing is left.
+    """
     if override is None:
         return None
     same_chart, same_values = _holds(override.spec_hash, spec)
@@ -162,7 +166,7 @@ def _remaining_override(override: ReleaseOverride | None, spec: ApplicationInsta
 
 
 def _on_top(asked: ReleaseOverride, standing: ReleaseOverride, spec: ApplicationInstanceSpec) -> ReleaseOverride:
-    """Return both overrides combined.
+    """Return the override `asked` combined with `standing`, the override in force before.
 
     Where they conflict, `asked` takes precedence. `standing` is recorded in the result as replaced.
     """
@@ -187,13 +191,15 @@ def _sum(
 
 
 def summed_patch(target: ApplicationInstance, patch: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the values patch that would be in force if `patch` were merged over the recorded override."""
+    """Return the values patch that would be in force if `patch` were merged over the override in the target's status."""
     standing = _remaining_override(target.status.release_override, target.spec)
     return _sum(standing.values_patch if standing is not None else None, patch, target.spec) or {}
 
 
 def is_retry_request(override: ReleaseOverride, version: str) -> bool:
-    """Report whether an override changes nothing, so that it only requests a retry. `version` is the spec's version."""
+    """Report whether `override` changes nothing, so that it only requests a retry. `version` is the spec's chart
+    version.
+    """
     before = override.replaced
     version_before = before.version if before is not None and before.version else version
     patch_before = before.values_patch if before is not None else None
@@ -203,8 +209,10 @@ def is_retry_request(override: ReleaseOverride, version: str) -> bool:
 def permitted_override(
     source: ApplicationInstance, override: ReleaseOverride | None, policy: Policy
 ) -> tuple[ReleaseOverride | None, str]:
-    """Return two answers: the part of the override that the cluster's policy permits, and a message why the rest is
-    refused. A refused part leaves in force what it would have replaced. A running version that becomes forbidden is not
+    """Return two answers: the part of `override` that `policy`, the cluster's limits on charts, permits, and a message
+    why the rest is refused.
+
+    A refused part leaves in force what it would have replaced. A running version that becomes forbidden is not
     reverted, because an older version may be unable to read the data of a newer one.
     """
     chart, applied = source.spec.chart, source.status.last_applied_chart

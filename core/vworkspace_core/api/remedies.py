@@ -54,7 +54,7 @@ def open_namespace_remedy(namespace: str, installation: Installation) -> str:
 
 
 def cluster_command(ref: ObjectRef, cluster_id: str) -> str:
-    """Return the command that labels an object as one of this cluster (RES-5)."""
+    """Return the command that labels an object as belonging to the cluster `cluster_id` (RES-5)."""
     return f"kubectl label {kubectl_name(ref)} {CLUSTER_ID}={bounded_name(cluster_id)} --overwrite"
 
 
@@ -124,7 +124,7 @@ def velero_is_elsewhere(namespace: str) -> str:
 
 
 class _Scope(Enum):
-    """The part of the printed RBAC roles to which a right belongs."""
+    """The part of the operator's RBAC roles, as the command `manifests` prints them, to which a right belongs."""
 
     OPERATOR = "operator"
     TENANT = "tenant"
@@ -142,7 +142,7 @@ _REVIEWS: Final = ("authentication.k8s.io", "authorization.k8s.io")
 
 
 def _scope(right: Right, system: str) -> _Scope:
-    """Return the part of the printed roles to which `right` belongs.
+    """Return the part of the operator's printed RBAC roles to which `right` belongs.
 
     `system` is the operator's own namespace. The part TENANT is printed for each managed namespace, VELERO for Velero's
     namespace, and every other part once.
@@ -184,7 +184,7 @@ def remedy(right: Right, installation: Installation = PRINTED) -> str:
 
 
 def _roles(right: Right, installation: Installation, user: str = "") -> str:
-    """Return the command that prints only the roles with `right`.
+    """Return the command that prints only those of the operator's RBAC roles that contain `right`.
 
     The roles are bound to `user`, or to the operator's account if `user` is empty.
     """
@@ -208,7 +208,7 @@ def _roles(right: Right, installation: Installation, user: str = "") -> str:
 
 
 def _value(right: Right, installation: Installation) -> str:
-    """Return the change of the Helm chart's values that adds `right` to the chart's roles."""
+    """Return, as words for a message, the change of the Helm chart's values that adds `right` to the operator's roles."""
     match scope := _scope(right, installation.namespace):
         case _Scope.TENANT:
             return f"add {{namespace: {right.namespace}}} to tenants"
@@ -252,7 +252,10 @@ def tenant_remedy(namespace: str, account: str, installation: Installation = PRI
 
 
 def _of_tenant(namespace: str, printed: str, installation: Installation) -> str:
-    """Return how to create, in a managed namespace, the objects that the command line `printed` prints."""
+    """Return, as words for a message, how to create the objects that a managed namespace lacks.
+
+    `printed` is the command line that prints these objects.
+    """
     match installation.keeper:
         case InstallTool.NOBODY:
             return f"{printed} {APPLY}"
@@ -266,7 +269,7 @@ def _of_tenant(namespace: str, printed: str, installation: Installation) -> str:
 
 
 class Failed(Protocol):
-    """A refused write, with its error."""
+    """A write that the API server refused, with the error."""
 
     @property
     def error(self) -> OperatorError:
@@ -275,8 +278,8 @@ class Failed(Protocol):
 
 
 def missing_right_of(failures: Iterable[Failed], installation: Installation = PRINTED) -> str:
-    """Return the message about the missing right that caused one of the failures, or an empty string if none was caused
-    by a missing right.
+    """Return the message about the missing right that caused one of `failures`, or an empty string if no missing right
+    did.
     """
     error = first_refusal(failure.error for failure in failures)
     return not_permitted(error.right, installation) if error is not None and error.right is not None else ""

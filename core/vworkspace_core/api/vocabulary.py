@@ -24,7 +24,8 @@ from vworkspace_core.api.reasons import (
 
 @attrs.frozen
 class VocabularyEntry:
-    """One row of the vocabulary: the reasons that a condition of `type` may have for `status`.
+    """One row of the vocabulary, the table of all conditions that the operator may write: the reasons that a condition
+    of type `type` may have while its status is `status`.
 
     `foreign` names a component whose own reasons are passed on unchanged as well, such as an engine's
     `WorkflowInProgress`. It is empty if `reasons` is complete.
@@ -259,9 +260,11 @@ _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 
 
 def entries(kind: str, condition_type: str) -> tuple[VocabularyEntry, ...]:
-    """Return the rows for one condition type of `kind`.
+    """Return the rows of the vocabulary (the table of all conditions that the operator may write) for one condition
+    type.
 
-    The result is empty for a type that the operator does not own.
+    `kind` is the kind of the objects with that condition. The result is empty for a type that the operator does not
+    own.
     """
     return tuple(entry for entry in TABLE.get(kind, ()) if entry.type == condition_type)
 
@@ -272,7 +275,7 @@ def owned_types(kind: str) -> tuple[str, ...]:
 
 
 def is_admitted(kind: str, condition_type: str, status: str, reason: str) -> bool:
-    """Report whether the vocabulary permits the operator to write `condition_type=status/reason` on `kind`."""
+    """Report whether the operator may write a condition with this type, status and reason on an object of `kind`."""
     return any(
         reason in entry.reasons or (bool(entry.foreign) and _REASON.fullmatch(reason) is not None)
         for entry in entries(kind, condition_type)

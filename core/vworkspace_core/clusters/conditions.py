@@ -25,7 +25,7 @@ OF_THE_AGENT: Final = frozenset({Type.AUTHENTICATED, Type.BUFFER_OVERFLOW, Type.
 
 
 def wanted_conditions(inventory: ClusterInventory, previous: Sequence[Condition]) -> tuple[DesiredCondition, ...]:
-    """Return the conditions that the Cluster should have, in the order of the vocabulary.
+    """Return the conditions that the Cluster object should have, in the order in which they are written.
 
     Conditions whose status is unknown now are left out.
     """

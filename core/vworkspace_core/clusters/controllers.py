@@ -30,7 +30,7 @@ IN_A_ROW: Final = 6
 
 @attrs.frozen
 class InformerReport:
-    """The state of one kind's informer. `trouble` is the last failure's message, empty if there is none.
+    """The state of one kind's informer. `trouble` is the error message of the last failure, empty if there is none.
 
     `served` says that the API server serves the kind. `failures` counts consecutive failures.
     """
@@ -81,10 +81,10 @@ def installed_engines(watched: Mapping[Kind, InformerReport]) -> tuple[str, ...]
 def controllers_condition(
     watched: Mapping[Kind, InformerReport], installation: Installation = PRINTED
 ) -> DesiredCondition:
-    """Return the condition ControllersHealthy.
+    """Return the condition ControllersHealthy of the Cluster object.
 
-    Its reason is about missing controllers if there are any, or else about degraded ones. Its message names all missing
-    and degraded controllers.
+    Its reason is about missing controllers if there are any, or else about degraded controllers. Its message names all
+    missing and degraded controllers.
     """
     missing, degraded = list(_missing(watched, installation)), list(_degraded(watched, installation))
     message = ". ".join((*missing, *degraded))

@@ -49,9 +49,9 @@ def _together(base: Policy, policies: frozenset[Policy]) -> Policy:
 
 @lru_cache(maxsize=64)
 def _policy_of(cluster: bytes, cluster_id: str) -> Policy | None:
-    """Return the policy in a Cluster object's JSON, or None if its cluster id is another.
+    """Return the policy in the Cluster object `cluster`, given as JSON, or None if its id is not `cluster_id`.
 
-    The result is cached, since every decision reads it and it seldom changes.
+    The result is cached, since every reconcile pass reads it and it seldom changes.
     """
     spec = get_path(msgspec.json.decode(cluster), "spec")
     if get_path(spec, "clusterId") != cluster_id:
@@ -79,9 +79,9 @@ _GOOD_WHEN_FALSE: Final = frozenset(
 
 
 def decide(source: Cluster, inventory: ClusterInventory) -> Decision:
-    """Return the decision that writes the status of the Cluster `source`.
+    """Return the decision (the writes to make and the time of the next pass) that updates the status of `source`.
 
-    It is empty if `source` has the id of another cluster.
+    The decision is empty if `source` is the Cluster object of another cluster.
     """
     if source.spec.cluster_id != inventory.cluster_id:
         return Decision()
@@ -129,7 +129,10 @@ def _as_set(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _conditions(source: Cluster, inventory: ClusterInventory) -> Iterator[DesiredCondition | Condition]:
-    """Yield the conditions, in the order of their types. A condition whose status is unknown now stays as it was."""
+    """Yield the desired conditions of `source`, in the order of their types.
+
+    A condition whose status is unknown now is yielded unchanged.
+    """
     previous = _retained(source.status, inventory)
     known: dict[str, DesiredCondition | Condition] = {condition.type: condition for condition in previous}
     known |= {desired_condition.type: desired_condition for desired_condition in wanted_conditions(inventory, previous)}
@@ -137,7 +140,7 @@ def _conditions(source: Cluster, inventory: ClusterInventory) -> Iterator[Desire
 
 
 def _status(source: Cluster, inventory: ClusterInventory) -> ClusterStatus:
-    """Return the desired status without its conditions."""
+    """Return the desired status of the Cluster object, without its conditions."""
     heard = inventory.agent.connection.last_ok if inventory.agent else inventory.now
     return ClusterStatus(
         last_heartbeat=format_time(heard.wall) if heard else source.status.last_heartbeat,
@@ -165,9 +168,9 @@ def _own(status: ClusterStatus) -> tuple[Condition, ...]:
 
 
 def _retained(status: ClusterStatus, inventory: ClusterInventory) -> tuple[Condition, ...]:
-    """Return the operator's present conditions.
+    """Return the conditions in `status` that the operator owns.
 
-    Without a job agent, the conditions that only an agent updates are left out.
+    If no job agent runs, the conditions that only an agent updates are left out.
     """
     return tuple(condition for condition in _own(status) if inventory.agent or condition.type not in OF_THE_AGENT)
 
@@ -187,7 +190,7 @@ def _seconds_since_written(old: ClusterStatus, inventory: ClusterInventory) -> f
 
 
 def _next_reconcile(inventory: ClusterInventory, seconds: float) -> float:
-    """Return the seconds until the next reconcile.
+    """Return the seconds until the next reconcile pass.
 
     That is `seconds`, or less if a condition changes earlier merely because time passes.
     """

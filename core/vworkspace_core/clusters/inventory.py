@@ -47,9 +47,9 @@ def hardened_condition(weak_settings: WeakSettings) -> DesiredCondition:
 
 
 def _reason(weak_settings: WeakSettings) -> Reason:
-    """Return the reason for the most severe of the weak settings.
+    """Return the reason of the condition Hardened: the one for the most severe of the weak settings.
 
-    The message of the condition begins with that setting.
+    The condition's message begins with that setting.
     """
     if weak_settings.settings:
         return Reason.OPEN_SETTINGS
@@ -118,7 +118,7 @@ class PendingDeliveries:
 
 @attrs.frozen
 class AgentReport:
-    """The state of the job agent's connection. `overflow` is the condition BufferOverflow of its outbox.
+    """The state of the job agent's connection. `overflow` is the condition BufferOverflow of its buffer of events.
 
     `apart` says by how much the clocks of control plane and operator differ, if too much; it is empty otherwise.
     """

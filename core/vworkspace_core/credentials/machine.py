@@ -96,9 +96,10 @@ def _react(state: CredentialState, event: r.CredentialEvent, now: datetime) -> C
 
 
 def _onwards(state: CredentialState, now: datetime) -> CredentialStep:
-    """Return the next step of the credential machine if no effect is under way.
+    """Return the next step of the credential machine if it waits for no answer: the new state and the effects to
+    perform.
 
-    The step reports the requests that are done.
+    One of the effects reports the rotation requests that are done.
     """
     if state.stage in AT_REST and (state.locked_out or not state.stored.token) and state.bootstrap.token:
         return register(state)
@@ -143,7 +144,7 @@ def _redo(state: CredentialState) -> CredentialStep:
 
 
 def answered(state: CredentialState, answer: r.CredentialAnswer, now: datetime) -> CredentialStep:
-    """Return the state and effects after an answer to the pending effect."""
+    """Return the new state and the effects to perform after `answer` to the effect that the machine waits for."""
     match answer:
         case r.SecretWritten():
             return _wrote(state)
@@ -182,7 +183,7 @@ def on_secret_read(state: CredentialState, stored: StoredCredential) -> Credenti
 
 
 def registrable(state: CredentialState, event: r.BootstrapToken) -> CredentialStep:
-    """Return the state and effects after a new registration token was found, or the former registration token was
+    """Return the new state and the effects to perform after a registration token was found, or the former one was
     removed.
     """
     news = event != state.bootstrap
@@ -212,9 +213,11 @@ def on_token_accepted(state: CredentialState, token: str, now: datetime) -> Cred
 
 
 def rejected(state: CredentialState) -> CredentialStep:
-    """Return the step after the control plane rejected the token in use: it switches to the Secret's other token, if
-    there is one. `locked_out` is set once no other token is left. The operator then registers again if it has a
-    one-time token.
+    """Return the step after the control plane rejected the token in use: the operator switches to the Secret's other
+    token, if there is one.
+
+    `locked_out` is set in the state once no other token is left. The operator then registers again if it has a one-time
+    token.
     """
     other = unused_token(state)
     locked_out = state.locked_out or not other or other == state.stored.token
@@ -286,7 +289,7 @@ def _refused(state: CredentialState, message: str, now: datetime) -> CredentialS
 def intend(state: CredentialState, requests: tuple[str, ...]) -> CredentialStep:
     """Return the step that records in the Secret that a rotation for `requests` begins.
 
-    The write also proves that the Secret is writable.
+    This write also proves that the Secret is writable.
     """
     writing = attrs.evolve(state.stored, requested=requests[0])
     return write(attrs.evolve(state, stage=RotationStage.RECORDING_INTENT, requests=requests, writing=writing))
@@ -320,8 +323,8 @@ def register(state: CredentialState) -> CredentialStep:
 
 
 def _next_effect(state: CredentialState) -> tuple[int, CredentialState]:
-    """Return two answers: the number of the next effect, and the state that waits only for the answer to this
-    effect.
+    """Return two answers: the number of the next effect, and the state in which only an answer with this number is
+    accepted.
     """
     number = state.effect_number + 1
     return number, attrs.evolve(state, effect_number=number, retry=state.retry.started())

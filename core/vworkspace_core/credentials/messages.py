@@ -110,7 +110,7 @@ CredentialAnswer: TypeAlias = SecretWritten | WriteFailed | SecretChanged | Issu
 
 @attrs.frozen
 class EffectAnswered:
-    """The event that the effect with this number was answered by the control plane or the API server.
+    """The event that `answer` to the effect `number` has come from the control plane or the API server.
 
     An answer to an effect that the machine no longer waits for changes nothing.
     """

@@ -22,8 +22,10 @@ _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,8192}")
 @attrs.frozen
 class CredentialPerformer:
     """An interpreter that performs the credential machine's effects: writes of the Secret, and calls of the control
-    plane. `url`, `cluster_id` and `ca` are written into a Secret that has no credential yet; with `names`, they are
-    written into any Secret.
+    plane.
+
+    `url`, `cluster_id` and `ca` are written into a Secret that has no credential yet. If `names` is True, they are
+    written into a Secret with a credential too.
     """
 
     kube: KubeApi
@@ -81,8 +83,9 @@ class CredentialPerformer:
         return r.SecretWritten()
 
     def _changed(self, effect: r.WriteSecret, secret: Manifest) -> Manifest:
-        """Return `secret` with the new content and its present resourceVersion, so that the API server refuses a stale
-        update.
+        """Return `secret` with the content that `effect` requests.
+
+        The present resourceVersion stays in it, so that the API server refuses a stale update.
         """
         changed = with_stored(secret, effect.stored)
         if self.names or not effect.expected:

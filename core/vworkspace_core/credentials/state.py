@@ -98,7 +98,7 @@ def retry(
     wait: float | None = None,
     level: LogLevel = LogLevel.WARNING,
 ) -> CredentialStep:
-    """Return the step that retries after `wait` seconds, or with backoff if `wait` is None.
+    """Return the step that repeats the last effect after `wait` seconds, or with backoff if `wait` is None.
 
     Only the first of several retries is logged.
     """
@@ -108,7 +108,7 @@ def retry(
 
 
 def with_requests_failed(state: CredentialState, message: str, now: datetime) -> CredentialStep:
-    """Return the step that reports pending requests as failed.
+    """Return the step that reports the pending rotation requests of jobs as failed.
 
     A request of the Cluster object, or a renewal, is retried later.
     """

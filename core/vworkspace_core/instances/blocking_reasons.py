@@ -74,7 +74,7 @@ class TransientFailure:
 def intent_blocking_reason(
     source: ApplicationInstance, observed: InstanceObserved, settings: Settings
 ) -> BlockingReason | None:
-    """Return the first obstacle that can be found without looking up objects by name, or None if there is none.
+    """Return the first obstacle to applying `source` that can be found without looking up objects by name, or None.
 
     The checks are cluster, namespace, content, policy, service account, mode and missing CRDs, in this order.
     """
@@ -109,7 +109,7 @@ def _invalid(source: ApplicationInstance, settings: Settings) -> BlockingReason 
 
 
 def _problems(source: ApplicationInstance, settings: AdmissionSettings) -> tuple[Problem, ...]:
-    """Return the problems for which admission would refuse `source`."""
+    """Return the problems for which the admission webhook would refuse `source`."""
     return check_application_instance(source, settings=settings)
 
 
@@ -136,8 +136,10 @@ def _account(source: ApplicationInstance, settings: Settings) -> BlockingReason 
 
 
 def _demoted(source: ApplicationInstance, observed: InstanceObserved) -> BlockingReason | None:
-    """Return the obstacle of a placeholder that was managed before and may still own a release, or None if there is no
-    such obstacle (RES-1, REC-14).
+    """Return the obstacle that `source` became a placeholder (an instance without a release) while it may still own a
+    release.
+
+    Return None if there is no such obstacle (RES-1, REC-14).
     """
     if source.spec.mode is not Mode.PLACEHOLDER:
         return None
@@ -189,8 +191,10 @@ def name_blocking_reason(
 def meaning(
     failure: Failure, *, released_before: bool, installation: Installation = PRINTED
 ) -> BlockingReason | TransientFailure:
-    """Return what a refused write means for the instance: an obstacle, or a `TransientFailure` if the write is to be
-    retried. `released_before` says that a release of the instance was deployed before.
+    """Return what `failure`, a refused write, means for the instance: an obstacle, or a `TransientFailure` if the write
+    is to be retried.
+
+    `released_before` says that a release of the instance was deployed before.
     """
     what, error = f"{failure.verb} {failure.ref}", failure.error
     message = safe(error.message if error.message.startswith(what) else f"{what}: {error.message}")
@@ -231,9 +235,11 @@ def _retried(failure: Failure, message: str, requeue: Requeue, released_before: 
 
 
 def _leftover(failure: Failure) -> str:
-    """Return a message if a HelmRelease has both `chart` and `chartRef`, of which only one may be set, or an empty text
-    otherwise. If another field manager owns the field that the operator no longer applies, the field stays and the
-    object becomes invalid, which is in effect a field conflict.
+    """Return a message if `failure` is that a HelmRelease has both `chart` and `chartRef`, of which only one may be
+    set.
+
+    This happens if another field manager owns the field that the operator no longer applies: the field then stays,
+    which is in effect a field conflict. The result is empty for every other failure.
     """
     have, want = get_path(failure.live, "spec"), get_path(failure.wanted, "spec")
     if failure.ref.kind != HELM_RELEASE or not isinstance(have, Mapping) or not isinstance(want, Mapping):

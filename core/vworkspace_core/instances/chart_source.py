@@ -14,8 +14,9 @@ _NONE: Mapping[str, Any] = {}
 
 
 def source_failure(source: Manifest | None) -> Mapping[str, Any]:
-    """Return the condition by which a Flux source reports a failure of its present generation, or an empty mapping if
-    there is none.
+    """Return the condition by which `source`, a Flux source, reports that its present generation failed.
+
+    Return an empty mapping if there is no such condition.
     """
     for kind in ("FetchFailed", "Stalled"):
         condition = condition_of(source, kind)
@@ -25,8 +26,10 @@ def source_failure(source: Manifest | None) -> Mapping[str, Any]:
 
 
 def chart_failure(observed: ObservedRelease) -> Mapping[str, Any]:
-    """Return the condition that shows a failed HelmChart of exactly the present request, or an empty mapping if there
-    is none. Flux creates the HelmChart for a HelmRelease whose chart comes from a HelmRepository.
+    """Return the condition that shows that Flux failed to fetch the chart version that the operator requested last.
+
+    The condition is on the HelmChart that Flux creates for a chart in a HelmRepository. Return an empty mapping if
+    there is no such condition.
     """
     chart = observed.chart
     if chart is None or not _is_of_request(chart, observed):
@@ -60,7 +63,10 @@ def _is_of_generation(condition: Mapping[str, Any], manifest: Manifest | None) -
 
 
 def _is_of_request(chart: Manifest, observed: ObservedRelease) -> bool:
-    """Report whether a HelmChart matches the HelmRelease's present request and the repository's present index."""
+    """Report whether `chart`, a HelmChart, has the chart and version that the HelmRelease requests now.
+
+    It must also have been looked up in the repository's present index.
+    """
     for field in ("chart", "version"):
         if get_path(chart, "spec", field) != get_path(observed.release, "spec", "chart", "spec", field):
             return False

@@ -48,7 +48,10 @@ def from_release(
 
 
 def _row(release: ClassifiedRelease, previous: Previous) -> Iterator[DesiredCondition]:
-    """Yield the conditions that the table in REC-5 gives for the state of the release."""
+    """Yield the conditions that the table in REC-5 gives for the state `release.state`.
+
+    `previous` has the instance's present conditions.
+    """
     message = safe(release.message)
     match release.state:
         case ReleaseState.PENDING:
@@ -125,7 +128,7 @@ def _stable(message: str) -> DesiredCondition:
 def _ready_while_suspended(release: ClassifiedRelease, previous: Previous) -> DesiredCondition:
     """Return the condition Ready of a suspended instance.
 
-    It is unchanged, or False if the instance was suspended before its first release.
+    It is the one in `previous`, or False if the instance was suspended before its first release.
     """
     before = previous.get(Type.READY)
     if before is not None and (release.released_before or before.reason not in _NOT_YET):
@@ -134,9 +137,9 @@ def _ready_while_suspended(release: ClassifiedRelease, previous: Previous) -> De
 
 
 def blocked(reason: str, message: str, previous: Previous, *, stalled: bool = False) -> tuple[DesiredCondition, ...]:
-    """Return the conditions of a blocked instance (RES-4).
+    """Return the conditions of an instance that an obstacle, described by `reason` and `message`, blocks (RES-4).
 
-    Ready is kept. Before the first release Ready is False, and its message names the obstacle.
+    Ready is kept as in `previous`. Before the first release Ready is False, and its message names the obstacle.
     """
     before = previous.get(Type.READY)
     text = safe(message, _LONGEST_REFUSAL)
@@ -156,7 +159,7 @@ def blocked(reason: str, message: str, previous: Previous, *, stalled: bool = Fa
 def unsettled(reason: str, message: str, previous: Previous) -> tuple[DesiredCondition, ...]:
     """Return the conditions after a write that failed for a transient reason (REC-13).
 
-    Ready is kept. Reconciling names the reason and says that the write is retried.
+    Ready is kept as in `previous`. Reconciling gets `reason`, and says that the write is retried.
     """
     before = previous.get(Type.READY)
     ready = _keep(before) if before else DesiredCondition(Type.READY, _UNKNOWN, Reason.RECONCILING, safe(message))
@@ -204,9 +207,10 @@ def uninstalling(reason: str, message: str, previous: Previous, *, refused: str 
 def _complete(
     changes: Mapping[str, DesiredCondition], previous: Previous, *, keep_suspended: bool = False
 ) -> tuple[DesiredCondition, ...]:
-    """Return `changes` with the present condition Degraded added, and with `keep_suspended` also the present Suspended.
+    """Return `changes`, conditions by type, with the present condition Degraded added if `changes` has none.
 
-    A present Stalled is not added, so that it is removed unless `changes` has it.
+    With `keep_suspended` a present Suspended is added too. A present Stalled is not added, so that it is removed unless
+    `changes` has it.
     """
     result = dict(changes)
     for kind in (Type.DEGRADED, Type.SUSPENDED) if keep_suspended else (Type.DEGRADED,):
@@ -220,9 +224,9 @@ def _ordered(desired: Mapping[str, DesiredCondition]) -> tuple[DesiredCondition,
 
 
 def _lifted(previous: Previous, kind: str, reason: str) -> dict[str, DesiredCondition]:
-    """Return a mapping from `kind`, a condition type, to this condition as False with `reason`.
+    """Return a mapping with one condition: the type `kind`, False with `reason`.
 
-    The mapping is empty if the condition was never present.
+    The mapping is empty if `previous` has no condition of that type.
     """
     before = previous.get(kind)
     if before is None:

@@ -43,9 +43,10 @@ _LONGEST_FAILURE = 512
 
 
 def decide_deletion(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
-    """Return the next step of deleting the instance's downstream objects.
+    """Return the decision (the writes to make and the time of the next pass) about an instance that is being deleted.
 
-    `source` must have a deletion timestamp and the operator's finalizer.
+    It takes the next step of deleting the objects that the operator created for `source`, which must have the
+    operator's finalizer.
     """
     if is_abandoned(source.metadata):
         return _orphan(source, observed, context)
@@ -110,7 +111,7 @@ def _with_its_namespace(
 ) -> Decision:
     """Return the decision in a namespace that is being deleted: wait a limited time for Flux to uninstall the release.
 
-    The namespace's deletion removes all other objects. `left` are the objects that the instance controls.
+    The namespace's deletion removes all other objects. `left` has the objects that the instance still controls.
     """
     releases = tuple((ref, live) for ref, live in left if ref.kind == HELM_RELEASE)
     if not releases:
@@ -161,9 +162,9 @@ def _take_down(
     observed: InstanceObserved,
     context: Context,
 ) -> Decision:
-    """Return the decision that deletes the HelmRelease and, once it is gone, the objects that it reads.
+    """Return the decision that deletes the HelmRelease and, once it is gone, the objects that the HelmRelease reads.
 
-    `left` are the objects that the instance still controls.
+    `left` has the objects that the instance still controls.
     """
     failed = {failure.ref for failure in observed.failures}
     refused = missing_right_of(observed.failures, context.settings.installation)
@@ -203,7 +204,10 @@ def _failed_uninstall(live: Manifest) -> str:
 
 
 def _cure(source: ApplicationInstance, left: tuple[tuple[ObjectRef, Manifest], ...]) -> str:
-    """Return the remedy, as part of a message, if Flux fails to uninstall the release, or an empty string otherwise."""
+    """Return the end of a message, with the remedy if Flux fails to uninstall the release.
+
+    It is empty if no object in `left`, the objects that the instance still controls, reports a failed uninstall.
+    """
     if not any(_failed_uninstall(live) for _, live in left):
         return ""
     return (

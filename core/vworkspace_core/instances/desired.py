@@ -134,7 +134,9 @@ def watched_refs(instance: ApplicationInstance, asked: ReleaseOverride | None = 
 
 
 def _watched(instance: ApplicationInstance, version: str) -> tuple[ObjectRef, ...]:
-    """Return the references to look up for one chart version: HelmRelease, HelmChart, source and ConfigMap."""
+    """Return the references that are looked up for the chart version `version`: HelmRelease, HelmChart, source and
+    ConfigMap.
+    """
     chart, release = _parts(instance)
     helm_release = ObjectRef(HELM_RELEASE, instance.metadata.namespace, release.name)
     charts = [helm_chart_of(helm_release)] if chart.source_type is SourceType.HELM else []
@@ -152,7 +154,9 @@ def _parts(instance: ApplicationInstance) -> tuple[ChartSource, Release]:
 
 
 def _names(instance: ApplicationInstance, version: str) -> Names:
-    """Return the names of the source and the ConfigMap that the HelmRelease reads."""
+    """Return the names of the objects that the HelmRelease reads at the chart version `version`: its source and its
+    ConfigMap.
+    """
     chart, release = _parts(instance)
     return names_of(release, _fetched(chart, version), _fragment(instance), instance.metadata.uid)
 
@@ -321,7 +325,7 @@ def _config_map(desired: _DesiredObjects, name: str) -> Apply:
 
 
 def _values(desired: _DesiredObjects, beneath: str) -> dict[str, Any]:
-    """Return `valuesFrom` and `values` of the HelmRelease, which Flux merges in that order.
+    """Return the fields `valuesFrom` and `values` of the HelmRelease's spec, which Flux merges in that order.
 
     `beneath` is the name of the ConfigMap with the values that integrations imply, or an empty text if there is no such
     ConfigMap.

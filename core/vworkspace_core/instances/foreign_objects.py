@@ -39,7 +39,7 @@ _LARGEST_MESSAGE: Final = 2048
 
 
 def slim_release(manifest: Manifest) -> Manifest:
-    """Return a HelmRelease as it is cached.
+    """Return a HelmRelease in the form in which it is cached.
 
     If it may belong to an instance, only managedFields are reduced; otherwise only its identity and owner are kept.
     """
@@ -51,7 +51,7 @@ def slim_release(manifest: Manifest) -> Manifest:
 
 
 def slim_source(manifest: Manifest) -> Manifest:
-    """Return a Flux source as it is cached.
+    """Return a Flux source in the form in which it is cached.
 
     If it may belong to an instance, only managedFields are reduced; otherwise only its identity and owner are kept.
     """
@@ -59,7 +59,7 @@ def slim_source(manifest: Manifest) -> Manifest:
 
 
 def slim_config_map(manifest: Manifest) -> Manifest:
-    """Return a ConfigMap as it is cached.
+    """Return a ConfigMap in the form in which it is cached.
 
     Its data is kept only if an instance controls the ConfigMap, and large data only as a hash.
     """
@@ -74,10 +74,10 @@ def slim_config_map(manifest: Manifest) -> Manifest:
 
 
 def slim_engine_object(manifest: Manifest) -> Manifest:
-    """Return a backup, snapshot or snapshot class as it is cached.
+    """Return a backup, snapshot or snapshot class in the form in which it is cached.
 
     With an Operation's label, only its managedFields are reduced. Otherwise only its identity, owners and the
-    operator's labels are kept, and an Operation that waits for it reads it from the API server.
+    operator's labels are kept; an Operation that waits for the object then reads it from the API server.
     """
     made_here = get_path(manifest, "metadata", "labels", OPERATION_UID)
     return (
@@ -86,9 +86,9 @@ def slim_engine_object(manifest: Manifest) -> Manifest:
 
 
 def slim_chart(manifest: Manifest) -> Manifest:
-    """Return a HelmChart as it is cached: the requested chart and its status.
+    """Return a HelmChart in the form in which it is cached: the requested chart and its status.
 
-    Flux creates a HelmChart without owner.
+    Every HelmChart is kept like this, since Flux creates a HelmChart without an owner.
     """
     asked = {name: get_path(manifest, "spec", name) for name in ("chart", "version", "sourceRef", "suspend")}
     status = manifest.get("status")

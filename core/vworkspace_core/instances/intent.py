@@ -52,7 +52,7 @@ def intent_of(meta: ObjectMeta, spec: ApplicationInstanceSpec) -> ApplicationIns
 
 
 class CallKey:
-    """A function and its arguments as a cache key.
+    """The key of a cached function call: the function and its arguments.
 
     Specs are compared by identity, which is cheap and sufficient, since the codec returns the same object for equal
     copies. Other arguments except texts are compared by identity too, because comparing their content would cost more

@@ -33,7 +33,7 @@ class ReleaseRequest:
 
 @attrs.frozen
 class ReleaseTimeouts:
-    """The numbers of seconds during which some reports of Flux are not acted on yet (see `Settings`)."""
+    """The numbers of seconds for which the operator waits before it acts on some reports of Flux (see `Settings`)."""
 
     source_grace: float
     source_wait: float
@@ -159,7 +159,7 @@ def deployed_as_wanted(observed: ObservedRelease) -> bool:
 
 
 def _is_of_artifact(release: Any, digest: str | None) -> bool:
-    """Report whether an entry of the release history was made from the artifact with `digest`.
+    """Report whether `release`, an entry of Flux's release history, was made from the artifact with `digest`.
 
     The entry of a rollback has no `ociDigest`; its chart version then shows the artifact, since Flux replaces the build
     metadata by the first 12 hex digits of the digest.
@@ -212,7 +212,10 @@ def message_of(condition: Mapping[str, Any]) -> str:
 
 
 def _same_version(reported: Any, desired: str) -> bool:
-    """Report whether two versions are equal, apart from build metadata, which Flux replaces by an OCI digest."""
+    """Report whether the chart versions `reported` and `desired` are equal.
+
+    Their build metadata is ignored, since Flux replaces it by an OCI digest.
+    """
     return isinstance(reported, str) and _bare(reported) == _bare(desired)
 
 
@@ -221,7 +224,10 @@ def _bare(version: str) -> str:
 
 
 def _seconds(moment: Any, now: datetime) -> float:
-    """Return the seconds since an RFC 3339 time, or infinity if the time is missing or malformed."""
+    """Return the seconds from `moment`, an RFC 3339 text, until `now`.
+
+    Return infinity if the text is missing or malformed.
+    """
     if not isinstance(moment, str):
         return float("inf")
     try:

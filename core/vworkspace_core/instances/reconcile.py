@@ -76,7 +76,7 @@ def unreadable_instance(manifest: Manifest, error: ValidationProblems) -> Unread
 def decide_unreadable(
     source: Unreadable[ApplicationInstance], observed: InstanceObserved, context: Context
 ) -> Decision:
-    """Return the decision for a malformed instance (REC-13).
+    """Return the decision (the writes to make and the time of the next pass) about a malformed instance (REC-13).
 
     If the instance is being deleted, its objects are deleted; otherwise its problems are written into its status.
     """
@@ -97,7 +97,10 @@ _KEPT_UNUSED = 4
 
 
 def reconcile(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
-    """Return the decision about `source`, given the observed objects and the context (settings and time)."""
+    """Return the decision about `source`: the writes to make, and the time of the next pass.
+
+    It depends only on the observed objects and the context (settings and time).
+    """
     meta = source.metadata
     if meta.deletion_timestamp is not None:
         return decide_deletion(source, observed, context) if FINALIZER in meta.finalizers else _GOING
@@ -156,7 +159,7 @@ def _blocked(
 def _present_fields(source: ApplicationInstance, observed: InstanceObserved) -> StatusFields:
     """Return the instance's present status fields, with the deployed chart updated from the HelmRelease.
 
-    Flux continues to work while the instance is blocked.
+    The function serves for a blocked instance, whose release Flux may still change.
     """
     fields, live = StatusFields.of(source.status), _live_release(source, observed)
     return fields if live is None else attrs.evolve(fields, deployed_chart=deployed_chart(live))
@@ -242,8 +245,9 @@ def _is_pending(apply: Apply, observed: InstanceObserved) -> bool:
 
 
 def _dry_runs(pending: tuple[Apply, ...], live_release: Manifest | None) -> tuple[Apply, ...]:
-    """Return the HelmRelease's apply as a dry run, if this apply may conflict after another object was already written
-    (REC-3). The result is empty if it cannot.
+    """Return the HelmRelease's apply among `pending`, to be sent as a dry run before any of the others is sent (REC-3).
+
+    The result is empty if the apply cannot conflict, or if it is the only one.
     """
     if len(pending) < 2:
         return ()
@@ -259,7 +263,10 @@ def _spec_differs(apply: Apply, live: Manifest | None) -> bool:
 
 
 def _requested(release_status: ClassifiedRelease, source: ApplicationInstance) -> ClassifiedRelease:
-    """Return the release state to report while applies are pending, since Flux does not know this request yet."""
+    """Return the release state to report while applies are pending.
+
+    `release_status` is the state that Flux reports, which does not include the new request yet.
+    """
     if release_status.state is ReleaseState.SUSPENDED or source.spec.suspend:
         state = ReleaseState.SUSPENDED
     elif release_status.state is ReleaseState.PENDING:
@@ -324,7 +331,7 @@ def _prunes(
 ) -> tuple[Delete, ...]:
     """Return deletes of objects that the instance controls but no longer desires (REC-14, PH-3).
 
-    While the new objects are not in use yet, a few old ones are kept to return to.
+    Until the objects that replace them are in use (`in_use`), a few are kept, so that the instance can return to them.
     """
     if not (unwanted := _unwanted(source, desired, observed)):
         return ()

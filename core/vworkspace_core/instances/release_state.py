@@ -202,7 +202,7 @@ def _failed(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRe
 
 
 def _deployed(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease | None:
-    """Return the state Ready if the request is deployed, or None otherwise.
+    """Return the release state Ready if Flux has deployed the latest request, or None otherwise.
 
     A deployed release stays Ready while Flux checks it again at its interval, or while its source has a passing
     failure.
@@ -219,10 +219,12 @@ def _deployed(observed: ObservedRelease, ready: Mapping[str, Any]) -> Classified
 
 
 def _stuck(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease | None:
-    """Return the state of a deployed release whose Ready is Unknown, or None if it is not stuck.
+    """Return the release state if the condition Ready is Unknown although Flux's last action succeeded, or None
+    otherwise.
 
-    Ready=Unknown that lasts long after a success is a known defect of helm-controller (#1409), so the state is then
-    Ready. A hanging upgrade looks the same, except that its generation is observed only when the pass has ended.
+    If that lasts long it is a known defect of helm-controller (#1409), and the state is Ready; before, the action
+    counts as under way. A hanging upgrade looks the same, except that its generation is observed only when the pass has
+    ended.
     """
     released = observed.condition("Released")
     if ready.get("status") != "Unknown" or released.get("status", "True") != "True":
@@ -253,8 +255,10 @@ def _ready(observed: ObservedRelease, message: str) -> ClassifiedRelease:
 
 
 def _source_trouble(observed: ObservedRelease) -> tuple[str, float | None]:
-    """Return two answers: the source's failure message once the failure has lasted long enough, and the seconds until
-    then. Before that the message is empty; without a failure the seconds are None.
+    """Return two answers: the message of a failure of the Flux source, and the seconds until the failure counts.
+
+    The message is empty until the failure has lasted long enough to count. The seconds are None if it counts already,
+    or if there is no failure.
     """
     condition = source_failure(observed.source)
     if not condition:

@@ -64,9 +64,9 @@ def is_handled(status: Mapping[str, Any], token: str) -> bool:
 
 @attrs.frozen
 class ReconcileRequest:
-    """The patches that request a retry from Flux, if any.
+    """The patches by which the operator requests a retry from Flux; empty if no request is to be sent now.
 
-    `wait` is the number of seconds before a request may be sent.
+    `wait` is the number of seconds after which a request may be sent, None if there is nothing to wait for.
     """
 
     patches: tuple[MergePatch, ...] = ()
@@ -77,9 +77,10 @@ SILENT: Final = ReconcileRequest()
 
 
 def reconcile_request(token: str, release: Manifest | None, now: datetime) -> ReconcileRequest:
-    """Return the patch that makes Flux retry for the token.
+    """Return the patch on the HelmRelease `release` by which the operator requests the retry `token` from Flux.
 
-    There is no patch if it was sent already, or if Flux has handled the token.
+    There is no patch if it was sent already, if Flux has handled the token, or if an earlier request was sent too
+    recently.
     """
     if release is None or metadata(release).get("deletionTimestamp"):
         return SILENT
@@ -99,9 +100,9 @@ def reconcile_request(token: str, release: Manifest | None, now: datetime) -> Re
 
 
 def _wait(sent: Any, now: datetime) -> float:
-    """Return the seconds until the next request may be sent.
+    """Return the seconds until the next retry request may be sent; `sent` is the time of the last one as text.
 
-    They are 0 if the time `sent` is malformed, or is in the future because a clock was set back.
+    They are 0 if `sent` is malformed, or is in the future because a clock was set back.
     """
     try:
         age = (now - datetime.fromisoformat(sent)).total_seconds()
@@ -131,7 +132,7 @@ def retry_annotations(token: str, release: Manifest) -> dict[str, str]:
 
 
 def _is_unprepared(status: Mapping[str, Any]) -> bool:
-    """Report whether Flux reports that the chart, the values or a dependency is missing for an attempt."""
+    """Report whether Flux's `status` says that the chart, the values or a dependency for the next attempt is missing."""
     return any(
         get_path(condition, "type") == "Ready"
         and get_path(condition, "status") == "False"

@@ -101,7 +101,7 @@ def with_status(
     fields: StatusFields,
     context: Context,
 ) -> Decision:
-    """Return the decision with the status, its Events and transitions added.
+    """Return `decision` with the new status added, and with an Event for each important change of a condition.
 
     If the status is up to date, return the decision unchanged.
     """
@@ -125,9 +125,9 @@ def with_status(
 
 
 def _reason_of(why: Mapping[str, str]) -> dict[str, str]:
-    """Return the headline's reason, which is compared with the status.
+    """Return only the reason of `why`, the headline of the status (the reason and message that best explain the state).
 
-    The message is not compared, since it changes only together with a condition's message.
+    The message is left out of the comparison with the present status, since it changes only together with a condition.
     """
     return {"reason": why["reason"]} if "reason" in why else {}
 
@@ -139,7 +139,7 @@ def _is_reported(
     request: str | None,
     why: Mapping[str, str],
 ) -> bool:
-    """Report whether the status already has the desired conditions, fields, request and headline.
+    """Report whether the instance's status already has the desired conditions, fields, request and headline (`why`).
 
     This is checked first, because the answer is True in the steady state.
     """
@@ -157,7 +157,7 @@ def _is_reported(
 
 
 def _stories(changes: tuple[Transition, ...]) -> Iterator[Transition]:
-    """Yield the transitions for which an Event is created (REC-1).
+    """Yield those of `changes`, transitions of conditions, for which an Event is created (REC-1).
 
     A transition of Reconciling gets none if Ready changes too, or if Blocked becomes True.
     """
@@ -238,9 +238,9 @@ def _override(override: ReleaseOverride | ReplacedOverride) -> Mapping[str, Any]
 
 
 def _event(source: ApplicationInstance, change: Transition) -> KubernetesEvent:
-    """Return the Event of a condition's transition (REC-1).
+    """Return the Event about `change`, a transition of a condition (REC-1).
 
-    For a confirmed release its reason is `ReleaseReady` (PULL-2).
+    If the transition confirms a release, the Event's reason is `ReleaseReady` (PULL-2).
     """
     condition = change.condition
     reason = "ReleaseReady" if condition.reason == Reason.HELM_RELEASE_READY else ""
