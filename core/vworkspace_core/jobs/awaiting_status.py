@@ -26,7 +26,7 @@ RECHECK: Final = timedelta(minutes=5)
 
 
 def applied(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
-    """Return the job and effects after its write is in the cluster: it now waits for the outcome in the object's
+    """Return the job and effects after its write is in the cluster: the job now waits for the outcome in the object's
     status.
 
     `live` is the object after the write, which may have been made before a crash.
@@ -92,7 +92,7 @@ def _is_gone(job: JobState, live: Manifest | None) -> bool:
 
 
 def on_status_read(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
-    """Return the job and effects after the job read its object.
+    """Return the job and effects after the job read its object; `seen` is the result of the read.
 
     In a namespace that is not managed the object was not read, so it may exist.
     """
@@ -113,8 +113,9 @@ def _is_undone(job: JobState, live: Manifest | None) -> bool:
 
 
 def _soon(job: JobState, at: JobStepContext) -> JobState:
-    """Return the job with a read of its object due soon, since the object's controller may be about to revert a manual
-    edit.
+    """Return the job with a read of its object due soon.
+
+    The function is called if a manual edit, which the object's controller may be about to revert, hides the outcome.
     """
     soon = shifted(at.now, _SOON)
     return job if job.recheck_at is not None and job.recheck_at <= soon else attrs.evolve(job, recheck_at=soon)
@@ -133,7 +134,7 @@ def out_of_time(job: JobState, at: JobStepContext) -> bool:
 def runs_on(job: JobState) -> bool:
     """Report whether the job's Operation is running.
 
-    A scheduled Operation between two runs does not count as running.
+    An Operation with a schedule does not count as running between two runs.
     """
     live = job.latest or {}
     return live.get("kind") == own_kinds.OPERATION.kind and has_started(live) and not waits_for_schedule(live)
@@ -155,10 +156,10 @@ def give_up(job: JobState, at: JobStepContext) -> JobStep:
 def _consider(
     job: JobState, live: Manifest | None, at: JobStepContext, *, has_slot: bool = False, looked: bool = False
 ) -> JobStep:
-    """Return the step that follows from the live object of a job that had its effect.
+    """Return the step that follows from `live`, the object of a job whose write is in the cluster.
 
-    `has_slot` says that the object was read while the job has the work slot. `looked` says that the object was read
-    from the API server to decide how the job ends.
+    `has_slot` says that the object was read while the job has the object's work slot, which only one job at a time has.
+    `looked` says that the object was read from the API server to decide how the job ends.
     """
     if live is None or _is_gone(job, live):
         deleted = JobResult.failed(Reason.DELETED, f"{job.ref} was deleted before the job settled")
@@ -196,10 +197,11 @@ def _result(job: JobState, live: Manifest, at: JobStepContext, looked: bool) -> 
 
 
 def _end(job: JobState, live: Manifest, result: JobResult, at: JobStepContext, has_slot: bool) -> JobStep:
-    """Return the step that ends the job. An Operation of a failed job that may still start is cancelled first (PULL-3).
+    """Return the step that ends the job with `result`. An Operation of a failed job that may still start is cancelled
+    first (PULL-3).
 
-    Exactly the copy `live` is cancelled, while the job has the work slot. The result is recorded before, so that it is
-    known after a crash.
+    Exactly the copy `live` is cancelled, while the job has the object's work slot. The result is recorded before, so
+    that it is known after a crash.
     """
     if result.outcome is JobOutcome.SUCCEEDED or not can_still_start(live):
         return settle(job, result, at)
@@ -210,5 +212,7 @@ def _end(job: JobState, live: Manifest, result: JobResult, at: JobStepContext, h
 
 
 def inspect(job: JobState) -> m.Inspect:
-    """Return the effect that reads the job's object, its namespace and the tombstones, on which a plan is based."""
+    """Return the effect that reads the job's object, its namespace and the tombstones (records of what closed jobs have
+    done).
+    """
     return m.Inspect(job.id, job.ref, job.key, object_key(job.ref) if job.ref else "")

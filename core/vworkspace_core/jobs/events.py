@@ -134,7 +134,7 @@ def credential_rotated(cluster_id: str, cluster: Manifest | None, request: str, 
 
 
 def _of_cluster(kind: str, key: str, cluster_id: str, cluster: Manifest | None, now: datetime) -> dict[str, Any]:
-    """Return an event about the Cluster object.
+    """Return an event of type `kind` about the Cluster object.
 
     Without a Cluster object (`cluster` is None), the event has the name that the object would have.
     """
@@ -160,7 +160,10 @@ def event_body(
 
 
 def resource_ref(live: Manifest) -> dict[str, str]:
-    """Return the fields that identify the object of an event. The namespace of a cluster-scoped object is empty."""
+    """Return the fields that identify `live`, the object that an event is about.
+
+    The namespace of a cluster-scoped object is empty.
+    """
     meta = metadata(live)
     named = {name: str(meta.get(name) or "") for name in ("namespace", "name", "uid")}
     return {"apiVersion": str(live.get("apiVersion")), "kind": str(live.get("kind")), **named}

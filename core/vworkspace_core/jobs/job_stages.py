@@ -54,7 +54,7 @@ _SOON: Final = timedelta(seconds=10)
 
 
 def advance(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobStep:  # noqa: C901 - one row per event
-    """Return the job after `event`, and the effects to perform."""
+    """Return the job after `event`, and the effects to perform. `at` has the time and the scope of jobs."""
     match event, job.stage:
         case m.Recorded(), JobStage.RECORDING:
             return clear(job, stage=JobStage.ACKING), (m.SendAck(job.id),)
@@ -187,7 +187,7 @@ def _recheck_due(job: JobState, at: JobStepContext) -> bool:
 
 
 def _redo(job: JobState, at: JobStepContext) -> JobStep:
-    """Return the step that repeats the job's last step, which failed or was not answered."""
+    """Return the step that repeats the job's last effect, which failed or was not answered."""
     match job.stage:
         case JobStage.RECORDING | JobStage.RECORDING_INTENT | JobStage.RECORDING_EFFECT:
             return job, (m.PutRecord(job.id, record_of(job)),)

@@ -17,7 +17,10 @@ class JobRecord:
 
 @attrs.frozen
 class Tombstone:
-    """The record that a closed job's effect happened, by idempotency key: it must not be repeated (PULL-3, PULL-4)."""
+    """The record that a closed job had its effect and must not be repeated (PULL-3, PULL-4).
+
+    It is found by the job's idempotency key.
+    """
 
     idempotency_key: str
     outcome: str
@@ -42,7 +45,7 @@ class JobStore(Protocol):
         ...
 
     async def close(self, job_id: str, tombstone: Tombstone | None) -> None:
-        """Remove the job's record and, if given, store the tombstone. Calling it again has no effect."""
+        """Remove the job's record and, if `tombstone` is given, store it. Calling this method again has no effect."""
         ...
 
     async def tombstone(self, idempotency_key: str) -> Tombstone | None:

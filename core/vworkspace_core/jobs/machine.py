@@ -152,7 +152,7 @@ def _offered(state: AgentState, raw: Any) -> MachineStep:
 
 
 def _unanswerable(state: AgentState, raw: Any, bad_job: BadJob) -> MachineStep:
-    """Return the step that logs a job without a usable id.
+    """Return the step that logs the job `raw`, which has no usable id.
 
     The job cannot be answered, so every poll offers it again; it is logged only once.
     """
@@ -166,7 +166,9 @@ def _unanswerable(state: AgentState, raw: Any, bad_job: BadJob) -> MachineStep:
 
 
 def _content_mark(raw: Any) -> str:
-    """Return a hash that identifies a job without an id, or an empty string if its content cannot be encoded."""
+    """Return a hash of `raw`, by which a job without an id is recognized, or an empty string if `raw` cannot be
+    encoded.
+    """
     try:
         return content_hash(raw)
     except (TypeError, ValueError, RecursionError):
@@ -200,9 +202,10 @@ def _plan(state: AgentState, job: JobState, seen: Inspection, now: datetime) -> 
 
 
 def _with_open_jobs(state: AgentState, job: JobState, seen: Inspection) -> Inspection:
-    """Return `seen` with tombstones added that the job store did not have yet when it was read.
+    """Return `seen`, the result of a read, with tombstones added that the job store did not have yet at that time.
 
-    These belong to open jobs that had their effect, and to jobs that were closed during the inspection.
+    A tombstone records the effect of a job. The added ones are of open jobs that had their effect, and of jobs that
+    were closed during the read.
     """
     known = [*_tombstones(_others(state, job)), *_tombstones_of(job, job.missed_tombstones)]
     twins = (other for other in state.jobs.values() if other.key == job.key and other.id != job.id)
@@ -241,9 +244,10 @@ def _closed(state: AgentState, job: JobState) -> AgentState:
 
 
 def _put_back(state: AgentState, before: JobState, taken: JobStep, now: datetime) -> MachineStep:
-    """Return the machine's state and effects after the step `taken` of a job.
+    """Return the new state of all jobs and the effects to perform, after one job took the step `taken`.
 
-    If the job just had its effect, older open jobs on the same object are superseded.
+    If that job just had its effect, older open jobs on the same object are superseded. `before` is the job before the
+    step.
     """
     job, effects = taken
     state = _with(state, job)
@@ -257,12 +261,14 @@ def _put_back(state: AgentState, before: JobState, taken: JobStep, now: datetime
 
 
 def _is_replay(job: JobState) -> bool:
-    """Report whether the job's effect existed before the job. Such a job supersedes no other job."""
+    """Report whether another job had the effect of `job` before. Such a job supersedes no other job."""
     return job.result is not None and job.result.outcome is JobOutcome.NOOP
 
 
 def _replaced(job: JobState, by: JobState) -> bool:
-    """Report whether the effect of the job `by` makes it pointless to continue `job`."""
+    """Report whether `job` need not continue, because the effect of the newer job `by` has replaced what `job`
+    requests.
+    """
     if job.stage not in (JobStage.READY, JobStage.WAITING_DELETED, JobStage.WAITING) or job.key == by.key:
         return False
     under_way = isinstance(job.task, DeleteTask) and may_have_had_effect(job)
@@ -282,8 +288,9 @@ def _older(job: JobState, than: JobState) -> bool:
 def _give_slots(state: AgentState) -> MachineStep:
     """Return the state in which every ready job has the work slot of its object, unless another job has that slot.
 
-    After a crash, jobs that had a slot before go first, in the order of arrival, because only a read before any other
-    effect can show whether their own effect happened.
+    Only one job at a time has the slot, and only with the slot a job writes. After a crash, jobs that had a slot before
+    go first, in the order of arrival, because only a read before any other effect can show whether their own effect
+    happened.
     """
     ready = [job for job in state.jobs.values() if job.stage is JobStage.READY]
     if not ready:
@@ -312,7 +319,7 @@ _Side: TypeAlias = tuple[bool, ObjectRef | None]
 
 
 def _first_arrivals(state: AgentState) -> dict[_Side, int]:
-    """Return, for each instance, when the first job without effect arrived.
+    """Return, for each instance, the arrival number of the first job without effect.
 
     Jobs for the instance itself and jobs for Operations on it are counted separately. An Operation must not run before
     an edit that was requested earlier, since the edit would change its target.

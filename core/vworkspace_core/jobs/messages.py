@@ -87,7 +87,9 @@ class JobAlreadyClosed:
 
 @attrs.frozen
 class Inspected:
-    """The result of an Inspect effect: the object, its namespace and tombstones."""
+    """The answer to an Inspect effect: the object, its namespace and its tombstones (records of what closed jobs have
+    done).
+    """
 
     job_id: str
     seen: Inspection = attrs.field(repr=False)
@@ -218,9 +220,10 @@ class SendAck:
 
 @attrs.frozen
 class Inspect:
-    """A read of the live object, its namespace and the tombstones. The answer is Inspected or StepFailed.
+    """A read of the live object, its namespace and its tombstones (records of what closed jobs have done).
 
-    `ref` is None for a job that concerns no object. `object_key` is the argument of `JobStore.newest`.
+    The answer is Inspected or StepFailed. `ref` is None for a job that concerns no object. `object_key` is the argument
+    of `JobStore.newest`.
     """
 
     job_id: str

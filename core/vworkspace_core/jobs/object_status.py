@@ -35,7 +35,7 @@ def conditions_of(live: Manifest) -> Iterator[Mapping[str, Any]]:
 
 
 def phase_of(live: Manifest) -> str:
-    """Return one word for the state of the object, as it is posted as a job's status (PULL-2 step 6)."""
+    """Return one word for the state of `live`. The word is posted as the status of the object's job (PULL-2 step 6)."""
     if live.get("kind") == "Operation":
         return ("phase" not in OWN_STATUS.held_fields(live) and _text(get_path(live, "status", "phase"))) or "Pending"
     true = {condition["type"] for condition in conditions_of(live) if condition.get("status") == "True"}

@@ -59,7 +59,8 @@ class EffectIntent:
 
 @attrs.frozen
 class Inspection:
-    """The findings of an Inspect effect: the live object, its namespace, and tombstones from the job store.
+    """The result of an Inspect effect: the live object, its namespace, and tombstones (records of what closed jobs have
+    done).
 
     In a namespace that is not managed the object was not read. `tombstone` has the job's own idempotency key. `newest`
     has the highest generation for the same object.
@@ -73,7 +74,7 @@ class Inspection:
 
 @attrs.frozen
 class SlotHolder:
-    """The facts that a plan needs about the job that has its object's work slot.
+    """The facts about a job that has its object's work slot, as far as a plan needs them.
 
     Only one job at a time has the slot.
     """
@@ -144,7 +145,10 @@ Plan: TypeAlias = (
 
 
 def plan(holder: SlotHolder, seen: Inspection, scope: JobScope) -> Plan:
-    """Return the next action of the job that has the work slot. Never raises."""
+    """Return the next action of the job `holder`, which has its object's work slot. Never raises.
+
+    `seen` is the result of reading the object.
+    """
     if holder.intent is None and _is_replay(holder, seen):
         return FinishJob(_replayed(holder, seen))
     if (closed := namespace_refusal(holder.task, seen.namespace)) is not None:
@@ -210,9 +214,9 @@ def _is_replay(holder: SlotHolder, seen: Inspection) -> bool:
 
 
 def _replayed(holder: SlotHolder, seen: Inspection) -> JobResult:
-    """Return the noop result of a job whose idempotency key had its effect before.
+    """Return the noop result of a job whose idempotency key was used by an earlier job that had its effect.
 
-    The message says so if that effect was on another object.
+    The result's message says so if that effect was on another object.
     """
     ref, uid = holder.task.ref, seen.tombstone.object_uid if seen.tombstone is not None else ""
     if seen.tombstone is not None and seen.tombstone.outcome == JobOutcome.NOOP and (ended := ended_at(seen.live)):
@@ -229,7 +233,7 @@ def _already_ended(task: Task, ended: str) -> JobResult:
 
 
 def _shows_key(live: Manifest | None, key: str, manifest: Manifest) -> bool:
-    """Report whether `live` has the job's key in its annotation and the spec of `manifest`.
+    """Report whether `live` has the idempotency key `key` in its annotation, and the same spec as `manifest`.
 
     The annotation alone proves nothing, since other clients may write it.
     """
@@ -237,7 +241,7 @@ def _shows_key(live: Manifest | None, key: str, manifest: Manifest) -> bool:
 
 
 def _highest_generation(holder: SlotHolder, seen: Inspection) -> int:
-    """Return the newest known generation of the control plane for the object, or 0 if none is known.
+    """Return the highest generation that the control plane has requested for the object, as far as known, or 0.
 
     The job store's record takes precedence over the object's annotation, which others can edit.
     """
@@ -271,10 +275,10 @@ def stamped(manifest: Manifest, key: str, generation: int | None, live: Manifest
 
 
 def _is_finalized(manifest: Manifest, live: Manifest | None) -> bool:
-    """Report whether the apply includes the operator's finalizer.
+    """Report whether the apply of `manifest` has to include the operator's finalizer.
 
-    It does if there may be a release, or if the object has the finalizer already. An apply removes fields that the
-    previous apply set and the new apply omits (S-37).
+    It has to if there may be a release, or if the object `live` has the finalizer already: an apply removes fields that
+    the previous apply set and the new apply omits (S-37).
     """
     if manifest.get("kind") != APPLICATION_INSTANCE.kind:
         return False

@@ -107,8 +107,8 @@ _LEFT_BEHIND: Final[Mapping[str, str]] = {
 def result_of(live: Manifest, generation: int, before: Any = None) -> JobResult | None:
     """Return the result of the job that applied `generation` of `live`, or None while the outcome is open.
 
-    `before` is the status before the job's apply, or None if there was none. A status that another field manager edited
-    is ignored.
+    `before` is the object's status before the job's apply, or None if it had none. A status that another field manager
+    edited is ignored.
     """
     if OWN_STATUS.holder(live) is not None:
         return None
@@ -123,9 +123,9 @@ def result_of(live: Manifest, generation: int, before: Any = None) -> JobResult 
 
 
 def _current(result: JobResult | None, live: Manifest, before: Any) -> JobResult | None:
-    """Return `result`, or None if the object's status may be older than the last request.
+    """Return `result`, or None if the status of `live`, from which it was read, may be older than the last request.
 
-    The generation does not show this, since a request need not change it.
+    `before` is the status before that request. The generation does not show this, since a request need not change it.
     """
     if result is None:
         return None
@@ -194,7 +194,7 @@ def _judge_operation(live: Manifest, generation: int) -> JobResult | None:
 
 
 class _Current:
-    """The conditions of one object. A condition counts only if it was observed at the wanted generation or later."""
+    """The conditions of one object that are up to date: those that were observed at `generation` or later."""
 
     def __init__(self, live: Manifest, generation: int) -> None:
         overall = _number(get_path(live, "status", "observedGeneration"))

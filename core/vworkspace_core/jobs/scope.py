@@ -38,7 +38,7 @@ def _no_link(ref: ObjectRef) -> str:
 
 @attrs.frozen
 class JobScope:
-    """The cluster for which jobs are accepted, the rules for admission, and the keys for payloads.
+    """The limits on jobs: the cluster for which jobs are accepted, the rules for admission, and the keys for payloads.
 
     `link` returns the URL of an object's page, which the job's result contains.
     """
@@ -149,7 +149,10 @@ def _trace_annotation(job: Job, scope: JobScope) -> dict[str, str]:
 
 
 def _implied(request: ApplyRequest) -> Mapping[str, Any]:
-    """Return the requested manifest. If it omits apiVersion and kind, they are taken from the job's intent."""
+    """Return the manifest that a job requests to apply.
+
+    If the manifest omits apiVersion and kind, they are taken from the job's intent, the name of what it requests.
+    """
     kind = next((kind for kind in _KINDS if kind.kind == request.expected), None)
     if kind is None:
         return request.manifest
@@ -214,7 +217,7 @@ def _map_problems(path: str, value: Any) -> Iterable[Problem]:
 
 
 def namespace_refusal(task: Task, namespace: Manifest | None) -> JobResult | None:
-    """Return a refusal if the namespace exists but is not managed, or None otherwise (RES-5)."""
+    """Return a refusal if `namespace`, the task's namespace, exists but is not managed (RES-5). Otherwise return None."""
     if isinstance(task, RotateTask) or namespace is None or labels.namespace_is_managed(namespace):
         return None
     gate = f"{labels.NAMESPACE_GATE}={labels.NAMESPACE_GATE_VALUE}"

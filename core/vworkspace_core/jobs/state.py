@@ -208,7 +208,11 @@ def restore(record: JobRecord, arrival: int, scope: JobScope) -> JobState:
 
 
 def _planned_ref(job: JobState, intent: EffectIntent | None) -> AppliedRef | None:
-    """Return the object that a restored job reports until it is read again, or None if no generation was recorded."""
+    """Return the object that a restored job reports until the object is read again.
+
+    It is taken from `intent`, the effect that the job recorded before the restart. Return None if no generation was
+    recorded.
+    """
     if job.ref is None or intent is None or not intent.generation:
         return None
     return AppliedRef(job.ref, intent.uid, intent.generation)
@@ -239,10 +243,10 @@ def may_have_had_effect(job: JobState) -> bool:
 
 
 def tombstone_of(job: JobState, closed_at: str = "") -> Tombstone | None:
-    """Return the tombstone to store for the job, or None for a job without effect, which may be requested again.
+    """Return the tombstone (record of what a closed job has done) to store for the job.
 
-    A delete that found no object gets a tombstone too: if it were repeated, it could delete a later object of the same
-    name (PULL-4).
+    Return None for a job without effect, which may be requested again. A delete that found no object gets a tombstone
+    too: if it were repeated, it could delete a later object of the same name (PULL-4).
     """
     outcome = job.result.outcome.value if job.result else ""
     if not job.key or not (job.had_effect or outcome == JobOutcome.SUCCEEDED):

@@ -95,12 +95,12 @@ JobStep: TypeAlias = tuple[JobState, tuple[m.JobEffect, ...]]
 
 
 def clear(job: JobState, **changes: Any) -> JobState:
-    """Return the job after a successful step, with `changes` made and no retry pending."""
+    """Return the job after a successful step, with no retry pending. `changes` are new values of the job's fields."""
     return attrs.evolve(job, retry=Retry(), **changes)
 
 
 def retry(job: JobState, message: str, at: JobStepContext) -> JobStep:
-    """Return the step that schedules another try of the job's unanswered step.
+    """Return the step that schedules another try of the job's last effect, which failed or was not answered.
 
     Only the first of several retries is logged.
     """
@@ -125,18 +125,18 @@ def post(job: JobState, body: Mapping[str, Any]) -> JobStep:
 
 
 def ref(job: JobState, uid: str, generation: int) -> AppliedRef | None:
-    """Return the reference to the object of the job's effect, or None for a job that concerns no object."""
+    """Return the reference to the job's object with this uid and generation, or None for a job that concerns no object."""
     return None if job.ref is None else AppliedRef(job.ref, uid, generation)
 
 
 def generation(live: Manifest) -> int:
-    """Return `metadata.generation`, 0 if there is none."""
+    """Return `metadata.generation` of `live`, or 0 if it is missing."""
     number = metadata(live).get("generation")
     return number if isinstance(number, int) else 0
 
 
 def settle(job: JobState, result: JobResult, at: JobStepContext) -> JobStep:
-    """Return the step that ends the job with a final result, which is sent to the control plane."""
+    """Return the step that ends the job with `result`, which is sent to the control plane."""
     ended = clear(
         job, stage=JobStage.ANSWERING, result=result, latest=None, writing=None, written=None, recheck_at=None
     )
@@ -160,7 +160,7 @@ def supersede(job: JobState, by: JobState, at: JobStepContext) -> JobStep:
 
 
 def close(job: JobState, at: JobStepContext) -> m.CloseRecord:
-    """Return the effect that removes the job's record, and stores a tombstone if one is needed."""
+    """Return the effect that removes the job's record, and stores its tombstone if the job had an effect."""
     return m.CloseRecord(job.id, tombstone_of(job, format_time(at.server_now)))
 
 

@@ -78,9 +78,10 @@ def _follow(job: JobState, chosen: Plan, seen: Inspection, at: JobStepContext) -
 
 
 def _with_live(job: JobState, seen: Inspection) -> JobState:
-    """Return a job that ends as a noop, with the reference to the live object that its result names.
+    """Return a job that ends without a write of its own (noop), with the reference to the live object that its result
+    names.
 
-    If the object has the job's key but the job store has no tombstone for it, the job leaves a tombstone.
+    If the object has the job's key but the job store has no tombstone for that key, the job leaves a tombstone.
     """
     if seen.live is None:
         return job
@@ -92,9 +93,9 @@ def _with_live(job: JobState, seen: Inspection) -> JobState:
 
 
 def _record_intent(job: JobState, uid: str, generation: int = 0) -> JobStep:
-    """Return the step that records the intent.
+    """Return the step that records which effect the job is about to have.
 
-    If the same intent is recorded already, return the step that performs the effect.
+    If the same effect is recorded already, return the step that performs it.
     """
     intent = EffectIntent(uid, generation=generation)
     if job.intent == intent:
@@ -104,7 +105,7 @@ def _record_intent(job: JobState, uid: str, generation: int = 0) -> JobStep:
 
 
 def act(job: JobState, *, force: bool = False) -> JobStep:
-    """Return the step that performs the effect whose intent was recorded.
+    """Return the step that performs the effect that the job has recorded.
 
     With `force`, an apply takes fields from other managers.
     """
@@ -143,9 +144,10 @@ def _wait_deleted(job: JobState, uid: str, at: JobStepContext) -> JobStep:
 
 
 def _is_ours(conflict: FieldConflict) -> bool:
-    """Report whether a conflicting field may be taken over.
+    """Report whether the operator may take over the field in `conflict`.
 
-    It may if an older write by the operator owns it, or if it is an annotation of the operator's own bookkeeping.
+    It may if an older write by the operator owns the field, or if the field is an annotation that only the operator
+    uses.
     """
     marks = {f".metadata.annotations.{name}" for name in JOB_ANNOTATIONS}
     return conflict.manager == labels.FIELD_MANAGER or conflict.field in marks

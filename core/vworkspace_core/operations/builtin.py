@@ -16,7 +16,9 @@ def template_name(of: OperationType, engine: str) -> str:
 
 
 def _data(engine: str, template: EngineTemplate) -> Mapping[str, Any]:
-    """Return an engine's template as the mapping that `load_template` takes and a YAML file would contain."""
+    """Return the template of an engine as a mapping, in the form that `load_template` reads, which is also that of a
+    YAML file.
+    """
     return {
         "name": template_name(template.type, engine),
         "type": template.type.value,
@@ -43,7 +45,8 @@ def builtin_templates() -> Templates:
 def needs_of_engine(template: OperationTemplate) -> Mapping[str, Any]:
     """Return a schema of the parameters that the engine of `template` needs, whatever the template itself requires.
 
-    It is the schema of the engine's built-in template with unknown keys allowed, or empty for an engine added in code.
+    The schema is that of the engine's built-in template, with unknown keys allowed. It is empty for an engine added in
+    code.
     """
     restores = template.type is not OperationType.BACKUP
     own = [item for item in builtin_templates().items if item.engine == template.engine]

@@ -39,7 +39,9 @@ _VERSION: Final = 1
 
 
 class Flaw(Enum):
-    """The reason why an approval claim is invalid. No content of the claim is ever reported."""
+    """The reason why an approval claim (the signed proof of an approval) is invalid. No content of the claim is ever
+    reported.
+    """
 
     ABSENT = "waiting for approval"
     NO_SECRET = "no approval secret is configured to check the claim with"
@@ -64,7 +66,7 @@ def are_lowered(required: frozenset[str]) -> bool:
 
 @attrs.frozen
 class Claims:
-    """The data with which approval claims are checked. `secret` is never shown.
+    """The data with which approval claims (signed proofs of an approval) are checked. `secret` is never shown.
 
     `skew` is how far the control plane's clock is ahead, taken from an unsigned header: a claim expires as soon as
     either clock has passed its expiry (PULL-12). `used_approvals` is None if uses are not recorded. `trouble` says why
@@ -140,7 +142,7 @@ class Claims:
 
 
 def _authentic(claim: str, secret: bytes) -> Mapping[str, Any] | Flaw:
-    """Return the payload of a claim, or a Flaw if the claim is invalid.
+    """Return the payload of the approval claim `claim`, or a Flaw if the claim is invalid.
 
     The signature is verified before the payload is parsed.
     """
@@ -160,8 +162,9 @@ def _authentic(claim: str, secret: bytes) -> Mapping[str, Any] | Flaw:
 
 
 def _id(value: Any) -> str:
-    """Return the approval's id (`rid`) in a claim's payload as a text, or an empty text if it is neither a number nor a
-    text.
+    """Return `value`, the approval's id (`rid`) in a claim, as text.
+
+    The result is empty if the value is neither a number nor a text.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
@@ -169,8 +172,9 @@ def _id(value: Any) -> str:
 
 
 def _moment(value: Any) -> datetime | None:
-    """Return the time in a claim's field `exp`, or None if the field is neither a number of seconds since the epoch nor
-    RFC 3339 text.
+    """Return `value`, the expiry (`exp`) of a claim, as a time.
+
+    Return None if the value is neither a number of seconds since the epoch nor RFC 3339 text.
     """
     try:
         if isinstance(value, int | float) and not isinstance(value, bool):

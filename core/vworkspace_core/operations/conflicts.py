@@ -72,7 +72,7 @@ def first_ahead(operation: Operation, siblings: Iterable[Operation]) -> Operatio
 
 
 def _contends(operation: Operation) -> bool:
-    """Report whether, by its status, an Operation would start if no other Operation conflicted with it.
+    """Report whether, by its status, `operation` would start now if no other Operation conflicted with it.
 
     An Operation without a status counts as ready to start.
     """

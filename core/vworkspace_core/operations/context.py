@@ -91,7 +91,8 @@ def lookups(operation: Operation, context: OperationContext, target: Manifest | 
 
 
 def _recorded_kind(known: EngineRef, context: OperationContext) -> Kind | None:
-    """Return the kind of the engine object in the status, or None if no engine creates that kind.
+    """Return the kind of `known`, the engine object that the Operation's status names, or None if no engine creates
+    that kind.
 
     All engines are searched, because this version of the operator may not know the Operation's own engine.
     """

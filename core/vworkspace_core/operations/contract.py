@@ -57,7 +57,7 @@ class Row:
     """One row of an engine's table: the meaning of one phase of the engine object.
 
     `sample` is the status of an object in that phase, as a merge patch of the created object. The last field has other
-    objects that must exist in that phase. Documentation and tests pass both to `observe`.
+    objects that must exist in that phase. Documentation and tests pass `sample` and these objects to `observe`.
     """
 
     phase: str
@@ -80,7 +80,10 @@ def phase_row(
 
 
 def row_of(rows: tuple[Row, ...], phase: Any, *, unknown: str) -> Row:
-    """Return the row of `phase`. If `phase` has no row or is not a text, return the row of the phase `unknown`."""
+    """Return the row of `rows` for the phase `phase`.
+
+    If `phase` has no row or is not a text, return the row for the phase `unknown`.
+    """
     by_phase = {row.phase: row for row in rows}
     return by_phase.get(phase, by_phase[unknown]) if isinstance(phase, str) else by_phase[unknown]
 

@@ -26,7 +26,8 @@ from vworkspace_core.operations.status import condition_of, unblocked_status, wi
 
 
 def tidy(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
-    """Return the decision that removes the operator's finalizer from the engine object of an ended Operation.
+    """Return the decision about an Operation that has ended: it removes the operator's finalizer from the engine
+    object.
 
     The engine object is also deleted if the operator stopped the run.
     """
@@ -56,7 +57,10 @@ def _was_stopped(operation: Operation) -> bool:
 
 
 def decide_deletion(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
-    """Return the next step for an Operation that is being deleted and has the operator's finalizer."""
+    """Return the decision (the writes to make and the time of the next pass) about an Operation that is being deleted.
+
+    The Operation must have the operator's finalizer.
+    """
     gone = Decision(finalizer=Finalizer.REMOVE, only_if_current=True, row="OPS-11 nothing to stop")
     engine_object = own_object(operation, observed.objects)
     if is_abandoned(operation.metadata):
@@ -98,6 +102,8 @@ def _orphan(
 ) -> Decision:
     """Return the decision that removes the owner reference from the engine object, so that garbage collection does not
     delete the engine object.
+
+    `gone` is the decision once no owner reference is left.
     """
     if (
         engine_object is None
@@ -128,10 +134,9 @@ def _is_held(operation: Operation, live: Manifest) -> bool:
 def _locked_for_good(
     operation: Operation, engine_object: tuple[ObjectRef, Manifest], observed: OperationObserved
 ) -> str:
-    """Return a note with the command that removes the operator's finalizer from the engine object.
+    """Return the end of a message, with the command that removes the operator's finalizer from the engine object.
 
-    The note is empty unless the operator itself can no longer remove the finalizer, because the namespace is being
-    deleted.
+    It is empty unless the operator itself can no longer remove the finalizer, because the namespace is being deleted.
     """
     ref, live = engine_object
     if not _namespace_is_terminating(operation, ref, observed) or not is_locked(live):
@@ -165,8 +170,8 @@ def _finish_without_object(
 ) -> Decision:
     """Return the decision about deleting an Operation without an engine object.
 
-    While an unsuccessful run still affects its target, the decision waits; otherwise it is `gone`, which removes the
-    finalizer.
+    While an unsuccessful run still affects its target, the decision is to wait. Otherwise it is `gone`, the decision
+    that removes the Operation's finalizer.
     """
     engine = context.engine_of(operation)
     succeeded = operation.status.phase is Phase.SUCCEEDED
@@ -178,9 +183,9 @@ def _finish_without_object(
 def _waiting(
     decision: Decision, operation: Operation, what: str, observed: OperationObserved, context: OperationContext
 ) -> Decision:
-    """Return `decision`.
+    """Return `decision`, with a new status if the Operation is still running.
 
-    If the Operation is still running, a status is added that says for `what` the deletion waits.
+    The status says that the deletion waits for `what`.
     """
     if operation.status.phase is not Phase.RUNNING:
         return decision

@@ -122,14 +122,14 @@ class _Run:
         return self._told(decision, lifecycle.progress_status(self.operation, status))
 
     def _with_remedy(self, status: EngineStatus) -> EngineStatus:
-        """Return `status` with the engine's remedy added to the message, if the engine has a remedy for this status."""
+        """Return `status` with the remedy of the engine added to its message, if the engine has one for this status."""
         help_ = self.engine.remedy(self.operation, status, self.context.settings)
         return attrs.evolve(status, message=f"{status.message}. {help_}") if help_ else status
 
     def _with_last_trouble(self, status: EngineStatus) -> EngineStatus:
-        """Return the `status` of a failed run.
+        """Return `status`, the state of a failed run, with the run's last obstacle added to its message.
 
-        If only help could remove the run's last obstacle, this obstacle is added to the message.
+        The obstacle is added only if the run could not have continued without help.
         """
         before = self._last_seen()
         if before.reason not in self.engine.terminal_reasons:
@@ -179,7 +179,7 @@ class _Run:
     def _ended_unseen(self, known: EngineRef, status: EngineStatus) -> Decision:
         """Return the decision that ends a run whose engine object disappeared (OPS-8).
 
-        The result is taken from Events, or Failed if Events do not show it.
+        The outcome is taken from Events about the engine object, or is Failed if Events do not show an end.
         """
         final_status = self.engine.final_status(self.operation, self.observed.objects)
         if final_status is not None:
@@ -204,9 +204,9 @@ class _Run:
         return EngineStatus(Progress.RUNNING, running.reason, running.message, outputs)
 
     def _created(self) -> Decision:
-        """Return the decision that creates the engine object recorded in the status.
+        """Return the decision that creates the engine object that the Operation's status names.
 
-        If the run need not begin any more, the decision ends the run.
+        If the run must not begin any more, the decision ends the run.
         """
         status = self._last_seen()  # the message of a refused create, if there was one
         status = attrs.evolve(status, message=f"nothing was created; {status.message}".removesuffix("; "))

@@ -48,7 +48,7 @@ def deadline_of(operation: Operation, engine: Engine, context: OperationContext)
 
 
 def is_over(operation: Operation, engine: Engine, context: OperationContext) -> bool:
-    """Report whether the Operation's deadline has passed."""
+    """Report whether the time until which the Operation may run, its deadline, has passed."""
     deadline = deadline_of(operation, engine, context)
     return deadline is not None and context.now >= deadline
 
@@ -97,7 +97,9 @@ def blocked_status(operation: Operation, reason: Reason, message: str) -> Wanted
 def refused_status(
     wanted_status: WantedStatus, failures: tuple[Failure, ...], settings: OperationSettings
 ) -> WantedStatus:
-    """Return the desired status. If a write was refused for a missing right, the condition Blocked is added."""
+    """Return `wanted_status`, with the condition Blocked added if one of `failures` is a write refused for a missing
+    right.
+    """
     message = missing_right_of(failures, settings.installation)
     return (
         attrs.evolve(wanted_status, blocked=DesiredCondition(Type.BLOCKED, _TRUE, Reason.FORBIDDEN, message))
@@ -114,7 +116,9 @@ def pace_after(failures: tuple[Failure, ...]) -> Requeue:
 
 
 def ended_status(operation: Operation, phase: Phase, reason: str, status: EngineStatus, now: datetime) -> WantedStatus:
-    """Return the final status of an Operation that ended in `phase`, with the engine's last `status`."""
+    """Return the final status of an Operation that ended in `phase`. `status` is the engine's last report about the
+    run.
+    """
     kind = {Phase.SUCCEEDED: Type.SUCCEEDED, Phase.FAILED: Type.FAILED, Phase.CANCELLED: Type.CANCELLED}[phase]
     degraded = (
         DesiredCondition(Type.DEGRADED, _TRUE, Reason.PARTIAL_FAILURE, status.degraded) if status.degraded else None
@@ -133,7 +137,9 @@ def ended_status(operation: Operation, phase: Phase, reason: str, status: Engine
 
 
 def _updated_status(operation: Operation, status: EngineStatus) -> WantedStatus:
-    """Return the Operation's present status, updated with the engine's outputs and logs."""
+    """Return the status of a running Operation: its present status, with the outputs and logs in the engine's report
+    `status`.
+    """
     before = operation.status
     return WantedStatus(
         Phase.RUNNING,

@@ -150,7 +150,10 @@ def _pod_context_problems(context: Any, path: str) -> Iterator[Problem]:
 
 
 def _shared_problems(context: Mapping[str, Any], path: str) -> Iterator[Problem]:
-    """Yield the problems of a securityContext that can occur in a pod's as well as in a container's."""
+    """Yield the problems of `context`, the securityContext of a pod or of a container.
+
+    The rules here are those that are the same for both.
+    """
     if context.get("runAsUser") == 0:
         yield Problem(join(path, "runAsUser"), "must not be 0, which is root")
     seccomp = get_path(context, "seccompProfile", "type")
@@ -191,9 +194,9 @@ def _container_problems(container: Any, pod_context: Any, path: str) -> Iterator
 
 
 def _effective(context: Mapping[str, Any], pod_context: Any, field: str) -> Any:
-    """Return the value of `field` in a container's securityContext.
+    """Return the value of `field` in a container's securityContext `context`.
 
-    If the container has no value, return the value in its pod's securityContext.
+    If the container has no value, return the value in the securityContext of its pod.
     """
     value = context.get(field)
     return get_path(pod_context, field) if value is None else value

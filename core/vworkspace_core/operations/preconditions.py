@@ -62,7 +62,7 @@ class Start:
 
 @attrs.frozen
 class _Case:
-    """An Operation with its target, template and engine, as the input of the checks of preconditions."""
+    """The input of the checks whether an Operation may start: the Operation, with its target, template and engine."""
 
     operation: Operation
     observed: OperationObserved
@@ -129,8 +129,10 @@ def _templated(
 
 
 def _capability(case: _Case) -> UnmetPrecondition | None:
-    """Return the unmet precondition if the target's annotation for the required capability does not name the engine, or
-    None if it does (RES-5).
+    """Return the unmet precondition if the target's annotation does not name the engine for the required capability
+    (RES-5).
+
+    Return None if it does. A capability is a task, such as `backup`.
     """
     given = capabilities(case.target.metadata).get(case.template.capability)
     if given == case.engine.name:

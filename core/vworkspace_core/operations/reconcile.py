@@ -98,7 +98,10 @@ def approval_to_redeem(
 
 
 def reconcile_operation(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
-    """Return the decision about `operation`, given the observed objects and the context (settings and time)."""
+    """Return the decision about `operation`: the writes to make, and the time of the next pass.
+
+    It depends only on the observed objects and the context (settings and time).
+    """
     meta = operation.metadata
     if meta.deletion_timestamp is not None:
         return decide_deletion(operation, observed, context) if FINALIZER in meta.finalizers else _GOING
@@ -161,7 +164,7 @@ def _unrecorded(trouble: str) -> UnmetPrecondition:
 
 
 def _pending(unmet: UnmetPrecondition) -> WantedStatus:
-    """Return the status of an Operation that cannot start.
+    """Return the status of an Operation that cannot start, because the precondition `unmet` does not hold.
 
     It has the condition Blocked if waiting may help, or else Accepted=False.
     """

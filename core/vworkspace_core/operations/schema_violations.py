@@ -110,7 +110,7 @@ def _form(error: ValidationError) -> str:
 
 
 def _described(error: ValidationError) -> str:
-    """Return the end of a message: an example value and the description from the parameter's schema."""
+    """Return the end of the message about `error`: an example value and the description from the parameter's schema."""
     schema = error.schema if isinstance(error.schema, Mapping) else {}
     examples, text = schema.get("examples"), schema.get("description")
     such = f", such as {quoted(str(examples[0]))}" if isinstance(examples, list) and examples else ""
@@ -145,9 +145,10 @@ def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterat
 
 
 def _sized(keyword: str, bound: str) -> Callable[..., Iterator[ValidationError]]:
-    """Return a validator of `keyword` that first checks the number of members against the schema's `bound`.
+    """Return a validator of the schema keyword `keyword` that skips a list or object with too many members.
 
-    `bound` is a keyword such as `maxItems`. A value with more members is reported only as too large.
+    `bound` is the keyword, such as `maxItems`, that limits the number of members. A value with more members is reported
+    only as too large.
     """
     judge: Any = Draft202012Validator.VALIDATORS[keyword]
 
@@ -195,7 +196,10 @@ def schema_problems(schema: Any, path: str) -> tuple[Problem, ...]:
 
 
 def _reference_problems(schema: Any, part: Any, path: str) -> Iterator[Problem]:
-    """Yield a problem for each reference in the schema that does not resolve within the schema."""
+    """Yield a problem for each reference in `part`, a part of `schema`, that does not resolve within `schema`.
+
+    `path` is the path of `part`.
+    """
     if isinstance(part, list):
         for position, item in enumerate(part):
             yield from _reference_problems(schema, item, index(path, position))

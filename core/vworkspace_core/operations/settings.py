@@ -47,7 +47,7 @@ def _covers(entry: str, image: str) -> bool:
 
 
 def _in_full(name: str) -> str:
-    """Return the image's name with the registry that container runtimes add by default."""
+    """Return the image name `name` with the registry that container runtimes add if the name has none."""
     first, slash, _ = name.partition("/")
     if slash:
         return name if "." in first or ":" in first or first == "localhost" else f"{_HUB}/{name}"
@@ -55,7 +55,7 @@ def _in_full(name: str) -> str:
 
 
 def _is_host(entry: str) -> bool:
-    """Report whether an entry without a slash is the host of a registry, and not an image.
+    """Report whether `entry`, an item of the list of allowed images, is the host of a registry and not an image.
 
     Names of images have no dot there; names of registries nearly always have one.
     """

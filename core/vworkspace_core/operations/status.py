@@ -37,7 +37,7 @@ def small_outputs(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _small(value: Any) -> Any:
-    """Return the value with long texts cut, and a mapping without nested mappings and lists."""
+    """Return `value` with long texts cut. If it is a mapping, nested mappings and lists in it are left out."""
     if isinstance(value, Mapping):
         return {name: _small(part) for name, part in _few(value) if not isinstance(part, Mapping | list)}
     return value[:LONGEST_OUTPUT] if isinstance(value, str) else value
@@ -103,7 +103,8 @@ def _as_it_is(operation: Operation, kind: str) -> DesiredCondition | None:
 def with_status(
     decision: Decision, operation: Operation, wanted_status: WantedStatus, context: OperationContext
 ) -> Decision:
-    """Return the decision with the status and its Events added.
+    """Return `decision` with the desired status of the Operation added, and with an Event for each change of a
+    condition.
 
     If the status is up to date, return the decision unchanged.
     """
@@ -144,7 +145,7 @@ def _live(operation: Operation) -> LiveStatus:
 def _fields(
     operation: Operation, wanted_status: WantedStatus, conditions: tuple[DesiredCondition, ...]
 ) -> dict[str, Any]:
-    """Return all fields of the desired status except conditions. Absent fields are left out."""
+    """Return all fields of the desired status of an Operation except `conditions`, as JSON. Absent fields are left out."""
     return _without_none(
         phase=wanted_status.phase.value,
         **headline(OPERATION, conditions),

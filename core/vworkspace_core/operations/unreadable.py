@@ -59,7 +59,7 @@ def _spec(manifest: Manifest) -> OperationSpec | None:
 def decide_unreadable_operation(
     source: Unreadable[Operation], observed: OperationObserved, context: OperationContext
 ) -> Decision:
-    """Return the decision for a malformed Operation (REC-13).
+    """Return the decision (the writes to make and the time of the next pass) about a malformed Operation (REC-13).
 
     If the Operation is being deleted, its objects are removed; otherwise its problems are written into its status.
     """
@@ -75,9 +75,9 @@ def decide_unreadable_operation(
 
 
 def _report(stub: Operation, problems: str) -> WantedStatus:
-    """Return the Operation's present status with Accepted=False.
+    """Return the status of a malformed Operation: the present status, with Accepted=False.
 
-    The message has the problems for which the Operation is unreadable.
+    The condition's message is `problems`, the reasons why the Operation cannot be read.
     """
     before, running = stub.status, condition_of(stub, Type.RUNNING)
     desired = DesiredCondition(Type.RUNNING, ConditionStatus.FALSE, Reason.ENGINE_NOT_STARTED)

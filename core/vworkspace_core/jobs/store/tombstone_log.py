@@ -31,7 +31,10 @@ _AT_ONCE: Final = 64
 
 @attrs.define
 class TombstoneLog:
-    """The writer of the tombstones of one namespace. `index` has the tombstones that are stored durably."""
+    """The writer of the tombstones of one namespace: the records of what closed jobs have done.
+
+    `index` has the tombstones that are stored durably.
+    """
 
     _api: KubeApi
     _namespace: str
@@ -59,7 +62,7 @@ class TombstoneLog:
             self.index.add(segment.entries)
 
     async def remember(self, entry: TombstoneEntry) -> None:
-        """Store the tombstone durably. Entries that arrive during a write share the next write."""
+        """Store the tombstone in `entry` durably. Tombstones that arrive during a write share the next write."""
         if self._has(entry):
             return
         self._unwritten.append(entry)
@@ -93,7 +96,7 @@ class TombstoneLog:
         raise Unavailable("the tombstones are being written by somebody else too: is a second operator at work?")
 
     async def _write(self, batch: list[TombstoneEntry]) -> bool:
-        """Try once to write a batch.
+        """Try once to write the tombstones in `batch`.
 
         Return False if another writer had changed the log, so that the batch must be tried again.
         """
@@ -137,7 +140,9 @@ class TombstoneLog:
         return True
 
     async def _adopt(self) -> None:
-        """Read the next segment, which another writer, or an earlier unanswered create of this one, has created."""
+        """Read the next segment (a Secret of the log) from the cluster, where another writer, or an earlier unanswered
+        create by this one, has created it.
+        """
         name = segment_name(self._next)
         try:
             self._append(await self._api.get(ObjectRef(SECRET, self._namespace, name)))
@@ -156,9 +161,9 @@ class TombstoneLog:
         self.index.add(segment.entries)
 
     async def _reread(self, last: Segment) -> bool:
-        """Read the last segment again after its content became uncertain. Return False if the segment is unusable.
+        """Read the segment `last` (a Secret of the log) again, after an unanswered write or a write by another process.
 
-        The content is uncertain after an unanswered write, or a write by another process.
+        Return False if the segment is unusable.
         """
         try:
             segment = read_segment(await self._api.get(ObjectRef(SECRET, self._namespace, last.name)))
@@ -175,7 +180,8 @@ class TombstoneLog:
         return True
 
     async def _restore(self, last: Segment) -> bool:
-        """Create the last segment again with its known content, after another client deleted the segment.
+        """Create the segment `last` (a Secret of the log) again with its known content, after another client deleted
+        it.
 
         Return False if the segment exists.
         """
@@ -188,9 +194,9 @@ class TombstoneLog:
         return True
 
     async def _prune(self) -> None:
-        """Delete segments all of whose tombstones are outdated.
+        """Delete each segment (a Secret of the log) of which all tombstones are outdated.
 
-        A segment that cannot be deleted now is tried again with the next segment.
+        If a segment cannot be deleted now, that is tried again when the next segment begins.
         """
         gone, early = outdated(self._segments, self._keep, self._remembered)
         if early:

@@ -53,7 +53,7 @@ class TombstoneEntry:
 
 @attrs.define
 class Segment:
-    """One Secret of the tombstone log.
+    """One Secret of the tombstone log, which holds several tombstones.
 
     `version` is its resourceVersion, None while its content in the cluster is unknown.
     """
@@ -73,7 +73,7 @@ SegmentSecret: TypeAlias = Segment | CorruptSecret | ForeignSecret
 
 
 def segment_name(number: int) -> str:
-    """Return the name of the segment's Secret. Names sort in the order of the numbers."""
+    """Return the name of the Secret of the tombstone log with this number. Names sort in the order of the numbers."""
     return f"{_PREFIX}{number:08d}"
 
 
@@ -94,7 +94,7 @@ def _row(tombstone: Tombstone) -> tuple[str, str, str, int, str]:
 
 
 def segment_manifest(namespace: str, number: int, value: bytes, version: str = "") -> dict[str, Any]:
-    """Return the Secret of a segment. With `version`, a write replaces exactly that resourceVersion."""
+    """Return one Secret of the tombstone log. With `version`, a write replaces exactly that resourceVersion."""
     made = secret_manifest(namespace, segment_name(number), _ROLE, value)
     if version:
         made["metadata"]["resourceVersion"] = version
@@ -102,7 +102,7 @@ def segment_manifest(namespace: str, number: int, value: bytes, version: str = "
 
 
 def read_segment(secret: Manifest) -> SegmentSecret:
-    """Return the decoded content of a Secret of tombstones."""
+    """Return the decoded content of a Secret of the tombstone log."""
     meta = metadata(secret)
     name = str(meta.get("name", ""))
     number = name.removeprefix(_PREFIX)
@@ -129,8 +129,10 @@ def _entry(row: Any) -> TombstoneEntry:
 
 def outdated(segments: Sequence[Segment], keep: timedelta, remembered: int) -> tuple[list[Segment], int]:
     """Return two answers: the oldest segments, which may be deleted, and how many of their tombstones are younger than
-    `keep`. Younger segments may be deleted while more than `remembered` tombstones are left. The creation time of the
-    last segment serves as the present time.
+    `keep`.
+
+    Younger segments may be deleted too while more than `remembered` tombstones are left. The creation time of the last
+    segment serves as the present time.
     """
     gone: list[Segment] = []
     early, left = 0, sum(len(segment.entries) for segment in segments)
@@ -148,7 +150,7 @@ def outdated(segments: Sequence[Segment], keep: timedelta, remembered: int) -> t
 class TombstoneIndex:
     """An index of all tombstones by idempotency key, by object and by closed record.
 
-    For each key the last one counts.
+    If several tombstones have the same key, the last of them counts.
     """
 
     by_key: dict[str, Tombstone] = attrs.field(factory=dict, repr=False)
@@ -165,7 +167,7 @@ class TombstoneIndex:
                 self.closed.add(entry.record_uid)
 
     def counts(self, entry: TombstoneEntry) -> bool:
-        """Report whether the entry's tombstone is the latest one of its key."""
+        """Report whether no later tombstone with the same idempotency key has replaced that of `entry`."""
         return self.by_key.get(entry.tombstone.idempotency_key) == entry.tombstone
 
     def forget(self, entries: Iterable[TombstoneEntry]) -> None:

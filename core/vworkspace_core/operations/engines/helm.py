@@ -44,9 +44,10 @@ _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.F
 
 
 def _shows(*conditions: tuple[str, str, str], **override: str) -> dict[str, Any]:
-    """Return a sample of the target's status after it applied the override of the Operation.
+    """Return a sample of the target's status while the release override of the Operation (its change of the release) is
+    in force.
 
-    Each of `conditions` is a tuple of type, status and reason.
+    Each of `conditions` is a tuple of type, status and reason; `override` has further fields of the override.
     """
     moment = {"message": "", "lastTransitionTime": "2026-06-01T12:00:00Z", "observedGeneration": 1}
     given = [{"type": kind, "status": status, "reason": reason, **moment} for kind, status, reason in conditions]
@@ -221,7 +222,7 @@ def _row(operation: Operation, target: ApplicationInstance | None, outputs: Mapp
 
 
 def _judged(conditions: Mapping[str, Condition]) -> tuple[Row, str]:
-    """Return two answers that follow from the target's conditions: the row of the engine's table, and a message."""
+    """Return two answers about the run, from the target's `conditions`: the row of the engine's table, and a message."""
     degraded, ready = conditions.get(Type.DEGRADED), conditions.get(Type.READY)
     forbidden = degraded is not None and degraded.reason == InstanceReason.FORBIDDEN_VERSION_OVERRIDE
     if degraded is not None and forbidden and _is_true(conditions, Type.DEGRADED):
@@ -256,7 +257,7 @@ def _is_true(conditions: Mapping[str, Condition], kind: str) -> bool:
 
 
 def _blocks_end(operation: Operation, objects: Objects) -> bool:
-    """Report whether the release override in the target's status is still the override of this Operation."""
+    """Report whether the target's status still has the release override of this Operation: its change of the release."""
     target = target_of(operation, objects)
     override = target.status.release_override if target is not None else None
     return override is not None and override.uid == operation.metadata.uid

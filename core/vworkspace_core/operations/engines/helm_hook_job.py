@@ -59,15 +59,15 @@ _CONTROLLER_PREFIXES: Final = ("helm.sh/", "meta.helm.sh/")
 
 
 class _NoHook(ValueError):
-    """An error that says why there is no hook to run."""
+    """The error that a chart has no Helm hook that the Operation may run, with the reason."""
 
 
 @attrs.frozen
 class _Hook:
-    """The result of the search for a hook.
+    """The result of the search for the chart's Helm hook that a Migration runs.
 
-    It has the spec of the hook's Job, or in `missing` the reason why there is none. `problems` are the rules for pods
-    that the spec breaks.
+    `spec` is the spec of the hook's Job. `missing` is the reason why there is no hook, empty if there is one.
+    `problems` are the rules for pods that the spec breaks.
     """
 
     spec: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
@@ -144,7 +144,7 @@ def _check(operation: Operation, target: ApplicationInstance, context: EngineCon
 
 
 def _find_hook(operation: Operation, target: ApplicationInstance, context: EngineContext) -> _Hook:
-    """Return the result of the search for the hook. The search is made at most once for each decision."""
+    """Return the result of the search for the Helm hook to run. The search is made at most once for each decision."""
     hook: _Hook = context.once("hook", lambda: _find(operation, target, context))
     return hook
 
@@ -181,9 +181,9 @@ def _named(name: str, target: ApplicationInstance, context: EngineContext) -> Re
 
 
 def _unfit(hook: RecordedHook) -> str:
-    """Return, as text, the hook events because of which a Migration may not run the hook.
+    """Return, as one text, those events of the Helm hook `hook` that forbid a Migration to run it.
 
-    The text is empty if it may run the hook.
+    The text is empty if a Migration may run the hook.
     """
     others = [event or "an event without a name" for event in hook.events if event not in HOOK_EVENTS]
     return ", ".join(others[:4]) or ("" if hook.events else "no event")
@@ -248,7 +248,7 @@ def _pod(spec: Mapping[str, Any], context: EngineContext) -> dict[str, Any]:
 
 
 def _labels(template: Manifest) -> dict[str, str]:
-    """Return the pod template's labels without the labels that the Job controller sets."""
+    """Return the labels of the pod template `template` without the labels that the Job controller sets."""
     return {key: value for key, value in _texts(template, "labels") if key not in _CONTROLLER_LABELS}
 
 

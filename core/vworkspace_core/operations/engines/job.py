@@ -121,7 +121,10 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
 
 
 def _pod(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the spec of a pod with one unprivileged container that can write only to /tmp."""
+    """Return the spec of a pod with one unprivileged container that can write only to /tmp.
+
+    `given` has the Operation's parameters.
+    """
     container: dict[str, Any] = {
         "name": "run",
         "image": given["image"],
@@ -153,7 +156,7 @@ def _pod(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _resources(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the given resources of a container, completed by small defaults.
+    """Return the resources of a container: those that the parameters request (`given`), completed by small defaults.
 
     Where only a request or only a limit is given, the other is set to the same value.
     """

@@ -19,7 +19,10 @@ _RUNNING: Final = Progress.RUNNING
 
 
 def _event(text: str) -> tuple[EngineObject, ...]:
-    """Return a sample of the Event that a pod could not be created, with `text` as its message."""
+    """Return a sample of the Event by which the Job controller reports that a pod could not be created.
+
+    The sample has `text` as its message.
+    """
     meta = {"name": "run.1", "namespace": "org-myteam"}
     body = {"metadata": meta, "involvedObject": {"uid": OBJECT_UID}, "reason": "FailedCreate", "message": text}
     return (EngineObject(CORE_EVENT, {**CORE_EVENT.manifest("run.1"), **body}),)

@@ -69,7 +69,7 @@ def _counts(done: str, number: int, **more: int) -> Mapping[str, Any]:
 
 
 def _rows(kind: str, done: str, partly: Row, *more: Row) -> tuple[Row, ...]:
-    """Return the table of Velero's phases, most of which Backups and Restores share.
+    """Return the rows of the engine's table for Velero's phases, most of which Backups and Restores share.
 
     `kind` is part of the reasons, `done` is the status field with the number of finished items, `partly` is the row for
     PartiallyFailed, and `more` are rows that only this kind has.
@@ -147,8 +147,8 @@ def _looks_up(operation: Operation, target: ApplicationInstance, settings: Opera
 
 
 def _named_namespaces(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield path and name of every namespace in the parameters: the source namespaces, and the target namespaces of a
-    restore.
+    """Yield path and name of each namespace in the parameters `given`: the namespaces to back up or to restore, and
+    those to restore into.
     """
     for number, name in enumerate(given.get("includeNamespaces", ())):
         yield index(f"{_PATH}.includeNamespaces", number), name
@@ -335,7 +335,7 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
 
 
 def _message(row: Row, status: Mapping[str, Any]) -> str:
-    """Return the message for a phase.
+    """Return the message for the status of a Backup or Restore whose phase has the row `row`.
 
     Errors are only counted in it, since Velero keeps their texts in object storage.
     """

@@ -110,7 +110,7 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
 
 
 def _nodes(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the readable nodes in the Workflow's status.
+    """Return the readable nodes (steps) in the status of an Argo Workflow.
 
     There are none for a large Workflow, whose nodes are compressed or stored elsewhere.
     """
@@ -133,9 +133,10 @@ def _suspended(ref: ObjectRef, live: Manifest) -> str:
 
 
 def _message(row: Row, status: Mapping[str, Any]) -> str:
-    """Return the message of the first node whose failure was not caused by the failure of another node.
+    """Return the message for a Workflow whose phase has the row `row`.
 
-    A failing step makes the steps around it fail too. A failed try is left out if a later try succeeded.
+    For a failed Workflow, that is the message of the first node (step) that failed by itself: a failing step makes the
+    steps around it fail too. A failed try is left out if a later try succeeded.
     """
     if row.progress is not _FAILED:
         return row.meaning if row.phase != "Running" else ""
