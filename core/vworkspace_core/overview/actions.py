@@ -45,7 +45,9 @@ class Refusal:
 
 def retry(kind: Kind, manifest: Manifest, now: datetime) -> PlannedAction | Refusal:
     """Return the write that requests Flux to retry a release for which Flux has stopped retrying (REC-14), or a
-    refusal. The token of the request is the time.
+    refusal.
+
+    The token, which identifies the request, is the time.
     """
     if kind != APPLICATION_INSTANCE:
         return Refusal(f"{_name(kind, manifest)} runs once, if it is an Operation: make a new one to run it again")

@@ -50,9 +50,11 @@ _PLAIN: Final = frozenset({NodeState.READY, NodeState.PROGRESSING, NodeState.FAI
 
 
 def tree_of_box(box: "Box", manifest: Manifest, observed: Snapshot, now: datetime) -> Branch:
-    """Return the tree of an object of a box's kind, with every node of the box, even nodes without an object.
+    """Return the tree of an object of a box's kind: a branch for every node of the box, even for a node without an
+    object.
 
-    While the object is being deleted, the tree has the objects that are left.
+    A node is a resource that the box declares. While the object is being deleted, the tree has the objects that are
+    left.
     """
     from purekube.boxes.decide import composite_of, explanation_of  # only for a box: it is half of the start
 
@@ -67,7 +69,10 @@ def tree_of_box(box: "Box", manifest: Manifest, observed: Snapshot, now: datetim
 
 
 def tree_of_marked(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, Manifest]) -> Branch:
-    """Return the tree of a parent: all objects whose labels have its uid, named by node of the box or reconciler."""
+    """Return the tree of a parent (an object of a box's kind): all objects whose labels have its uid.
+
+    Each is named by the node of the box or reconciler that created it.
+    """
     uid = bounded_name(str(metadata(manifest).get("uid") or ""))
     children = [
         Branch(summary_of_child(ref.kind, live), node=_named(_label(live, marks.node), _label(live, marks.item)))
@@ -79,9 +84,9 @@ def tree_of_marked(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, M
 
 
 def _with_conflict(box: "Box", parent: Parent, one: Observation, applies: Mapping[ObjectRef, Manifest]) -> Observation:
-    """Return the observation `one` of a node.
+    """Return `one`, the observed state of a node of the box.
 
-    If other field managers own fields that are to be applied, its state is a conflict.
+    Its state is changed to a conflict if other field managers own fields that the node's apply in `applies` sets.
     """
     apply = None if one.ref is None else applies.get(one.ref)
     if apply is None or one.live is None or not is_held_by_others(apply, one.live, box.field_manager):

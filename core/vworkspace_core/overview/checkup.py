@@ -77,7 +77,7 @@ _NEEDED: Final = (
 
 
 def api_server(version: str) -> Finding:
-    """Check that the API server's version has all features that the installed objects need."""
+    """Return a finding that says whether the API server's version has all features that the installed objects need."""
     match = _VERSION.match(version)
     if match is None:
         return Finding("API server", CheckResult.UNKNOWN, f"it calls its version {version[:40]!r}")
@@ -92,7 +92,7 @@ Definitions = Mapping[str, Manifest | None]
 
 
 def own_definitions(definitions: Definitions, installation: Installation = PRINTED) -> Iterator[Finding]:
-    """Check that the operator's own CRDs are installed in the version of this operator."""
+    """Yield a finding for the operator's own CRDs: whether they are installed in the version of this operator."""
     for crd_manifest in crd_manifests():
         name, kind = str(crd_manifest["metadata"]["name"]), str(crd_manifest["spec"]["names"]["kind"])
         live = definitions.get(name)
@@ -111,7 +111,7 @@ def _schema(definition: Manifest) -> bytes:
 
 
 def controllers(definitions: Definitions) -> Iterator[Finding]:
-    """Check that Flux is installed, and each engine's controller.
+    """Yield a finding for Flux and for each engine's controller: whether it is installed.
 
     A missing engine is only reported as optional, since only Operations that name it need it.
     """
@@ -146,7 +146,7 @@ def is_served(definitions: Definitions, kind: Kind) -> bool:
 
 
 def velero_is_absent(point: str, namespace: str) -> Finding:
-    """Return the finding that Velero and its namespace are missing.
+    """Return the finding of the check `point` that Velero and its namespace `namespace` are missing.
 
     Velero must be installed before rights in its namespace can be granted.
     """
@@ -155,7 +155,7 @@ def velero_is_absent(point: str, namespace: str) -> Finding:
 
 
 def rights(point: str, asked: int, missing: Sequence[Right] | None, installation: Installation = PRINTED) -> Finding:
-    """Return a finding that says whether the operator's account has all rights.
+    """Return the finding of the check `point`: whether the operator's account has all rights.
 
     `asked` is the number of rights that were checked. `missing` has the missing rights, or is None if the rights could
     not be checked.
@@ -171,7 +171,7 @@ def rights(point: str, asked: int, missing: Sequence[Right] | None, installation
 
 
 def accounts(namespace: str, missing: Sequence[str], installation: Installation = PRINTED) -> Finding:
-    """Check that a managed namespace has the service accounts of releases and Operations.
+    """Return a finding that says whether a managed namespace has the service accounts of releases and Operations.
 
     If several are missing, the remedy creates everything that the namespace needs.
     """
@@ -185,7 +185,7 @@ def accounts(namespace: str, missing: Sequence[str], installation: Installation 
 
 
 def managed_namespaces(namespaces: Sequence[str]) -> Finding:
-    """Check that at least one namespace is managed, since the operator acts in no other namespace."""
+    """Return a finding that says whether any namespace is managed, since the operator acts only in managed namespaces."""
     if namespaces:
         return Finding("namespaces", CheckResult.OK, f"{len(namespaces)} open to the operator")
     told = "none is open to the operator, so it acts in none"
@@ -199,7 +199,7 @@ def operator(
     *,
     has_heartbeat: bool = False,
 ) -> Finding:
-    """Check that an operator runs for every shard.
+    """Return a finding that says whether an operator runs for every shard.
 
     Its Leases show this, or without Leases its Deployment; an operator without a Lease is found by its heartbeat in the
     Cluster object. If none runs, the remedy is a command that shows the Events of its Deployment and pods.
@@ -244,7 +244,10 @@ _ABOUT_THE_CONNECTION: Final = (
 
 
 def connection(cluster: Manifest | None) -> Iterator[Finding]:
-    """Check the connection to the control plane, the token and the clocks, by the conditions of the Cluster object."""
+    """Yield findings about the connection to the control plane, the token and the clocks.
+
+    They are taken from the conditions of the Cluster object.
+    """
     if cluster is None:
         told = "no Cluster object is there: the operator makes one when it first runs"
         yield Finding("control plane", CheckResult.UNKNOWN, told)
@@ -272,7 +275,10 @@ def _of_condition(point: str, condition: Manifest, verdict: CheckResult) -> Find
 
 
 def credential(secret: Manifest | None) -> Finding:
-    """Check that the Secret with the control plane's credential has all keys. Its values are not shown."""
+    """Return a finding that says whether the Secret with the control plane's credential has all keys.
+
+    The values in the Secret are not shown.
+    """
     if secret is None:
         told = f"no Secret {CREDENTIALS_SECRET}: without one only `run --no-agent` does anything"
         return Finding("credentials", CheckResult.FAILED, told, _REGISTER)
@@ -289,7 +295,10 @@ def credential(secret: Manifest | None) -> Finding:
 
 
 def may_install(missing: Sequence[Right]) -> Finding:
-    """Check, before installing, that the user may create all objects of the installation."""
+    """Return a finding that says, before an installation, whether the user may create all of its objects.
+
+    `missing` has the rights that the user lacks.
+    """
     if not missing:
         return _ok("your rights")
     named = ", ".join(map(str, missing[:_MOST_NAMED]))

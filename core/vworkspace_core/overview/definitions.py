@@ -16,7 +16,7 @@ def kind_of(definition: Manifest) -> Kind | None:
 
 
 def words_of(definition: Manifest) -> Iterator[str]:
-    """Yield the names by which kubectl accepts the kind of a CRD, in lower case.
+    """Yield the names by which kubectl accepts the kind that a CRD defines, in lower case.
 
     These are kind, plural, singular, short names, and plural.group.
     """

@@ -84,7 +84,7 @@ def job_entries(line: JobLine) -> Iterable[TimelineEntry]:
 
 
 def event_entry(event: Any) -> TimelineEntry | None:
-    """Return the timeline entry for an event that a job agent sent, or None if the event has no time."""
+    """Return the timeline entry for `event`, an event that a job agent sent, or None if the event has no time."""
     at = time_or_none(get_path(event, "timestamp"))
     if at is None:
         return None

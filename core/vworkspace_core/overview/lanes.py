@@ -45,7 +45,9 @@ _WORDS: Final[Mapping[str, str]] = {
 
 @attrs.frozen
 class Bar:
-    """A period during which an object was in one state. `word` names the state, `reason` explains it."""
+    """A period in which an object was in one state, drawn as a bar on a timeline. `word` names the state, `reason`
+    explains it.
+    """
 
     begin: datetime
     end: datetime
@@ -56,7 +58,9 @@ class Bar:
 
 @attrs.frozen
 class Mark:
-    """A moment on a lane: an apply of the spec, or the result of a job."""
+    """A moment that is marked on the timeline of an object or job: an apply of the object's spec, or the result of the
+    job.
+    """
 
     at: datetime
     word: str
@@ -65,7 +69,7 @@ class Mark:
 
 @attrs.frozen
 class Lane:
-    """The bars of one object or job on a timeline, in order of time. `ref` is None for a job."""
+    """The row of one object or job on a timeline: its bars, in order of time. `ref` is None for a job."""
 
     kind: str
     name: str
@@ -86,7 +90,7 @@ class Lane:
 
 @attrs.frozen
 class LaneQuery:
-    """The choice of a viewer: the time range, and whether only problems are shown.
+    """The selection that a viewer made on the timeline page: the time range, and whether only problems are shown.
 
     An empty range means that a suitable range is chosen.
     """
@@ -97,7 +101,9 @@ class LaneQuery:
 
 @attrs.frozen
 class LaneView:
-    """The lanes to show between the times `begin` and `end`. `left_out` is the number of lanes not shown."""
+    """The lanes (rows of a timeline) to show between the times `begin` and `end`. `left_out` is the number of lanes not
+    shown.
+    """
 
     query: LaneQuery
     range: str
@@ -115,7 +121,10 @@ def _is_bad(bar: Bar) -> bool:
 
 
 def lane_of(summary: Summary, manifest: Manifest, now: datetime, release: Manifest | None = None) -> Lane:
-    """Return the lane of an object. `release` is the HelmRelease of an instance, or None if it has none."""
+    """Return the lane (row of a timeline) of the object `manifest`.
+
+    `release` is the HelmRelease of an instance, or None if it has none.
+    """
     ref, severity = summary.ref, severity_of(summary.state)
     if ref.kind == OPERATION:
         bars = _run_bars(summary, manifest, now)
@@ -129,20 +138,20 @@ def lane_of(summary: Summary, manifest: Manifest, now: datetime, release: Manife
 def job_lane(
     id_: str, began: datetime | None, ended: datetime | None, outcome: str, severity: Severity, now: datetime
 ) -> Lane:
-    """Return the lane of a job of the control plane, from the arrival of the job to its result."""
+    """Return the lane (row of a timeline) of a job of the control plane, from the arrival of the job to its result."""
     end = ended or now
     bar = Bar(min(began or end, end), end, safe(outcome), severity)
     return Lane("Job", safe(id_), severity, (bar,), marks=() if ended is None else (Mark(end, "result", bar.word),))
 
 
 def _in_words(summary: Summary) -> str:
-    """Return the state of a summary in lower-case words, such as `not ready`."""
+    """Return the state of the object in lower-case words, such as `not ready`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", summary.state_text).lower()
 
 
 @attrs.frozen
 class _Point:
-    """A state of an object, and the time at which it began."""
+    """A time at which the state of an object changed, and the state that began then."""
 
     at: datetime
     word: str
@@ -151,7 +160,9 @@ class _Point:
 
 
 def _points(summary: Summary, manifest: Manifest, release: Manifest | None) -> Iterator[_Point]:
-    """Yield the states of an object from its creation until now, in order of time."""
+    """Yield the states that an object had from its creation until now, each with the time at which it began, in order
+    of time.
+    """
     created = time_at(manifest, "metadata", "creationTimestamp")
     since = summary.since or created
     if since is None:
@@ -171,7 +182,7 @@ def _points(summary: Summary, manifest: Manifest, release: Manifest | None) -> I
 
 
 def _beginning(manifest: Manifest, created: datetime, first: datetime, *, is_ready: bool) -> Iterator[_Point]:
-    """Yield the states of an object between its creation and `first`, when its first known state began.
+    """Yield the states of an object between its creation (`created`) and `first`, when its first known state began.
 
     The object is waiting until Blocked became False, and then progressing if that took less than an hour. A longer time
     counts as unknown.
@@ -201,7 +212,7 @@ def _of_history(release: Manifest | None) -> list[_Point]:
 
 
 def _is_back(versions: Sequence[str]) -> bool:
-    """Report whether the last of `versions` is a rollback.
+    """Report whether the last of `versions`, the deployed versions in order of time, is a rollback.
 
     It is if that version ran before, with another version in between.
     """
@@ -223,7 +234,7 @@ def _of_revision(at: datetime, status: Any, version: str, *, is_back: bool) -> _
 
 
 def _run_bars(summary: Summary, manifest: Manifest, now: datetime) -> tuple[Bar, ...]:
-    """Return the bars of an Operation's lane. The last bar ends with the Operation's result."""
+    """Return the bars of an Operation on the timeline. The last bar ends when the Operation ended, or now."""
     created, started, finished = (
         time_at(manifest, *path)
         for path in (("metadata", "creationTimestamp"), ("status", "startedAt"), ("status", "finishedAt"))
@@ -239,7 +250,7 @@ def _run_bars(summary: Summary, manifest: Manifest, now: datetime) -> tuple[Bar,
 
 
 def _joined(points: Iterable[_Point], now: datetime) -> tuple[Bar, ...]:
-    """Return a bar from each point to the next point. The last bar ends now."""
+    """Return a bar of the timeline for each of `points`, until the next point begins. The last bar ends now."""
     ordered = list(points)
     ends = [*(after.at for _, after in pairwise(ordered)), now][: len(ordered)]
     bars = (
@@ -250,7 +261,7 @@ def _joined(points: Iterable[_Point], now: datetime) -> tuple[Bar, ...]:
 
 
 def lane_view(lanes: Iterable[Lane], query: LaneQuery, now: datetime, *, keep_order: bool = False) -> LaneView:
-    """Return the lanes to show.
+    """Return which of `lanes`, the rows of the timeline, are shown for the viewer's selection `query`.
 
     Objects with problems come first, then those that changed last. With `keep_order` the given order is kept.
     """
@@ -266,7 +277,8 @@ def lane_view(lanes: Iterable[Lane], query: LaneQuery, now: datetime, *, keep_or
 
 
 def _suitable(lanes: Iterable[Lane], now: datetime) -> str:
-    """Return the shortest time range in which half of the lanes with problems last changed.
+    """Return the name of the shortest time range that shows the last change of at least half of the lanes with
+    problems.
 
     If no lane has problems, all lanes count.
     """

@@ -47,7 +47,7 @@ class NoticeType(StrEnum):
 
 @attrs.frozen
 class Notice:
-    """A transition of an object that is announced to a receiver.
+    """A message to a receiver that an object needs a person's attention, or needs it no longer.
 
     Every process gives the same transition the same `id`, so that receivers can drop repeats. `lost` is the number of
     notices that could not be delivered before.
@@ -74,7 +74,9 @@ class Need:
 
 @attrs.frozen
 class Attention:
-    """The state of notifications: needs by the object's uid, and notices to be sent, oldest first."""
+    """The state of notifications: the objects that need attention (`needs`) by uid, and the notices to be sent, oldest
+    first.
+    """
 
     began: datetime
     needs: Mapping[str, Need] = MappingProxyType({})
@@ -132,13 +134,16 @@ def next_step(state: Attention, now: datetime) -> Send | WaitUntil:
 
 
 def delivered(state: Attention, notice: Notice) -> Attention:
-    """Return the state after the receiver accepted a notice. The losses that the notice reported no longer count."""
+    """Return the state after the receiver accepted `notice`.
+
+    The count of lost notices, which `notice` reported, is reduced by them.
+    """
     waiting = tuple(each for each in state.waiting if each.id != notice.id)
     return attrs.evolve(state, waiting=waiting, lost=state.lost - notice.lost, attempts=0, retry_at=None)
 
 
 def refused(state: Attention, notice: Notice) -> Attention:
-    """Return the state without a notice that the receiver will never accept, so that it does not block others."""
+    """Return the state without `notice`, which the receiver will never accept, so that it does not block others."""
     after = delivered(state, notice)
     return attrs.evolve(after, lost=state.lost + 1)
 
@@ -187,9 +192,9 @@ def _subject(ref: ObjectRef) -> str:
 
 
 def _resolved(state: Attention, uid: str, need: Need, summary: Summary | None, now: datetime) -> Attention:
-    """Return the state after an object no longer needs attention.
+    """Return the state after the object `uid` no longer needs attention. `need` is its former entry in the state.
 
-    A notice of this is added if the need was announced.
+    If the receiver was told of the need, a notice that it has ended is added.
     """
     needs = {key: each for key, each in state.needs.items() if key != uid}
     state = attrs.evolve(state, needs=MappingProxyType(needs))
@@ -210,7 +215,7 @@ def _queued(state: Attention, notice: Notice) -> Attention:
 
 
 def _from(summary: Summary, now: datetime) -> datetime:
-    """Return since when an object has needed a person. The result is at most `now`, in case a clock is wrong."""
+    """Return since when the object in `summary` has needed a person: at most `now`, in case a clock is wrong."""
     return min(summary.since or now, now)
 
 

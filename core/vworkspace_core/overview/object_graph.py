@@ -32,9 +32,9 @@ _MOST_PODS: Final = 4
 
 @attrs.frozen
 class ObjectGraphNode:
-    """One node of the drawing: an object with its state.
+    """One node of a drawing: an object with its state.
 
-    `waits_for` has the nodes that may block it, and `when_conditions` the conditions that may block it.
+    `waits_for` has the nodes that may block the object, and `when_conditions` the conditions that may block it.
     """
 
     id: str
@@ -88,9 +88,10 @@ class ObjectGraph:
 
 
 def graph_of_tree(branch: Branch, origin: ObjectOrigin) -> ObjectGraph:
-    """Return the drawing of a tree of objects.
+    """Return the drawing of the object at the root of `branch`, with the objects below it.
 
-    Its columns are the requester, the object, its sources and release, then other objects by owner.
+    The columns are the object's requester (`origin`), the object, its sources and release, and then other objects by
+    owner.
     """
     asked = _of_origin(origin)
     root = _of_summary(branch.summary)
@@ -143,7 +144,7 @@ def _id(ref: ObjectRef) -> str:
 
 
 def graph_of_parent(composite: Composite, manifest: Manifest, observed: Snapshot, now: datetime) -> ObjectGraph:
-    """Return the drawing of a parent and every node of its graph, with the states that its controller decides.
+    """Return the drawing of a parent (an object of a box's kind) and every node of its graph, with the nodes' states.
 
     For a parent that is being deleted, or whose graph is unknown, the existing child objects are drawn.
     """
@@ -167,7 +168,7 @@ def graph_of_parent(composite: Composite, manifest: Manifest, observed: Snapshot
 
 
 def _marked(composite: Composite, manifest: Manifest, observed: Snapshot) -> Branch:
-    """Return the tree of a parent with all objects whose labels have its uid as children."""
+    """Return the tree of a parent (an object of a box's kind). Its children are all objects whose labels have its uid."""
     uid = bounded_name(str(metadata(manifest).get("uid") or ""))
     label = composite.marks.owner_uid
     children = [
@@ -179,8 +180,10 @@ def _marked(composite: Composite, manifest: Manifest, observed: Snapshot) -> Bra
 
 
 def _sources(graph: Graph, name: str, ends: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
-    """Return a pair for each node on which the node `name` depends: the name of that node, and the id of its first
-    drawn item.
+    """Return a pair for each node of `graph` on which the node `name` depends: that node's name, and the id under which
+    its first object is drawn.
+
+    `ends` has the ids of the drawn objects of each node.
     """
     targets = dict.fromkeys(edge.to for edge in graph.edges.get(name, ()))
     return [(to, ends[to][0]) for to in targets if ends.get(to)]
@@ -205,9 +208,9 @@ def _of_observation(observation: Observation, explanation: Explanation) -> Objec
 
 
 def _folded(nodes: Sequence[ObjectGraphNode], name: str, most: int) -> list[ObjectGraphNode]:
-    """Return the `most` most urgent nodes, and one node in place of all others.
+    """Return the `most` most urgent of `nodes`, and one further node that stands for all others.
 
-    Nodes with a bad severity are always returned.
+    Nodes with a bad severity are always returned. `name` is the name of the further node's group.
     """
     ordered = sorted(nodes, key=lambda node: urgency(node.severity))
     number = max(most, sum(node.severity is Severity.BAD for node in nodes))
@@ -226,7 +229,7 @@ def _folded(nodes: Sequence[ObjectGraphNode], name: str, most: int) -> list[Obje
 
 
 def _laid_out(nodes: Sequence[ObjectGraphNode], edges: Iterable[ObjectGraphEdge]) -> ObjectGraph:
-    """Return the drawing with a column and a row for each node.
+    """Return the drawing of `nodes`, with a column and a row for each of them.
 
     A node is one column after its last source, at the mean row of its sources or the next free row below.
     """
@@ -244,7 +247,7 @@ def _laid_out(nodes: Sequence[ObjectGraphNode], edges: Iterable[ObjectGraphEdge]
 
 
 def _most_urgent(nodes: Sequence[ObjectGraphNode]) -> Sequence[ObjectGraphNode]:
-    """Return the nodes to draw, in their given order.
+    """Return those of `nodes` that are drawn, in their given order.
 
     These are the most urgent nodes, and always the first two: the requester and the object, to which all other nodes
     belong.
@@ -277,7 +280,7 @@ def _by_column(nodes: Iterable[str], columns: Mapping[str, int]) -> Mapping[int,
 
 
 def _pull(name: str, edges: Sequence[ObjectGraphEdge], rows: Mapping[str, int]) -> float:
-    """Return the mean row of the sources of the node `name`, or 0.0 if it has no sources."""
+    """Return the mean row of the nodes from which an edge leads to the node `name`, or 0.0 if there are none."""
     above: list[int] = [rows[edge.source] for edge in edges if edge.target == name and edge.source in rows]
     return sum(above) / len(above) if above else 0.0
 

@@ -227,7 +227,7 @@ _Filters = dict[str, Callable[[ListRow], bool]]
 
 
 def _filters(query: ListQuery) -> _Filters:
-    """Return the active filters by name. Filters that match every row are left out."""
+    """Return the filters that `query` uses, by name. Filters that match every row are left out."""
     text = query.text.casefold()
     every: _Filters = {
         "kind": lambda row: row.ref.kind.kind == query.kind,

@@ -61,7 +61,10 @@ def selection_of(ref: ObjectRef, live: Manifest) -> PodSelection | None:
 
 
 def summary_of_pod(pod: Manifest) -> Summary:
-    """Return the summary of a pod. A pod that a container or the scheduler delays counts as degraded."""
+    """Return the summary of a pod.
+
+    A pod counts as degraded if one of its containers or the scheduler keeps it from starting.
+    """
     summary = summary_of_child(POD, pod)
     is_held = summary.state is OverviewState.PROGRESSING and summary.reason != "PodNotReady"
     return attrs.evolve(summary, state=OverviewState.DEGRADED) if is_held else summary

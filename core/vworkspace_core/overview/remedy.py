@@ -61,9 +61,9 @@ def help_for(kind: Kind, manifest: Manifest, type_: str, reason: str, message: s
 
 
 def _source(manifest: Manifest) -> str:
-    """Return who applies the object, as text, if a job of the control plane or a tool does.
+    """Return, as text, who applies the object: a job of the control plane, or a tool.
 
-    Otherwise return an empty string.
+    Return an empty string if it is neither.
     """
     if get_path(manifest, "metadata", "annotations", IDEMPOTENCY_KEY):
         return "the control plane"
@@ -72,15 +72,18 @@ def _source(manifest: Manifest) -> str:
 
 
 def _former_version(manifest: Manifest) -> str:
-    """Return the version of the chart that is deployed, or an empty string if it is the spec's version."""
+    """Return the version of the chart that is deployed.
+
+    Return an empty string if it is the version in the spec, or if no version is known to be deployed.
+    """
     deployed = str(get_path(manifest, "status", "deployedChart", "version") or "")
     return "" if deployed == get_path(manifest, "spec", "chart", "version") else deployed
 
 
 def _verb(kind: Kind, manifest: Manifest, advice: Advice) -> tuple[str, ...]:
-    """Return the command that the advice names.
+    """Return the command that applies the remedy `advice`, as a tuple.
 
-    The result is empty if it names none, or if the command would be refused.
+    The tuple is empty if the advice names no command, or if the command would be refused.
     """
     if not advice.verb or (advice.verb == "resume" and not may_resume(manifest)):
         return ()
@@ -103,9 +106,10 @@ def commands_in(message: str) -> tuple[str, ...]:
 
 
 def lead_of(message: str, advice: str, command: str) -> str:
-    """Return the words that belong before a command: the message's own words about what to do with the command's
-    output. Return an empty string if it is enough to run the command, and the advice if the command is not in the
-    message.
+    """Return the words that a reader needs before `command`, one of the remedies in `message`.
+
+    They are words of the message about what to do with the command's output, or an empty string if it is enough to run
+    the command. If the command is not in the message, `advice` is returned.
     """
     before, named, _ = message.partition(command)
     if not named:
@@ -115,7 +119,9 @@ def lead_of(message: str, advice: str, command: str) -> str:
 
 
 def parts_of(message: str, remedies: Iterable[str]) -> tuple[tuple[str, bool], ...]:
-    """Split a message into parts, each with whether it is a remedy, so that a screen can offer remedies for copying."""
+    """Split a message into parts, each with a flag whether it is one of `remedies`, so that a screen can offer these
+    for copying.
+    """
     parts: list[tuple[str, bool]] = []
     for command in remedies:
         before, named, rest = message.partition(command)

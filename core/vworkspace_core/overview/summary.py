@@ -247,8 +247,10 @@ def summary_of(kind: Kind, manifest: Manifest) -> Summary:
 
 
 def _with_cells(summary: Summary, manifest: Manifest) -> Summary:
-    """Return the summary with four values added from the manifest: desired and deployed chart version (or revision),
-    suspension, and override.
+    """Return the summary with four values added from the manifest.
+
+    They are the desired and the deployed chart version (for an object of a box, revisions of the box), whether the
+    object is suspended, and whether an Operation overrides the version.
     """
     desired, deployed, suspended = (cell(summary.ref.kind, each, manifest) for each in (WANTED, DEPLOYED, SUSPENDED))
     if not (desired or deployed):
@@ -275,7 +277,7 @@ def _revisions(kind: Kind, manifest: Manifest) -> tuple[str, str]:
 
 
 def _waits(kind: Kind, manifest: Manifest) -> bool:
-    """Report whether the object waits.
+    """Report whether the object waits for something that others have to provide.
 
     An instance waits if Flux waits for its values; an object of a box waits for a condition, a kind or a right.
     """
@@ -285,9 +287,9 @@ def _waits(kind: Kind, manifest: Manifest) -> bool:
 
 
 def _with_advice(unseen: Summary, manifest: Manifest) -> Summary:
-    """Return the summary of an object without a status, with advice.
+    """Return `unseen`, the summary of an object on which no operator reports, with advice added.
 
-    It says why no operator reports on the object: it lacks the operator's label, or no operator runs.
+    The advice is to add the operator's label if the object lacks it, or else that no operator may be running.
     """
     event = unmanaged(unseen.ref, manifest) if unseen.ref.kind in (APPLICATION_INSTANCE, OPERATION) else None
     if event is None:
@@ -313,7 +315,7 @@ def summary_of_child(kind: Kind, manifest: Manifest) -> Summary:
 
 
 def _failed_at_its_generation(ready: Manifest | None, manifest: Manifest) -> bool:
-    """Report whether Ready=False is about the object's present generation.
+    """Report whether `ready`, a condition Ready, is False for the object's present generation.
 
     A controller that still works reports Unknown.
     """
@@ -335,7 +337,7 @@ def _is_retried(manifest: Manifest) -> bool:
 def _newer(summary: Summary, overlooked: str) -> Summary:
     """Return the summary with the state Progressing, if its state Ready or Suspended is about an older generation.
 
-    `overlooked` is the message for Progressing; it is empty if there is no newer generation. Other states are kept.
+    `overlooked` is the message for Progressing; it is empty if there is no newer generation. Every other state is kept.
     """
     if not overlooked or summary.state not in (OverviewState.READY, OverviewState.SUSPENDED):
         return summary
@@ -343,7 +345,7 @@ def _newer(summary: Summary, overlooked: str) -> Summary:
 
 
 def _overlooked(manifest: Manifest) -> str:
-    """Return a message if the controller has not observed the newest generation yet, or an empty string if it has."""
+    """Return a message if `status.observedGeneration` is older than the object's generation, or an empty string if not."""
     generation = get_path(manifest, "metadata", "generation")
     observed = get_path(manifest, "status", "observedGeneration")
     if not isinstance(generation, int) or not isinstance(observed, int) or observed >= generation:
@@ -363,7 +365,7 @@ def _reason_and_message(condition: Manifest | None) -> tuple[str, str]:
 
 
 def _since(condition: Manifest | None) -> datetime | None:
-    """Return when the condition's present reason began, or if unknown when its present status began.
+    """Return the time at which the reason of `condition` began, or if unknown the time at which its status began.
 
     Return None if both are unknown.
     """

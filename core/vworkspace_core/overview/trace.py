@@ -19,7 +19,7 @@ MOST_MOMENTS: Final = 10_000
 
 @attrs.frozen
 class TraceTable:
-    """A table of one moment. The first cell of each row is a name that is unique in the table."""
+    """A table in one moment of a recorded simulation. The first cell of each row is a name that is unique in the table."""
 
     title: str
     columns: tuple[str, ...]
@@ -28,10 +28,11 @@ class TraceTable:
 
 @attrs.frozen
 class Moment:
-    """One moment of a trace: the messages since the moment before, and `facts`, named values at that time.
+    """One moment of a recorded simulation: the messages since the moment before (`told`), and named values at that time
+    (`facts`).
 
     `tables` have the state of several things, such as objects and queues. `mark` says why the moment is marked on the
-    timeline, for example because a law was violated.
+    timeline, for example because a rule that every simulation must keep was violated.
     """
 
     at: datetime
@@ -45,9 +46,9 @@ class Moment:
 
 @attrs.frozen
 class Trace:
-    """A recorded run with at least one moment. Moments may be decoded only when they are read.
+    """A recorded simulation with at least one moment. Moments may be decoded only when they are read.
 
-    `marked` maps the numbers of the marked moments to their marks.
+    `marked` maps the numbers of the moments that are marked on the timeline to the reasons for their marks.
     """
 
     title: str
@@ -98,6 +99,9 @@ def read(lines: Iterable[bytes]) -> Trace:
 
 
 def _as_kept(moment: Moment) -> Moment:
-    """Return the moment without references and start times of objects, which have no meaning in a trace file."""
+    """Return `moment` as it is written into a trace file.
+
+    References and start times of objects are left out, since they have no meaning in the file.
+    """
     nodes = tuple(attrs.evolve(node, ref=None, since=None) for node in moment.object_graph.nodes)
     return attrs.evolve(moment, object_graph=attrs.evolve(moment.object_graph, nodes=nodes))

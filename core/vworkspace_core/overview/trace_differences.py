@@ -9,7 +9,8 @@ from vworkspace_core.overview.trace import Moment, TraceTable
 
 @attrs.frozen
 class TraceDifference:
-    """One difference between two moments: a row of a table that appeared (+), disappeared (-) or changed (~).
+    """One difference between two moments of a trace: a row of a table that appeared (+), disappeared (-) or changed
+    (~).
 
     `name` is the first cell of the row.
     """

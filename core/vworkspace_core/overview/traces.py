@@ -104,8 +104,9 @@ class _OpenJob:
 
 @attrs.define
 class _OpenRun:
-    """An object that is not settled at one generation: its span, and the span of the present phase of each child
-    object.
+    """An object that is not settled yet at `generation`, with its span.
+
+    `phases` has the span of the present phase of each child object; `spans` counts all child spans.
     """
 
     whole: _OpenSpan
@@ -114,7 +115,7 @@ class _OpenRun:
     spans: int = 0
 
     def below(self, name: str, began: datetime, **attributes: Attribute) -> _OpenSpan:
-        """Return the next child span of the run."""
+        """Return the next child span of the object's span."""
         self.spans += 1
         return self.whole.below(name, began, self.spans, **attributes)
 
@@ -202,7 +203,8 @@ class TraceRecorder:
         self._traced[uid] = (generation, context.trace)
 
     def _context(self, uid: str, generation: int, manifest: Manifest) -> tuple[TraceContext, str]:
-        """Return two answers: the context of an object's span for one generation, and the id of its parent span.
+        """Return two answers: the context of the span of the object `uid` at `generation`, and the id of its parent
+        span.
 
         The parent is the span of the object's job for the first generation that is traced below that job; otherwise the
         id is empty.
@@ -254,7 +256,7 @@ def _name_of(job: JobState) -> str:
 
 
 def _phase(manifest: Manifest) -> str:
-    """Return the reason that the object's conditions give for its state, or an empty string if they give none.
+    """Return the reason of the object's condition Ready or, without it, of Reconciling; empty if there is neither.
 
     The reason may be about an older generation.
     """

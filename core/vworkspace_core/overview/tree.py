@@ -32,9 +32,10 @@ _ORDER: Final = (HELM_REPOSITORY, OCI_REPOSITORY, HELM_CHART, HELM_RELEASE, OPER
 
 @attrs.frozen
 class Branch:
-    """One object and its children.
+    """One object in a tree of objects, with its children.
 
-    `node` is the object's node in a box; `waits_for` are the nodes that block it.
+    `node` is the node of the box (a resource that it declares) to which the object belongs; `waits_for` are the nodes
+    that block it.
     """
 
     summary: Summary
@@ -51,9 +52,8 @@ class Branch:
 class ObjectOrigin:
     """The requester of an object: a job of the control plane, a tool, or the field manager of its spec.
 
-    Empty if unknown.
-
-    `name` is the name of the tool's own object, with its namespace if known.
+    All fields are empty if the requester is unknown. `name` is the name of the tool's own object, with its namespace if
+    known.
     """
 
     job: str = ""
@@ -164,7 +164,8 @@ def _below_instance(manifest: Manifest, uid: str, objects: Mapping[ObjectRef, Ma
 
 
 def _of_release(ref: ObjectRef, objects: Mapping[ObjectRef, Manifest]) -> tuple[Branch, ...]:
-    """Return the objects that Flux installed for a HelmRelease and that are in `objects`, and the release's test hooks.
+    """Return a branch for each object that Flux installed for the HelmRelease `ref` and that is in `objects`, and for
+    its test hooks.
 
     The result is empty for other kinds.
     """
@@ -204,7 +205,7 @@ def _test_hooks(ref: ObjectRef, release: Manifest) -> Iterator[Summary]:
 
 
 def _made_from(ref: ObjectRef, live: Manifest, objects: Iterable[ObjectRef]) -> tuple[ObjectRef, ...]:
-    """Return the existing Flux objects that an object names as its sources, such as an OCIRepository or a HelmChart."""
+    """Return those of `objects` that `live` names as its sources: Flux objects such as an OCIRepository or a HelmChart."""
     named = [get_path(live, "spec", *path) for path in (("chartRef",), ("chart", "spec", "sourceRef"), ("sourceRef",))]
     chart = f"{ref.namespace}-{ref.name}"  # the name that Flux gives the HelmChart of a release
     sources = {(get_path(each, "kind"), get_path(each, "name")) for each in named} | {(HELM_CHART.kind, chart)}
@@ -214,8 +215,9 @@ def _made_from(ref: ObjectRef, live: Manifest, objects: Iterable[ObjectRef]) -> 
 
 
 def _deployed(live: Manifest) -> str:
-    """Return chart and version of the release that Helm records as deployed, or an empty string if there is none or
-    `live` is of another kind.
+    """Return chart and version of the release that Helm records as deployed, as one text.
+
+    Return an empty string if there is none, or if `live` is no HelmRelease.
     """
     chart = deployed_chart(live)
     return f"{chart.name} {chart.version}" if chart is not None else ""

@@ -25,7 +25,7 @@ Patch = list[dict[str, Any]]
 
 
 def default_patch(request: AdmissionRequest) -> Patch:
-    """Return JSON patch operations that complete the object.
+    """Return JSON patch operations that add missing fields to the object.
 
     All operations are `add`, and there are none if nothing is missing. An ApplicationInstance gets the release of its
     old version, or else a release with the instance's name in its namespace. An Operation gets the type of its target.
@@ -54,9 +54,9 @@ def _release(request: AdmissionRequest, meta: ObjectMeta) -> dict[str, Any]:
 
 
 def _before(request: AdmissionRequest, part: str, desired: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the old object's values in `spec.<part>` for the keys of `desired`.
+    """Return the values that the old object has in `spec.<part>`, for the keys of `desired`.
 
-    An update must keep them, since these fields are immutable.
+    An update must keep these values, since the fields are immutable.
     """
     value = get_path(request.old_object, "spec", part)
     return {key: value[key] for key in desired if isinstance(get_path(value, key), str)}

@@ -45,7 +45,7 @@ class WebhookSettings:
 
 
 def refusals(request: AdmissionRequest, settings: WebhookSettings, *, namespace_managed: bool) -> tuple[Problem, ...]:
-    """Return every reason to refuse the write.
+    """Return every reason to refuse the write `request`.
 
     `namespace_managed` says whether the object's namespace is managed (RES-5).
     """
@@ -82,7 +82,7 @@ def _not_a_writer(request: AdmissionRequest, settings: WebhookSettings) -> Probl
 
 
 def _predecessor(request: AdmissionRequest) -> tuple[Manifest | None, ObjectMeta]:
-    """Return two answers: the old object, and its metadata.
+    """Return two answers: the object before the write, and its metadata.
 
     The object is None if it did not exist or was not managed before, since an object that was not managed was never
     checked.
