@@ -185,7 +185,7 @@ def accounts(namespace: str, missing: Sequence[str], installation: Installation 
 
 
 def managed_namespaces(namespaces: Sequence[str]) -> Finding:
-    """Return a finding that says whether any namespace is managed, since the operator acts only in managed namespaces."""
+    """Return a finding that says whether any namespace is managed, since the operator acts in no other namespace."""
     if namespaces:
         return Finding("namespaces", CheckResult.OK, f"{len(namespaces)} open to the operator")
     told = "none is open to the operator, so it acts in none"

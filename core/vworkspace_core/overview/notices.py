@@ -136,7 +136,7 @@ def next_step(state: Attention, now: datetime) -> Send | WaitUntil:
 def delivered(state: Attention, notice: Notice) -> Attention:
     """Return the state after the receiver accepted `notice`.
 
-    The count of lost notices, which `notice` reported, is reduced by them.
+    The lost notices that `notice` has reported are no longer counted in the state.
     """
     waiting = tuple(each for each in state.waiting if each.id != notice.id)
     return attrs.evolve(state, waiting=waiting, lost=state.lost - notice.lost, attempts=0, retry_at=None)

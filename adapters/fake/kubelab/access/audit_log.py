@@ -61,7 +61,7 @@ class AuditLog:
         self._entries.clear()
 
     def select(self, desired: Callable[[AuditEntry], bool]) -> list[AuditEntry]:
-        """Return the entries for which `desired` returns true, oldest first."""
+        """Return the entries for which the function `desired` returns true, oldest first."""
         return [entry for entry in self if desired(entry)]
 
     def writes(self, *, user: str | None = None) -> list[AuditEntry]:

@@ -51,7 +51,7 @@ def _definition(kind: Kind) -> ServedKind:
 
 @attrs.frozen
 class Attributes:
-    """The attributes by which a request is authorized: a verb on a resource.
+    """The facts about a request by which it is authorized: a verb on a resource.
 
     `namespace` is empty for cluster-scoped requests, `name` for requests about a whole collection.
     """
@@ -88,7 +88,10 @@ def review_attributes(asked: Mapping[str, Any]) -> Attributes:
 
 
 def denied(caller: Caller, asked: Attributes) -> ApiFailure:
-    """Return the 403 failure in kube-apiserver's words: the caller, the verb, the resource and the namespace."""
+    """Return the 403 failure for a request without permission, in kube-apiserver's words.
+
+    The message names the caller, the verb, the resource and the namespace.
+    """
     resource = f"{asked.resource}/{asked.subresource}" if asked.subresource else asked.resource
     where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
     why = f'User "{caller.user}" cannot {asked.verb} resource "{resource}" in API group "{asked.group}" {where}'
@@ -104,7 +107,10 @@ Rule = Mapping[str, Any]
 
 @attrs.frozen
 class _Grant:
-    """The rules that one binding grants to its subjects, in `namespace` or, if that is empty, in the whole cluster."""
+    """The effect of one role binding: `subjects` have the rights in `rules`.
+
+    The rights are in `namespace` or, if that is empty, in the whole cluster.
+    """
 
     subjects: Sequence[Mapping[str, Any]]
     namespace: str

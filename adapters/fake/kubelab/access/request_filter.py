@@ -96,7 +96,7 @@ class RequestFilter:
         self._log(verb, target, caller, options, failure.status, self._store.version)
 
     def elsewhere(self, verb: RequestVerb, method: str, path: str, caller: Caller | None, status: int) -> None:
-        """Write an audit entry for a request that is not about objects, or that failed before its object was known."""
+        """Write an audit entry for a request that reached no object: discovery, or a request that failed too early."""
         self._audit.add(
             AuditEntry(
                 at=self._now(),
@@ -140,7 +140,7 @@ class RequestFilter:
 
 
 def _check_served(verb: RequestVerb, target: RequestTarget) -> None:
-    """Raise ApiFailure for a verb, a scope or a subresource that the resource does not have."""
+    """Raise ApiFailure if the resource of `target` does not have the verb, the scope or the subresource of the request."""
     resource = target.resource
     if verb not in resource.verbs:
         raise method_not_allowed()

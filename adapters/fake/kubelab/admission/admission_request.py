@@ -13,7 +13,7 @@ Manifest = Mapping[str, Any]
 
 @attrs.frozen
 class AdmissionAttributes:
-    """A write request in terms of admission.
+    """A write request in the form that admission webhooks and policies judge.
 
     `operation` is CREATE, UPDATE or DELETE. `object` is the new object, None for DELETE; `old_object` is the stored
     one, None for CREATE.
@@ -30,7 +30,10 @@ class AdmissionAttributes:
     """The API version that the webhook's rules match, if it is not the version of the request; otherwise empty."""
 
     def in_version(self, version: str) -> "AdmissionAttributes":
-        """Return this request with its objects converted to `version`. Raises ApiFailure and ConversionNeeded."""
+        """Return this request with its objects converted to `version`.
+
+        Raises ApiFailure if the conversion fails, and ConversionNeeded if a webhook has to convert them first.
+        """
         versions = self.target.resource.definition.versions
         if version in ("", self.target.resource.version) or versions is None:
             return self

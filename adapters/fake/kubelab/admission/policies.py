@@ -46,9 +46,10 @@ def check_policies(
 def _matched(
     request: AdmissionAttributes, constraints: Iterable[Manifest | None], namespace_labels: Mapping[str, str]
 ) -> AdmissionAttributes | None:
-    """Return `request`, converted to the API version that the match constraints name.
+    """Return `request`, converted to the API version that `constraints` name.
 
-    Return None if the request does not match one of the constraints.
+    Each constraint is the `matchConstraints` or `matchResources` of a policy or binding. Return None if one does not
+    match the request.
     """
     found: AdmissionAttributes | None = request
     for declared in constraints:

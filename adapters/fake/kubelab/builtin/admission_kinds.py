@@ -124,7 +124,10 @@ def _kind(
 
 
 def _uncompiled(part: Manifest, path: str, field: str) -> Iterator[StatusCause]:
-    """Yield an error for each entry of the list `field` whose CEL expression does not compile."""
+    """Yield an error for each entry of the list `field` in `part` whose CEL expression does not compile.
+
+    `path` is the path of `part` in the object.
+    """
     for index, each in enumerate(part.get(field) or ()):
         try:
             compile_condition(each["expression"])

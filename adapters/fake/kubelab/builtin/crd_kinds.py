@@ -38,7 +38,9 @@ def _with_stored_versions(manifest: Manifest) -> Manifest:
 
 
 def _with_port(conversion: Any) -> Any:
-    """Return a CRD's `spec.conversion` with the default port of the webhook's service (443) filled in."""
+    """Return `conversion`, a CRD's `spec.conversion`, with 443 as the port of the webhook's service if no port is
+    given.
+    """
     service = get_path(conversion, "webhook", "clientConfig", "service")
     if not isinstance(service, Mapping) or "port" in service:
         return conversion
@@ -82,9 +84,9 @@ _REVIEWS: Final = "spec.conversion.conversionReviewVersions"
 
 
 def _check_conversion(conversion: Mapping[str, Any]) -> list[StatusCause]:
-    """Return the problems of a CRD's `spec.conversion`.
+    """Return the problems of `conversion`, a CRD's `spec.conversion`.
 
-    The conversion must have a webhook that can be called if its strategy is Webhook, and no webhook otherwise.
+    It must name a webhook that can be called if its strategy is Webhook, and no webhook otherwise.
     """
     webhook = conversion.get("webhook") or {}
     client, versions = webhook.get("clientConfig"), webhook.get("conversionReviewVersions")
@@ -115,7 +117,7 @@ def _check_client(client: Mapping[str, Any]) -> list[StatusCause]:
 
 
 def _check_names(group: str, names: Mapping[str, Any], name: Any) -> list[StatusCause]:
-    """Return the problems of a CRD's names.
+    """Return the problems of a CRD's group, of its names (`spec.names`), and of the CRD's own name, `name`.
 
     A CRD must be named `<plural>.<group>`, and each of its names must be a valid part of a URL.
     """

@@ -24,9 +24,10 @@ def built_in(
     served: frozenset[str] = frozenset(),
     selectable_fields: tuple[str, ...] = (),
 ) -> ServedKind:
-    """Return the definition of a built-in kind. A kind whose schema has `status` gets a status subresource.
+    """Return the definition of the built-in kind `built`. A kind whose schema has `status` gets a status subresource.
 
-    `served` are the API versions that serve its objects; empty for its own version only.
+    `behaviour` has the rules that no schema expresses. `served` are the API versions that serve the kind's objects; if
+    empty, only the kind's own version does.
     """
     kind, openapi = built.kind, built.openapi
     fields = openapi.get("properties", {})
@@ -51,7 +52,9 @@ def built_in(
 
 
 def _published(document: Any) -> Any:
-    """Return an OpenAPI schema as kube-apiserver publishes it: with the format `date-time` for each MicroTime."""
+    """Return `document`, an OpenAPI schema, as kube-apiserver publishes it: with the format `date-time` for each
+    MicroTime.
+    """
     if not isinstance(document, dict):
         return document
     members = {key: _published(value) for key, value in document.items()}

@@ -65,7 +65,10 @@ def _check_new(manifest: Manifest) -> list[StatusCause]:
 
 
 def _check_series(manifest: Manifest) -> list[StatusCause]:
-    """Return the problems of an Event's series: it must count two occurrences or more, and have the last one's time."""
+    """Return the problems of an Event's `series`, the record of its repetitions.
+
+    It must count two occurrences or more, and have the time of the last one.
+    """
     series = manifest.get("series")
     if series is None:
         return []
@@ -78,9 +81,10 @@ def _check_core(manifest: Manifest) -> list[StatusCause]:
 
 
 def _check_place(manifest: Manifest, field: str) -> list[StatusCause]:
-    """Return a problem if an Event is in a wrong namespace.
+    """Return a problem if an Event is in a wrong namespace. `field` is the Event's field that names the object it is
+    about.
 
-    An Event must be in its object's namespace, or for a cluster-scoped object in `default` or `kube-system`.
+    An Event must be in that object's namespace, or for a cluster-scoped object in `default` or `kube-system`.
     """
     about = (manifest.get(field) or {}).get("namespace") or ""
     here = manifest["metadata"].get("namespace")

@@ -174,7 +174,7 @@ _SCHEDULING: Final = ("affinity", "nodeSelector", "tolerations", "schedulingGate
 
 
 def _fixed(template: Mapping[str, Any], suspended: Any) -> Any:
-    """Return the immutable part of a Job's pod template, which is usually the whole template.
+    """Return the part of `template`, a Job's pod template, that an update may not change: usually the whole template.
 
     For a Job that is `suspended` and has never started, the immutable part is the template without labels, annotations
     and scheduling fields.

@@ -22,7 +22,10 @@ _CHANGEABLE: Final = (
 
 
 def check_pod_spec(spec: Mapping[str, Any], path: str) -> list[StatusCause]:
-    """Return the problems of the pod spec at `path`, which needs at least one container, each with an image."""
+    """Return the problems of `spec`, a pod's spec at the path `path`.
+
+    The spec needs at least one container, and each container an image.
+    """
     causes = []
     containers = spec.get("containers") or []
     if not containers:
@@ -46,7 +49,7 @@ def _check_update(new: Manifest, old: Manifest) -> list[StatusCause]:
 
 
 def _fixed(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a pod's spec without the fields that an update may change."""
+    """Return the part of a pod's spec that an update may not change."""
     out = {key: value for key, value in spec.items() if key not in ("activeDeadlineSeconds", "tolerations")}
     for key in ("containers", "initContainers"):
         if key in out:

@@ -64,7 +64,10 @@ def _daemon_set(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check(manifest: Manifest) -> list[StatusCause]:
-    """Return the problems of a workload: its selector must select the pods of the template, which must be valid."""
+    """Return the problems of a workload such as a Deployment.
+
+    Its selector must select the pods of its template, and the template must be valid.
+    """
     spec = manifest.get("spec") or {}
     template = spec.get("template") or {}
     labels = (template.get("metadata") or {}).get("labels") or {}

@@ -109,7 +109,7 @@ def write_kubeconfig(path: Path, url: str, access: ClusterAccess = OPEN) -> None
 
 @contextmanager
 def audited(log: AuditLog, path: Path | None) -> Iterator[None]:
-    """Append each request that `log` receives to the file `path` as a line of JSON, immediately, while the block runs.
+    """While the block runs, append each request that `log` receives to the file `path` immediately, as a line of JSON.
 
     With `path` None nothing is written. Raises KubelabError if the file cannot be opened.
     """
@@ -161,7 +161,7 @@ def _bad_tokens(text: str) -> KubelabError:
 
 
 def _groups(user: str, named: str) -> tuple[str, ...]:
-    """Return the groups of `user`: the groups in `named`, separated by commas, and those that the server adds."""
+    """Return the groups of `user`: those in the text `named`, separated by commas, and those that an API server adds."""
     given = tuple(group for group in (part.strip() for part in named.split(",")) if group)
     if not user.startswith(SERVICE_ACCOUNT_USERS):
         return (*given, "system:authenticated")

@@ -99,12 +99,18 @@ class _WallClock:
 
 
 async def _yield_first(request: KubeRequest, proceed: Send) -> Manifest:
-    """Let other tasks run before a GET or PATCH. In-process answers would otherwise starve all other clients."""
+    """Let other tasks run, and then return the answer of `proceed` to the request.
+
+    Only a GET or PATCH lets others run. Without this, requests inside the process would never let other clients run.
+    """
     if request.verb in (KubeVerb.GET, KubeVerb.PATCH):
         await anyio.lowlevel.checkpoint()
     return await proceed(request)
 
 
 def _api_for(server: ApiServer, simulator: type) -> InProcessKube:
-    """Return the in-process client of a set of simulated controllers, with their own caller in the audit log."""
+    """Return the client by which a set of simulated controllers calls `server` in this process.
+
+    Its requests have a user of their own, so that the audit log shows them.
+    """
     return InProcessKube(server, caller=_CALLERS[simulator]).through(_yield_first)

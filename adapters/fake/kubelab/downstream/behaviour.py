@@ -15,7 +15,10 @@ from purekube.apimachinery.manifest import Kind, ObjectRef
 
 
 class Ending(StrEnum):
-    """The ways in which an attempt can end. A controller that does not support an ending treats it as FAIL."""
+    """The ways in which an attempt of a controller (such as a backup or the run of a pod) can end.
+
+    A controller that does not support an ending treats it as FAIL.
+    """
 
     SUCCEED = "succeed"
     PARTIAL = "partial"
@@ -34,9 +37,9 @@ class Ending(StrEnum):
 
 @attrs.frozen
 class WorkflowStep:
-    """One node of a workflow.
+    """One step (node) of an Argo workflow.
 
-    The node takes `seconds`; None means the usual time. A suspended node with None waits until a user resumes it.
+    The step takes `seconds`; None means the usual time. A suspended step with None waits until a user resumes it.
     """
 
     name: str
@@ -48,7 +51,7 @@ class WorkflowStep:
 
 @attrs.frozen
 class DownstreamOutcome:
-    """The end of one attempt.
+    """The way in which one attempt of a controller ends, such as a backup or the run of a pod.
 
     `seconds` overrides the usual duration; `times` limits how often a rule with this outcome is used per object.
     `exit_code` is the exit code of a failing pod. `waiting` is the reason why a stalled pod cannot start
@@ -73,9 +76,9 @@ class DownstreamOutcome:
 
 @attrs.frozen
 class DownstreamRule:
-    """A rule that gives matching objects an outcome. A field that is None matches every object.
+    """A rule that determines the outcome of a controller's attempts at matching objects.
 
-    `name` is a glob (`nightly-*`).
+    A field that is None matches every object. `name` is a glob (`nightly-*`).
     """
 
     outcome: DownstreamOutcome

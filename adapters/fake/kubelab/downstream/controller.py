@@ -15,17 +15,20 @@ from purekube.apimachinery.timestamps import format_time
 
 @attrs.frozen
 class WipeMemories(Question):
-    """A request from a pass to drop all controllers' memories of `ref`, whose data was deleted. The answer is None."""
+    """A request to delete what all controllers remember about the object `ref`, whose data was deleted. The answer is
+    None.
+    """
 
     ref: ObjectRef
 
 
 @attrs.frozen
 class ObjectView:
-    """All objects that a controller sees in one pass. `live` is the object itself, or None if it has been deleted.
+    """All that a controller sees in one reconcile pass. `live` is the object of the pass, or None if it has been
+    deleted.
 
-    `memory` is the controller's memory of this object. `world` has every observed object of the kinds that the
-    controller watches. `memories` are the controllers' memories of all objects, by object and uid.
+    `memory` is what the controller remembers of this object from earlier passes. `world` has every observed object of
+    the kinds that the controller watches. `memories` has what all controllers remember, by object and uid.
     """
 
     ref: ObjectRef
@@ -75,7 +78,8 @@ class ObjectView:
 
 @attrs.frozen
 class PassResult:
-    """The result of a pass over one object: the controller's memory of the object, and the time of the next pass.
+    """The result of a reconcile pass over one object: what the controller remembers of it, and the time of the next
+    pass.
 
     If `memory` is None the controller forgets the object. `interval` says that the next pass is a periodic one, and
     that no work remains. `error` is the text that the controller would log.
@@ -100,8 +104,8 @@ class DownstreamController:
     """The definition of one simulated controller.
 
     `subjects` are the kinds that it reconciles; `watches` are further kinds that it observes. After an object changed,
-    `wakes` returns the subjects to reconcile in addition to the object itself. `restarted` returns the part of a memory
-    that survives a restart of the controller's process (None: nothing).
+    `wakes` returns the subjects to reconcile in addition to the object itself. `restarted` returns what is left of the
+    controller's memory of an object after its process has restarted (None: nothing).
     """
 
     name: str
@@ -113,7 +117,7 @@ class DownstreamController:
 
 
 def change(view: ObjectView, after: Mapping[str, Any], *, subresource: str = "") -> PassStep[None]:
-    """Patch the live object so that it has the top-level fields of `after`.
+    """Patch the object of the pass so that it has the top-level fields of `after`.
 
     No patch is sent if the object has them already.
     """
@@ -129,7 +133,7 @@ def change(view: ObjectView, after: Mapping[str, Any], *, subresource: str = "")
 
 
 def with_finalizers(view: ObjectView, *desired: str) -> dict[str, Any]:
-    """Return the object's metadata with the finalizers `desired` added after the existing finalizers."""
+    """Return the metadata of the pass's object, with the finalizers `desired` added after the existing finalizers."""
     meta = metadata(view.live or {})
     present = list(meta.get("finalizers") or ())
     return {**meta, "finalizers": [*present, *(name for name in desired if name not in present)]}
@@ -185,7 +189,10 @@ def uid_of(manifest: Manifest) -> str:
 
 @attrs.frozen
 class Attempt:
-    """A running attempt, such as a backup or a pod, which ends at `until`. A stalled attempt has None as `until`."""
+    """One try of a controller's work, such as a backup or the run of a pod, which ends at `until`.
+
+    A stalled attempt never ends: its `until` is None.
+    """
 
     outcome: DownstreamOutcome
     began: datetime
@@ -193,12 +200,15 @@ class Attempt:
     rule: DownstreamRule | None = None
 
     def used_up(self, used: tuple[DownstreamRule, ...]) -> tuple[DownstreamRule, ...]:
-        """Return the rules that count as used after this attempt: `used`, and the attempt's own."""
+        """Return `used`, the rules that earlier attempts used, with the rule of this attempt added if it has one."""
         return used if self.rule is None else (*used, self.rule)
 
 
 def begin(view: ObjectView, used: Sequence[DownstreamRule], seconds: float) -> Attempt:
-    """Return a new attempt at the object. The attempt takes `seconds` unless its outcome has a duration."""
+    """Return a new attempt at the work for the pass's object, such as a backup or the run of a pod.
+
+    The attempt takes `seconds`, unless its outcome has a duration. `used` are the rules that earlier attempts used.
+    """
     rule = view.behaviour.choose(view.ref, used)
     outcome = rule.outcome if rule is not None else DownstreamOutcome()
     takes = outcome.seconds if outcome.seconds is not None else seconds
@@ -207,7 +217,7 @@ def begin(view: ObjectView, used: Sequence[DownstreamRule], seconds: float) -> A
 
 
 def released(view: ObjectView, attempt: Attempt) -> bool:
-    """Report whether a stalled attempt can continue because its rule was removed from the behaviour."""
+    """Report whether a stalled attempt can continue, because the rule that stalled it was removed from the behaviour."""
     return attempt.until is None and attempt.rule not in view.behaviour.rules
 
 

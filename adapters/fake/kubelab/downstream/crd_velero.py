@@ -54,7 +54,7 @@ def velero_crds() -> tuple[dict[str, Any], ...]:
 def _selection(**hooks: JsonSchema) -> dict[str, JsonSchema]:
     """Return the schemas of the fields by which backups and restores select objects.
 
-    `hooks` are the fields of `spec.hooks`.
+    `hooks` are the schemas of the fields of `spec.hooks`.
     """
     return {
         "excludedNamespaces": _LIST,

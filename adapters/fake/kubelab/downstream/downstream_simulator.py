@@ -39,7 +39,7 @@ CONTROLLERS: Final[Mapping[str, tuple[DownstreamController, ...]]] = MappingProx
 
 
 class DownstreamSimulator(Simulator):
-    """All simulated downstream controllers, with their memories of objects.
+    """All simulated downstream controllers, with what they remember of objects.
 
     `names` are the chosen controllers of `kubelab.downstream.CONTROLLERS`, by default all. `behaviour` may be replaced
     at any time. `crash()` restarts every controller in the middle of its work.
@@ -106,7 +106,9 @@ class DownstreamSimulator(Simulator):
         return ControllerPass(self._by_kind[ref.kind].name, self._reconcile(ref, now))
 
     def _reconcile(self, ref: ObjectRef, now: datetime) -> PassStep[ControllerResult]:
-        """Run a pass over the live object, and over each remembered object that had the same name before."""
+        """Run a reconcile pass over the object `ref`, and over each earlier object of that name which a controller
+        remembers.
+        """
         live = yield from get_object(ref)
         uid = "" if live is None else uid_of(live)
         results: list[PassResult] = []
@@ -117,7 +119,8 @@ class DownstreamSimulator(Simulator):
         return _joined(results, now)
 
     def _pass(self, ref: ObjectRef, uid: str, live: Manifest | None, now: datetime) -> PassStep[PassResult]:
-        """Run the controller's pass over the object `uid` of this name, and store the memory that the pass returns.
+        """Run the controller's pass over the object with this name and uid, and store what the controller is to
+        remember of it.
 
         `live` is None if this object no longer exists.
         """
@@ -143,7 +146,7 @@ class DownstreamSimulator(Simulator):
 
 
 def _joined(results: Sequence[PassResult], now: datetime) -> ControllerResult:
-    """Return one result for the passes over all objects that have had one name.
+    """Return one result for `results`, the results of the passes over all objects that have had the same name.
 
     The next pass is when the next work is due. If no work is left, the next pass is at the end of the next interval.
     """

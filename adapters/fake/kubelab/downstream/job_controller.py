@@ -39,7 +39,7 @@ _FINAL: Final = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
 
 @attrs.frozen
 class _Memory:
-    """The memory about one Job: its pods, and the number of pods begun so far.
+    """What the controller remembers of one Job: its pods, and the number of pods begun so far.
 
     A failed pod may be replaced at `retry_at`; the last pods have ended at `gone_at`.
     """
@@ -54,7 +54,9 @@ class _Memory:
 
 @attrs.frozen
 class _Verdict:
-    """The interim condition that announces the end of a Job: SuccessCriteriaMet or FailureTarget, and its reason."""
+    """The decision that a Job ends, as the condition that announces it: SuccessCriteriaMet or FailureTarget, with its
+    reason.
+    """
 
     type: str
     reason: str
@@ -75,7 +77,7 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _condition(job: Manifest, *types: str) -> Mapping[str, Any] | None:
-    """Return the first condition that is True and has one of the types `types`, or None if there is none."""
+    """Return the first condition of `job` that is True and has one of the types `types`, or None if there is none."""
     for item in get_path(job, "status", "conditions") or ():
         if item.get("type") in types and item.get("status") == "True":
             return dict(item)
@@ -96,9 +98,9 @@ def _finished(view: ObjectView, end: Mapping[str, Any]) -> PassStep[PassResult]:
 
 
 def _finish(view: ObjectView, memory: _Memory, interim: Mapping[str, Any]) -> PassStep[PassResult]:
-    """Write the final condition once no pod is left. It has the reason and message of the condition `interim`.
+    """Write the final condition of a Job once no pod is left, with the reason and message of the condition `interim`.
 
-    An earlier write counts the stopped pods as failed.
+    A write before it counts the stopped pods as failed.
     """
     if memory.gone_at is not None and view.now < memory.gone_at:
         return PassResult(memory=memory, requeue_at=memory.gone_at)
@@ -163,7 +165,11 @@ def _run(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
 
 
 def _resume(view: ObjectView, status: dict[str, Any]) -> PassStep[None]:
-    """Report that a suspended Job continues, by a condition and an Event."""
+    """Set the condition Suspended to False in `status`, which is modified in place, and post an Event that the Job
+    resumed.
+
+    Nothing happens if the Job was not suspended.
+    """
     if any(item.get("type") == "Suspended" for item in status.get("conditions") or ()):
         _mark(view, status, "Suspended", "False", "JobResumed", "Job resumed")
     if _condition(view.live or {}, "Suspended") is not None:
@@ -171,9 +177,9 @@ def _resume(view: ObjectView, status: dict[str, Any]) -> PassStep[None]:
 
 
 def _write(view: ObjectView, memory: _Memory, status: dict[str, Any], verdict: _Verdict | None) -> PassStep[None]:
-    """Write the status, in which ended pods are listed as uncounted.
+    """Write the Job's status, in which ended pods are listed as uncounted.
 
-    The pods are counted by a second write or, if there is a `verdict`, by the write of the final condition.
+    The pods are counted by a second write or, if `verdict` says that the Job ends, by the write of the final condition.
     """
     _count(view, memory, status)
     view = yield from _written(view, status)
@@ -191,9 +197,11 @@ def _written(view: ObjectView, status: Mapping[str, Any]) -> PassStep[ObjectView
 
 
 def _collect(view: ObjectView, memory: _Memory, status: dict[str, Any]) -> tuple[_Memory, _Verdict | None]:
-    """Return two values: the memory without the pods that have ended, and the verdict of `podFailurePolicy` about them.
+    """Return two values: `memory` without the pods that have ended, and the decision of `podFailurePolicy` that the Job
+    ends.
 
-    The verdict is None if no such pod ends the Job. The ended pods are listed in `status`, which is modified in place.
+    The decision is None if no ended pod ends the Job. The ended pods are listed in `status`, which is modified in
+    place.
     """
     left, verdict, failures = [], None, 0
     for pod in memory.pods:
@@ -237,7 +245,9 @@ def _using(memory: _Memory, pod: JobPod) -> _Memory:
 
 
 def _failed_by_policy(view: ObjectView, pod: JobPod) -> _Verdict | None:
-    """Return the verdict if `podFailurePolicy` ends the Job because of the pod's exit code, or None if it does not."""
+    """Return the decision that the Job ends, if its `podFailurePolicy` says so for the exit code of `pod`. Otherwise
+    return None.
+    """
     code = pod.attempt.outcome.exit_code
     for index, rule in enumerate(get_path(view.spec, "podFailurePolicy", "rules") or ()):
         codes = rule.get("onExitCodes") or {}
@@ -279,7 +289,7 @@ def _is_complete(view: ObjectView, status: Mapping[str, Any]) -> bool:
 
 
 def _start(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> _Memory:
-    """Return the memory with as many new pods as are missing. During the backoff after a failure no pods are added."""
+    """Return `memory` with as many new pods as the Job lacks. During the backoff after a failure no pods are added."""
     if memory.retry_at is not None and view.now < memory.retry_at:
         return memory
     memory = attrs.evolve(memory, refused="", retry_at=None)
@@ -298,7 +308,9 @@ def _start(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> _Mem
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Return the Jobs in the namespace of `ref` if that is a service account. Other objects wake no Jobs."""
+    """Return the Jobs to reconcile after `ref` changed: those in the namespace of a service account, and none for other
+    kinds.
+    """
     if ref.kind != SERVICE_ACCOUNT:
         return []
     return [other for other in world if other.kind == JOB and other.namespace == ref.namespace]
@@ -310,9 +322,9 @@ def _missing(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> in
 
 
 def _stop(view: ObjectView, memory: _Memory, status: dict[str, Any], verdict: _Verdict) -> _Memory:
-    """Return the memory without the running pods, which count as failed once they have ended.
+    """Return `memory` without the running pods, which count as failed once they have ended.
 
-    The interim condition is added to `status`, which is modified in place.
+    The condition in `verdict`, which announces the end of the Job, is added to `status`, which is modified in place.
     """
     status["terminating"] = len(memory.pods)
     _mark(view, status, verdict.type, "True", verdict.reason, verdict.message)

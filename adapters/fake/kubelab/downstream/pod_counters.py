@@ -51,7 +51,7 @@ def _workloads(view: ObjectView) -> Iterator[tuple[ObjectRef, Manifest]]:
 
 
 def _desired(spec: Mapping[str, Any], expected: int) -> int:
-    """Return the number of healthy pods that a PodDisruptionBudget requires.
+    """Return the number of healthy pods that a PodDisruptionBudget with this spec requires.
 
     Percentages are taken of the `expected` number of pods, and rounded up.
     """
@@ -108,9 +108,10 @@ def _unscalable(target: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
 
 
 def _neighbours(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> Iterable[ObjectRef]:
-    """Return the PodDisruptionBudgets and HorizontalPodAutoscalers in the namespace of the changed workload `ref`.
+    """Return the objects that count pods and are to be reconciled after the workload `ref` changed.
 
-    The result is empty if `ref` is not a workload whose pods are counted.
+    These are the PodDisruptionBudgets and HorizontalPodAutoscalers in its namespace. The result is empty if `ref` is
+    not a workload whose pods are counted.
     """
     if ref.kind not in _COUNTED:
         return ()

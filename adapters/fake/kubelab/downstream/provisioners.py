@@ -75,7 +75,7 @@ _BINDING: Final = {
 
 @attrs.frozen
 class _Memory:
-    """The memory about provisioning a volume for one claim. A failed attempt is retried at `retry_at`."""
+    """What the controller remembers of provisioning a volume for one claim. A failed attempt is retried at `retry_at`."""
 
     attempt: Attempt | None = None
     used: tuple[DownstreamRule, ...] = ()
@@ -176,7 +176,10 @@ def _delete(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Return the claims that are not bound and may wait for `ref`. Only snapshots and storage classes wake claims."""
+    """Return the claims to reconcile after `ref`, a VolumeSnapshot or StorageClass, changed: those that are not bound.
+
+    The result is empty for other kinds.
+    """
     if ref.kind not in (VOLUME_SNAPSHOT, STORAGE_CLASS):
         return []
     return [

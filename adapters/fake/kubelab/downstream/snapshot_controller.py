@@ -116,7 +116,7 @@ _DEFAULT_CLASS: Final = "snapshot.storage.kubernetes.io/is-default-class"
 
 @attrs.frozen
 class _Memory:
-    """The memory about taking one snapshot.
+    """What the controller remembers of taking one snapshot.
 
     A failed attempt is retried at `retry_at`; the delay grows with the number of `failures`.
     """
@@ -238,7 +238,9 @@ def _claim(view: ObjectView) -> Manifest | _Trouble | None:
 
 
 def _bind(view: ObjectView, class_: Manifest) -> PassStep[None]:
-    """Bind the snapshot to a new content that is not ready yet: write finalizers, the content and a status."""
+    """Bind the snapshot to a new VolumeSnapshotContent that is not ready yet: write finalizers, the content and a
+    status.
+    """
     name = str(metadata(class_)["name"])
     # The default class is written into the spec.
     spec = {**view.spec, "volumeSnapshotClassName": name}
@@ -260,7 +262,9 @@ def _ready(view: ObjectView, size: str, content: str) -> PassStep[None]:
 
 
 def _bind_provided(view: ObjectView, memory: _Memory, name: str) -> PassStep[PassResult]:
-    """Bind the snapshot to the content `name`, which a user created and which has to refer to this snapshot."""
+    """Bind the snapshot to the VolumeSnapshotContent `name`, which a user created and which has to refer to this
+    snapshot.
+    """
     ref = ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, name)
     content = view.world.get(ref)
     if content is None:
@@ -294,7 +298,11 @@ def _delete(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Return the snapshots that are not ready and may wait for the changed object `ref`."""
+    """Return the snapshots to reconcile after `ref`, an object for which they may wait, changed: those that are not
+    ready.
+
+    The result is empty for kinds for which no snapshot waits.
+    """
     if ref.kind not in (PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT_CLASS, VOLUME_SNAPSHOT_CONTENT):
         return []
     return [

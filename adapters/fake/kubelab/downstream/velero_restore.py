@@ -130,7 +130,7 @@ def _unusable(view: ObjectView, run: VeleroRun) -> str:
 
 
 def _restored(view: ObjectView, run: VeleroRun) -> PassStep[None]:
-    """Create the namespaces, then the objects.
+    """Create the namespaces of the backed-up objects, then the objects.
 
     Existing objects remain, or are updated if `existingResourcePolicy` says so.
     """
@@ -149,9 +149,10 @@ def _restored(view: ObjectView, run: VeleroRun) -> PassStep[None]:
 
 
 def _fresh(view: ObjectView, item: Manifest, mapping: Mapping[str, str], backup: str) -> dict[str, Any]:
-    """Return the object to create for a stored `item`: without uid, status and the metadata that the server sets.
+    """Return the object that a restore creates for the stored object `item`.
 
-    Its namespace is mapped by `mapping`, and labels name the backup and the restore.
+    It has no uid, no status and none of the metadata that the server sets. Its namespace is mapped by `mapping`, and
+    labels name the backup and the restore.
     """
     meta = {key: value for key, value in metadata(item).items() if key not in _DROPPED}
     space = str(meta["namespace"])

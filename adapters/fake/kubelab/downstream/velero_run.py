@@ -27,7 +27,7 @@ UNDER_WAY: Final = (
 
 @attrs.frozen
 class Flow:
-    """The differences between backups and restores: the names of counts, and the duration of the work.
+    """The differences between backups and restores: the names of counts in the status, and the duration of the work.
 
     A backup reports its total before the first item, and its hooks with the last item. A restore reports its hooks at
     the end.
@@ -41,7 +41,7 @@ class Flow:
 
 @attrs.frozen
 class VeleroRun:
-    """A backup or restore in progress. `manifest` is the object at its beginning, `status` the present status.
+    """A backup or restore in progress. `manifest` is the object when the run began, `status` the present status.
 
     The present phase ends at `until`. Half of its progress is reported at `half`; None means that it is not reported.
     """
@@ -88,9 +88,9 @@ def has_ended(run: VeleroRun) -> bool:
 
 
 def restarted(memory: Any) -> Any:
-    """Return the memory after a restart of Velero.
+    """Return what is left of `memory`, Velero's memory of a backup or restore, after a restart of Velero.
 
-    A run in progress is lost, and a waiting or finalizing run continues.
+    A run in the phase InProgress is lost; a waiting or finalizing run continues.
     """
     return None if isinstance(memory, VeleroRun) and memory.phase == "InProgress" else memory
 
@@ -111,7 +111,10 @@ def advance(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
 
 
 def counted(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
-    """Return the run with the counts of its present phase, which are written before the next phase."""
+    """Return `run` with the counts that its present phase adds to the status, if that phase is over.
+
+    They are written before the status of the next phase.
+    """
     if run.until is None or view.now < run.until or run.attempt.outcome.ending in (Ending.FAIL, Ending.ERROR):
         return run
     status = dict(run.status)
@@ -124,7 +127,7 @@ def counted(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
 
 
 def under_way(run: VeleroRun) -> PassResult:
-    """Return a pass result that keeps the run in memory and schedules a pass for its next phase."""
+    """Return a pass result by which the controller remembers `run`, and looks at it again when its next phase is due."""
     return PassResult(memory=run, requeue_at=earliest(run.until, run.half))
 
 

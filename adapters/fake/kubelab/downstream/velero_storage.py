@@ -20,7 +20,7 @@ from purekube.apimachinery.resources import VELERO_BACKUP
 class Stored:
     """A backup in the object storage, which remains when its Backup object is deleted.
 
-    The sync at `sync_at` creates the missing object again; None if no sync is planned.
+    The synchronization at `sync_at` creates the missing Backup object again; None if none is planned.
     """
 
     manifest: Manifest
@@ -43,7 +43,7 @@ def selected(kind: Kind, item: Manifest, spec: Mapping[str, Any]) -> bool:
 
 
 def at_its_end(view: ObjectView) -> PassStep[PassResult]:
-    """Create a DeleteBackupRequest if the Backup has expired, and otherwise schedule a pass for its expiration."""
+    """Create a DeleteBackupRequest if the Backup has expired. Otherwise schedule a pass for the time of its expiration."""
     expires = moment_of(view.status.get("expiration"))
     if expires is None or view.status.get("phase") in ("FailedValidation", "Deleting"):
         return NOTHING
@@ -55,9 +55,9 @@ def at_its_end(view: ObjectView) -> PassStep[PassResult]:
 
 
 def in_storage(view: ObjectView, stored: Stored) -> PassStep[PassResult]:
-    """Keep a stored backup until it expires.
+    """Keep the backup `stored` in the object storage until it expires.
 
-    If the Backup object of the stored backup is missing, the next sync creates the object again.
+    If its Backup object is missing, the next synchronization creates that object again.
     """
     if view.live is not None:
         result = yield from at_its_end(view)
@@ -81,7 +81,7 @@ def _next_sync(view: ObjectView) -> datetime:
 
 
 def _synced(view: ObjectView, stored: Stored) -> dict[str, Any]:
-    """Return the Backup object to create for a backup in the object storage.
+    """Return the Backup object that a synchronization creates for the backup `stored` in the object storage.
 
     The object keeps its status, because the kind has no status subresource.
     """

@@ -101,7 +101,7 @@ _SHORTEST_PAUSE: Final = 1.0
 
 @attrs.frozen
 class _Memory:
-    """The memory about one object's mover.
+    """What the controller remembers of one object's mover (the pod that copies data).
 
     `wait` is the end of cleaning up, or the time when an error is checked again.
     """
@@ -143,7 +143,10 @@ def _is_due(view: ObjectView) -> bool:
 
 
 def _following(view: ObjectView) -> datetime | None:
-    """Return when the first sync after the last one is due by the schedule, or None before the first sync has ended."""
+    """Return when the schedule next requires a sync, counted from the last sync.
+
+    Return None if no sync has ended yet.
+    """
     last = moment_of(view.status.get("lastSyncTime"))
     return None if last is None else next_run(view.spec["trigger"]["schedule"], last)
 
@@ -299,9 +302,9 @@ def _restic(view: ObjectView) -> dict[str, Any]:
 
 
 def _image(view: ObjectView) -> dict[str, Any]:
-    """Return a mapping with the status field `latestImage`.
+    """Return a mapping with the status field `latestImage`, the reference to the restored data.
 
-    The field refers to the written claim or, with `copyMethod: Snapshot`, to the snapshot of that claim.
+    It names the claim that was written or, with `copyMethod: Snapshot`, the snapshot of that claim.
     """
     mover = next(view.spec[name] for name in _MOVERS if name in view.spec)
     if get_path(mover, "copyMethod") == "Snapshot":

@@ -37,7 +37,7 @@ _PHASES: Final = {Ending.SUCCEED: "Succeeded", Ending.ERROR: "Error"}
 
 @attrs.frozen
 class _Memory:
-    """A workflow in progress.
+    """What the controller remembers of a workflow in progress.
 
     `until` is the end of the running step; it is None while the step is stalled or suspended.
     """
@@ -51,9 +51,9 @@ class _Memory:
 
 @attrs.frozen
 class _End:
-    """The phase and message with which a workflow or one node ends.
+    """The phase and message with which a workflow, or one of its steps, ends.
 
-    `node` is the message of a node that runs when the workflow is stopped.
+    `node` is the message of a step that runs when the workflow is stopped.
     """
 
     phase: str
@@ -92,7 +92,10 @@ def _completed(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _refused(view: ObjectView) -> _End | None:
-    """Return the failure that Argo finds before any step runs, such as a missing template, or None if there is none."""
+    """Return the end of a workflow that Argo refuses before any step runs, for example because a template is missing.
+
+    Return None if Argo does not refuse the workflow.
+    """
     template = get_path(view.spec, "workflowTemplateRef", "name")
     if f"{view.ref.namespace}/{template}" in view.behaviour.workflow.missing_templates:
         return _End("Error", f'workflowtemplates.argoproj.io "{template}" not found')
@@ -160,7 +163,10 @@ def _advance(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
 
 
 def _let_go(view: ObjectView, memory: _Memory) -> _Memory:
-    """Return the memory. A stalled step in it will now succeed if the rule that stalled the step has been removed."""
+    """Return `memory` with a stalled step that will now succeed, if the rule that stalled the step was removed.
+
+    Otherwise `memory` is returned unchanged.
+    """
     running = memory.records[-1] if memory.records else None
     rule = memory.attempt.rule
     if running is None or running.finished is not None or running.step.ending is not Ending.STALL:
@@ -173,7 +179,7 @@ def _let_go(view: ObjectView, memory: _Memory) -> _Memory:
 
 
 def _stopped(view: ObjectView) -> _End | None:
-    """Return the end of the workflow by `spec.shutdown` or `spec.activeDeadlineSeconds`, or None if neither ends it."""
+    """Return how `spec.shutdown` or `spec.activeDeadlineSeconds` ends the workflow now, or None if neither does."""
     shutdown = view.spec.get("shutdown")
     if shutdown:
         # The node's message has two spaces after the colon, as Argo 3.7.4 writes it.
@@ -185,7 +191,9 @@ def _stopped(view: ObjectView) -> _End | None:
 
 
 def _of_node(end: _End) -> _End:
-    """Return the end of the running node of a workflow that ends by `end`: the same phase, with the node's message."""
+    """Return the end of the running step of a workflow that ends by `end`: the same phase, with the message for the
+    step.
+    """
     return _End(end.phase, end.node, end.node)
 
 
@@ -268,7 +276,10 @@ def _end_event(view: ObjectView, end: _End) -> PostEvent:
 
 
 def _object(view: ObjectView, phase: str, status: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata with Argo's labels, and the status, for one write: Argo updates the whole object."""
+    """Return the body of one write of a workflow: the metadata with Argo's labels, and the status.
+
+    Argo updates the whole object in one write.
+    """
     meta = metadata(view.live or {})
     marks = {_PHASE: phase, _COMPLETED: "true" if phase in _FINAL else "false"}
     return {"metadata": {**meta, "labels": {**(meta.get("labels") or {}), **marks}}, "status": dict(status)}

@@ -30,7 +30,8 @@ from purekube.apimachinery.manifest import content_hash
 
 @attrs.frozen
 class Pods:
-    """Counts of pods. `ready` are ready pods of the newest template; `left` are remaining pods of earlier templates.
+    """The numbers of a workload's pods. `ready` are ready pods of the newest template; `left` are pods of earlier
+    templates.
 
     `updated` are all pods of the newest template, `want` the desired number.
     """
@@ -48,7 +49,7 @@ class Pods:
 
 @attrs.frozen
 class Rollout:
-    """The memory about a workload: the observed generation, and the rollout of its template.
+    """What the controller remembers of a workload: the observed generation, and the rollout of its pod template.
 
     `before` is the number of ready pods of earlier templates when the rollout began. New pods become ready one after
     the other, each after `seconds`, and each replaces an old one. Pods of an attempt that fails or stalls are created
@@ -99,7 +100,7 @@ StatusOf: TypeAlias = Callable[[ObjectView, Rollout, Pods], dict[str, Any]]
 
 @attrs.frozen
 class _Noticed:
-    """A generation that the controller observes only after `until`, to imitate the controller's delay.
+    """A new generation of a workload that the controller observes only at `until`, to imitate the controller's delay.
 
     Before that, the controller knows only the earlier rollout `before`; None if there is none.
     """
@@ -114,8 +115,8 @@ def _reconciling(
 ) -> Callable[[ObjectView], PassStep[PassResult]]:
     """Return a reconcile function for one kind of workload.
 
-    `want_of` returns the desired number of pods, `status_of` the status; `always` are the counts that are written even
-    if zero.
+    `want_of` returns the desired number of pods, `status_of` the status; `always` are the status fields with a count
+    that are written even if the count is zero.
     """
 
     def reconcile(view: ObjectView) -> PassStep[PassResult]:
@@ -135,7 +136,11 @@ def _reconciling(
 
 
 def _notice(view: ObjectView) -> _Noticed | None:
-    """Return the new generation if the controller does not observe it yet because of the delay, and otherwise None."""
+    """Return the workload's new generation while the controller does not observe it yet, because of the simulated
+    delay.
+
+    Otherwise return None.
+    """
     memory, generation = view.memory, view.generation
     if isinstance(memory, Rollout) and memory.generation == generation:
         return None
@@ -156,7 +161,7 @@ def _known(memory: Any) -> Rollout | None:
 
 
 def _rollout(view: ObjectView, want: int) -> Rollout:
-    """Return the present rollout, or a new rollout if the template or the number of pods has changed.
+    """Return the rollout in progress, or a new one if the pod template or the number of pods has changed.
 
     A new rollout also begins when the rule that stalled the present one has been removed.
     """
@@ -247,7 +252,7 @@ def _progressing(view: ObjectView, memory: Rollout, pods: Pods) -> dict[str, Any
 
 
 def _remaining_pods(memory: Rollout, pods: Pods) -> int:
-    """Return the number of pods of earlier templates that remain.
+    """Return the number of pods of earlier templates that remain during the rollout `memory`.
 
     These pods are removed before their replacements start, so there are never too many pods.
     """
