@@ -33,7 +33,7 @@ def is_semver(version: str) -> bool:
 
 
 def is_range(reference: str) -> bool:
-    """Report whether a reference is a range of versions, such as `>=1.0.0 <2.0.0`."""
+    """Report whether `reference`, the version in a Flux source, is a range such as `>=1.0.0 <2.0.0`."""
     return reference[:1] in "<>=^~*" and bool(reference)
 
 
@@ -133,7 +133,7 @@ def _host(url: str) -> tuple[str, str]:
 
 
 def oci_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
-    """Return two values: the reason and the message of FetchFailed on an OCIRepository whose pull failed.
+    """Return two values: the reason and the message of the condition FetchFailed of an OCIRepository whose pull failed.
 
     A 401 from the registry gives the reason OCIArtifactPullFailed.
     """
@@ -157,7 +157,9 @@ def oci_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
 
 
 def index_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
-    """Return two values: the reason and the message of FetchFailed on a HelmRepository without a fetched index."""
+    """Return two values: the reason and the message of the condition FetchFailed of a HelmRepository whose index was
+    not fetched.
+    """
     index = f"{request.url.rstrip('/')}/index.yaml"
     match answer.fault:
         case SourceFault.CREDENTIALS:
@@ -179,7 +181,9 @@ def index_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
 
 
 def chart_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
-    """Return two values: the reason and the message of FetchFailed on a HelmChart that could not be fetched."""
+    """Return two values: the reason and the message of the condition FetchFailed of a HelmChart whose chart was not
+    fetched.
+    """
     match answer.fault:
         case SourceFault.NOT_FOUND:
             detail = answer.message or (

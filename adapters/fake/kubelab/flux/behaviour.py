@@ -55,7 +55,7 @@ class FluxOutcome:
 
 @attrs.frozen
 class HelmTarget:
-    """The release of a Helm action. `version` is the chart's own version, without the digest that Flux adds."""
+    """The release on which a Helm action acts. `version` is the chart's own version, without the digest that Flux adds."""
 
     namespace: str
     release: str
@@ -65,7 +65,7 @@ class HelmTarget:
 
 @attrs.frozen
 class ReleaseRule:
-    """A rule that gives matching Helm actions an outcome. A field that is None matches every action."""
+    """A rule that determines the outcome of matching Helm actions. A field that is None matches every action."""
 
     outcome: FluxOutcome
     action: Action | None = None
@@ -145,7 +145,7 @@ class PullRequest:
 
 @attrs.frozen
 class SourceRule:
-    """A rule that gives matching requests to a registry or repository an outcome.
+    """A rule that determines the outcome of matching requests to a registry or Helm repository.
 
     A field that is None matches every request.
     """

@@ -109,7 +109,8 @@ def without_condition(conditions: Sequence[FluxCondition], type_: str) -> list[F
 def merge_conditions(
     latest: Manifest, before: Sequence[FluxCondition], after: Sequence[FluxCondition], now: datetime
 ) -> list[FluxCondition]:
-    """Return the live object's conditions with a controller's changes from `before` to `after` merged in.
+    """Return the conditions of `latest`, the live object, with a controller's changes from `before` to `after` merged
+    in.
 
     Each changed condition takes the *latest* generation: an upgrade that began at generation 1 and ends after a change
     of the spec reports Ready at generation 2 (helm-controller, comment in `internal/reconcile/state.go`).
@@ -142,11 +143,11 @@ def _priority(item: FluxCondition, negative: frozenset[str]) -> int:
 def summarize(
     conditions: Sequence[FluxCondition], scope: Sequence[str], negative: frozenset[str]
 ) -> tuple[str, str, str] | None:
-    """Return the status, reason and message that source-controller's condition Ready derives from other conditions.
+    """Return the status, reason and message that source-controller's condition Ready derives from `conditions`.
 
     Return None if no condition has a type in `scope`. A condition of a type in `negative` is bad if it is True, any
-    other condition if it is False. The worst group of conditions decides the status; the first type of `scope` in that
-    group decides the reason and message.
+    other condition if it is False. The conditions with the worst rank decide the status; of these, the one whose type
+    is first in `scope` decides the reason and message.
     """
     considered = [item for item in conditions if item["type"] in scope]
     if not considered:

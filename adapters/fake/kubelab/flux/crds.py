@@ -136,7 +136,10 @@ def _actions() -> dict[str, JsonSchema]:
 
 
 def _releasing(**remediation: JsonSchema) -> dict[str, JsonSchema]:
-    """Return the schemas of the fields that `install` and `upgrade` of a HelmRelease have in common."""
+    """Return the schemas of the fields that a HelmRelease's `install` and `upgrade` have in common.
+
+    `remediation` are schemas of further fields of their field `remediation`.
+    """
     disabled = ("Hooks", "OpenAPIValidation", "SchemaValidation", "TakeOwnership", "Wait", "WaitForJobs")
     counted = {**_booleans("ignoreTestFailures", "remediateLastFailure"), "retries": INTEGER}
     return {

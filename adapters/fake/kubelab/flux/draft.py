@@ -30,10 +30,11 @@ _CONFLICTS: Final = 4
 def write_difference(
     ref: ObjectRef, before: Manifest, after: Manifest, now: datetime, *, conditions: bool = True
 ) -> PassStep[None]:
-    """Write the difference between two states of one object: conditions, then metadata, then the rest of the status.
+    """Write the difference between `before` and `after`, two states of one object.
 
-    A part is sent only if it changed. Readers can thus see Ready=True before the matching history, as with the real
-    controllers. The writing stops if the object no longer exists. With `conditions` False the conditions are left out.
+    The conditions are written first, then the metadata, then the rest of the status, each only if it changed. Readers
+    can thus see Ready=True before the matching history, as with the real controllers. The writing stops if the object
+    no longer exists. With `conditions` False the conditions are left out.
     """
     if conditions and not (yield from _write_conditions(ref, before, after, now)):
         return
@@ -46,7 +47,7 @@ def write_difference(
 
 
 def _write_conditions(ref: ObjectRef, before: Manifest, after: Manifest, now: datetime) -> PassStep[bool]:
-    """Merge the changed conditions into the latest object, again after each conflict.
+    """Merge the changed conditions into the latest object, and repeat that after each conflict.
 
     Return whether the object still exists.
     """
@@ -211,14 +212,17 @@ class Draft:
         self.mark(STALLED, "True", reason, message)
 
     def progress(self, message: str, *, drift: bool) -> None:
-        """Set Reconciling=True, and Ready=Unknown if the artifact is outdated (`drift`) or Ready was never set."""
+        """Set Reconciling=True.
+
+        Also set Ready=Unknown if the present artifact is outdated (`drift`), or if Ready was never set.
+        """
         self.mark_reconciling("Progressing", message)
         ready = condition(self.object, READY)
         if drift or ready is None or ready["status"] == "Unknown":
             self.mark(READY, "Unknown", "Progressing", message)
 
     def handle_request(self) -> None:
-        """Copy the token of a manual request (`requestedAt`) into the status."""
+        """Copy the annotation `requestedAt`, the token of a manual request to reconcile, into the status as handled."""
         token = self.annotations.get(REQUESTED_AT)
         if token is not None:
             self.status["lastHandledReconcileAt"] = token

@@ -37,7 +37,7 @@ def field_manager_of(ref: ObjectRef) -> str:
 
 
 def reconcile(ref: ObjectRef, now: datetime, behaviour: FluxBehaviour) -> PassStep[ControllerResult]:
-    """Run a pass over one object. Raises KeyError for a kind that Flux does not reconcile."""
+    """Run a reconcile pass over the object `ref`. Raises KeyError for a kind that Flux does not reconcile."""
     manifest = yield from get_object(ref)
     if manifest is None:
         return ControllerResult()

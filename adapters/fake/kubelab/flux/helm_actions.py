@@ -255,7 +255,8 @@ def uninstall(draft: Draft, spec: HelmSpec) -> PassStep[str]:
 
 
 def uninstall_remediation(request: HelmRequest) -> PassStep[str]:
-    """Uninstall a failed release, so that the next attempt installs it again. Ready still reports the failure.
+    """Uninstall a failed release, so that the next attempt installs it again. The condition Ready still reports the
+    failure.
 
     Return Helm's error, or an empty string for a success or a timeout.
     """
@@ -297,9 +298,11 @@ def _remove(draft: Draft, spec: HelmSpec, releases: tuple[StoredRelease, ...], a
 
 
 def _mismatch(answer: ActionAnswer, newest: StoredRelease, current: Snapshot) -> ActionAnswer:
-    """Return `answer` with the error that the uninstalled release is not the current release in the history.
+    """Return `answer`, the outcome of an uninstall, with the error that another release than the current one was
+    uninstalled.
 
-    This happens if another HelmRelease has created the uninstalled release meanwhile.
+    `current` is the newest entry in the HelmRelease's history. The error occurs if another HelmRelease has created the
+    uninstalled release, `newest`, meanwhile.
     """
     taken = f"{newest.namespace}/{newest.name}.v{newest.version}"
     text = f"release mismatch: uninstalled release {taken} != current release {full_name(current)}"
@@ -307,7 +310,10 @@ def _mismatch(answer: ActionAnswer, newest: StoredRelease, current: Snapshot) ->
 
 
 def unlock(request: HelmRequest) -> PassStep[str]:
-    """Set a release to failed if a crash of helm-controller left it pending."""
+    """Set the status of a release to failed, if a crash of helm-controller left the release pending.
+
+    Always return an empty string, since this action cannot fail.
+    """
     newest = last_release((yield from request.load()))
     if newest is None or not newest.status.pending:
         return ""

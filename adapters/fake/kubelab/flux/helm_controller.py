@@ -114,9 +114,9 @@ def _prepare(draft: Draft, spec: HelmSpec, dependency_requeue: float) -> "PassSt
 
 
 def _recover(draft: Draft) -> None:
-    """Set Ready to Unknown if it still reports a missing source, artifact, dependency or value.
+    """Set Ready to Unknown if it still reports that a source, artifact, dependency or value is missing.
 
-    All of these are present when this function is called.
+    The function is called when none of them is missing any more.
     """
     reason = (condition(draft.object, READY) or {}).get("reason")
     if reason in ("DependencyNotReady", "ArtifactFailed", "SourceNotReady", "ValuesError"):
@@ -145,7 +145,7 @@ def _reinstall(draft: Draft, spec: HelmSpec) -> PassStep[ControllerResult]:
 
 
 def _begin_attempt(request: HelmRequest) -> bool:
-    """Record the attempt in the status. Return whether a forced release was requested."""
+    """Record in the status that an attempt to release begins. Return whether a user requested a forced release."""
     draft, chart, values = request.draft, request.chart, request.values
     draft.status["storageNamespace"] = request.spec.storage_namespace
     reset = _token(draft, RESET_AT, "lastHandledResetAt")
@@ -170,7 +170,8 @@ def _has_new_request(draft: Draft, chart: Chart, values: HelmValues) -> bool:
 
 
 def _token(draft: Draft, annotation: str, handled: str) -> bool:
-    """Report whether a manual request is due: `annotation` must have a new token, equal to that of `requestedAt`.
+    """Report whether a user requested the action of `annotation`: it must have a new token, equal to that of
+    `requestedAt`.
 
     The token is recorded in the status field `handled`.
     """
@@ -184,7 +185,10 @@ def _token(draft: Draft, annotation: str, handled: str) -> bool:
 
 
 def _keep_chart_object(draft: Draft, spec: HelmSpec) -> PassStep[None]:
-    """Create, move or remove the HelmChart that `spec.chart` describes."""
+    """Create or update the HelmChart that `spec.chart` of the HelmRelease describes.
+
+    A former HelmChart with another name or namespace, or one that the spec no longer describes, is deleted.
+    """
     template = get_path(draft.spec, "chart")
     namespace = str(get_path(template, "spec", "sourceRef", "namespace") or spec.namespace)
     desired = f"{namespace}/{spec.chart_object}" if template else ""

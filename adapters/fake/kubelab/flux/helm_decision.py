@@ -37,7 +37,9 @@ class HelmReleaseState(Enum):
 
 @attrs.frozen
 class HelmObservation:
-    """The state of a release, its drifted resources, and the reason if the state is unknown."""
+    """The observed state of a release. `drift` has the resources that were changed by hand, `reason` why a state is
+    unknown.
+    """
 
     state: HelmReleaseState
     drift: Sequence[str] = ()
@@ -45,7 +47,7 @@ class HelmObservation:
 
 
 class Next(StrEnum):
-    """The actions that can follow in a pass, named as in Flux's messages."""
+    """The actions that helm-controller can take next in a pass, named as in Flux's messages."""
 
     INSTALL = "install"
     UPGRADE = "upgrade"
@@ -76,7 +78,7 @@ _Choice: TypeAlias = Next | NoAction | Stop
 
 
 def determine(request: HelmRequest) -> PassStep[HelmObservation]:
-    """Return the state of the release in Helm's storage, compared with the HelmRelease."""
+    """Return the state of the release in Helm's storage, in comparison with what its HelmRelease requests."""
     newest = last_release((yield from request.load()))
     state = HelmReleaseState.ABSENT if newest is None else _stored_state(request, newest)
     if state is HelmReleaseState.IN_SYNC:
@@ -128,7 +130,8 @@ def _deployed_state(request: HelmRequest) -> PassStep[HelmObservation]:
 
 
 def choose(request: HelmRequest, observed: HelmObservation, *, forced: bool) -> _Choice:
-    """Return the next action for the observed state of a release.
+    """Return the next Helm action for `observed`, the state of a release. With `forced`, exhausted retries do not
+    count.
 
     The function changes conditions and history only as Flux does while it decides.
     """
@@ -188,7 +191,10 @@ def _in_sync(request: HelmRequest, forced: bool) -> _Choice:
 
 
 def _forget_remediation(request: HelmRequest) -> None:
-    """Replace Remediated=True by Released=True, because the rolled-back release is now the desired release."""
+    """Replace the condition Remediated=True by Released=True.
+
+    The function is called if the release to which Flux rolled back is the release that is desired now.
+    """
     draft = request.draft
     if status_of(draft.object, REMEDIATED) == "True":
         draft.unmark(REMEDIATED)
@@ -196,7 +202,10 @@ def _forget_remediation(request: HelmRequest) -> None:
 
 
 def _confirm_release(request: HelmRequest) -> None:
-    """Set Released=True if it still reports that the last action failed, because the release is in sync now."""
+    """Set Released=True if this condition still reports a failed action.
+
+    The function is called if the release is as requested now.
+    """
     draft = request.draft
     reason = (condition(draft.object, RELEASED) or {}).get("reason")
     for action in ("install", "upgrade"):

@@ -141,7 +141,9 @@ def _go_on(request: HelmRequest) -> ControllerResult:
 
 
 def _pause(request: HelmRequest) -> ControllerResult:
-    """Return the result of a pass that ends because it would run the same type of action twice."""
+    """Return the result of a pass that ends early, since helm-controller does not run the same type of action twice in
+    a pass.
+    """
     later = _retry_later(request)
     if later is not None:
         return later
@@ -170,7 +172,10 @@ def _after_remediation(request: HelmRequest) -> ControllerResult:
 
 
 def _lose_released(request: HelmRequest) -> None:
-    """Imitate helm-controller#1409: replace Released=True by Ready=Unknown; only the history shows the success."""
+    """Imitate helm-controller#1409: remove the condition Released=True, and set Ready=Unknown.
+
+    Afterwards only the history shows that the action succeeded.
+    """
     draft = request.draft
     if (condition(draft.object, RELEASED) or {}).get("status") == "True":
         draft.unmark(RELEASED)

@@ -28,7 +28,7 @@ _DEFAULT_VERSION: Final = "0.1.0"
 
 
 class Script:
-    """The scripted answers of registries and Helm to the controllers' requests.
+    """The answers that registries and Helm give to the simulated controllers, as the rules in `behaviour` script them.
 
     `behaviour` may be replaced at any time. Uses are counted for each rule, so a rule that is in the old and the new
     behaviour keeps its count.
@@ -93,7 +93,8 @@ class Script:
         return request.version if published is None or request.version in published else None
 
     def _resolve_oci(self, request: PullRequest, published: Sequence[str] | None) -> str | None:
-        """Return the version that a tag or range selects, or None if that version is not published.
+        """Return the version of the chart that the tag or range in `request` selects, or None if that version is not
+        published.
 
         For a digest, return the version under which the digest was pushed, or an empty text if that version is unknown.
         """
@@ -126,7 +127,7 @@ class Script:
         self._corrected[key] = self.behaviour.drifted.get(key, ())
 
     def can_impersonate(self, namespace: str, name: str) -> bool:
-        """Report whether the service account exists."""
+        """Report whether the service account `namespace`/`name` exists, so that Flux can act as it."""
         return f"{namespace}/{name}" not in self.behaviour.missing_service_accounts
 
 

@@ -143,7 +143,7 @@ def _result_of(draft: Draft, result: FetchResult) -> ControllerResult:
 
 
 def trouble(draft: Draft, reason: str, message: str, *, stalls: bool = False) -> SourceFailure:
-    """Set FetchFailed=True, and return the matching SourceFailure."""
+    """Set the condition FetchFailed=True, and return the SourceFailure with the same reason and message."""
     draft.report(FETCH_FAILED, "True", reason, message)
     return SourceFailure(reason, message, stalls)
 
@@ -158,7 +158,10 @@ def missing_secret(draft: Draft) -> PassStep[str]:
 
 
 def rebuild(draft: Draft, outdated: str, message: str) -> PassStep[None]:
-    """Report in the source's conditions that a new artifact is being built, and set Ready to Unknown."""
+    """Report in the source's conditions that a new artifact is being built, and set Ready to Unknown.
+
+    `outdated` is the reason why the present artifact is outdated.
+    """
     if "artifact" in draft.status:
         draft.mark(ARTIFACT_OUTDATED, "True", outdated, message)
     draft.progress(f"building artifact: {message}", drift=True)

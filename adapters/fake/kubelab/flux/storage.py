@@ -185,7 +185,7 @@ def _go_json(value: Any) -> bytes:
 
 
 def _present(**fields: Any) -> dict[str, Any]:
-    """Return the fields that are not empty, because Helm omits empty fields."""
+    """Return those of `fields` that are not empty, because Helm omits empty fields."""
     return {name: value for name, value in fields.items() if value not in (None, "", [], {}, ())}
 
 
@@ -252,7 +252,7 @@ def _document(release: StoredRelease) -> dict[str, Any]:
 
 
 def _observation(release: StoredRelease, oci_digest: str) -> dict[str, Any]:
-    """Return the document whose checksum Flux keeps: the release without its chart's content and test hooks."""
+    """Return the document of a release of which Flux records the checksum: without the chart's content and test hooks."""
     return {
         "name": release.name,
         "version": release.version,

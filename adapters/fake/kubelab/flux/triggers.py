@@ -62,7 +62,7 @@ class FluxObjects(ObservedObjects):
         self._users.clear()
 
     def users_of(self, source: ObjectRef) -> Iterator[tuple[ObjectRef, Manifest]]:
-        """Yield the HelmCharts and HelmReleases that use a source."""
+        """Yield the HelmCharts and HelmReleases that use `source`, each with its reference and manifest."""
         return ((user, self[user]) for user in tuple(self._users.get(source, ())))
 
 
@@ -75,7 +75,8 @@ def _source(kind: Kind, manifest: Manifest) -> ObjectRef | None:
 def triggered(kind: Kind, old: Manifest | None, new: Manifest | None, world: FluxObjects) -> Iterator[ObjectRef]:
     """Yield the objects to reconcile after an object of `kind` changed from `old` to `new`.
 
-    None means that the object does not exist. `world` has every observed object, after the change.
+    `old` or `new` is None if the object did not exist before or does not exist now. `world` has every observed object,
+    after the change.
     """
     current = new if new is not None else old
     if current is None:
@@ -126,7 +127,10 @@ def _chart_source(chart: Manifest) -> ObjectRef | None:
 
 
 def _has(release: Manifest, kind: Kind, revision: str) -> bool:
-    """Report whether the HelmRelease last attempted `revision` of its source, and is ready or reconciling."""
+    """Report whether the HelmRelease last attempted `revision` of its source, an object of `kind`.
+
+    It must also be ready or reconciling.
+    """
     status = release.get("status") or {}
     # An OCI source is compared by its digest: the attempted version contains only a part of it.
     attempted = (

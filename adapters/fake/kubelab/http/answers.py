@@ -18,7 +18,7 @@ from kubelab.model.resources import ServedResource
 
 
 class AnswerForm(Enum):
-    """The forms in which an object, a list or a discovery document can be answered."""
+    """The forms in which the server can answer with an object, a list or a discovery document."""
 
     OBJECT = "object"
     TABLE = "Table"
@@ -56,10 +56,10 @@ def media_type(header: str) -> str:
 
 
 def wanted_form(accept: str, forms: frozenset[AnswerForm]) -> AcceptedForm:
-    """Return the first form in the Accept header that is possible.
+    """Return the first form in the Accept header in which the server can answer.
 
-    The plain object is always possible; all other forms must be in `forms`. Raises ApiFailure 406 if no form is
-    possible.
+    It can always answer with the plain object, and with all forms in `forms`. Raises ApiFailure 406 if it can answer in
+    no form of the header.
     """
     for kind, parameters in _clauses(accept or "*/*"):
         if kind not in {"application/json", "application/yaml", "application/*", "*/*"}:
@@ -155,7 +155,10 @@ def list_answer(listed: ObjectPage, accepted_form: AcceptedForm, include: str, n
 def shown(
     manifest: Mapping[str, Any], resource: ServedResource, accepted_form: AcceptedForm, include: str, now: datetime
 ) -> Any:
-    """Return one object in the accepted form. A Status is returned unchanged."""
+    """Return an object in the form that the client accepts. A Status is returned unchanged.
+
+    `include` is the part of the object that the row of a Table contains.
+    """
     if manifest.get("kind") == "Status":
         return manifest
     match accepted_form.form:

@@ -215,7 +215,7 @@ class HttpHandler:
         return RequestTarget(resource, path.namespace, path.name, path.subresource)
 
     def _meta(self, request: Request, path: ResourcePath | None) -> Response:
-        """Answer requests that are not about objects: discovery, OpenAPI, the version."""
+        """Return the response to a request that is not about objects: discovery, OpenAPI or the version."""
         if request.method not in ("GET", "HEAD"):
             raise method_not_allowed()
         registry = self._server.registry

@@ -62,7 +62,7 @@ def api_resources(registry: ResourceRegistry, group: str, version: str) -> dict[
 
 
 def aggregated(registry: ResourceRegistry, *, core: bool, version: str) -> dict[str, Any]:
-    """Return the aggregated discovery document of `/api` (with `core`) or `/apis`.
+    """Return the aggregated discovery document of `/api` if `core` is True, and otherwise that of `/apis`.
 
     `version` is the version of the document, `v2` or `v2beta1`.
     """

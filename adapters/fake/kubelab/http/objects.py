@@ -79,7 +79,7 @@ async def answer(
 
 
 class _Call:
-    """One request with the data that its handlers need."""
+    """One request about objects, with the data that the functions that answer it need."""
 
     def __init__(
         self,
@@ -169,7 +169,9 @@ class _Call:
         )
 
     def _manifest(self, validation: FieldValidation) -> tuple[Any, tuple[str, ...]]:
-        """Return two values: the decoded object of a POST or PUT, and the warnings about its duplicate keys."""
+        """Return two values: the object in the body of a POST or PUT, and the warnings about keys that occur twice in
+        it.
+        """
         if self._media not in ("", *_OBJECT_TYPES):
             raise unsupported_media_type(_OBJECT_TYPES)
         if self._media == PROTOBUF and not self._target.resource.custom:
@@ -181,9 +183,9 @@ class _Call:
         return self._checked(read_yaml(self._raw) if "yaml" in self._media else read_json(self._raw), validation)
 
     def _checked(self, body: DecodedBody, validation: FieldValidation) -> tuple[Any, tuple[str, ...]]:
-        """Return two values: the value in the body, and the warnings about its duplicate keys (S-14).
+        """Return two values: the value in `body`, and the warnings about keys that occur twice in it (S-14).
 
-        Raises ApiFailure for duplicate keys if `validation` is Strict.
+        Raises ApiFailure for such keys if `validation` is Strict.
         """
         texts = tuple(f'duplicate field "{path}"' for path in body.duplicates)
         if texts and validation is FieldValidation.STRICT:

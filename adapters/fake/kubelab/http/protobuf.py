@@ -118,7 +118,10 @@ def _texts(name: str) -> Member:
 
 
 def _message(**numbers: Member) -> Read:
-    """Return a decoder of a protobuf message, given the message's fields by their numbers (`f1`, `f2`, …)."""
+    """Return a function that decodes a protobuf message to JSON.
+
+    `numbers` are the message's fields by their numbers (`f1`, `f2`, …).
+    """
     members = {int(number[1:]): member for number, member in numbers.items()}
 
     def read(value: Any) -> dict[str, Any]:

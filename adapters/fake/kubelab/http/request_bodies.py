@@ -73,13 +73,13 @@ def read_yaml(raw: bytes) -> DecodedBody:
 
 
 class _Repeated:
-    """The collection of the repeated keys of a document, made while the document is parsed."""
+    """A recorder of the keys that occur twice in one object of a document, used while the document is parsed."""
 
     def __init__(self) -> None:
         self._keys: dict[int, list[str]] = {}
 
     def of_pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        """Return the JSON object with these members, and remember which keys are repeated."""
+        """Return the JSON object with the members `pairs`, and record which of its keys occur twice."""
         members = dict(pairs)
         if len(members) != len(pairs):
             seen: set[str] = set()
@@ -87,7 +87,7 @@ class _Repeated:
         return members
 
     def paths(self, value: Any) -> tuple[str, ...]:
-        """Return the paths of the repeated keys in the parsed document."""
+        """Return the paths of all recorded keys in `value`, the parsed document."""
         return tuple(self._walk(value, "")) if self._keys else ()
 
     def _walk(self, value: Any, path: str) -> Iterator[str]:

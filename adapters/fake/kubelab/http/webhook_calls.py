@@ -44,7 +44,7 @@ def post(webhook: WebhookClient, body: bytes, services: Services) -> Any:
 
 
 class _Secure(http.client.HTTPSConnection):
-    """A TLS connection that trusts the webhook's own authority.
+    """A TLS connection to a webhook that trusts the certificate authority that the webhook's configuration names.
 
     The certificate of an in-cluster service must be for the service's name in the cluster.
     """
@@ -55,7 +55,7 @@ class _Secure(http.client.HTTPSConnection):
         self._shown = host if webhook.service is None else "{1}.{0}.svc".format(*webhook.service)
 
     def connect(self) -> None:
-        """Connect to the address, and verify the certificate for the name that the webhook should have."""
+        """Connect, and verify that the certificate is for the name that the webhook should have."""
         http.client.HTTPConnection.connect(self)
         self.sock = self._trust.wrap_socket(self.sock, server_hostname=self._shown)
 

@@ -27,7 +27,9 @@ T = TypeVar("T")
 
 
 class WithAnswers(Protocol):
-    """The type of functions that run an action on the server and fetch the conversions that the action needs."""
+    """The type of functions that run an action on the server, after fetching from webhooks the conversions that it
+    needs.
+    """
 
     def __call__(self, act: Callable[[], T]) -> Awaitable[T]:
         """Return the result of `act`, which is run again after each fetched conversion."""
@@ -101,7 +103,7 @@ async def admit_delete(server: ApiServer, call: DeleteCall, services: Services) 
 async def _consented(
     server: ApiServer, prepared: Prepared, services: Services, with_answers: "WithAnswers"
 ) -> tuple[Prepared, tuple[str, ...]]:
-    """Return two values: the write after every webhook has agreed, and all warnings.
+    """Return two values: the write `prepared` after every admission webhook has agreed, and all warnings.
 
     The write contains the patches of mutating webhooks. The object is validated between mutating and validating
     webhooks, as in kube-apiserver: a patch may add required fields.
@@ -133,7 +135,7 @@ def _mutated(server: ApiServer, prepared: Prepared, webhook: Webhook, response: 
 
 
 async def _ask(webhook: Webhook, request: AdmissionAttributes, services: Services) -> Mapping[str, Any]:
-    """Return a webhook's response.
+    """Send the write `request` to the webhook, and return the webhook's response.
 
     Raises ApiFailure if the webhook denies the request, or if it fails and its failurePolicy is not Ignore.
     """

@@ -25,7 +25,7 @@ NAMESPACE_CONTROLLER: Final = Caller("system:serviceaccount:kube-system:namespac
 
 
 class Writes(Protocol):
-    """The server's writes that the controllers use."""
+    """The writes of the API server that the garbage collector and the namespace controller use."""
 
     def delete(self, target: RequestTarget, options: DeleteOptions, caller: Caller) -> Reply:
         """Delete one object, and return the answer."""
@@ -68,7 +68,7 @@ class BuiltinControllers:
         return looked
 
     def locate(self, reference: Mapping[str, Any], dependent: Node) -> Node | None:
-        """Return the resource and key under which the owner that `reference` names would be stored.
+        """Return where the owner that `reference` names would be stored: its resource and its key.
 
         The owner is in the namespace of `dependent`, or in no namespace if it is cluster-scoped. Return None if the
         owner's kind is unknown, or if the owner is namespaced and the dependent is not.
@@ -80,19 +80,26 @@ class BuiltinControllers:
         return (resource.storage, (namespace if resource.namespaced else "", reference["name"]))
 
     def delete(self, node: Node, record: Record, propagation: str) -> None:
-        """Delete a dependent without owners, unless the object has changed since `record` was read."""
+        """Delete the object stored at `node`, unless it has changed since `record` was read.
+
+        `propagation` is the policy for the object's own dependents.
+        """
         options = DeleteOptions(uid=record.uid, resource_version=str(record.version), propagation=propagation)
         self._try(lambda target: self._server.delete(target, options, GARBAGE_COLLECTOR), node)
 
     def merge(self, node: Node, record: Record, metadata: Mapping[str, Any]) -> None:
-        """Change the owner references or finalizers of an object, unless it has changed since `record` was read."""
+        """Merge-patch the metadata of the object stored at `node`, unless the object has changed since `record` was
+        read.
+        """
         patch = {"metadata": {"uid": record.uid, "resourceVersion": str(record.version), **metadata}}
         self._try(
             lambda target: self._server.patch(target, patch, PatchType.MERGE, WriteOptions(), GARBAGE_COLLECTOR), node
         )
 
     def _try(self, act: Callable[[RequestTarget], Reply], node: Node) -> None:
-        """Run a write on the object at `node`. A refused write is skipped; the audit log has the refusal."""
+        """Run the write `act` on the object stored at `node`. A refused write is skipped; the audit log has the
+        refusal.
+        """
         where, (namespace, name) = node
         with suppress(ApiFailure):
             act(RequestTarget(self._registry.of_group(*where)[0].as_stored(), namespace or None, name))

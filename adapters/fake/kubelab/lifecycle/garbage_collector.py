@@ -47,7 +47,7 @@ Verdict = DropReferences | DeleteDependent | None
 
 
 def decide_dependent(owners: Mapping[str, OwnerState], finalizers: tuple[str, ...], has_dependents: bool) -> Verdict:
-    """Return the decision about a dependent, given the state of each owner by uid.
+    """Return what to do with a dependent (an object with owner references), given the state of each owner by uid.
 
     None means that the dependent stays unchanged. `finalizers` are the dependent's finalizers; `has_dependents` says
     whether the dependent is an owner itself.
@@ -66,10 +66,13 @@ def decide_dependent(owners: Mapping[str, OwnerState], finalizers: tuple[str, ..
 
 
 class ObjectAccess(Protocol):
-    """The collector's access to stored objects."""
+    """The access to stored objects that the garbage collector needs.
+
+    A `Node` says where an object is stored: its resource and its key.
+    """
 
     def locate(self, reference: Mapping[str, Any], dependent: Node) -> Node | None:
-        """Return the resource and key at which the referenced owner would be stored, or None if its kind is unknown."""
+        """Return where the owner that `reference` names would be stored, or None if its kind is unknown."""
         ...
 
     def delete(self, node: Node, record: Record, propagation: str) -> None:
@@ -97,7 +100,7 @@ class Collector:
         return not self._suspects
 
     def suspect(self, node: Node) -> None:
-        """Queue an object that may have become garbage for the next run."""
+        """Queue the object stored at `node`, which may have become garbage, for the next run."""
         self._suspects[node] = None
 
     def run(self, hands: ObjectAccess) -> int:
@@ -164,9 +167,10 @@ class Collector:
                 pass
 
     def _in_circle(self, record: Record) -> bool:
-        """Report whether a dependent of this object is being deleted in the foreground.
+        """Report whether the object in `record` and one of its dependents could wait for each other's deletion for
+        ever.
 
-        Such an object and its dependent could wait for each other for ever.
+        They could if a dependent of the object is being deleted in the foreground.
         """
         dependents = (self._store.get(*node) for node in self._dependents.get(record.uid, ()))
         return any(

@@ -135,7 +135,7 @@ class CustomDefinitions:
         store.observe(self._on_change)
 
     def settle(self, where: GroupResource, delete_all: DeleteAll) -> None:
-        """Update the served resources after a write to the resource `where`.
+        """Update the set of served resources after a write to the resource `where`.
 
         Only writes of CRDs, and of objects whose CRD is being deleted, have an effect. When the deletion of a CRD
         begins, `delete_all` deletes its objects.
@@ -206,7 +206,7 @@ class CustomDefinitions:
             self._withdraw(key[1])
 
     def _withdraw(self, name: str) -> None:
-        """Stop serving a deleted CRD: its watches end, and its paths answer 404 (W-20)."""
+        """Stop serving the resources of the deleted CRD `name`: their watches end, and their paths answer 404 (W-20)."""
         self._generations.pop(name, None)
         plural, _, group = name.partition(".")
         for resource in self._registry.of_group(group, plural):
@@ -230,7 +230,10 @@ def _compiled(crd: Mapping[str, Any], conversions: Conversions) -> tuple[tuple[S
 
 
 def _established(crd: Mapping[str, Any], now: str, problem: str) -> dict[str, Any]:
-    """Return the CRD with the status that its controllers write: NamesAccepted and, without `problem`, Established."""
+    """Return the CRD with the status that kube-apiserver's controllers write.
+
+    The status has the condition NamesAccepted and, unless `problem` says that the schemas are unusable, Established.
+    """
     spec, status = crd["spec"], crd.get("status") or {}
     storage = next(version["name"] for version in spec["versions"] if version["storage"])
     stored = status.get("storedVersions") or []

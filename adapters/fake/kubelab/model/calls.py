@@ -50,12 +50,12 @@ class WriteOutcome:
     """The outcome of a write.
 
     `object` is the object to store. Its `resourceVersion` is still the live one (absent on create); the store sets the
-    next one. `changed` is False for a no-op: `object` then equals the live object in everything, managedFields and
-    times included, and the store writes nothing (S-65). `created` distinguishes 201 from 200. `warnings` are the texts
-    for `Warning: 299` headers. `lacks_status` means that the status in `object` is a default that readers see although
-    no write has stored it. The next write stores it, even if that write changes nothing. `refusal` is the error of an
-    invalid object, in a write that defers validation. `schema` is the schema by which the object was found valid; None
-    if the object was not validated.
+    next one. `changed` is False if the write changes nothing: `object` then equals the live object in everything,
+    managedFields and times included, and the store writes nothing (S-65). `created` distinguishes 201 from 200.
+    `warnings` are the texts for `Warning: 299` headers. `lacks_status` means that the status in `object` is a default
+    that readers see although no write has stored it. The next write stores it, even if that write changes nothing else.
+    `refusal` is the error of an invalid object, in a write that defers validation. `schema` is the schema by which the
+    object was found valid; None if the object was not validated.
     """
 
     object: Mapping[str, Any]

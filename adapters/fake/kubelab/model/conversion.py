@@ -89,7 +89,7 @@ class ConversionNeeded(Exception):
 
 
 def all_needed(needs: Sequence[ConversionNeeded]) -> ConversionNeeded:
-    """Return one ConversionNeeded that a single review can satisfy.
+    """Return one ConversionNeeded for as many of `needs` as a single request to a webhook can satisfy.
 
     The result has the webhook and version of the first of `needs`, and the objects of all `needs` with that webhook and
     version.
@@ -105,7 +105,10 @@ def all_needed(needs: Sequence[ConversionNeeded]) -> ConversionNeeded:
 
 
 def for_each(records: Iterable[Any], act: Callable[[Any], Any]) -> list[Any]:
-    """Return the results of `act` for each record. Raises one ConversionNeeded for all missing conversions."""
+    """Return the results of `act` for each record.
+
+    If `act` raises ConversionNeeded for some records, one ConversionNeeded for all of them is raised at the end.
+    """
     made, needs = [], []
     for record in records:
         try:
@@ -197,7 +200,10 @@ def review_of(webhook: ConversionWebhook, objects: Sequence[Manifest], api_versi
 def converted_objects(
     objects: Sequence[Manifest], answer: Any, api_version: str, uid: str, review_version: str
 ) -> Sequence[Manifest]:
-    """Return the objects of an answer, in the order of the request. Raises ApiFailure in kube-apiserver's words."""
+    """Return the converted objects in `answer`, the answer of a conversion webhook, in the order of `objects`.
+
+    Raises ApiFailure, in kube-apiserver's words, for an answer that kube-apiserver refuses.
+    """
     first = objects[0]
     response = _response(first, answer, uid, review_version)
     result = response.get("result")
@@ -214,7 +220,7 @@ def converted_objects(
 
 
 def failed(manifest: Manifest, why: str) -> ApiFailure:
-    """Return the refusal of a request whose objects could not be converted."""
+    """Return the 500 failure of a request because the object `manifest` could not be converted. `why` is the reason."""
     return internal(f"{_named(manifest)} failed: {why}")
 
 
@@ -238,7 +244,10 @@ def _response(first: Manifest, answer: Any, uid: str, review_version: str) -> Ma
 
 
 def _check(manifest: Manifest, converted: Any, api_version: str, index: int) -> None:
-    """Raise ApiFailure unless a converted object has the requested version and the original's kind and identity."""
+    """Raise ApiFailure unless `converted` is the object `manifest` in the version `api_version`.
+
+    Kind, name, namespace and uid must be the same. `index` is the object's position in the webhook's answer.
+    """
     if not isinstance(converted, Mapping):
         raise internal(f"{_named(manifest)} failed: the object at index {index} is no JSON object")
     at = f"{_named(manifest)} returned invalid"

@@ -240,18 +240,18 @@ def _conflict(failure: ApiFailure, said: str) -> OperatorError:
 
 
 def _field_conflict(cause: FailureCause) -> FieldConflict:
-    """Return the FieldConflict of a cause, whose message names the manager.
+    """Return the FieldConflict for `cause`, one field in a conflict of server-side apply.
 
-    The message has the form `conflict with "helm" with subresource "status" using v1` (S-79).
+    The cause's message names the manager in the form `conflict with "helm" with subresource "status" using v1` (S-79).
     """
     quoted = cause.message.removeprefix('conflict with "')
     return FieldConflict(quoted.partition('"')[0], cause.field, cause.message)
 
 
 def _invalid(failure: ApiFailure, said: str, asked: str, kind: Kind) -> Invalid:
-    """Return the Invalid error of a refused write.
+    """Return the core's error Invalid for `failure`, a write that the server refused.
 
-    The server quotes refused values, so for a Secret the error has only field names.
+    The server quotes refused values, so for a Secret the error has only field names. `asked` describes the request.
     """
     if kind != SECRET:
         return Invalid(said, tuple(StatusCause(cause.field, cause.message, cause.reason) for cause in failure.causes))

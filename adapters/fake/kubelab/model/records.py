@@ -97,7 +97,10 @@ def owners_of(meta: Mapping[str, Any]) -> Mapping[str, bool]:
 
 
 def with_version(record: Record, version: int) -> Record:
-    """Return the record with another resourceVersion, for the last state of an object deleted at `version` (W-17)."""
+    """Return `record` with the resourceVersion `version`.
+
+    It serves for the last state of an object that was deleted at that version (W-17).
+    """
     manifest = record.object()
     manifest["metadata"]["resourceVersion"] = str(version)
     return attrs.evolve(record, raw=encode(manifest))
@@ -113,10 +116,10 @@ class StoredChange:
 
 
 def seen(change: StoredChange, was: bool, now: bool) -> tuple[WatchEventType, Record] | None:
-    """Return two values: the type and the object of the watch event for a change.
+    """Return two values, the type and the object of the event that a watch shows for `change`, or None if it shows none
+    (W-18).
 
-    Return None if the watch does not show the change (W-18). `was` and `now` say whether the selector matches the state
-    before and after.
+    `was` and `now` say whether the watch's selector matches the object before and after the change.
     """
     match (was, now):
         case (False, True) if change.after is not None:

@@ -112,7 +112,7 @@ class ServedResource:
         return self.definition.versions is not None
 
     def require(self, records: Iterable[Record]) -> None:
-        """Raise one ConversionNeeded for all records that are not yet converted to this version."""
+        """Raise one ConversionNeeded for all of `records` that a webhook still has to convert to this version."""
         if self.converts:
             for_each(records, self.render)
 
@@ -121,7 +121,7 @@ class ServedResource:
         return record.raw if self.to_served is unchanged else encode(self.to_served(decode(record.raw)))
 
     def as_stored(self) -> "ServedResource":
-        """Return the resource without conversion of its objects, for callers that read only metadata."""
+        """Return this resource with its objects in their stored version, for callers that read only metadata."""
         return attrs.evolve(self, to_stored=unchanged, to_served=unchanged) if self.converts else self
 
     def live(self, record: Record) -> Mapping[str, Any]:

@@ -92,7 +92,7 @@ class SimulatedDelete:
 
 @attrs.frozen
 class PostEvent:
-    """A request to post an Event about an object. The answer is None.
+    """A request to post an Event about the object `ref`. The answer is None.
 
     An error of the API server is ignored, as by client-go's event recorder. `moment` is the time in the Event.
     """

@@ -114,7 +114,8 @@ class SimulationExecutor:
 
 
 def _event(post: PostEvent, component: str) -> Manifest:
-    """Return an Event of the core group in the form in which Kubernetes' controllers post Events.
+    """Return the Event that `post` requests, of the core group, in the form in which Kubernetes' controllers post
+    Events.
 
     The same reason and message give the same name, so a repetition creates no further Event.
     """

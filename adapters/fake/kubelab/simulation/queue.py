@@ -60,7 +60,10 @@ class FailureBackoff:
 
 
 class DueTimes:
-    """The time at which each object is due. An object that is due only at a regular interval has no work left."""
+    """A work queue of simulated controllers: the time at which each object is due for a reconcile pass.
+
+    An object that is due only at a regular interval has no work left.
+    """
 
     def __init__(self) -> None:
         self._due: dict[ObjectRef, datetime] = {}
@@ -73,7 +76,7 @@ class DueTimes:
     def add(self, ref: ObjectRef, when: datetime, *, interval: bool = False) -> None:
         """Make the object due at `when`, unless it is due earlier already.
 
-        A held object is not due before the hold ends.
+        After `hold`, the object is not due before the end of the hold.
         """
         when = max(when, self._not_before.get(ref, when))
         self._due[ref] = min(when, self._due.get(ref, when))
@@ -81,7 +84,7 @@ class DueTimes:
         (self._intervals.add if interval else self._intervals.discard)(ref)
 
     def hold(self, ref: ObjectRef, until: datetime) -> None:
-        """Hold the object: it does not become due before `until`."""
+        """Let the object become due no earlier than `until`, whatever times are added meanwhile."""
         self._not_before[ref] = until
 
     def take(self, ref: ObjectRef) -> bool:

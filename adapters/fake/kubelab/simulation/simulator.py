@@ -54,7 +54,7 @@ class ControllerPass:
 class _UnderWay:
     """A reconcile pass in progress, which sleeps until `until`.
 
-    `again` is set when the pass's object changes meanwhile.
+    `again` is set if its object changed meanwhile, so that another pass has to follow.
     """
 
     begun: ControllerPass
@@ -102,9 +102,9 @@ class Simulator(ABC):
 
     @abstractmethod
     def _affected(self, ref: ObjectRef, old: Manifest | None, new: Manifest | None) -> Iterable[ObjectRef]:
-        """Return the objects to reconcile after an object changed from `old` to `new`.
+        """Return the objects to reconcile after the object `ref` changed from `old` to `new`.
 
-        None means that it does not exist.
+        `old` or `new` is None if the object did not exist before or does not exist now.
         """
 
     @abstractmethod

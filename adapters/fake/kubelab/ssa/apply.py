@@ -111,9 +111,10 @@ def _merged(
     key: ManagerKey,
     force: bool,
 ) -> tuple[Any, dict[ManagerKey, ManagedFieldsEntry]]:
-    """Return two values: the object after merging `config`, and the entries of all managers.
+    """Return two values: the object `live` after merging the applied `config`, and the managedFields entries of all
+    managers.
 
-    Fields that the applier owned and `config` omits are dropped.
+    Fields that the applier (`key`) owned and `config` omits are dropped.
     """
     new = merge(rules.schema, live, config)
     owned = recursive_difference(field_set(rules.schema, config), rules.ignored)
@@ -133,9 +134,10 @@ def _merged(
 
 
 def _claim(last: ManagedFieldsEntry | None, owned: FieldSet, api_version: str) -> ManagedFieldsEntry:
-    """Return the applier's entry for the fields `owned`, in which the time of its earlier entry `last` is kept.
+    """Return the managedFields entry of an applier that owns the fields `owned`.
 
-    If fields and version are the same as in `last`, the entry `last` itself is returned.
+    `last` is its earlier entry, None if it has none. If fields and version are the same in `last`, `last` itself is
+    returned; otherwise the time in `last` is kept.
     """
     if last is None:
         return ManagedFieldsEntry(owned, api_version)
@@ -148,7 +150,8 @@ def _claim(last: ManagedFieldsEntry | None, owned: FieldSet, api_version: str) -
 def _drop(rules: Rules, merged: Any, last: ManagedFieldsEntry, entries: Iterable[ManagedFieldsEntry]) -> Any:
     """Return `merged` without the fields that the applier owned and now omits, unless other managers own them.
 
-    The rules are S-37 to S-44. An item that no manager owns as a whole is removed with everything in it (S-41). A field
+    `last` is the applier's earlier entry of managedFields, and `entries` are the present ones of all managers. The
+    rules are S-37 to S-44. An item that no manager owns as a whole is removed with everything in it (S-41). A field
     that the applier did not own stays if its parent stays (S-43). Each entry's fields are looked up in the entry's own
     version.
     """
@@ -232,9 +235,10 @@ def _updated(
 
 
 def _adopt(definition: KindProperties, rules: Rules, live: Mapping[str, Any], subresource: str, now: str) -> Managers:
-    """Return managers in which `before-first-apply` owns every field that the endpoint can change (S-54).
+    """Return managedFields entries in which the manager `before-first-apply` owns every field that the endpoint can
+    change (S-54).
 
-    The first apply to an object without managedFields starts from these managers.
+    The first apply to an object without managedFields starts from these entries.
     """
     key = key_of(BEFORE_FIRST_APPLY, ManagedFieldsOperation.UPDATE, subresource, rules.api_version)
     return _updated(rules, _bare(definition.empty()), _bare(live), {}, key, now)

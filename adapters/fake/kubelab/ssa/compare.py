@@ -73,9 +73,9 @@ class _Comparing:
             self._mark_whole(old, new)
 
     def _other_shape(self, schema: Schema, old: Any, new: Any, form: str) -> None:
-        """Compare two values of different shapes, for example a scalar and a map.
+        """Compare `old` and `new`, two values of different shapes, such as a scalar and a map.
 
-        The values are compared in the shape of the old value and in the shape of the new value.
+        They are compared in the shape of the old value and in the shape of the new value, which is `form`.
         """
         leaf = self._dispatch(schema, old, new, shape(schema, old))
         leaf = self._dispatch(schema, old, new, form) or leaf
@@ -83,9 +83,9 @@ class _Comparing:
             self._leaf(old, new)
 
     def _dispatch(self, schema: Schema, old: Any, new: Any, form: str) -> bool:
-        """Compare the parts of two values of the shape `form`.
+        """Compare the parts of `old` and `new` as values of the shape `form` (scalar, list or map).
 
-        Return True if the values are leaves, which have no parts.
+        Return True if values of this shape have no parts, so that the two are compared as a whole.
         """
         if form == "scalar":
             return True
@@ -135,7 +135,9 @@ class _Comparing:
                 self._duplicates(element, inner, left, right)
 
     def _duplicates(self, element: str, inner: Schema, left: list[Any], right: list[Any]) -> None:
-        """Compare list items with the same path element: several equal items count as one whole (S-61)."""
+        """Compare the items of two lists that have the same path element. Several such items in a list count as one
+        whole (S-61).
+        """
         here = [*self._path, element]
         if len(left) > 1 and len(right) > 1:
             if not equal(left, right):

@@ -43,7 +43,7 @@ def keyed(keys: dict[str, Any]) -> str:
 
 @lru_cache(maxsize=1024)
 def _named(name: str, value: str) -> str:
-    """Return the path element of an item with one key.
+    """Return the path element of a list item that is identified by a single key: the key `name` with the value `value`.
 
     Results are cached, because most such items are conditions and ports.
     """
@@ -59,7 +59,10 @@ def _plain(value: Any) -> Any:
 
 
 def parse_element(text: str) -> str:
-    """Return the canonical form of an element that a client sent. Raises PathError."""
+    """Return the canonical form of `text`, one path element in managedFields that a client sent.
+
+    Raises PathError if the text is no path element.
+    """
     kind, colon, rest = text.partition(":")
     if text == ".":
         return text
@@ -100,7 +103,11 @@ def path_text(path: tuple[str, ...]) -> str:
 
 
 def iterate(fields: FieldSet, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield every path of a field set: at each level first the members, then the paths below them, both sorted."""
+    """Yield every path in the set `fields`: at each level first the elements in the set, then the paths below them,
+    both sorted.
+
+    `prefix` is put before each path.
+    """
     elements = sorted((element for element in fields if element != "."), key=_rank)
     for element in elements:
         if is_member(fields[element]):

@@ -21,7 +21,10 @@ _LEAF: Final[FieldSet] = {}
 
 
 def is_member(node: FieldSet | None) -> bool:
-    """Report whether the path that leads to `node` is itself in the set."""
+    """Report whether a path is itself in a set of paths, and not only a beginning of other paths in the set.
+
+    `node` is the part of the set below the path, None if there is none.
+    """
     return node is not None and (not node or MEMBER in node)
 
 

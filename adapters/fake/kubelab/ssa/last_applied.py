@@ -72,7 +72,11 @@ def _written_before(definition: KindProperties, live: Manifest | None) -> FieldS
 
 
 def _annotated(manifest: dict[str, Any], config: Manifest) -> dict[str, Any]:
-    """Return the object with the present configuration in its last-applied annotation, if it has this annotation."""
+    """Return the object `manifest` with `config` in the annotation of the last configuration that client-side apply
+    wrote.
+
+    An object without this annotation is returned unchanged.
+    """
     annotations = _annotations(manifest)
     if not annotations.get(LAST_APPLIED):
         return manifest

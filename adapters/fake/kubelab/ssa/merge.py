@@ -59,7 +59,7 @@ def _merge_lists(schema: Schema, live: Any, config: Any) -> Any:
 
 
 class _Items:
-    """The merge of two lists whose items have identities."""
+    """The merge of two lists whose items have identities: the live list and the applied list."""
 
     def __init__(self, schema: Schema, left: list[Any], right: list[Any]) -> None:
         self._inner = items_schema(schema)
@@ -165,7 +165,10 @@ def with_named_fields(schema: Schema | None, fields: FieldSet) -> FieldSet:
 
 
 def _below(schema: Schema | None, element: str) -> tuple[Schema | None, bool]:
-    """Return two values: the schema under a path element, and whether the element is a declared field."""
+    """Return two values: the schema of what is at a path element below `schema`, and whether that is a declared field.
+
+    The schema is None if it is unknown.
+    """
     if schema is None:
         return None, False
     if element.startswith("f:"):

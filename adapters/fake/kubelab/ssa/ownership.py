@@ -125,7 +125,7 @@ class Rules:
 
 
 def current(rules: Rules, managers: Mapping[ManagerKey, ManagedFieldsEntry]) -> dict[ManagerKey, ManagedFieldsEntry]:
-    """Return the entries whose version is still served (S-71), adapted to the present schema (S-60)."""
+    """Return those managedFields entries whose version is still served (S-71), adapted to the present schema (S-60)."""
     served = rules.kind.served_versions
     return {key: _adapted(rules, entry) for key, entry in managers.items() if entry.api_version in served}
 
@@ -145,7 +145,8 @@ def settle(
     *,
     force: bool,
 ) -> tuple[dict[ManagerKey, ManagedFieldsEntry], Comparison]:
-    """Return two values: the managers' entries without the fields that changed, and the comparison of `old` and `new`.
+    """Return two values: the managers' entries of managedFields without the fields that changed from `old` to `new`,
+    and the comparison of both.
 
     The entry of `writer` is unchanged. Several managers may own a field whose value stays the same (S-29, S-31). The
     Update entry of the same manager name is a separate entry, so an apply conflicts with it too (S-32). Raises Conflict

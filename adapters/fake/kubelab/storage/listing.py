@@ -45,9 +45,9 @@ EVERYTHING: Final = ListOptions()
 
 @attrs.frozen
 class ReadPlan:
-    """The resourceVersion, the start and the size of one page of a list.
+    """The plan for reading one page of a list: its resourceVersion, its start and its size.
 
-    `version` None reads the present state. `after` is the last key of the previous page.
+    `version` None reads the present state. `after` is the last key of the previous page, None for the first page.
     """
 
     version: int | None
@@ -73,9 +73,9 @@ class Selection:
         return all(term.holds(self.read_field(record, term.path)) for term in self.fields)
 
     def of(self, records: Iterable[Record]) -> list[Record]:
-        """Return the selected records.
+        """Return those of `records` that are selected.
 
-        Raises one ConversionNeeded for all records whose fields are not known in this version.
+        Raises one ConversionNeeded for all records that have to be converted to this version first.
         """
         if not self.fields:
             return [record for record in records if self.matches(record)]

@@ -152,7 +152,7 @@ class Store:
         return 0 if table is None else len(table.objects)
 
     def places(self) -> list[GroupResource]:
-        """Return every resource of which objects exist or have existed."""
+        """Return the group and plural name of every resource of which objects exist or have existed."""
         return list(self._tables)
 
     def compact(self, version: int | None = None) -> None:
@@ -205,7 +205,7 @@ def _key_of(change: StoredChange) -> ObjectKey:
 
 
 def _between(keys: list[ObjectKey], namespace: str | None, after: ObjectKey | None) -> list[ObjectKey]:
-    """Return the keys of one namespace after the key `after`.
+    """Return those of `keys` that are in the namespace `namespace` and come after the key `after`.
 
     If the namespace is None, keys of all namespaces are returned.
     """

@@ -116,9 +116,9 @@ def read_body(
 
 
 def sharing(old: Any, new: Any) -> Any:
-    """Return `new` with each part replaced by the part of `old` that is the same JSON.
+    """Return `new` with each part that equals the same part of `old` as JSON replaced by that very part of `old`.
 
-    Later steps of the pipeline skip such shared parts.
+    Later steps of a write skip such shared parts.
     """
     if type(new) in _SCALARS:
         return new
@@ -171,7 +171,8 @@ def coerce(
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Return two values: `body` without unknown fields and forbidden nulls, and the paths of the unknown fields.
 
-    A null is forbidden if the schema does not allow it.
+    A null is forbidden if the schema does not allow it. Parts that `body` shares with `settled`, an earlier result, are
+    skipped.
     """
     old = MISSING if settled is None else settled
     metadata, strange = _metadata(definition, body.get("metadata"), (settled or {}).get("metadata") or {})

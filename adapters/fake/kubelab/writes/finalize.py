@@ -124,7 +124,11 @@ def _check_version(definition: ServedKind, live: Manifest, manifest: Manifest, w
 
 
 def _prepared(definition: ServedKind, live: Manifest, manifest: Manifest, write: WriteRequest) -> Manifest:
-    """Return the new state, with the fields that this endpoint cannot change restored from `live` (S-26, S-72)."""
+    """Return the object `manifest` as it is to be stored instead of `live` (S-26, S-72).
+
+    The fields that this endpoint cannot change have the values of `live`, and the generation is incremented if that is
+    due.
+    """
     old = live["metadata"]
     if write.subresource == "status":
         meta = {**old, "managedFields": manifest["metadata"].get("managedFields")}
@@ -194,7 +198,10 @@ def _kube_finalizers(definition: ServedKind, meta: Mapping[str, Any]) -> list[St
 
 
 def _warned(definition: ServedKind, new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the warnings about an object's new finalizers. As in kube-apiserver, only custom resources get them."""
+    """Return the warnings about finalizers in `new` that `old` does not have.
+
+    As in kube-apiserver, only custom resources get such warnings.
+    """
     return () if definition.built_in else finalizer_warnings(new, old)
 
 
@@ -217,9 +224,9 @@ def _timeless(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _refused(definition: ServedKind, name: str, causes: list[StatusCause], write: WriteRequest) -> ApiFailure | None:
-    """Return the 422 failure of an object with the problems `causes`, or None without problems.
+    """Return the 422 failure of an object with the problems `causes`, or None if there are no problems.
 
-    The failure is raised instead of returned unless the write defers validation.
+    Only a write that defers validation gets the failure as a result; for any other write it is raised.
     """
     if not causes:
         return None

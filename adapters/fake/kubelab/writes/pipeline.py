@@ -124,9 +124,9 @@ def apply(definition: ServedKind, live: Manifest | None, body: Any, write: Write
 
 
 def _same_content(merged: Manifest, live: Manifest) -> bool:
-    """Report whether an apply changed only managedFields.
+    """Report whether `merged`, the object after an apply, differs from `live` at most in managedFields.
 
-    After such an apply, an object that is stored in another version gets no defaults.
+    In that case, an object that is stored in another version gets no defaults.
     """
     rest = [(merged.get(key), live.get(key)) for key in {*merged, *live} - {"metadata"}]
     return all(one is other for one, other in rest) and not [
@@ -217,9 +217,10 @@ def _replaced(
 
 
 def _read(definition: ServedKind, manifest: Manifest, write: WriteRequest) -> Manifest | None:
-    """Return the body `manifest`, or None if parts of it may be stored in another form than they were read.
+    """Return `manifest`, the new state of a write as it was read, if it can be stored in this form, or None if it may
+    not be.
 
-    The parts of a built-in kind may be changed by the kind's own rules; a Scale is not stored.
+    A built-in kind's own rules may change parts of its objects before they are stored, and a Scale is not stored.
     """
     return None if definition.built_in or write.subresource == "scale" else manifest
 
@@ -239,7 +240,8 @@ def _live_managers(live: Manifest) -> Managers:
 
 
 def _claimed(definition: ServedKind, raw: Manifest, live: Manifest | None, write: WriteRequest) -> Managers:
-    """Return the field managers before the write. Those in the request's body are preferred to those of `live`.
+    """Return the entries of managedFields from which the write starts: those in the body `raw`, or else those of
+    `live`.
 
     The managedFields in a body count only if they are valid, and on the main endpoint only (S-68, S-69).
     """

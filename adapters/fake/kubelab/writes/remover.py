@@ -87,7 +87,8 @@ def _in_storage(resource: ServedResource, record: Record) -> Mapping[str, Any]:
 
 
 def _usual(target: RequestTarget, record: Record) -> str:
-    """Return the propagation policy of a DELETE that names none. An empty string means the usual rules.
+    """Return the propagation policy of a DELETE that names none; an empty string if the target's kind has no default of
+    its own.
 
     A kind may have `Orphan` as its default. The default does not apply if an earlier DELETE of the object has set a
     policy.
@@ -110,7 +111,10 @@ def _gone(target: RequestTarget, record: Record) -> Reply:
 
 
 def _held_by_spec(target: RequestTarget, stored: Mapping[str, Any]) -> bool:
-    """Report whether the target is a namespace with finalizers in its `spec`. The namespace controller removes them."""
+    """Report whether `stored`, the object to delete, is a namespace with finalizers in its `spec`.
+
+    The namespace controller removes these finalizers once the namespace is empty.
+    """
     return target.resource.storage == NAMESPACES and bool((stored.get("spec") or {}).get("finalizers"))
 
 

@@ -143,7 +143,7 @@ class ObjectWriter:
         return Prepared(call, None, outcome, write)
 
     def _created(self, call: WriteCall, write: WriteRequest) -> WriteOutcome:
-        """Return the outcome of a POST.
+        """Return the outcome of a POST, which is not stored yet.
 
         The outcome for a CRD is cached, because a process creates the same CRDs on many servers.
         """
@@ -256,7 +256,7 @@ def _patched(definition: ServedKind, manifest: Mapping[str, Any], patch: Any, ve
 
 
 def _name_in(body: Any) -> str:
-    """Return the name in the object's metadata, or an empty string if it has none."""
+    """Return the name in the metadata of `body`, or an empty string if there is none."""
     name = get_path(body, "metadata", "name")
     return name if isinstance(name, str) else ""
 

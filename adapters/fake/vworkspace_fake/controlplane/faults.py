@@ -58,7 +58,9 @@ class ScriptedFault:
             self._strike()
 
     def wrap(self, effect: Callable[[], T]) -> T:
-        """Return the result of `effect`, or raise the fault's error before or after calling it."""
+        """Call `effect` and return its result, unless the fault is due: then raise the fault's error before or after
+        the call.
+        """
         self.before()
         result = effect()
         self.after()
@@ -83,7 +85,10 @@ NO_FAULT = ScriptedFault(status=None)
 
 @attrs.define
 class Faults:
-    """The pending faults, used in the order in which they were injected."""
+    """The faults that are still to occur, in the order in which they were injected.
+
+    During an outage, its fault applies to every request instead.
+    """
 
     _pending: list[ScriptedFault] = attrs.field(factory=list, init=False)
     _outage: ScriptedFault | None = attrs.field(default=None, init=False)

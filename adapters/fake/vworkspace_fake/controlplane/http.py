@@ -72,7 +72,7 @@ def control_plane_app(
 
 
 class _AgentFace:
-    """The endpoints of the agent API. Their method `_answer` turns faults and refusals into responses."""
+    """The HTTP endpoints of the agent API. Their method `_answer` turns faults and refusals into responses."""
 
     def __init__(self, server: ControlPlaneServer, polls: LongPolls) -> None:
         self._server = server
@@ -159,7 +159,7 @@ class _NoAnswer(Response):
 
 
 async def _unless_gone(request: Request, poll: Awaitable[list[Any]]) -> list[Any]:
-    """Return the jobs of `poll`, or none if the client disconnects before the poll ends.
+    """Return the jobs for which the long poll `poll` waits, or none if the client disconnects before the poll ends.
 
     The poll is then cancelled, so that no job is offered without a receiver.
     """

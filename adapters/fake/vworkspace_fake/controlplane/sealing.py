@@ -34,7 +34,7 @@ class _Key(Protocol):
 
 @attrs.frozen
 class Sealing:
-    """The sealing of a job before it is sent: encryption, then a signature.
+    """A function that encrypts a job and then signs it, before the job is sent.
 
     `signing_key` is a private Ed25519 or P-256 key; `recipient_key` is the public key of the cluster. Without
     `recipient_key` a job is not encrypted, and without `signing_key` it is not signed.
@@ -75,7 +75,8 @@ def _algorithm(key: _Key) -> str:
 class KeyPairs:
     """New keys for a control plane and a cluster.
 
-    `sealing` has the keys of the control plane; the texts are for the cluster's credentials Secret.
+    `sealing` encrypts and signs jobs with the keys of the control plane; the texts are for the cluster's credentials
+    Secret.
     """
 
     sealing: Sealing

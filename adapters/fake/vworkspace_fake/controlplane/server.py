@@ -211,7 +211,7 @@ class ControlPlaneServer:
         return len(self._listeners)
 
     def wake(self) -> None:
-        """Make every waiting poll check for jobs again."""
+        """Make every waiting long poll check for jobs again."""
         for listener in list(self._listeners):
             listener()
 

@@ -17,9 +17,9 @@ Cells = Callable[[Manifest, datetime], list[Any]]
 
 @attrs.frozen
 class TableOf:
-    """The columns of a kind's table and the function that computes their cells.
+    """The columns of the table in which kubectl shows a kind, and the function that computes their cells.
 
-    With `named`, the column of the object's name comes first.
+    If `named` is True, a column with the object's name comes first.
     """
 
     columns: tuple[PrinterColumn, ...]
@@ -28,7 +28,10 @@ class TableOf:
 
 
 def _columns(*names: str) -> tuple[PrinterColumn, ...]:
-    """Return columns with the given names. A column whose name has the prefix `+` is shown only in the wide form."""
+    """Return columns with the given names.
+
+    A column whose name has the prefix `+` is shown only in the wide form (`kubectl get -o wide`).
+    """
     return tuple(
         PrinterColumn(name.lstrip("+"), "string", "", description=name.lstrip("+"), priority=int(name.startswith("+")))
         for name in names
