@@ -65,8 +65,7 @@ class Release:
 
 
 def _only_for(source: ValuesSource, attribute: str) -> CelRule:
-    """Return the CEL rule for the field with the name of `source`: it is set if that source is selected, and otherwise
-    absent.
+    """Return the CEL rule that the field with the name of `source` is set if that source is selected, and else absent.
 
     `attribute` is the name of the same field in the Python class.
     """

@@ -95,8 +95,8 @@ class Policy:
 
 
 def is_allowed_source(chart: ChartSource, allowed: tuple[str, ...]) -> bool:
-    """Report whether the chart's URL, with the chart's name appended, equals one of the `allowed` URLs or is below one
-    of them.
+    """Report whether the chart's URL, with the chart's name appended, equals one of the URLs in `allowed` or is below
+    it.
 
     A chart with a malformed URL or name is not allowed, since it could be read in two ways.
     """

@@ -37,8 +37,7 @@ class InstallTool(StrEnum):
 
 @attrs.frozen
 class Installation:
-    """One installation of the operator. `keeper` is the tool that manages the operator's objects, or
-    InstallTool.NOBODY.
+    """One installation of the operator. `keeper` is the tool that manages the operator's objects, NOBODY if none does.
 
     `name` and `place` are name and namespace of the tool's own object, such as a HelmRelease. Without the job agent
     (`agent` is False) the operator's roles have fewer rights.
@@ -52,9 +51,7 @@ class Installation:
 
     @property
     def managed_by(self) -> str:
-        """The tool that manages the operator's objects, with namespace and name of the tool's own object, as text for
-        messages.
-        """
+        """The tool that manages the operator's objects, and the name of the tool's own object, as text for messages."""
         return f"the {self.keeper} {self.place}/{self.name}" if self.place else f"the {self.keeper} {self.name}"
 
 
@@ -92,8 +89,7 @@ def managing_tool(manifest: Manifest | None) -> tuple[InstallTool, str, str]:
 
 
 def _mark(manifest: Manifest | None, field: str, key: str) -> str:
-    """Return the label or annotation `key` of an object, or an empty string if it is absent or the metadata is
-    malformed.
+    """Return an object's label or annotation `key`, or an empty string if it is absent or the metadata is malformed.
 
     `field` is `labels` or `annotations`.
     """

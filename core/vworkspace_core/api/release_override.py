@@ -148,10 +148,9 @@ def _repeated_override(before: ReplacedOverride) -> ReleaseOverride:
 
 
 def _remaining_override(override: ReleaseOverride | None, spec: ApplicationInstanceSpec) -> ReleaseOverride | None:
-    """Return the part of `override` that `spec`, which may have changed since the override was recorded, leaves in
-    force.
+    """Return the part of `override` that is still in force, or None if nothing is left.
 
-    Return None if nothing is left.
+    A part ends if the chart or the values in `spec` have changed since the override was recorded.
     """
     if override is None:
         return None
@@ -197,9 +196,7 @@ def summed_patch(target: ApplicationInstance, patch: Mapping[str, Any]) -> Mappi
 
 
 def is_retry_request(override: ReleaseOverride, version: str) -> bool:
-    """Report whether `override` changes nothing, so that it only requests a retry. `version` is the spec's chart
-    version.
-    """
+    """Report whether `override` changes nothing, so that it only requests a retry. `version` is the spec's version."""
     before = override.replaced
     version_before = before.version if before is not None and before.version else version
     patch_before = before.values_patch if before is not None else None

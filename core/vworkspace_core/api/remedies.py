@@ -278,9 +278,7 @@ class Failed(Protocol):
 
 
 def missing_right_of(failures: Iterable[Failed], installation: Installation = PRINTED) -> str:
-    """Return the message about the missing right that caused one of `failures`, or an empty string if no missing right
-    did.
-    """
+    """Return the message about the missing right that caused one of `failures`, or an empty string if none did."""
     error = first_refusal(failure.error for failure in failures)
     return not_permitted(error.right, installation) if error is not None and error.right is not None else ""
 

@@ -50,9 +50,7 @@ def wanted_conditions(inventory: ClusterInventory, previous: Sequence[Condition]
 
 
 def _clocks(agent: AgentReport, previous: Sequence[Condition]) -> Iterator[DesiredCondition]:
-    """Yield ClockSkew=True while the clocks of operator and control plane differ, and ClockSkew=False once they agree
-    again.
-    """
+    """Yield ClockSkew=True while the clocks of operator and control plane differ, and False once they agree again."""
     if agent.apart:
         yield DesiredCondition(Type.CLOCK_SKEW, _TRUE, Reason.CLOCKS_DIFFER, agent.apart)
     elif any(condition.type == Type.CLOCK_SKEW for condition in previous) and agent.connection.last_ok is not None:

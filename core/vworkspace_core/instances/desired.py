@@ -134,9 +134,7 @@ def watched_refs(instance: ApplicationInstance, asked: ReleaseOverride | None = 
 
 
 def _watched(instance: ApplicationInstance, version: str) -> tuple[ObjectRef, ...]:
-    """Return the references that are looked up for the chart version `version`: HelmRelease, HelmChart, source and
-    ConfigMap.
-    """
+    """Return the objects to look up for the chart version `version`: HelmRelease, HelmChart, source and ConfigMap."""
     chart, release = _parts(instance)
     helm_release = ObjectRef(HELM_RELEASE, instance.metadata.namespace, release.name)
     charts = [helm_chart_of(helm_release)] if chart.source_type is SourceType.HELM else []
@@ -154,9 +152,7 @@ def _parts(instance: ApplicationInstance) -> tuple[ChartSource, Release]:
 
 
 def _names(instance: ApplicationInstance, version: str) -> Names:
-    """Return the names of the objects that the HelmRelease reads at the chart version `version`: its source and its
-    ConfigMap.
-    """
+    """Return the names of the source and the ConfigMap that the HelmRelease reads at the chart version `version`."""
     chart, release = _parts(instance)
     return names_of(release, _fetched(chart, version), _fragment(instance), instance.metadata.uid)
 

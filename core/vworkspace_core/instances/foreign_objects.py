@@ -119,9 +119,7 @@ def _is_controlled_by_instance(manifest: Manifest) -> bool:
 
 
 def _identifying_fields(manifest: Manifest) -> dict[str, Any]:
-    """Return only the object's identity, its first owners and the operator's own labels, so that the result is always
-    small.
-    """
+    """Return only the object's identity, its first owners and the operator's own labels, which are always small."""
     meta = metadata(manifest)
     slim = {name: meta[name] for name in _KEPT if name in meta}
     labels, owners = meta.get("labels"), meta.get("ownerReferences")

@@ -219,8 +219,7 @@ def _deployed(observed: ObservedRelease, ready: Mapping[str, Any]) -> Classified
 
 
 def _stuck(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease | None:
-    """Return the release state if the condition Ready is Unknown although Flux's last action succeeded, or None
-    otherwise.
+    """Return the release state if Ready is Unknown although Flux's last action succeeded, or None otherwise.
 
     If that lasts long it is a known defect of helm-controller (#1409), and the state is Ready; before, the action
     counts as under way. A hanging upgrade looks the same, except that its generation is observed only when the pass has

@@ -26,7 +26,7 @@ RECHECK: Final = timedelta(minutes=5)
 
 
 def applied(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
-    """Return the job and effects after its write is in the cluster: the job now waits for the outcome in the object's
+    """Return the job and effects after its write is in the cluster: it now waits for the outcome in its object's
     status.
 
     `live` is the object after the write, which may have been made before a crash.
@@ -197,11 +197,10 @@ def _result(job: JobState, live: Manifest, at: JobStepContext, looked: bool) -> 
 
 
 def _end(job: JobState, live: Manifest, result: JobResult, at: JobStepContext, has_slot: bool) -> JobStep:
-    """Return the step that ends the job with `result`. An Operation of a failed job that may still start is cancelled
-    first (PULL-3).
+    """Return the step that ends the job with `result`.
 
-    Exactly the copy `live` is cancelled, while the job has the object's work slot. The result is recorded before, so
-    that it is known after a crash.
+    An Operation of a failed job that may still start is cancelled first (PULL-3): exactly the copy `live`, while the
+    job has the object's work slot. The result is recorded before, so that it is known after a crash.
     """
     if result.outcome is JobOutcome.SUCCEEDED or not can_still_start(live):
         return settle(job, result, at)
@@ -212,7 +211,5 @@ def _end(job: JobState, live: Manifest, result: JobResult, at: JobStepContext, h
 
 
 def inspect(job: JobState) -> m.Inspect:
-    """Return the effect that reads the job's object, its namespace and the tombstones (records of what closed jobs have
-    done).
-    """
+    """Return the effect that reads the job's object, its namespace and its tombstones (records of closed jobs)."""
     return m.Inspect(job.id, job.ref, job.key, object_key(job.ref) if job.ref else "")

@@ -166,8 +166,9 @@ def _unanswerable(state: AgentState, raw: Any, bad_job: BadJob) -> MachineStep:
 
 
 def _content_mark(raw: Any) -> str:
-    """Return a hash of `raw`, by which a job without an id is recognized, or an empty string if `raw` cannot be
-    encoded.
+    """Return a hash by which the job `raw`, which has no id, is recognized.
+
+    The result is an empty string if `raw` cannot be encoded.
     """
     try:
         return content_hash(raw)
@@ -266,9 +267,7 @@ def _is_replay(job: JobState) -> bool:
 
 
 def _replaced(job: JobState, by: JobState) -> bool:
-    """Report whether `job` need not continue, because the effect of the newer job `by` has replaced what `job`
-    requests.
-    """
+    """Report whether `job` need not continue, because the effect of the newer job `by` has replaced its own."""
     if job.stage not in (JobStage.READY, JobStage.WAITING_DELETED, JobStage.WAITING) or job.key == by.key:
         return False
     under_way = isinstance(job.task, DeleteTask) and may_have_had_effect(job)

@@ -87,9 +87,7 @@ class JobAlreadyClosed:
 
 @attrs.frozen
 class Inspected:
-    """The answer to an Inspect effect: the object, its namespace and its tombstones (records of what closed jobs have
-    done).
-    """
+    """The answer to an Inspect effect: the object, its namespace and its tombstones (records of closed jobs)."""
 
     job_id: str
     seen: Inspection = attrs.field(repr=False)
@@ -220,7 +218,7 @@ class SendAck:
 
 @attrs.frozen
 class Inspect:
-    """A read of the live object, its namespace and its tombstones (records of what closed jobs have done).
+    """A read of the live object, its namespace and its tombstones (records of closed jobs).
 
     The answer is Inspected or StepFailed. `ref` is None for a job that concerns no object. `object_key` is the argument
     of `JobStore.newest`.

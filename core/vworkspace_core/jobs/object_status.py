@@ -74,8 +74,8 @@ def has_started(live: Manifest) -> bool:
 
 
 def can_still_start(live: Manifest) -> bool:
-    """Report whether an Operation may still start: it has not started, was not cancelled, and has no request for
-    cancellation.
+    """Report whether an Operation may still start: it has neither started nor been cancelled, and has no request for
+    that.
     """
     if live.get("kind") != OPERATION.kind or get_path(live, "status", "phase") == Phase.CANCELLED.value:
         return False

@@ -59,8 +59,7 @@ class EffectIntent:
 
 @attrs.frozen
 class Inspection:
-    """The result of an Inspect effect: the live object, its namespace, and tombstones (records of what closed jobs have
-    done).
+    """The result of an Inspect effect: the live object, its namespace, and its tombstones (records of closed jobs).
 
     In a namespace that is not managed the object was not read. `tombstone` has the job's own idempotency key. `newest`
     has the highest generation for the same object.

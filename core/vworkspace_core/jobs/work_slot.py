@@ -78,8 +78,7 @@ def _follow(job: JobState, chosen: Plan, seen: Inspection, at: JobStepContext) -
 
 
 def _with_live(job: JobState, seen: Inspection) -> JobState:
-    """Return a job that ends without a write of its own (noop), with the reference to the live object that its result
-    names.
+    """Return a job that ends without a write of its own (noop), with the reference to the object that its result names.
 
     If the object has the job's key but the job store has no tombstone for that key, the job leaves a tombstone.
     """

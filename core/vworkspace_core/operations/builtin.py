@@ -16,9 +16,7 @@ def template_name(of: OperationType, engine: str) -> str:
 
 
 def _data(engine: str, template: EngineTemplate) -> Mapping[str, Any]:
-    """Return the template of an engine as a mapping, in the form that `load_template` reads, which is also that of a
-    YAML file.
-    """
+    """Return an engine's template as a mapping, in the form that `load_template` reads and a YAML file has."""
     return {
         "name": template_name(template.type, engine),
         "type": template.type.value,

@@ -39,9 +39,7 @@ _VERSION: Final = 1
 
 
 class Flaw(Enum):
-    """The reason why an approval claim (the signed proof of an approval) is invalid. No content of the claim is ever
-    reported.
-    """
+    """The reason why an approval claim (a signed proof of approval) is invalid. No content of the claim is reported."""
 
     ABSENT = "waiting for approval"
     NO_SECRET = "no approval secret is configured to check the claim with"
@@ -81,9 +79,7 @@ class Claims:
     trouble: str = ""
 
     def flaw_of(self, claim: str | None, operation: Operation, now: datetime) -> Flaw | None:
-        """Return the reason why `claim` does not approve `operation` at the time `now`, or None if it approves the
-        Operation.
-        """
+        """Return the reason why `claim` does not approve `operation` at the time `now`, or None if it does."""
         judged = self._judged(claim, operation, now)
         return judged if isinstance(judged, Flaw) else None
 

@@ -91,8 +91,7 @@ def lookups(operation: Operation, context: OperationContext, target: Manifest | 
 
 
 def _recorded_kind(known: EngineRef, context: OperationContext) -> Kind | None:
-    """Return the kind of `known`, the engine object that the Operation's status names, or None if no engine creates
-    that kind.
+    """Return the kind of `known`, the engine object in the Operation's status, or None if no engine creates that kind.
 
     All engines are searched, because this version of the operator may not know the Operation's own engine.
     """

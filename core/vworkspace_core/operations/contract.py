@@ -177,9 +177,7 @@ class EngineContext:
     _found: dict[str, Any] = attrs.field(factory=dict, init=False, eq=False, repr=False)
 
     def once(self, name: str, find: Callable[[], Any]) -> Any:
-        """Return the result of `find`, cached under `name`, so that a costly `find` is called only once for each
-        decision.
-        """
+        """Return the result of `find`, cached under `name`, so that `find` is called only once for each decision."""
         if name not in self._found:
             self._found[name] = find()
         return self._found[name]

@@ -26,8 +26,7 @@ from vworkspace_core.operations.status import condition_of, unblocked_status, wi
 
 
 def tidy(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
-    """Return the decision about an Operation that has ended: it removes the operator's finalizer from the engine
-    object.
+    """Return the decision about an ended Operation: it removes the operator's finalizer from the engine object.
 
     The engine object is also deleted if the operator stopped the run.
     """
@@ -100,8 +99,7 @@ def _orphan(
     context: OperationContext,
     gone: Decision,
 ) -> Decision:
-    """Return the decision that removes the owner reference from the engine object, so that garbage collection does not
-    delete the engine object.
+    """Return the decision that removes the owner reference from the engine object, to keep it from garbage collection.
 
     `gone` is the decision once no owner reference is left.
     """

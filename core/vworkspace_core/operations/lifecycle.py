@@ -97,9 +97,7 @@ def blocked_status(operation: Operation, reason: Reason, message: str) -> Wanted
 def refused_status(
     wanted_status: WantedStatus, failures: tuple[Failure, ...], settings: OperationSettings
 ) -> WantedStatus:
-    """Return `wanted_status`, with the condition Blocked added if one of `failures` is a write refused for a missing
-    right.
-    """
+    """Return `wanted_status`, with the condition Blocked added if one of `failures` is due to a missing right."""
     message = missing_right_of(failures, settings.installation)
     return (
         attrs.evolve(wanted_status, blocked=DesiredCondition(Type.BLOCKED, _TRUE, Reason.FORBIDDEN, message))
@@ -116,9 +114,7 @@ def pace_after(failures: tuple[Failure, ...]) -> Requeue:
 
 
 def ended_status(operation: Operation, phase: Phase, reason: str, status: EngineStatus, now: datetime) -> WantedStatus:
-    """Return the final status of an Operation that ended in `phase`. `status` is the engine's last report about the
-    run.
-    """
+    """Return the final status of an Operation that ended in `phase`. `status` is the engine's last report."""
     kind = {Phase.SUCCEEDED: Type.SUCCEEDED, Phase.FAILED: Type.FAILED, Phase.CANCELLED: Type.CANCELLED}[phase]
     degraded = (
         DesiredCondition(Type.DEGRADED, _TRUE, Reason.PARTIAL_FAILURE, status.degraded) if status.degraded else None
@@ -137,7 +133,7 @@ def ended_status(operation: Operation, phase: Phase, reason: str, status: Engine
 
 
 def _updated_status(operation: Operation, status: EngineStatus) -> WantedStatus:
-    """Return the status of a running Operation: its present status, with the outputs and logs in the engine's report
+    """Return the status of a running Operation: its present one, with the outputs and logs in the engine's report
     `status`.
     """
     before = operation.status

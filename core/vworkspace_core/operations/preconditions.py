@@ -129,7 +129,7 @@ def _templated(
 
 
 def _capability(case: _Case) -> UnmetPrecondition | None:
-    """Return the unmet precondition if the target's annotation does not name the engine for the required capability
+    """Return the unmet precondition if the target's annotation for the required capability does not name the engine
     (RES-5).
 
     Return None if it does. A capability is a task, such as `backup`.

@@ -185,9 +185,7 @@ _Validator: Final = extend(  # type: ignore[no-untyped-call]
 
 
 def schema_problems(schema: Any, path: str) -> tuple[Problem, ...]:
-    """Return the problems why `schema` is not a self-contained JSON Schema of draft 2020-12, or an empty tuple if it is
-    one.
-    """
+    """Return why `schema` is not a self-contained JSON Schema of draft 2020-12; empty if it is one."""
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:

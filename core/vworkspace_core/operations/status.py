@@ -103,8 +103,7 @@ def _as_it_is(operation: Operation, kind: str) -> DesiredCondition | None:
 def with_status(
     decision: Decision, operation: Operation, wanted_status: WantedStatus, context: OperationContext
 ) -> Decision:
-    """Return `decision` with the desired status of the Operation added, and with an Event for each change of a
-    condition.
+    """Return `decision` with the desired status of the Operation, and an Event for each change of a condition.
 
     If the status is up to date, return the decision unchanged.
     """

@@ -44,8 +44,7 @@ class Refusal:
 
 
 def retry(kind: Kind, manifest: Manifest, now: datetime) -> PlannedAction | Refusal:
-    """Return the write that requests Flux to retry a release for which Flux has stopped retrying (REC-14), or a
-    refusal.
+    """Return the write that requests Flux to retry a release that Flux has stopped retrying (REC-14), or a refusal.
 
     The token, which identifies the request, is the time.
     """

@@ -50,11 +50,10 @@ _PLAIN: Final = frozenset({NodeState.READY, NodeState.PROGRESSING, NodeState.FAI
 
 
 def tree_of_box(box: "Box", manifest: Manifest, observed: Snapshot, now: datetime) -> Branch:
-    """Return the tree of an object of a box's kind: a branch for every node of the box, even for a node without an
-    object.
+    """Return the tree of an object of a box's kind, with a branch for every node (resource that the box declares).
 
-    A node is a resource that the box declares. While the object is being deleted, the tree has the objects that are
-    left.
+    A node has a branch even if its object does not exist. While the object is being deleted, the tree has the objects
+    that are left.
     """
     from purekube.boxes.decide import composite_of, explanation_of  # only for a box: it is half of the start
 

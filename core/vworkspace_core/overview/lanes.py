@@ -45,9 +45,7 @@ _WORDS: Final[Mapping[str, str]] = {
 
 @attrs.frozen
 class Bar:
-    """A period in which an object was in one state, drawn as a bar on a timeline. `word` names the state, `reason`
-    explains it.
-    """
+    """A period in which an object was in one state, drawn as a bar of a timeline. `reason` explains the state `word`."""
 
     begin: datetime
     end: datetime
@@ -58,9 +56,7 @@ class Bar:
 
 @attrs.frozen
 class Mark:
-    """A moment that is marked on the timeline of an object or job: an apply of the object's spec, or the result of the
-    job.
-    """
+    """A moment that is marked on the timeline of an object or job: an apply of the object's spec, or the job's result."""
 
     at: datetime
     word: str
@@ -101,9 +97,7 @@ class LaneQuery:
 
 @attrs.frozen
 class LaneView:
-    """The lanes (rows of a timeline) to show between the times `begin` and `end`. `left_out` is the number of lanes not
-    shown.
-    """
+    """The lanes (rows of a timeline) to show between the times `begin` and `end`. `left_out` counts those not shown."""
 
     query: LaneQuery
     range: str
@@ -160,9 +154,7 @@ class _Point:
 
 
 def _points(summary: Summary, manifest: Manifest, release: Manifest | None) -> Iterator[_Point]:
-    """Yield the states that an object had from its creation until now, each with the time at which it began, in order
-    of time.
-    """
+    """Yield the states that an object had from its creation until now, each with its begin, in order of time."""
     created = time_at(manifest, "metadata", "creationTimestamp")
     since = summary.since or created
     if since is None:
@@ -277,8 +269,7 @@ def lane_view(lanes: Iterable[Lane], query: LaneQuery, now: datetime, *, keep_or
 
 
 def _suitable(lanes: Iterable[Lane], now: datetime) -> str:
-    """Return the name of the shortest time range that shows the last change of at least half of the lanes with
-    problems.
+    """Return the name of the shortest time range in which half of the lanes with problems last changed.
 
     If no lane has problems, all lanes count.
     """

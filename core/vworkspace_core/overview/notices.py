@@ -74,7 +74,7 @@ class Need:
 
 @attrs.frozen
 class Attention:
-    """The state of notifications: the objects that need attention (`needs`) by uid, and the notices to be sent, oldest
+    """The state of notifications: the needs for attention by the object's uid, and the notices to be sent, oldest
     first.
     """
 

@@ -9,10 +9,9 @@ from vworkspace_core.overview.trace import Moment, TraceTable
 
 @attrs.frozen
 class TraceDifference:
-    """One difference between two moments of a trace: a row of a table that appeared (+), disappeared (-) or changed
-    (~).
+    """One difference between two moments of a trace: a row of a table that appeared (+), disappeared (-) or changed.
 
-    `name` is the first cell of the row.
+    `name` is the first cell of the row. A change is shown as ~.
     """
 
     table: str

@@ -164,10 +164,9 @@ def _below_instance(manifest: Manifest, uid: str, objects: Mapping[ObjectRef, Ma
 
 
 def _of_release(ref: ObjectRef, objects: Mapping[ObjectRef, Manifest]) -> tuple[Branch, ...]:
-    """Return a branch for each object that Flux installed for the HelmRelease `ref` and that is in `objects`, and for
-    its test hooks.
+    """Return a branch for each object that Flux installed for the HelmRelease `ref`, as far as it is in `objects`.
 
-    The result is empty for other kinds.
+    The release's test hooks get branches too. The result is empty for other kinds.
     """
     if ref.kind != HELM_RELEASE:
         return ()

@@ -38,9 +38,7 @@ def _with_stored_versions(manifest: Manifest) -> Manifest:
 
 
 def _with_port(conversion: Any) -> Any:
-    """Return `conversion`, a CRD's `spec.conversion`, with 443 as the port of the webhook's service if no port is
-    given.
-    """
+    """Return `conversion`, a CRD's `spec.conversion`, with 443 as the webhook service's port if no port is given."""
     service = get_path(conversion, "webhook", "clientConfig", "service")
     if not isinstance(service, Mapping) or "port" in service:
         return conversion

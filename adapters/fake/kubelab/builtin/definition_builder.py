@@ -52,9 +52,7 @@ def built_in(
 
 
 def _published(document: Any) -> Any:
-    """Return `document`, an OpenAPI schema, as kube-apiserver publishes it: with the format `date-time` for each
-    MicroTime.
-    """
+    """Return `document`, an OpenAPI schema, as kube-apiserver publishes it: a MicroTime has the format `date-time`."""
     if not isinstance(document, dict):
         return document
     members = {key: _published(value) for key, value in document.items()}

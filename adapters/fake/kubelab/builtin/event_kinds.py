@@ -81,8 +81,7 @@ def _check_core(manifest: Manifest) -> list[StatusCause]:
 
 
 def _check_place(manifest: Manifest, field: str) -> list[StatusCause]:
-    """Return a problem if an Event is in a wrong namespace. `field` is the Event's field that names the object it is
-    about.
+    """Return a problem if an Event is in a wrong namespace. `field` is its field that names the object it is about.
 
     An Event must be in that object's namespace, or for a cluster-scoped object in `default` or `kube-system`.
     """

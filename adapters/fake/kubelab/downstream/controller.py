@@ -15,17 +15,14 @@ from purekube.apimachinery.timestamps import format_time
 
 @attrs.frozen
 class WipeMemories(Question):
-    """A request to delete what all controllers remember about the object `ref`, whose data was deleted. The answer is
-    None.
-    """
+    """A request to delete what all controllers remember of the object `ref`, whose data is gone. The answer is None."""
 
     ref: ObjectRef
 
 
 @attrs.frozen
 class ObjectView:
-    """All that a controller sees in one reconcile pass. `live` is the object of the pass, or None if it has been
-    deleted.
+    """All that a controller sees in one reconcile pass. `live` is the pass's object, or None if it has been deleted.
 
     `memory` is what the controller remembers of this object from earlier passes. `world` has every observed object of
     the kinds that the controller watches. `memories` has what all controllers remember, by object and uid.
@@ -78,8 +75,7 @@ class ObjectView:
 
 @attrs.frozen
 class PassResult:
-    """The result of a reconcile pass over one object: what the controller remembers of it, and the time of the next
-    pass.
+    """The result of one reconcile pass: what the controller remembers of the object, and the time of the next pass.
 
     If `memory` is None the controller forgets the object. `interval` says that the next pass is a periodic one, and
     that no work remains. `error` is the text that the controller would log.

@@ -106,9 +106,7 @@ class DownstreamSimulator(Simulator):
         return ControllerPass(self._by_kind[ref.kind].name, self._reconcile(ref, now))
 
     def _reconcile(self, ref: ObjectRef, now: datetime) -> PassStep[ControllerResult]:
-        """Run a reconcile pass over the object `ref`, and over each earlier object of that name which a controller
-        remembers.
-        """
+        """Run a pass over the object `ref`, and over each earlier object of this name that a controller remembers."""
         live = yield from get_object(ref)
         uid = "" if live is None else uid_of(live)
         results: list[PassResult] = []
@@ -119,8 +117,7 @@ class DownstreamSimulator(Simulator):
         return _joined(results, now)
 
     def _pass(self, ref: ObjectRef, uid: str, live: Manifest | None, now: datetime) -> PassStep[PassResult]:
-        """Run the controller's pass over the object with this name and uid, and store what the controller is to
-        remember of it.
+        """Run the controller's pass over the object with this name and uid, and store what it remembers of the object.
 
         `live` is None if this object no longer exists.
         """

@@ -54,9 +54,7 @@ class _Memory:
 
 @attrs.frozen
 class _Verdict:
-    """The decision that a Job ends, as the condition that announces it: SuccessCriteriaMet or FailureTarget, with its
-    reason.
-    """
+    """The decision that a Job ends: the condition SuccessCriteriaMet or FailureTarget, which announces the end."""
 
     type: str
     reason: str
@@ -165,10 +163,9 @@ def _run(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
 
 
 def _resume(view: ObjectView, status: dict[str, Any]) -> PassStep[None]:
-    """Set the condition Suspended to False in `status`, which is modified in place, and post an Event that the Job
-    resumed.
+    """Report that a suspended Job resumed: post an Event, and set the condition Suspended to False in `status`.
 
-    Nothing happens if the Job was not suspended.
+    `status` is modified in place. Nothing happens if the Job was not suspended.
     """
     if any(item.get("type") == "Suspended" for item in status.get("conditions") or ()):
         _mark(view, status, "Suspended", "False", "JobResumed", "Job resumed")
@@ -197,8 +194,8 @@ def _written(view: ObjectView, status: Mapping[str, Any]) -> PassStep[ObjectView
 
 
 def _collect(view: ObjectView, memory: _Memory, status: dict[str, Any]) -> tuple[_Memory, _Verdict | None]:
-    """Return two values: `memory` without the pods that have ended, and the decision of `podFailurePolicy` that the Job
-    ends.
+    """Return two values: `memory` without the pods that have ended, and the decision that `podFailurePolicy` ends the
+    Job.
 
     The decision is None if no ended pod ends the Job. The ended pods are listed in `status`, which is modified in
     place.
@@ -245,8 +242,8 @@ def _using(memory: _Memory, pod: JobPod) -> _Memory:
 
 
 def _failed_by_policy(view: ObjectView, pod: JobPod) -> _Verdict | None:
-    """Return the decision that the Job ends, if its `podFailurePolicy` says so for the exit code of `pod`. Otherwise
-    return None.
+    """Return the decision that the Job ends if its `podFailurePolicy` says so for the exit code of `pod`, or None if
+    not.
     """
     code = pod.attempt.outcome.exit_code
     for index, rule in enumerate(get_path(view.spec, "podFailurePolicy", "rules") or ()):
@@ -308,9 +305,7 @@ def _start(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> _Mem
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Return the Jobs to reconcile after `ref` changed: those in the namespace of a service account, and none for other
-    kinds.
-    """
+    """Return the Jobs to reconcile after `ref` changed: those in a service account's namespace, none for other kinds."""
     if ref.kind != SERVICE_ACCOUNT:
         return []
     return [other for other in world if other.kind == JOB and other.namespace == ref.namespace]

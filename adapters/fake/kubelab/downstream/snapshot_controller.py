@@ -238,9 +238,7 @@ def _claim(view: ObjectView) -> Manifest | _Trouble | None:
 
 
 def _bind(view: ObjectView, class_: Manifest) -> PassStep[None]:
-    """Bind the snapshot to a new VolumeSnapshotContent that is not ready yet: write finalizers, the content and a
-    status.
-    """
+    """Bind the snapshot to a new VolumeSnapshotContent that is not ready: write finalizers, the content and a status."""
     name = str(metadata(class_)["name"])
     # The default class is written into the spec.
     spec = {**view.spec, "volumeSnapshotClassName": name}
@@ -262,9 +260,7 @@ def _ready(view: ObjectView, size: str, content: str) -> PassStep[None]:
 
 
 def _bind_provided(view: ObjectView, memory: _Memory, name: str) -> PassStep[PassResult]:
-    """Bind the snapshot to the VolumeSnapshotContent `name`, which a user created and which has to refer to this
-    snapshot.
-    """
+    """Bind the snapshot to the VolumeSnapshotContent `name`, which a user created and which must refer to the snapshot."""
     ref = ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, name)
     content = view.world.get(ref)
     if content is None:
@@ -298,10 +294,9 @@ def _delete(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Return the snapshots to reconcile after `ref`, an object for which they may wait, changed: those that are not
-    ready.
+    """Return the snapshots to reconcile after `ref`, an object for which they may wait, changed.
 
-    The result is empty for kinds for which no snapshot waits.
+    These are the snapshots that are not ready. The result is empty for kinds for which no snapshot waits.
     """
     if ref.kind not in (PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT_CLASS, VOLUME_SNAPSHOT_CONTENT):
         return []

@@ -191,9 +191,7 @@ def _stopped(view: ObjectView) -> _End | None:
 
 
 def _of_node(end: _End) -> _End:
-    """Return the end of the running step of a workflow that ends by `end`: the same phase, with the message for the
-    step.
-    """
+    """Return the end of the running step of a workflow that ends by `end`: the same phase, and the step's message."""
     return _End(end.phase, end.node, end.node)
 
 

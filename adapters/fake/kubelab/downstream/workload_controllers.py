@@ -30,7 +30,7 @@ from purekube.apimachinery.manifest import content_hash
 
 @attrs.frozen
 class Pods:
-    """The numbers of a workload's pods. `ready` are ready pods of the newest template; `left` are pods of earlier
+    """The numbers of a workload's pods. `ready` are ready pods of the newest template, `left` pods of earlier
     templates.
 
     `updated` are all pods of the newest template, `want` the desired number.
@@ -136,11 +136,7 @@ def _reconciling(
 
 
 def _notice(view: ObjectView) -> _Noticed | None:
-    """Return the workload's new generation while the controller does not observe it yet, because of the simulated
-    delay.
-
-    Otherwise return None.
-    """
+    """Return the workload's new generation if the controller does not observe it yet, to imitate a delay, or None."""
     memory, generation = view.memory, view.generation
     if isinstance(memory, Rollout) and memory.generation == generation:
         return None

@@ -133,7 +133,7 @@ def _host(url: str) -> tuple[str, str]:
 
 
 def oci_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
-    """Return two values: the reason and the message of the condition FetchFailed of an OCIRepository whose pull failed.
+    """Return two values: reason and message of the condition FetchFailed of an OCIRepository whose pull failed.
 
     A 401 from the registry gives the reason OCIArtifactPullFailed.
     """
@@ -157,9 +157,7 @@ def oci_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
 
 
 def index_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
-    """Return two values: the reason and the message of the condition FetchFailed of a HelmRepository whose index was
-    not fetched.
-    """
+    """Return two values: reason and message of the condition FetchFailed of a HelmRepository without a fetched index."""
     index = f"{request.url.rstrip('/')}/index.yaml"
     match answer.fault:
         case SourceFault.CREDENTIALS:
@@ -181,9 +179,7 @@ def index_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
 
 
 def chart_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
-    """Return two values: the reason and the message of the condition FetchFailed of a HelmChart whose chart was not
-    fetched.
-    """
+    """Return two values: reason and message of the condition FetchFailed of a HelmChart that could not be fetched."""
     match answer.fault:
         case SourceFault.NOT_FOUND:
             detail = answer.message or (

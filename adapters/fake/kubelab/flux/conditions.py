@@ -109,8 +109,8 @@ def without_condition(conditions: Sequence[FluxCondition], type_: str) -> list[F
 def merge_conditions(
     latest: Manifest, before: Sequence[FluxCondition], after: Sequence[FluxCondition], now: datetime
 ) -> list[FluxCondition]:
-    """Return the conditions of `latest`, the live object, with a controller's changes from `before` to `after` merged
-    in.
+    """Return the conditions of `latest`, the live object, with the changes that a controller made from `before` to
+    `after`.
 
     Each changed condition takes the *latest* generation: an upgrade that began at generation 1 and ends after a change
     of the spec reports Ready at generation 2 (helm-controller, comment in `internal/reconcile/state.go`).

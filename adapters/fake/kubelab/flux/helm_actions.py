@@ -255,8 +255,7 @@ def uninstall(draft: Draft, spec: HelmSpec) -> PassStep[str]:
 
 
 def uninstall_remediation(request: HelmRequest) -> PassStep[str]:
-    """Uninstall a failed release, so that the next attempt installs it again. The condition Ready still reports the
-    failure.
+    """Uninstall a failed release, so that the next attempt installs it again. Ready=False still reports the failure.
 
     Return Helm's error, or an empty string for a success or a timeout.
     """
@@ -298,8 +297,8 @@ def _remove(draft: Draft, spec: HelmSpec, releases: tuple[StoredRelease, ...], a
 
 
 def _mismatch(answer: ActionAnswer, newest: StoredRelease, current: Snapshot) -> ActionAnswer:
-    """Return `answer`, the outcome of an uninstall, with the error that another release than the current one was
-    uninstalled.
+    """Return `answer`, the outcome of an uninstall, with the error that Helm uninstalled another release than the
+    current.
 
     `current` is the newest entry in the HelmRelease's history. The error occurs if another HelmRelease has created the
     uninstalled release, `newest`, meanwhile.

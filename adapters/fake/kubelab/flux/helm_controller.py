@@ -170,8 +170,7 @@ def _has_new_request(draft: Draft, chart: Chart, values: HelmValues) -> bool:
 
 
 def _token(draft: Draft, annotation: str, handled: str) -> bool:
-    """Report whether a user requested the action of `annotation`: it must have a new token, equal to that of
-    `requestedAt`.
+    """Report whether a user requested an action: `annotation` must have a new token, equal to that of `requestedAt`.
 
     The token is recorded in the status field `handled`.
     """

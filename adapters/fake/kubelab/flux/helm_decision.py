@@ -37,9 +37,7 @@ class HelmReleaseState(Enum):
 
 @attrs.frozen
 class HelmObservation:
-    """The observed state of a release. `drift` has the resources that were changed by hand, `reason` why a state is
-    unknown.
-    """
+    """The state of a release. `drift` has the resources that were changed by hand, `reason` why a state is unknown."""
 
     state: HelmReleaseState
     drift: Sequence[str] = ()
@@ -130,8 +128,7 @@ def _deployed_state(request: HelmRequest) -> PassStep[HelmObservation]:
 
 
 def choose(request: HelmRequest, observed: HelmObservation, *, forced: bool) -> _Choice:
-    """Return the next Helm action for `observed`, the state of a release. With `forced`, exhausted retries do not
-    count.
+    """Return the next Helm action for `observed`, the state of a release. With `forced`, exhausted retries are ignored.
 
     The function changes conditions and history only as Flux does while it decides.
     """

@@ -93,7 +93,7 @@ class Script:
         return request.version if published is None or request.version in published else None
 
     def _resolve_oci(self, request: PullRequest, published: Sequence[str] | None) -> str | None:
-        """Return the version of the chart that the tag or range in `request` selects, or None if that version is not
+        """Return the chart version that the tag or range in `request` selects, or None if that version is not
         published.
 
         For a digest, return the version under which the digest was pushed, or an empty text if that version is unknown.

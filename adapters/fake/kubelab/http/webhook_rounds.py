@@ -27,9 +27,7 @@ T = TypeVar("T")
 
 
 class WithAnswers(Protocol):
-    """The type of functions that run an action on the server, after fetching from webhooks the conversions that it
-    needs.
-    """
+    """The type of functions that run an action on the server, with the conversions by webhooks that it needs."""
 
     def __call__(self, act: Callable[[], T]) -> Awaitable[T]:
         """Return the result of `act`, which is run again after each fetched conversion."""

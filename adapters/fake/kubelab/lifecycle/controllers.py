@@ -80,7 +80,7 @@ class BuiltinControllers:
         return (resource.storage, (namespace if resource.namespaced else "", reference["name"]))
 
     def delete(self, node: Node, record: Record, propagation: str) -> None:
-        """Delete the object stored at `node`, unless it has changed since `record` was read.
+        """Delete the object at `node`, unless it has changed since `record` was read.
 
         `propagation` is the policy for the object's own dependents.
         """
@@ -88,17 +88,16 @@ class BuiltinControllers:
         self._try(lambda target: self._server.delete(target, options, GARBAGE_COLLECTOR), node)
 
     def merge(self, node: Node, record: Record, metadata: Mapping[str, Any]) -> None:
-        """Merge-patch the metadata of the object stored at `node`, unless the object has changed since `record` was
-        read.
-        """
+        """Merge-patch the metadata of the object at `node`, unless the object has changed since `record` was read."""
         patch = {"metadata": {"uid": record.uid, "resourceVersion": str(record.version), **metadata}}
         self._try(
             lambda target: self._server.patch(target, patch, PatchType.MERGE, WriteOptions(), GARBAGE_COLLECTOR), node
         )
 
     def _try(self, act: Callable[[RequestTarget], Reply], node: Node) -> None:
-        """Run the write `act` on the object stored at `node`. A refused write is skipped; the audit log has the
-        refusal.
+        """Run the write `act` on the object at `node`, the place where an object is stored.
+
+        A refused write is skipped; the audit log has the refusal.
         """
         where, (namespace, name) = node
         with suppress(ApiFailure):

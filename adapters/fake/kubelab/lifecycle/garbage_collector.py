@@ -167,8 +167,7 @@ class Collector:
                 pass
 
     def _in_circle(self, record: Record) -> bool:
-        """Report whether the object in `record` and one of its dependents could wait for each other's deletion for
-        ever.
+        """Report whether the object in `record` and a dependent could wait for each other's deletion for ever.
 
         They could if a dependent of the object is being deleted in the foreground.
         """

@@ -23,9 +23,7 @@ def undeletable(target: RequestTarget) -> ApiFailure | None:
 
 
 def finalized(live: Mapping[str, Any], body: Any) -> WriteOutcome:
-    """Return the outcome of a PUT on a namespace's subresource `finalize`, which takes only `spec.finalizers` from the
-    body.
-    """
+    """Return the outcome of a PUT on a namespace's `/finalize`, which takes only `spec.finalizers` from the body."""
     finalizers = get_path(body, "spec", "finalizers")
     spec = {key: value for key, value in (live.get("spec") or {}).items() if key != "finalizers"}
     if finalizers:

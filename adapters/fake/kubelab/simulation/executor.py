@@ -114,8 +114,7 @@ class SimulationExecutor:
 
 
 def _event(post: PostEvent, component: str) -> Manifest:
-    """Return the Event that `post` requests, of the core group, in the form in which Kubernetes' controllers post
-    Events.
+    """Return the Event of the core group that `post` requests, in the form in which Kubernetes' controllers post it.
 
     The same reason and message give the same name, so a repetition creates no further Event.
     """

@@ -111,8 +111,7 @@ def _merged(
     key: ManagerKey,
     force: bool,
 ) -> tuple[Any, dict[ManagerKey, ManagedFieldsEntry]]:
-    """Return two values: the object `live` after merging the applied `config`, and the managedFields entries of all
-    managers.
+    """Return two values: `live` after merging the applied `config`, and the managedFields entries of all managers.
 
     Fields that the applier (`key`) owned and `config` omits are dropped.
     """
@@ -235,10 +234,9 @@ def _updated(
 
 
 def _adopt(definition: KindProperties, rules: Rules, live: Mapping[str, Any], subresource: str, now: str) -> Managers:
-    """Return managedFields entries in which the manager `before-first-apply` owns every field that the endpoint can
-    change (S-54).
+    """Return managers of which `before-first-apply` owns every field that the endpoint can change (S-54).
 
-    The first apply to an object without managedFields starts from these entries.
+    The first apply to an object without managedFields starts from these managers.
     """
     key = key_of(BEFORE_FIRST_APPLY, ManagedFieldsOperation.UPDATE, subresource, rules.api_version)
     return _updated(rules, _bare(definition.empty()), _bare(live), {}, key, now)

@@ -135,9 +135,7 @@ class _Comparing:
                 self._duplicates(element, inner, left, right)
 
     def _duplicates(self, element: str, inner: Schema, left: list[Any], right: list[Any]) -> None:
-        """Compare the items of two lists that have the same path element. Several such items in a list count as one
-        whole (S-61).
-        """
+        """Compare the items of two lists that have the same path element. Several of them count as one whole (S-61)."""
         here = [*self._path, element]
         if len(left) > 1 and len(right) > 1:
             if not equal(left, right):

@@ -103,10 +103,9 @@ def path_text(path: tuple[str, ...]) -> str:
 
 
 def iterate(fields: FieldSet, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield every path in the set `fields`: at each level first the elements in the set, then the paths below them,
-    both sorted.
+    """Yield every path of the set `fields`, preceded by `prefix`.
 
-    `prefix` is put before each path.
+    At each level, the elements in the set come first, and then the paths below them, both sorted.
     """
     elements = sorted((element for element in fields if element != "."), key=_rank)
     for element in elements:

@@ -72,8 +72,7 @@ def _written_before(definition: KindProperties, live: Manifest | None) -> FieldS
 
 
 def _annotated(manifest: dict[str, Any], config: Manifest) -> dict[str, Any]:
-    """Return the object `manifest` with `config` in the annotation of the last configuration that client-side apply
-    wrote.
+    """Return `manifest` with `config` in its annotation of the last configuration that client-side apply wrote.
 
     An object without this annotation is returned unchanged.
     """

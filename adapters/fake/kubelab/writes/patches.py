@@ -201,9 +201,7 @@ def _get(document: Any, path: tuple[str, ...]) -> Any:
 
 
 def _tested(document: Any, path: tuple[str, ...]) -> Any:
-    """Return the value at `path` that a `test` operation of a JSON patch compares. An absent member of an object counts
-    as null.
-    """
+    """Return the value at `path` that a `test` operation of a JSON patch compares. An absent member counts as null."""
     if path and isinstance(parent := _get(document, path[:-1]), Mapping):
         return parent.get(path[-1])
     return _get(document, path)

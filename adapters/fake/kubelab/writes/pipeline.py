@@ -217,8 +217,7 @@ def _replaced(
 
 
 def _read(definition: ServedKind, manifest: Manifest, write: WriteRequest) -> Manifest | None:
-    """Return `manifest`, the new state of a write as it was read, if it can be stored in this form, or None if it may
-    not be.
+    """Return `manifest`, the new state as it was read, or None if it may be stored in another form than this one.
 
     A built-in kind's own rules may change parts of its objects before they are stored, and a Scale is not stored.
     """
@@ -240,8 +239,7 @@ def _live_managers(live: Manifest) -> Managers:
 
 
 def _claimed(definition: ServedKind, raw: Manifest, live: Manifest | None, write: WriteRequest) -> Managers:
-    """Return the entries of managedFields from which the write starts: those in the body `raw`, or else those of
-    `live`.
+    """Return the managers from which a write starts: those in the body `raw`, or else those of `live`.
 
     The managedFields in a body count only if they are valid, and on the main endpoint only (S-68, S-69).
     """

@@ -87,8 +87,7 @@ def _in_storage(resource: ServedResource, record: Record) -> Mapping[str, Any]:
 
 
 def _usual(target: RequestTarget, record: Record) -> str:
-    """Return the propagation policy of a DELETE that names none; an empty string if the target's kind has no default of
-    its own.
+    """Return the propagation policy of a DELETE that names none; empty if the kind has no default of its own.
 
     A kind may have `Orphan` as its default. The default does not apply if an earlier DELETE of the object has set a
     policy.

@@ -58,9 +58,7 @@ class ScriptedFault:
             self._strike()
 
     def wrap(self, effect: Callable[[], T]) -> T:
-        """Call `effect` and return its result, unless the fault is due: then raise the fault's error before or after
-        the call.
-        """
+        """Return the result of `effect`, or raise the fault's error before or after calling it."""
         self.before()
         result = effect()
         self.after()

@@ -56,8 +56,7 @@ def value_of(secret: Manifest, role: str) -> bytes:
 
 
 def later_format(value: Any) -> str | None:
-    """Return a message if a later version of the operator wrote `value`, or None if this version of the operator can
-    read it.
+    """Return a message if a later version of the operator wrote `value`, or None if this version can read it.
 
     Raises ValueError if the value names no format, or an unknown format.
     """

@@ -193,8 +193,8 @@ class KubeJobStore:
         return self._head(await self._api.create(manifest, kind=SECRET, field_manager=FIELD_MANAGER))
 
     async def _replaced(self, head: codec.Head, record: JobRecord, payload: codec.Payload) -> codec.Head:
-        """Replace the payload of a record: write new part Secrets, then the head (main) Secret that names them, and
-        then delete the old parts.
+        """Replace the payload of a record: write new part Secrets, then the main Secret `head`, and delete the old
+        parts.
         """
         parts = codec.part_manifests(self._namespace, head, payload) if payload.is_split else []
         for part in parts:

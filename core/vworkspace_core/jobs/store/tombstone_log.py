@@ -140,8 +140,9 @@ class TombstoneLog:
         return True
 
     async def _adopt(self) -> None:
-        """Read the next segment (a Secret of the log) from the cluster, where another writer, or an earlier unanswered
-        create by this one, has created it.
+        """Read the next segment (a Secret of the log), which this or another writer has created.
+
+        This writer may have created it in an earlier try that was not answered.
         """
         name = segment_name(self._next)
         try:

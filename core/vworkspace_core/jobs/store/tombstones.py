@@ -128,11 +128,10 @@ def _entry(row: Any) -> TombstoneEntry:
 
 
 def outdated(segments: Sequence[Segment], keep: timedelta, remembered: int) -> tuple[list[Segment], int]:
-    """Return two answers: the oldest segments, which may be deleted, and how many of their tombstones are younger than
-    `keep`.
+    """Return two answers: the oldest segments, which may be deleted, and how many of their tombstones are not outdated.
 
-    Younger segments may be deleted too while more than `remembered` tombstones are left. The creation time of the last
-    segment serves as the present time.
+    A tombstone is outdated after `keep`. Younger segments may be deleted too while more than `remembered` tombstones
+    are left. The creation time of the last segment serves as the present time.
     """
     gone: list[Segment] = []
     early, left = 0, sum(len(segment.entries) for segment in segments)

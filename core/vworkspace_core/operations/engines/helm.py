@@ -44,8 +44,7 @@ _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.F
 
 
 def _shows(*conditions: tuple[str, str, str], **override: str) -> dict[str, Any]:
-    """Return a sample of the target's status while the release override of the Operation (its change of the release) is
-    in force.
+    """Return a sample of the target's status while the Operation's change of the release (its override) is in force.
 
     Each of `conditions` is a tuple of type, status and reason; `override` has further fields of the override.
     """

@@ -101,9 +101,7 @@ def _extra_reads(operation: Operation, objects: Objects) -> tuple[ObjectRef, ...
 
 
 def _deployed(target: ApplicationInstance, objects: Objects) -> Mapping[str, Any] | None:
-    """Return the entry for the target's deployed revision in the HelmRelease's history, or None if there is no such
-    entry.
-    """
+    """Return the entry for the target's deployed revision in the HelmRelease's history, or None if there is none."""
     for ref in _release_refs(target):
         release, history = objects.get(ref), get_path(objects.get(ref), "status", "history")
         if release is None or not isinstance(history, list):

@@ -147,8 +147,8 @@ def _looks_up(operation: Operation, target: ApplicationInstance, settings: Opera
 
 
 def _named_namespaces(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield path and name of each namespace in the parameters `given`: the namespaces to back up or to restore, and
-    those to restore into.
+    """Yield path and name of each namespace in the parameters `given`: those to back up or restore, and to restore
+    into.
     """
     for number, name in enumerate(given.get("includeNamespaces", ())):
         yield index(f"{_PATH}.includeNamespaces", number), name

@@ -85,9 +85,7 @@ def _definition(column: PrinterColumn) -> dict[str, Any]:
 
 
 def _cell(column: PrinterColumn, manifest: Mapping[str, Any], now: datetime) -> Any:
-    """Return the value of an object in the table's column `column`, or None if the object has no value of the column's
-    type.
-    """
+    """Return the value that an object has in a column of the table, or None if it has no value of the column's type."""
     matches = find(column.path, manifest)
     value = matches[0] if matches else None
     match column.type:
