@@ -182,7 +182,7 @@ class ApiServer:
         return self._write(call.verb, call.target, call.options, call.caller, lambda: self._commit(self._decide(call)))
 
     def prepare(self, call: WriteCall) -> Prepared:
-        """Return a decided write that is not stored, so that admission webhooks can be called.
+        """Return a write that is complete but not stored yet, so that admission webhooks can be called.
 
         `commit` stores the write.
         """
@@ -295,7 +295,7 @@ class ApiServer:
             self._collecting = False
 
     def _commit(self, prepared: Prepared) -> Reply:
-        """Store a decided write. Raises ApiFailure if a ValidatingAdmissionPolicy denies the write."""
+        """Store a prepared write. Raises ApiFailure if a ValidatingAdmissionPolicy denies the write."""
         if self.store.count(BINDINGS):
             policies, bindings = (
                 [record.shared() for record in self.store.scan(where)] for where in (POLICIES, BINDINGS)

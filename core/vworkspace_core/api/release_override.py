@@ -123,7 +123,8 @@ def is_overtaken(spec: ApplicationInstanceSpec, recorded_hash: str, version: Any
 def effective_override(
     source: ApplicationInstance, asked: ReleaseOverride | None, withdrawn: frozenset[str] = frozenset()
 ) -> ReleaseOverride | None:
-    """Return the override in force, or None if there is none.
+    """Return the override (the changes that helm Operations request on top of the spec) in force, or None if there is
+    none.
 
     It is the override in the status, with the requested override `asked` merged over it. `withdrawn` has the uids of
     Operations whose changes are left out.
@@ -190,7 +191,7 @@ def _sum(
 
 
 def summed_patch(target: ApplicationInstance, patch: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the values patch that would be in force if `patch` were merged over the override in the target's status."""
+    """Return the values patch that would be in force if `patch` were merged over the one in the target's status."""
     standing = _remaining_override(target.status.release_override, target.spec)
     return _sum(standing.values_patch if standing is not None else None, patch, target.spec) or {}
 

@@ -33,7 +33,7 @@ Previous = Mapping[str, Condition]
 def from_release(
     release: ClassifiedRelease, previous: Previous, *, override_refused: str = ""
 ) -> tuple[DesiredCondition, ...]:
-    """Return the conditions of a managed instance without a blocking reason, from the state of its release.
+    """Return the conditions of a managed instance that no obstacle blocks, from the state of its release.
 
     `override_refused` says why the cluster's policy refuses part of an override; it is empty if none is refused.
     """

@@ -65,9 +65,10 @@ def decide_deletion(source: ApplicationInstance, observed: InstanceObserved, con
 
 
 def _orphan(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
-    """Return the decision that first removes owner references from the downstream objects, and afterwards the
-    finalizer. In the other order, the garbage collector would delete the HelmRelease, and Flux would uninstall the
-    release.
+    """Return the decision that removes the owner references from the instance's objects, and then the instance's
+    finalizer.
+
+    In the other order, the garbage collector would delete the HelmRelease, and Flux would uninstall the release.
     """
     downstream = sorted((ref, live) for ref, live in observed.objects.items() if ref.kind in DOWNSTREAM_KINDS)
     patches = [patch for ref, live in downstream if (patch := orphaning_patch(ref, live, source.metadata)) is not None]

@@ -74,7 +74,7 @@ def desired_objects(
     objects: Mapping[ObjectRef, Manifest],
     settings: Settings,
 ) -> DesiredObjects:
-    """Return the downstream objects of an instance that has a chart and a release.
+    """Return the objects (HelmRelease, source and others) to apply for an instance that has a chart and a release.
 
     Live objects with names of an earlier version of the operator keep them while their content is as desired, since a
     change of names would make Flux reconcile every instance. They are renamed with the next change of the HelmRelease.
@@ -90,17 +90,13 @@ def desired_objects(
 
 
 def _source_in_use(helm_release: Manifest | None) -> Any:
-    """Return the name of the source from which a HelmRelease takes its chart, or None if the HelmRelease names no
-    source.
-    """
+    """Return the name of the source from which a HelmRelease takes its chart, or None if it names no source."""
     of_oci = get_path(helm_release, "spec", "chartRef", "name")
     return of_oci or get_path(helm_release, "spec", "chart", "spec", "sourceRef", "name")
 
 
 def read_refs(instance: ApplicationInstance, objects: Mapping[ObjectRef, Manifest]) -> tuple[ObjectRef, ...]:
-    """Return references to the objects that the live HelmRelease reads, even if the instance no longer desires these
-    objects.
-    """
+    """Return the objects that the live HelmRelease reads, even if the instance no longer desires these objects."""
     if (release := instance.spec.release) is None:
         return ()
     namespace = instance.metadata.namespace
@@ -121,7 +117,8 @@ def read_refs(instance: ApplicationInstance, objects: Mapping[ObjectRef, Manifes
 def watched_refs(instance: ApplicationInstance, asked: ReleaseOverride | None = None) -> tuple[ObjectRef, ...]:
     """Return every object that a decision about `instance` looks up by name, whether or not it exists.
 
-    `asked` is an Operation's override that is not yet in the status; its chart version may need a source of its own.
+    `asked` is the override that an Operation requests and that is not in the status yet; its chart version may need a
+    source of its own.
     """
     release, chart = instance.spec.release, instance.spec.chart
     if release is None or chart is None:
@@ -194,7 +191,7 @@ def _desired_objects(
 
 @attrs.frozen
 class _DesiredObjects:
-    """The downstream objects of one instance, with the override in force."""
+    """The objects to apply for one instance (HelmRelease, source and others), with `override`, its override in force."""
 
     instance: ApplicationInstance
     chart: ChartSource
@@ -240,8 +237,8 @@ class _DesiredObjects:
         )
 
     def wrap(self, kind: Kind, name: str, body: Mapping[str, Any], labels: Mapping[str, str] | None = None) -> Apply:
-        """Return the server-side apply of a downstream object: `body` with the metadata common to all downstream
-        objects.
+        """Return the server-side apply of `body`, an object for the instance, with the metadata that all such objects
+        have.
         """
         meta = self.instance.metadata
         manifest = kind.manifest(name, meta.namespace)
@@ -254,9 +251,7 @@ class _DesiredObjects:
 
 
 def _fetched(chart: ChartSource, version: str) -> dict[str, Any]:
-    """Return the part of a source's spec that decides which artifact is fetched, from where, and with which
-    credentials.
-    """
+    """Return the part of a source's spec that says which artifact is fetched, from where and with which credentials."""
     spec: dict[str, Any] = {"url": chart.url}
     if chart.source_type is SourceType.OCI:
         spec["url"] = f"{chart.url.rstrip('/')}/{chart.name}"

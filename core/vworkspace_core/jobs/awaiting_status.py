@@ -50,8 +50,9 @@ def applied(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
 
 
 def _fresher(job: JobState, live: Manifest) -> Manifest:
-    """Return the copy of the object that an informer received during the apply if that copy is at least as new as
-    `live`. Otherwise return `live`.
+    """Return the newer copy of the object: `live`, or the one that an informer received during the apply.
+
+    The informer's copy is returned if it is at least as new.
     """
     seen = job.latest
     if seen is None or metadata(seen).get("uid") != metadata(live).get("uid"):

@@ -152,8 +152,9 @@ def _acked(job: JobState, at: JobStepContext) -> JobStep:
 def _dropped(job: JobState, at: JobStepContext) -> JobStep:
     """Return the step that drops a job which the control plane has closed, without applying it.
 
-    A tombstone is stored if the job's effect may have happened, or if the ack of a delete may have arrived. If the job
-    is requested again under its key, it must not touch a later object of the same name (PULL-4).
+    A tombstone (record of what the job has done) is stored if the job's effect may have happened, or if the ack of a
+    delete may have arrived. If the job is requested again under its key, it must not touch a later object of the same
+    name (PULL-4).
     """
     note = LogNote(LogLevel.INFO, "the control plane has closed the job: dropped without applying it", job.id)
     answered = isinstance(job.task, DeleteTask) and job.ack_may_have_arrived

@@ -30,7 +30,7 @@ class Tombstone:
 
 
 class JobStore(Protocol):
-    """The durable store of open jobs and tombstones.
+    """The durable store of open jobs, and of tombstones (records of what closed jobs have done).
 
     A record is written before the job is acked, and deleted after its result was accepted. Tombstones are kept longer.
     Methods raise Unavailable; `put` raises Invalid for a record that is too large.
@@ -53,8 +53,9 @@ class JobStore(Protocol):
         ...
 
     async def newest(self, object_key: str) -> Tombstone | None:
-        """Return the tombstone with the highest generation whose key is `<object_key>@<generation>`, or None if there
-        is none. `object_key` is `<kind>/<namespace>/<name>`. The tombstone keeps a late apply from re-creating an
-        object that a newer job has deleted.
+        """Return the tombstone of the highest generation for an object, or None if there is none.
+
+        Its key is `<object_key>@<generation>`; `object_key` is `<kind>/<namespace>/<name>`. The tombstone keeps a late
+        apply from re-creating an object that a newer job has deleted.
         """
         ...

@@ -221,7 +221,7 @@ def _tombstones(jobs: Iterable[JobState]) -> Iterator[Tombstone]:
 
 
 def _tombstones_of(job: JobState, tombstones: Iterable[Tombstone]) -> Iterator[Tombstone]:
-    """Yield the tombstones about the object of `job`."""
+    """Yield those of `tombstones` (records of what closed jobs have done) that are about the object of `job`."""
     return (
         tombstone
         for tombstone in tombstones
@@ -232,8 +232,8 @@ def _tombstones_of(job: JobState, tombstones: Iterable[Tombstone]) -> Iterator[T
 def _closed(state: AgentState, job: JobState) -> AgentState:
     """Return the state without `job`.
 
-    Its tombstone is given to the jobs that are just inspecting their object, since their reads may have missed this
-    tombstone.
+    The job's tombstone (record of what it has done) is given to the jobs that are just inspecting their object, since
+    their reads may have missed it.
     """
     left, tombstone = _without(state, job.id), tombstone_of(job)
     if tombstone is None:
@@ -364,9 +364,7 @@ def _some(tombstone: Tombstone | None) -> tuple[Tombstone, ...]:
 
 
 def job_lag(state: AgentState, now: datetime) -> float:
-    """Return the age in seconds of the oldest job without a result, by the control plane's clock, or 0.0 if every job
-    has a result.
-    """
+    """Return the age in seconds of the oldest job without a result, by the control plane's clock; 0.0 if there is none."""
     times = (time_or_none(job.raw.get("createdAt")) for job in state.jobs.values() if not job.has_ended)
     created = [moment for moment in times if moment is not None]
     return max(0.0, (now + state.skew - min(created)).total_seconds()) if created else 0.0

@@ -157,7 +157,7 @@ class ResultAccepted:
 
 @attrs.frozen
 class RecordClosed:
-    """The report that the job's record was removed, and its tombstone stored."""
+    """The report that the job's record was removed, and its tombstone (record of what the job has done) stored."""
 
     job_id: str
 
@@ -295,7 +295,10 @@ class PostResult:
 
 @attrs.frozen
 class CloseRecord:
-    """The removal of a job's record, with the tombstone to store. The answer is RecordClosed or StepFailed."""
+    """The removal of a job's record, with the tombstone (record of what the job has done) to store.
+
+    The answer is RecordClosed or StepFailed.
+    """
 
     job_id: str
     tombstone: Tombstone | None

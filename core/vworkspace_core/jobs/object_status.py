@@ -48,9 +48,7 @@ def phase_of(live: Manifest) -> str:
 
 
 def summary_of(live: Manifest) -> str:
-    """Return the message of the condition that explains `phase_of`, with secrets redacted, or an empty text if there is
-    none.
-    """
+    """Return the message of the condition that explains `phase_of`, with secrets redacted; empty if there is none."""
     texts = {str(condition["type"]): _text(condition.get("message")) for condition in conditions_of(live)}
     desired = (phase_of(live), "Ready") if live.get("kind") != "Operation" else (phase_of(live), "Blocked", "Accepted")
     return shown(next((texts[name] for name in desired if texts.get(name)), ""))
@@ -97,9 +95,7 @@ def is_called_off(live: Manifest) -> bool:
 
 
 def unsettled_reason(live: Manifest) -> str:
-    """Return `<Reason>: <message>` of the condition that keeps the object from settling, or an empty string if there is
-    none.
-    """
+    """Return `<Reason>: <message>` of the condition that keeps the object from settling; empty if there is none."""
     conditions = {str(condition["type"]): condition for condition in conditions_of(live)}
     for name, bad in _OBSTACLES:
         condition = conditions.get(name, {})

@@ -141,9 +141,7 @@ def _admit_manifest(request: ApplyRequest, scope: JobScope, trace: Mapping[str, 
 
 
 def _trace_annotation(job: Job, scope: JobScope) -> dict[str, str]:
-    """Return the annotation by which the object continues the control plane's trace (SEE-7), or an empty mapping if
-    there is none.
-    """
+    """Return the annotation by which the object continues the control plane's trace (SEE-7); empty if there is none."""
     context, above = job_context(scope.cluster_id, job.idempotency_key, job.traceparent)
     return {labels.TRACEPARENT: str(context)} if above else {}
 
@@ -160,8 +158,9 @@ def _implied(request: ApplyRequest) -> Mapping[str, Any]:
 
 
 def _manifest_to_send(manifest: Manifest, scope: JobScope, trace: Mapping[str, str]) -> dict[str, Any]:
-    """Return the manifest to apply: type and spec unchanged, only permitted metadata, the operator's labels added
-    (REC-6).
+    """Return the manifest to apply (REC-6): type and spec are unchanged.
+
+    Only permitted metadata is kept, and the operator's labels are added.
     """
     meta: dict[str, Any] = {name: value for name, value in metadata(manifest).items() if name in _KEPT}
     meta["labels"] = {

@@ -44,9 +44,9 @@ def take_slot(job: JobState) -> JobStep:
 
 
 def inspected(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
-    """Return the job and effects after the job's object was inspected.
+    """Return the job and effects after its object was read with the result `seen`.
 
-    The effects are the first step of the resulting plan.
+    The effects are the first step of the plan that follows from `seen`.
     """
     if job.task is None:
         raise AssertionError("a refused job gets no slot")

@@ -34,7 +34,7 @@ def conflicting(kind: OperationType, other: OperationType) -> bool:
 def order_of(operation: Operation) -> tuple[str, str]:
     """Return the key by which Operations are sorted: creation time, then uid.
 
-    Creation times of one API server sort as text.
+    The creation time can be compared as text, since one API server writes all of them in the same format.
     """
     return (operation.metadata.creation_timestamp, operation.metadata.uid)
 
@@ -48,9 +48,7 @@ def is_running(operation: Operation) -> bool:
 
 
 def conflict_order_of(operation: Operation) -> tuple[bool, bool]:
-    """Return two answers: whether an Operation is running, and whether it would start if no other Operation conflicted
-    with it.
-    """
+    """Return two answers: whether an Operation is running, and whether it would start if none conflicted with it."""
     return is_running(operation), _contends(operation)
 
 

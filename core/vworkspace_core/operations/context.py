@@ -43,9 +43,7 @@ class OperationObserved(Snapshot):
 
 @attrs.frozen
 class OperationContext:
-    """The input of a decision that is not observed in the cluster: settings, time, approval data, templates and
-    engines.
-    """
+    """The input of a decision that is not read from the cluster: settings, time, approval data, templates and engines."""
 
     settings: OperationSettings
     now: datetime
@@ -59,7 +57,7 @@ class OperationContext:
         return self.engines.get(operation.spec.engine)
 
     def for_engine(self, observed: OperationObserved, template: OperationTemplate) -> EngineContext:
-        """Return the input of the engine for this snapshot and template.
+        """Return what the Operation's engine needs to know, from `observed` and `template`.
 
         If the engine's own namespace does not exist, the kinds that the engine creates count as not installed.
         """

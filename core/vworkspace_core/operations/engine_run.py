@@ -52,7 +52,8 @@ class _Run:
 
     @property
     def engine_object(self) -> tuple[ObjectRef, Manifest] | None:
-        """The engine object with its reference, or None if it does not exist or belongs to another Operation.
+        """The engine object (such as a Job) with its reference, or None if it does not exist or belongs to another
+        Operation.
 
         Before the object's uid is recorded, it must also be the object that the operator itself created.
         """
@@ -82,8 +83,9 @@ class _Run:
         return f". {self.engine.after_stop}" if self.engine.after_stop else ""
 
     def decide(self) -> Decision:
-        """Return the decision for the state of the engine object: not needed (engine helm), present, gone, or not
-        created yet.
+        """Return the decision for the state of the engine object (such as a Job): present, gone, or not created yet.
+
+        The engine helm needs no such object.
         """
         known = self.operation.status.engine_ref
         if known is None or not self.engine.made_kinds:

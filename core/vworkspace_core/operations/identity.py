@@ -113,7 +113,7 @@ def was_created_by_operation(manifest: Manifest, operation: Operation) -> bool:
 
 
 def own_object(operation: Operation, objects: Objects) -> tuple[ObjectRef, Manifest] | None:
-    """Return the engine object to which the status refers, with its reference.
+    """Return the engine object (such as a Job) to which the Operation's status refers, with its reference.
 
     Return None if the object is missing or belongs to another Operation.
     """

@@ -54,7 +54,10 @@ def is_over(operation: Operation, engine: Engine, context: OperationContext) -> 
 
 
 def engine_ref_of(engine_object: EngineObject) -> EngineRef:
-    """Return the reference to the engine object for the status. It has no uid, since the object is not created yet."""
+    """Return the reference to the engine object (such as a Job) as the status has it.
+
+    It has no uid, since the object is not created yet.
+    """
     ref = engine_object.ref
     return EngineRef(ref.kind.api_version, ref.kind.kind, ref.namespace or "", ref.name, "")
 
@@ -62,7 +65,7 @@ def engine_ref_of(engine_object: EngineObject) -> EngineRef:
 def started_status(
     operation: Operation, engine_ref: EngineRef | None, outputs: Mapping[str, Any], now: datetime
 ) -> WantedStatus:
-    """Return the status at the start of a run. It announces the engine object that is created next."""
+    """Return the status at the start of a run. It has the reference to the engine object that is created next."""
     message = f"creating {engine_ref.kind} {engine_ref.name}" if engine_ref is not None else "asked for"
     return WantedStatus(
         Phase.RUNNING,
@@ -148,7 +151,8 @@ def _updated_status(operation: Operation, status: EngineStatus) -> WantedStatus:
 
 
 def unlock(operation: Operation, observed: OperationObserved) -> tuple[MergePatch, ...]:
-    """Return the patch that removes the operator's finalizer from the engine object, so that the object may be deleted.
+    """Return the patch that removes the operator's finalizer from the engine object (such as a Job), so that it may be
+    deleted.
 
     Return an empty tuple if the status has not recorded the object's uid yet, or if there is nothing to remove.
     """
@@ -163,9 +167,9 @@ def unlock(operation: Operation, observed: OperationObserved) -> tuple[MergePatc
 
 
 def stop(operation: Operation, observed: OperationObserved, *, unlocking: bool = False) -> tuple[Delete, ...]:
-    """Return the delete of the engine object.
+    """Return the delete of the engine object (such as a Job) as a tuple.
 
-    The result is empty if the delete was already requested, or was refused in this pass. Only the resourceVersion that
+    The tuple is empty if the delete was already requested, or was refused in this pass. Only the resourceVersion that
     was read is deleted, so that a run that ends in the meantime is judged first. With `unlocking`, a patch precedes the
     delete, so the resourceVersion is not checked.
     """

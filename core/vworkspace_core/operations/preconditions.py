@@ -50,9 +50,7 @@ class UnmetPrecondition:
 
 @attrs.frozen
 class Start:
-    """The result if all preconditions of an Operation hold: the engine, the objects to create, the target, and the used
-    approval.
-    """
+    """The result if all preconditions hold: the engine, the objects to create, the target, and the used approval."""
 
     engine: Engine
     target: ApplicationInstance
@@ -225,8 +223,9 @@ _CHECKS: Final[tuple[Callable[[_Case], UnmetPrecondition | None], ...]] = (
 
 
 def _taken(case: _Case, ref: ObjectRef) -> UnmetPrecondition | None:
-    """Return the unmet precondition if another object already has the engine object's name, or None if the name is free
-    (OPS-1).
+    """Return the unmet precondition that another object already has the name of the engine object `ref` (OPS-1).
+
+    Return None if the name is free.
     """
     if ref not in case.observed.objects:
         return None

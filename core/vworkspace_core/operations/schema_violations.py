@@ -133,8 +133,9 @@ _MOST_MEMBERS: Final = 1024
 
 
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    """Yield an error unless the text matches `pattern` as in ECMAScript: `$` matches only at the end of the text, and
-    digits are only ASCII digits.
+    """Yield an error unless the text `instance` matches `pattern` as in ECMAScript.
+
+    There `$` matches only at the end of the text, and digits are only ASCII digits.
     """
     if not isinstance(instance, str):
         return

@@ -125,9 +125,7 @@ class ListView:
 
 
 def headline_of(rows: Sequence[ListRow]) -> Headline:
-    """Return the headline of the list: a sentence that says how many objects need a person, and the most urgent of
-    these objects.
-    """
+    """Return the headline of the list: how many objects need a person, and the most urgent of these objects."""
     needs = sorted((row for row in rows if row.needs_person), key=_by_urgency)
     total = f"{len(rows)} object{'' if len(rows) == 1 else 's'}"
     if needs:

@@ -29,7 +29,8 @@ def default_path(box: str) -> str:
 
 
 def kind_review_path(crd_name: str, *, mutates: bool) -> str:
-    """Return the URL path of a webhook of a kind in Python: the webhook that sets defaults if `mutates`, or else the
-    webhook that validates. `crd_name` is the name of the kind's CRD.
+    """Return the URL path of a webhook for a kind that is written in Python; `crd_name` is the name of the kind's CRD.
+
+    If `mutates` is True the webhook sets defaults, otherwise it validates.
     """
     return f"/kinds/{crd_name}/{'default' if mutates else 'validate'}"

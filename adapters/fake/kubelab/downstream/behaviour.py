@@ -205,7 +205,7 @@ class WorkloadBehaviour:
 
 @attrs.frozen
 class DownstreamBehaviour:
-    """All settings of the simulated downstream controllers.
+    """All settings of the simulated controllers downstream of the operator, such as Velero and the Job controller.
 
     A controller sees a new object only after `watch_latency_seconds`. Until then the object has no status.
     """

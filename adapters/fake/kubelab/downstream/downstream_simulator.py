@@ -39,7 +39,8 @@ CONTROLLERS: Final[Mapping[str, tuple[DownstreamController, ...]]] = MappingProx
 
 
 class DownstreamSimulator(Simulator):
-    """All simulated downstream controllers, with what they remember of objects.
+    """All simulated controllers downstream of the operator (Jobs, Velero and others), with what they remember of
+    objects.
 
     `names` are the chosen controllers of `kubelab.downstream.CONTROLLERS`, by default all. `behaviour` may be replaced
     at any time. `crash()` restarts every controller in the middle of its work.

@@ -16,7 +16,7 @@ _UNSCHEDULABLE: Final = "Unschedulable"
 
 @attrs.frozen
 class JobPod:
-    """A simulated pod of a Job: its name, and the attempt that decides how the pod ends."""
+    """A simulated pod of a Job: its name, and `attempt`, the run of the pod, which determines how and when it ends."""
 
     name: str
     attempt: Attempt

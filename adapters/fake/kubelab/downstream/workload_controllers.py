@@ -30,8 +30,7 @@ from purekube.apimachinery.manifest import content_hash
 
 @attrs.frozen
 class Pods:
-    """The numbers of a workload's pods. `ready` are ready pods of the newest template, `left` pods of earlier
-    templates.
+    """The numbers of a workload's pods. `ready` are ready pods of the newest template, `left` are pods of earlier ones.
 
     `updated` are all pods of the newest template, `want` the desired number.
     """
@@ -248,7 +247,7 @@ def _progressing(view: ObjectView, memory: Rollout, pods: Pods) -> dict[str, Any
 
 
 def _remaining_pods(memory: Rollout, pods: Pods) -> int:
-    """Return the number of pods of earlier templates that remain during the rollout `memory`.
+    """Return the number of pods of earlier templates that still exist during the rollout `memory`.
 
     These pods are removed before their replacements start, so there are never too many pods.
     """

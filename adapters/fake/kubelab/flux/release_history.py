@@ -37,23 +37,26 @@ def snapshot(release: StoredRelease, action: str = "", oci_digest: str = "") -> 
 
 
 def full_name(entry: Mapping[str, Any]) -> str:
-    """Return the release of a history entry as `<namespace>/<name>.v<revision>`."""
+    """Return the release in `entry`, an entry of the HelmRelease's history, as `<namespace>/<name>.v<revision>`."""
     return f"{entry['namespace']}/{entry['name']}.v{entry['version']}"
 
 
 def versioned_chart(entry: Mapping[str, Any]) -> str:
-    """Return the chart of a history entry as `<chart>@<version>`."""
+    """Return the chart in `entry`, an entry of the HelmRelease's history, as `<chart>@<version>`."""
     return f"{entry['chartName']}@{entry['chartVersion']}"
 
 
 def tested(entry: Mapping[str, Any]) -> bool:
-    """Report whether the entry has results of all its tests. An empty result counts, for a chart without tests."""
+    """Report whether `entry` of a HelmRelease's history has results of all tests.
+
+    An empty result counts, for a chart without tests.
+    """
     hooks = entry.get("testHooks")
     return hooks is not None and all(hook.get("phase") in ("Succeeded", "Failed") for hook in hooks.values())
 
 
 def has_failed_test(entry: Mapping[str, Any]) -> bool:
-    """Report whether a test of this release failed."""
+    """Report whether a test of the release in `entry` failed."""
     return any(hook.get("phase") == "Failed" for hook in (entry.get("testHooks") or {}).values())
 
 

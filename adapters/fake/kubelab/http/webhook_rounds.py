@@ -65,7 +65,7 @@ class DeleteCall:
     caller: Caller
 
     def requests(self, server: ApiServer) -> list[AdmissionAttributes]:
-        """Return one admission request for each object that would be deleted."""
+        """Return one admission request for each object that this DELETE would delete."""
         resource = self.target.resource
         selection = selection_of(self.target, self.selector)
         records = [

@@ -191,7 +191,10 @@ class CustomDefinitions:
             self._finish(where)
 
     def _finish(self, where: GroupResource) -> None:
-        """Remove the CRD of the resource `where` if the CRD is being deleted and its last object is gone."""
+        """Finish the deletion of the CRD of the resource `where`, once its last object is gone.
+
+        The cleanup finalizer is removed, and without any other finalizer the CRD itself.
+        """
         key: ObjectKey = ("", self._dying[where])
         record = self._store.get(DEFINITIONS, key)
         if record is None or self._store.count(where):

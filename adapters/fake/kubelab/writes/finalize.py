@@ -43,9 +43,9 @@ def finalize_create(
     warnings: tuple[str, ...] = (),
     read: Manifest | None = None,
 ) -> WriteOutcome:
-    """Return the outcome of creating an object. Raises 422 with all problems.
+    """Return the outcome of creating the object `manifest`. Raises 422 with all problems.
 
-    `read` is the body as it was read, for a POST of a custom resource.
+    `read` is the body as it was read, for a POST of a custom resource; otherwise it is None.
     """
     behaviour = definition.behaviour
     meta = {key: value for key, value in manifest["metadata"].items() if key not in _SYSTEM}
@@ -85,9 +85,10 @@ def finalize_update(
     warnings: tuple[str, ...] = (),
     read: Manifest | None = None,
 ) -> WriteOutcome:
-    """Return the outcome of changing an object. Raises 409 for a stale resourceVersion and 422 with all problems.
+    """Return the outcome of changing `live` to `manifest`. Raises 409 for a stale resourceVersion, 422 with all
+    problems.
 
-    `read` is the new state as it was read, for a PUT or patch of a custom resource.
+    `read` is the new state as it was read, for a PUT or patch of a custom resource; otherwise it is None.
     """
     _check_version(definition, live, manifest, write)
     manifest = _prepared(definition, live, manifest, write)

@@ -55,7 +55,7 @@ class WriteCall:
 
 @attrs.frozen
 class Prepared:
-    """A write that is decided but not stored. `before` is the live record, or None for a create."""
+    """A write that is complete but not stored yet. `before` is the live record, or None for a create."""
 
     call: WriteCall
     before: Record | None
@@ -93,7 +93,7 @@ class ObjectWriter:
         self._now = now
 
     def prepare(self, call: WriteCall) -> Prepared:
-        """Return a write that is decided for the stored state, but not stored yet."""
+        """Return the write that `call` makes of the stored object. The write is complete, but not stored yet."""
         if call.verb is RequestVerb.CREATE:
             return self._create(call)
         if call.applies:
@@ -101,7 +101,7 @@ class ObjectWriter:
         return self._update(call) if call.verb is RequestVerb.UPDATE else self._patch(call)
 
     def is_current(self, prepared: Prepared) -> bool:
-        """Report whether the stored object is still the one for which a write was decided."""
+        """Report whether the stored object is still the one for which `prepared` was made."""
         target = prepared.call.target
         key = (target.namespace or "", prepared.outcome.object["metadata"]["name"])
         return self._store.get(target.resource.storage, key) is prepared.before
@@ -122,7 +122,7 @@ class ObjectWriter:
         return attrs.evolve(prepared, outcome=outcome)
 
     def commit(self, prepared: Prepared) -> Reply:
-        """Store a decided write and return its answer."""
+        """Store a prepared write, and return its answer."""
         target, outcome = prepared.call.target, prepared.outcome
         raw = self._store_outcome(target, prepared.before, outcome, prepared.call.options)
         if target.subresource == "scale":

@@ -34,9 +34,9 @@ _PAGE = 50
 class KubeJobStore:
     """A job store that keeps records and tombstones in Secrets of `namespace`.
 
-    `lock` is held while tombstones are written. `report` gets a line about every Secret that cannot be used. A record
-    has at most `longest` bytes, and one Secret at most `room`. It needs the rights get, list, create, update and delete
-    on Secrets.
+    A tombstone is what is kept of a closed job. `lock` is held while tombstones are written. `report` gets a line about
+    every Secret that cannot be used. A record has at most `longest` bytes, and one Secret at most `room`. The store
+    needs the rights get, list, create, update and delete on Secrets.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class KubeJobStore:
         self._heads[record.job_id] = head
 
     async def close(self, job_id: str, tombstone: Tombstone | None) -> None:
-        """Remove the job's record and, if given, store the tombstone. Calling it again has no effect."""
+        """Remove the job's record and, if `tombstone` is given, store it. Calling this method again has no effect."""
         await self._ensure_loaded()
         head = self._heads.get(job_id) or await self._find(job_id)
         if tombstone is not None:

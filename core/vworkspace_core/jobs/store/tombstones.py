@@ -42,7 +42,7 @@ _PREFIX: Final = "vworkspace-job-tombstones-"
 
 @attrs.frozen
 class TombstoneEntry:
-    """A tombstone, with the uid of the main Secret of its job's record.
+    """A tombstone (record of what a closed job has done), with the uid of the main Secret of the job's record.
 
     The uid identifies a record that a crash left after the job was closed.
     """
@@ -78,7 +78,7 @@ def segment_name(number: int) -> str:
 
 
 def encoded(entries: Iterable[TombstoneEntry]) -> bytes:
-    """Return `entries` encoded as the value of a segment's Secret."""
+    """Return `entries`, several tombstones, encoded as the value of one Secret of the tombstone log."""
     rows = [[*_row(entry.tombstone), entry.record_uid] for entry in entries]
     return canonical_json({"v": FORMAT, "entries": rows})
 
@@ -157,7 +157,9 @@ class TombstoneIndex:
     closed: set[str] = attrs.field(factory=set, repr=False)
 
     def add(self, entries: Iterable[TombstoneEntry]) -> None:
-        """Add entries to the index. A later entry replaces an earlier one with the same key."""
+        """Add the tombstones in `entries` to the index. A later one replaces an earlier one with the same idempotency
+        key.
+        """
         for entry in entries:
             tombstone = entry.tombstone
             self.by_key[tombstone.idempotency_key] = tombstone
@@ -170,7 +172,7 @@ class TombstoneIndex:
         return self.by_key.get(entry.tombstone.idempotency_key) == entry.tombstone
 
     def forget(self, entries: Iterable[TombstoneEntry]) -> None:
-        """Remove the entries from the index, unless their key has a newer tombstone."""
+        """Remove the tombstones in `entries` from the index, unless a newer tombstone has the same idempotency key."""
         objects = set()
         for entry in entries:
             key = entry.tombstone.idempotency_key

@@ -171,8 +171,9 @@ def _initial_outputs(operation: Operation, target: ApplicationInstance, objects:
 
 
 def _applied_version(target: ApplicationInstance) -> str:
-    """Return the chart version that was last requested from Flux, by the target's spec or an earlier Operation, or ""
-    if there is none.
+    """Return the chart version that was last requested from Flux, by the target's spec or an earlier Operation.
+
+    Return an empty string if there is none.
     """
     applied, chart = target.status.last_applied_chart, target.spec.chart
     return applied.version if applied is not None else chart.version if chart is not None else ""

@@ -214,8 +214,8 @@ def _backup_problems(operation: Operation, _target: ApplicationInstance, context
 
 
 def _restore_problems(operation: Operation, target: ApplicationInstance, context: EngineContext) -> Iterator[Problem]:
-    """Yield a problem if the backup was made of another application, and for each namespace that is not in the
-    backup.
+    """Yield a problem if the backup to restore is missing or of another application, and for each namespace that it
+    lacks.
     """
     if VELERO_BACKUP in context.missing_kinds:
         return  # a later precondition reports it
