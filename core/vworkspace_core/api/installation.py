@@ -89,10 +89,7 @@ def managing_tool(manifest: Manifest | None) -> tuple[InstallTool, str, str]:
 
 
 def _mark(manifest: Manifest | None, field: str, key: str) -> str:
-    """Return an object's label or annotation `key`, or an empty string if it is absent or the metadata is malformed.
-
-    `field` is `labels` or `annotations`.
-    """
+    """Return an object's label or annotation `key`, or an empty string. `field` is `labels` or `annotations`."""
     return str(get_path(manifest, "metadata", field, key) or "")
 
 

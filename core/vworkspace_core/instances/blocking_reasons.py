@@ -109,7 +109,6 @@ def _invalid(source: ApplicationInstance, settings: Settings) -> BlockingReason 
 
 
 def _problems(source: ApplicationInstance, settings: AdmissionSettings) -> tuple[Problem, ...]:
-    """Return the problems for which the admission webhook would refuse `source`."""
     return check_application_instance(source, settings=settings)
 
 

@@ -107,8 +107,9 @@ def is_blamed_on_source(observed: ObservedRelease, ready: Mapping[str, Any]) -> 
 
 
 def _repeats(ready: Mapping[str, Any], origin: Manifest) -> bool:
-    """Report whether a release's Ready=False repeats the message of the Ready condition of `origin`, its Flux source or
-    HelmChart. helm-controller copies that message.
+    """Report whether `ready`, the Ready=False of a release, has the message of the condition Ready of `origin`.
+
+    `origin` is the release's Flux source or HelmChart; helm-controller copies its message.
     """
     return message_of(ready).endswith(message_of(condition_of(origin, "Ready")))
 

@@ -90,9 +90,10 @@ def is_ours(observed: ObservedRelease) -> bool:
 
 
 def _is_fetched(observed: ObservedRelease) -> bool:
-    """Report whether Flux has fetched the repository and the HelmChart in their present generation. helm-controller
-    installs the artifact of a HelmChart even if its latest fetch failed, except while the HelmChart is Stalled. A
-    comparison of versions does not show a fetch if they differ only in build metadata.
+    """Report whether Flux has fetched the repository and the HelmChart in their present generation.
+
+    helm-controller installs the artifact of a HelmChart even if its latest fetch failed, except while the HelmChart is
+    Stalled. A comparison of versions does not show a fetch if they differ only in build metadata.
     """
     return is_observed(observed.source) and (observed.chart is None or is_observed(observed.chart))
 
@@ -212,10 +213,7 @@ def message_of(condition: Mapping[str, Any]) -> str:
 
 
 def _same_version(reported: Any, desired: str) -> bool:
-    """Report whether the chart versions `reported` and `desired` are equal.
-
-    Their build metadata is ignored, since Flux replaces it by an OCI digest.
-    """
+    """Report whether the versions `reported` and `desired` are equal but for build metadata, which Flux replaces."""
     return isinstance(reported, str) and _bare(reported) == _bare(desired)
 
 

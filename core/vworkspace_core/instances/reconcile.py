@@ -229,8 +229,10 @@ def _release_status(
 def _suspended_by_hand(
     release_status: ClassifiedRelease, desired: DesiredObjects, live_release: Manifest | None
 ) -> ClassifiedRelease:
-    """Return the state of a release whose HelmRelease or source a person suspended, with the command that resumes it
-    added to the message. The instance itself is not suspended.
+    """Return the state of a release whose HelmRelease or source a person suspended, although the instance is not
+    suspended.
+
+    The command that resumes it is added to the message.
     """
     by_release = get_path(live_release, "spec", "suspend") is True
     command = resume_command(desired.release if by_release else desired.source)

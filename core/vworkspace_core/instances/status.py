@@ -125,10 +125,7 @@ def with_status(
 
 
 def _reason_of(why: Mapping[str, str]) -> dict[str, str]:
-    """Return only the reason of `why`, the headline of the status (the reason and message that best explain the state).
-
-    The message is left out of the comparison with the present status, since it changes only together with a condition.
-    """
+    """Return only the reason of the headline `why`; the headline's message is not compared with the present status."""
     return {"reason": why["reason"]} if "reason" in why else {}
 
 

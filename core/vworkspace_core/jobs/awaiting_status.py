@@ -61,10 +61,7 @@ def _fresher(job: JobState, live: Manifest) -> Manifest:
 
 
 def _is_after(job: JobState, seen: Manifest) -> bool:
-    """Report whether the object `seen`, which an informer received, is newer than the job's apply.
-
-    An older copy has an outdated status.
-    """
+    """Report whether `seen`, an informer's copy of the job's object, is newer than the job's apply."""
     return isinstance(job.task, DeleteTask) or get_path(seen, "metadata", "annotations", IDEMPOTENCY_KEY) == job.key
 
 
@@ -114,10 +111,7 @@ def _is_undone(job: JobState, live: Manifest | None) -> bool:
 
 
 def _soon(job: JobState, at: JobStepContext) -> JobState:
-    """Return the job with a read of its object due soon.
-
-    The function is called if a manual edit, which the object's controller may be about to revert, hides the outcome.
-    """
+    """Return the job with a read of its object due soon, since a manual edit of it may be about to be reverted."""
     soon = shifted(at.now, _SOON)
     return job if job.recheck_at is not None and job.recheck_at <= soon else attrs.evolve(job, recheck_at=soon)
 

@@ -143,10 +143,7 @@ def _is_due(view: ObjectView) -> bool:
 
 
 def _following(view: ObjectView) -> datetime | None:
-    """Return when the schedule next requires a sync, counted from the last sync.
-
-    Return None if no sync has ended yet.
-    """
+    """Return when the schedule next requires a sync after the last one, or None if no sync has ended yet."""
     last = moment_of(view.status.get("lastSyncTime"))
     return None if last is None else next_run(view.spec["trigger"]["schedule"], last)
 

@@ -274,10 +274,7 @@ def _end_event(view: ObjectView, end: _End) -> PostEvent:
 
 
 def _object(view: ObjectView, phase: str, status: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body of one write of a workflow: the metadata with Argo's labels, and the status.
-
-    Argo updates the whole object in one write.
-    """
+    """Return the body of one write of a workflow: the metadata with Argo's labels, and the status."""
     meta = metadata(view.live or {})
     marks = {_PHASE: phase, _COMPLETED: "true" if phase in _FINAL else "false"}
     return {"metadata": {**meta, "labels": {**(meta.get("labels") or {}), **marks}}, "status": dict(status)}

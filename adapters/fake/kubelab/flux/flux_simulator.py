@@ -128,7 +128,6 @@ class FluxSimulator(Simulator):
 
     @property
     def _mirrors(self) -> bool:
-        """True if Helm's storage is mirrored into Secrets."""
         return self.behaviour.release_secrets
 
 

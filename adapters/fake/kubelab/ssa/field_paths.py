@@ -43,10 +43,7 @@ def keyed(keys: dict[str, Any]) -> str:
 
 @lru_cache(maxsize=1024)
 def _named(name: str, value: str) -> str:
-    """Return the path element of a list item that is identified by a single key: the key `name` with the value `value`.
-
-    Results are cached, because most such items are conditions and ports.
-    """
+    """Return the path element of a list item with a single key, `name`, and this key's `value`. Results are cached."""
     return _keyed({name: value})
 
 

@@ -199,10 +199,7 @@ def _kube_finalizers(definition: ServedKind, meta: Mapping[str, Any]) -> list[St
 
 
 def _warned(definition: ServedKind, new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the warnings about finalizers in `new` that `old` does not have.
-
-    As in kube-apiserver, only custom resources get such warnings.
-    """
+    """Return the warnings about new finalizers. As in kube-apiserver, only custom resources get such warnings."""
     return () if definition.built_in else finalizer_warnings(new, old)
 
 

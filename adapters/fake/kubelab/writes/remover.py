@@ -110,10 +110,7 @@ def _gone(target: RequestTarget, record: Record) -> Reply:
 
 
 def _held_by_spec(target: RequestTarget, stored: Mapping[str, Any]) -> bool:
-    """Report whether `stored`, the object to delete, is a namespace with finalizers in its `spec`.
-
-    The namespace controller removes these finalizers once the namespace is empty.
-    """
+    """Report whether `stored`, the object to delete, is a namespace with finalizers in its `spec`."""
     return target.resource.storage == NAMESPACES and bool((stored.get("spec") or {}).get("finalizers"))
 
 

@@ -256,7 +256,6 @@ def _patched(definition: ServedKind, manifest: Mapping[str, Any], patch: Any, ve
 
 
 def _name_in(body: Any) -> str:
-    """Return the name in the metadata of `body`, or an empty string if there is none."""
     name = get_path(body, "metadata", "name")
     return name if isinstance(name, str) else ""
 
