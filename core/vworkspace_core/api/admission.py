@@ -92,7 +92,7 @@ def _is_secret(name: str, value: Any) -> bool:
 
 
 def _is_literal(value: str) -> bool:
-    """Report whether `value` is literal text: not empty, not the placeholder for a secret, and without a `$` reference."""
+    """Report whether `value` is literal text: not empty, no placeholder for a secret, and without a `$` reference."""
     bare = value.strip().strip("\"'")
     return bare not in ("", PLACEHOLDER) and not bare.startswith("$")
 

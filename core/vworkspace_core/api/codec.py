@@ -133,7 +133,7 @@ def read_cluster(manifest: Manifest) -> Cluster:
 
 
 def class_of(manifest: Any) -> type[Any] | None:
-    """Return the attrs class of the kind that `manifest` names, or None if it is not one of the operator's own kinds."""
+    """Return the attrs class of the kind that `manifest` names, or None if the kind is not the operator's own."""
     if not isinstance(manifest, Mapping):
         return None
     api_version, kind = manifest.get("apiVersion"), manifest.get("kind")

@@ -37,7 +37,7 @@ class InstallTool(StrEnum):
 
 @attrs.frozen
 class Installation:
-    """One installation of the operator. `keeper` is the tool that manages the operator's objects, NOBODY if none does.
+    """One installation of the operator. `keeper` is the tool that manages the operator's objects, if there is one.
 
     `name` and `place` are name and namespace of the tool's own object, such as a HelmRelease. Without the job agent
     (`agent` is False) the operator's roles have fewer rights.

@@ -87,7 +87,7 @@ def problem_text(error: ValidationProblems) -> str:
 
 
 def readable(source: S | Unreadable[S]) -> S:
-    """Return the object itself, or the readable stub of an unreadable object."""
+    """Return `source` itself, or its readable part (`stub`) if it is a malformed object."""
     if not isinstance(source, Unreadable):
         return source
     stub: S = source.stub

@@ -208,7 +208,7 @@ def _roles(right: Right, installation: Installation, user: str = "") -> str:
 
 
 def _value(right: Right, installation: Installation) -> str:
-    """Return, as words for a message, the change of the Helm chart's values that adds `right` to the operator's roles."""
+    """Return, as part of a message, the change of the Helm chart's values that adds `right` to the operator's roles."""
     match scope := _scope(right, installation.namespace):
         case _Scope.TENANT:
             return f"add {{namespace: {right.namespace}}} to tenants"

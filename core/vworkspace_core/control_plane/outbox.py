@@ -121,7 +121,7 @@ class Outbox:
         )
 
     def _drained(self) -> "Outbox":
-        """Return the outbox with `dropped` reset to 0, if it is empty and a snapshot has replaced all dropped events."""
+        """Return the outbox with `dropped` reset to 0, if it is empty and a snapshot has replaced what was dropped."""
         return self if self or self.goes_on or self.owes_snapshot else attrs.evolve(self, dropped=0, made_up=0)
 
     def _without(self, batch: Sequence[Event]) -> "Outbox":

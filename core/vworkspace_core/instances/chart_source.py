@@ -54,7 +54,7 @@ def gave_up_on_chart(observed: ObservedRelease) -> str:
 
 
 def _is_of_generation(condition: Mapping[str, Any], manifest: Manifest | None) -> bool:
-    """Report whether a condition is about the object's present generation.
+    """Report whether `condition` is about the present generation of `manifest`, the object that has it.
 
     Flux leaves conditions of earlier generations in the status.
     """

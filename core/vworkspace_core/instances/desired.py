@@ -191,7 +191,7 @@ def _desired_objects(
 
 @attrs.frozen
 class _DesiredObjects:
-    """The objects to apply for one instance (HelmRelease, source and others), with `override`, its override in force."""
+    """The objects to apply for one instance (HelmRelease, source and others), with `override`, the one in force."""
 
     instance: ApplicationInstance
     chart: ChartSource

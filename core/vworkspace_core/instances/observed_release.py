@@ -213,7 +213,7 @@ def message_of(condition: Mapping[str, Any]) -> str:
 
 
 def _same_version(reported: Any, desired: str) -> bool:
-    """Report whether the versions `reported` and `desired` are equal but for build metadata, which Flux replaces."""
+    """Report whether `reported` and `desired` are the same version, apart from build metadata, which Flux replaces."""
     return isinstance(reported, str) and _bare(reported) == _bare(desired)
 
 

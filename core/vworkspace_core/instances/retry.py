@@ -132,7 +132,7 @@ def retry_annotations(token: str, release: Manifest) -> dict[str, str]:
 
 
 def _is_unprepared(status: Mapping[str, Any]) -> bool:
-    """Report whether Flux's `status` says that the chart, the values or a dependency for the next attempt is missing."""
+    """Report whether Flux's `status` says that the chart, the values or a dependency is missing for an attempt."""
     return any(
         get_path(condition, "type") == "Ready"
         and get_path(condition, "status") == "False"

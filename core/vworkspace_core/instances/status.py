@@ -125,7 +125,7 @@ def with_status(
 
 
 def _reason_of(why: Mapping[str, str]) -> dict[str, str]:
-    """Return only the reason of the headline `why`; the headline's message is not compared with the present status."""
+    """Return only the reason in `why`, the reason and message for the whole status. The message is not compared."""
     return {"reason": why["reason"]} if "reason" in why else {}
 
 
@@ -136,9 +136,10 @@ def _is_reported(
     request: str | None,
     why: Mapping[str, str],
 ) -> bool:
-    """Report whether the instance's status already has the desired conditions, fields, request and headline (`why`).
+    """Report whether the instance's status already has the desired conditions, fields, request and headline.
 
-    This is checked first, because the answer is True in the steady state.
+    The headline (`why`) is the reason and message that best explain the state. This is checked first, because the
+    answer is True in the steady state.
     """
     status, generation = source.status, source.metadata.generation
     if status.observed_generation != generation or status.observed_request != request:

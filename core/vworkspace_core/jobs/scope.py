@@ -216,7 +216,7 @@ def _map_problems(path: str, value: Any) -> Iterable[Problem]:
 
 
 def namespace_refusal(task: Task, namespace: Manifest | None) -> JobResult | None:
-    """Return a refusal if `namespace`, the task's namespace, exists but is not managed (RES-5). Otherwise return None."""
+    """Return a refusal if the task's namespace exists but is not managed, or None otherwise (RES-5)."""
     if isinstance(task, RotateTask) or namespace is None or labels.namespace_is_managed(namespace):
         return None
     gate = f"{labels.NAMESPACE_GATE}={labels.NAMESPACE_GATE_VALUE}"

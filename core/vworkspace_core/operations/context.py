@@ -43,7 +43,7 @@ class OperationObserved(Snapshot):
 
 @attrs.frozen
 class OperationContext:
-    """The input of a decision that is not read from the cluster: settings, time, approval data, templates and engines."""
+    """The input of a decision other than cluster state: settings, time, approval data, templates and engines."""
 
     settings: OperationSettings
     now: datetime

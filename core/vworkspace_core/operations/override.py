@@ -53,7 +53,7 @@ def _is_overtaken(operation: Operation, target: ApplicationInstance) -> bool:
 
 
 def _override(operation: Operation) -> ReleaseOverride:
-    """Return the override that this Operation requests, without changes that earlier Operations made to the target."""
+    """Return the override (change of the release) that an Operation requests, without changes by earlier Operations."""
     parameters = parameters_of(operation)
     return ReleaseOverride(
         operation=operation.metadata.name,

@@ -21,7 +21,7 @@ _SHOWN: Final = 8
 
 
 def is_allowed_image(image: str, allowed: Iterable[str]) -> bool:
-    """Report whether an entry of `allowed` (registries, folders and images) covers `image`.
+    """Report whether `image` is one of the registries, folders and images in `allowed`, or is in one of them.
 
     A malformed image reference is never allowed.
     """

@@ -144,7 +144,7 @@ def _live(operation: Operation) -> LiveStatus:
 def _fields(
     operation: Operation, wanted_status: WantedStatus, conditions: tuple[DesiredCondition, ...]
 ) -> dict[str, Any]:
-    """Return all fields of the desired status of an Operation except `conditions`, as JSON. Absent fields are left out."""
+    """Return all fields of the desired status except the conditions, as JSON. Absent fields are left out."""
     return _without_none(
         phase=wanted_status.phase.value,
         **headline(OPERATION, conditions),

@@ -45,7 +45,7 @@ _WORDS: Final[Mapping[str, str]] = {
 
 @attrs.frozen
 class Bar:
-    """A period in which an object was in one state, drawn as a bar of a timeline. `reason` explains the state `word`."""
+    """A period in which an object was in one state, drawn as a bar on a timeline. `word` names the state."""
 
     begin: datetime
     end: datetime
@@ -56,7 +56,7 @@ class Bar:
 
 @attrs.frozen
 class Mark:
-    """A moment that is marked on the timeline of an object or job: an apply of the object's spec, or the job's result."""
+    """A marked moment on the timeline of an object or job: an apply of the object's spec, or the job's result."""
 
     at: datetime
     word: str

@@ -194,7 +194,7 @@ def _subject(ref: ObjectRef) -> str:
 def _resolved(state: Attention, uid: str, need: Need, summary: Summary | None, now: datetime) -> Attention:
     """Return the state after the object `uid` no longer needs attention. `need` is its former entry in the state.
 
-    If the receiver was told of the need, a notice that it has ended is added.
+    If the need was announced to the receiver, a notice that it has ended is added.
     """
     needs = {key: each for key, each in state.needs.items() if key != uid}
     state = attrs.evolve(state, needs=MappingProxyType(needs))

@@ -168,7 +168,7 @@ def graph_of_parent(composite: Composite, manifest: Manifest, observed: Snapshot
 
 
 def _marked(composite: Composite, manifest: Manifest, observed: Snapshot) -> Branch:
-    """Return the tree of a parent (an object of a box's kind). Its children are all objects whose labels have its uid."""
+    """Return the tree of a parent (an object of a box's kind). Its children are all objects labelled with its uid."""
     uid = bounded_name(str(metadata(manifest).get("uid") or ""))
     label = composite.marks.owner_uid
     children = [
@@ -208,7 +208,7 @@ def _of_observation(observation: Observation, explanation: Explanation) -> Objec
 
 
 def _folded(nodes: Sequence[ObjectGraphNode], name: str, most: int) -> list[ObjectGraphNode]:
-    """Return the `most` most urgent of `nodes`, and one further node that stands for all others.
+    """Return the `most` most urgent of `nodes`, and one further node in place of all others.
 
     Nodes with a bad severity are always returned. `name` is the name of the further node's group.
     """

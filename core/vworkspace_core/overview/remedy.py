@@ -119,7 +119,7 @@ def lead_of(message: str, advice: str, command: str) -> str:
 
 
 def parts_of(message: str, remedies: Iterable[str]) -> tuple[tuple[str, bool], ...]:
-    """Split a message into parts, each with a flag whether it is one of `remedies`, which a screen offers for copying."""
+    """Split a message into parts, each with a flag whether it is one of `remedies`, which a screen lets one copy."""
     parts: list[tuple[str, bool]] = []
     for command in remedies:
         before, named, rest = message.partition(command)

@@ -345,7 +345,7 @@ def _newer(summary: Summary, overlooked: str) -> Summary:
 
 
 def _overlooked(manifest: Manifest) -> str:
-    """Return a message if `status.observedGeneration` is older than the object's generation, or an empty string if not."""
+    """Return a message if `status.observedGeneration` is older than the object's generation, or an empty string."""
     generation = get_path(manifest, "metadata", "generation")
     observed = get_path(manifest, "status", "observedGeneration")
     if not isinstance(generation, int) or not isinstance(observed, int) or observed >= generation:

@@ -19,7 +19,7 @@ MOST_MOMENTS: Final = 10_000
 
 @attrs.frozen
 class TraceTable:
-    """A table in one moment of a recorded simulation. The first cell of each row is a name that is unique in the table."""
+    """A table in one moment of a recorded simulation. The first cell of each row is unique in the table."""
 
     title: str
     columns: tuple[str, ...]
@@ -28,8 +28,8 @@ class TraceTable:
 
 @attrs.frozen
 class Moment:
-    """One moment of a recorded simulation: the messages since the moment before (`told`), and named values at that time
-    (`facts`).
+    """One moment of a recorded simulation: the messages since the moment before, and `facts`, named values at that
+    time.
 
     `tables` have the state of several things, such as objects and queues. `mark` says why the moment is marked on the
     timeline, for example because a rule that every simulation must keep was violated.

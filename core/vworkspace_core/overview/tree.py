@@ -76,7 +76,7 @@ class ObjectOrigin:
 
 
 def origin_of(manifest: Manifest) -> ObjectOrigin:
-    """Return the requester of the object's present spec.
+    """Return the requester of the object's present spec: a job, a tool, or the field manager that wrote it.
 
     The operator's own command line counts only if the spec has no other writer, since it changes single fields of specs
     that others write.
@@ -204,7 +204,7 @@ def _test_hooks(ref: ObjectRef, release: Manifest) -> Iterator[Summary]:
 
 
 def _made_from(ref: ObjectRef, live: Manifest, objects: Iterable[ObjectRef]) -> tuple[ObjectRef, ...]:
-    """Return those of `objects` that `live` names as its sources: Flux objects such as an OCIRepository or a HelmChart."""
+    """Return those of `objects` that `live` names as its sources, Flux objects such as an OCIRepository."""
     named = [get_path(live, "spec", *path) for path in (("chartRef",), ("chart", "spec", "sourceRef"), ("sourceRef",))]
     chart = f"{ref.namespace}-{ref.name}"  # the name that Flux gives the HelmChart of a release
     sources = {(get_path(each, "kind"), get_path(each, "name")) for each in named} | {(HELM_CHART.kind, chart)}

@@ -140,7 +140,7 @@ class RequestFilter:
 
 
 def _check_served(verb: RequestVerb, target: RequestTarget) -> None:
-    """Raise ApiFailure if the resource of `target` does not have the verb, the scope or the subresource of the request."""
+    """Raise ApiFailure if the target's resource does not have the verb, scope or subresource of the request."""
     resource = target.resource
     if verb not in resource.verbs:
         raise method_not_allowed()

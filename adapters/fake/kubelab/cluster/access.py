@@ -161,7 +161,7 @@ def _bad_tokens(text: str) -> KubelabError:
 
 
 def _groups(user: str, named: str) -> tuple[str, ...]:
-    """Return the groups of `user`: those in the text `named`, separated by commas, and those that an API server adds."""
+    """Return the groups of `user`: those in the text `named`, separated by commas, and those that the server adds."""
     given = tuple(group for group in (part.strip() for part in named.split(",")) if group)
     if not user.startswith(SERVICE_ACCOUNT_USERS):
         return (*given, "system:authenticated")

@@ -213,7 +213,7 @@ def begin(view: ObjectView, used: Sequence[DownstreamRule], seconds: float) -> A
 
 
 def released(view: ObjectView, attempt: Attempt) -> bool:
-    """Report whether a stalled attempt can continue, because the rule that stalled it was removed from the behaviour."""
+    """Report whether a stalled attempt can continue, because the rule that stalled it is no longer in the behaviour."""
     return attempt.until is None and attempt.rule not in view.behaviour.rules
 
 

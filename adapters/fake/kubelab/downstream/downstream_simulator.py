@@ -89,7 +89,7 @@ class DownstreamSimulator(Simulator):
         self._wake()
 
     def crash(self) -> None:
-        """Restart every controller. The memory of the controllers' processes is lost; pods and stored data remain."""
+        """Restart every controller. What the controllers' processes remember is lost; pods and stored data remain."""
         super().crash()
         for ref, memories in list(self._memories.items()):
             restarted = self._by_kind[ref.kind].restarted

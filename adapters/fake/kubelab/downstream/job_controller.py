@@ -39,7 +39,7 @@ _FINAL: Final = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
 
 @attrs.frozen
 class _Memory:
-    """What the controller remembers of one Job: its pods, and the number of pods begun so far.
+    """The controller's memory of one Job: its pods, and the number of pods begun so far.
 
     A failed pod may be replaced at `retry_at`; the last pods have ended at `gone_at`.
     """
@@ -305,7 +305,7 @@ def _start(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> _Mem
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Return the Jobs to reconcile after `ref` changed: those in a service account's namespace, none for other kinds."""
+    """Return the Jobs to reconcile after `ref` changed: those in a service account's namespace, or none otherwise."""
     if ref.kind != SERVICE_ACCOUNT:
         return []
     return [other for other in world if other.kind == JOB and other.namespace == ref.namespace]

@@ -38,9 +38,9 @@ def _ingress(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _assign_address(view: ObjectView, ports: Any) -> PassStep[PassResult]:
-    """Assign a permanent address, derived from the object's uid, from a range that is reserved for documentation.
+    """Assign to the pass's object, a Service or Ingress, a permanent address that is derived from its uid.
 
-    If `ports` is not empty, the address gets `ipMode: VIP`.
+    The address is from a range that is reserved for documentation. If `ports` is not empty, it gets `ipMode: VIP`.
     """
     if (view.status.get("loadBalancer") or {}).get("ingress"):
         return NOTHING
@@ -75,7 +75,7 @@ _BINDING: Final = {
 
 @attrs.frozen
 class _Memory:
-    """What the controller remembers of provisioning a volume for one claim. A failed attempt is retried at `retry_at`."""
+    """The controller's memory of provisioning a volume for one claim. A failed attempt is retried at `retry_at`."""
 
     attempt: Attempt | None = None
     used: tuple[DownstreamRule, ...] = ()

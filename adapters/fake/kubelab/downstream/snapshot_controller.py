@@ -116,7 +116,7 @@ _DEFAULT_CLASS: Final = "snapshot.storage.kubernetes.io/is-default-class"
 
 @attrs.frozen
 class _Memory:
-    """What the controller remembers of taking one snapshot.
+    """The controller's memory of taking one snapshot.
 
     A failed attempt is retried at `retry_at`; the delay grows with the number of `failures`.
     """
@@ -238,7 +238,7 @@ def _claim(view: ObjectView) -> Manifest | _Trouble | None:
 
 
 def _bind(view: ObjectView, class_: Manifest) -> PassStep[None]:
-    """Bind the snapshot to a new VolumeSnapshotContent that is not ready: write finalizers, the content and a status."""
+    """Bind the snapshot to a new VolumeSnapshotContent, not ready yet: write finalizers, the content and a status."""
     name = str(metadata(class_)["name"])
     # The default class is written into the spec.
     spec = {**view.spec, "volumeSnapshotClassName": name}
@@ -260,7 +260,7 @@ def _ready(view: ObjectView, size: str, content: str) -> PassStep[None]:
 
 
 def _bind_provided(view: ObjectView, memory: _Memory, name: str) -> PassStep[PassResult]:
-    """Bind the snapshot to the VolumeSnapshotContent `name`, which a user created and which must refer to the snapshot."""
+    """Bind the snapshot to the VolumeSnapshotContent `name`, which a user created and which must refer to it."""
     ref = ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, name)
     content = view.world.get(ref)
     if content is None:

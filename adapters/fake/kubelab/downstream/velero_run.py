@@ -127,7 +127,7 @@ def counted(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
 
 
 def under_way(run: VeleroRun) -> PassResult:
-    """Return a pass result by which the controller remembers `run`, and looks at it again when its next phase is due."""
+    """Return a pass result that keeps `run` in the controller's memory until a pass when its next phase is due."""
     return PassResult(memory=run, requeue_at=earliest(run.until, run.half))
 
 

@@ -43,7 +43,7 @@ def selected(kind: Kind, item: Manifest, spec: Mapping[str, Any]) -> bool:
 
 
 def at_its_end(view: ObjectView) -> PassStep[PassResult]:
-    """Create a DeleteBackupRequest if the Backup has expired. Otherwise schedule a pass for the time of its expiration."""
+    """Create a DeleteBackupRequest if the Backup has expired, or otherwise schedule a pass for its expiration."""
     expires = moment_of(view.status.get("expiration"))
     if expires is None or view.status.get("phase") in ("FailedValidation", "Deleting"):
         return NOTHING

@@ -101,7 +101,7 @@ _SHORTEST_PAUSE: Final = 1.0
 
 @attrs.frozen
 class _Memory:
-    """What the controller remembers of one object's mover (the pod that copies data).
+    """The controller's memory of one object's mover (the pod that copies data).
 
     `wait` is the end of cleaning up, or the time when an error is checked again.
     """

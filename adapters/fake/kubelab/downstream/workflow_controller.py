@@ -37,7 +37,7 @@ _PHASES: Final = {Ending.SUCCEED: "Succeeded", Ending.ERROR: "Error"}
 
 @attrs.frozen
 class _Memory:
-    """What the controller remembers of a workflow in progress.
+    """The controller's memory of a workflow in progress.
 
     `until` is the end of the running step; it is None while the step is stalled or suspended.
     """

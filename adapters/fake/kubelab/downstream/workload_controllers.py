@@ -48,7 +48,7 @@ class Pods:
 
 @attrs.frozen
 class Rollout:
-    """What the controller remembers of a workload: the observed generation, and the rollout of its pod template.
+    """The controller's memory of a workload: the observed generation, and the rollout of its pod template.
 
     `before` is the number of ready pods of earlier templates when the rollout began. New pods become ready one after
     the other, each after `seconds`, and each replaces an old one. Pods of an attempt that fails or stalls are created

@@ -157,7 +157,7 @@ def oci_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
 
 
 def index_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
-    """Return two values: reason and message of the condition FetchFailed of a HelmRepository without a fetched index."""
+    """Return two values: reason and message of the condition FetchFailed of a HelmRepository without an index."""
     index = f"{request.url.rstrip('/')}/index.yaml"
     match answer.fault:
         case SourceFault.CREDENTIALS:

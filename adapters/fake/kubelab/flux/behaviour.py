@@ -55,7 +55,7 @@ class FluxOutcome:
 
 @attrs.frozen
 class HelmTarget:
-    """The release on which a Helm action acts. `version` is the chart's own version, without the digest that Flux adds."""
+    """The release on which a Helm action acts. `version` is the chart's own, without the digest that Flux adds."""
 
     namespace: str
     release: str

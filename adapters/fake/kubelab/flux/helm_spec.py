@@ -117,7 +117,10 @@ class HelmSpec:
         return str(get_path(self.raw, "driftDetection", "mode") or "disabled")
 
     def ignores_drift(self, drifted: str) -> bool:
-        """Report whether a rule of `driftDetection.ignore` covers `<kind>/<namespace>/<name>#<JSON pointer>`."""
+        """Report whether a rule of `driftDetection.ignore` covers the change `drifted` of a resource.
+
+        The change is given as `<kind>/<namespace>/<name>#<JSON pointer>`.
+        """
         resource, _, pointer = drifted.partition("#")
         parts = dict(zip(("kind", "namespace", "name"), resource.split("/"), strict=True))
         return any(

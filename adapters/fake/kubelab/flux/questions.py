@@ -68,7 +68,7 @@ class CanImpersonate(Question):
 
 @attrs.frozen
 class CorrectDrift(Question):
-    """A request to correct the drifted resources of a release. The answer is None."""
+    """A request to undo the changes that were made by hand to resources of a release (drift). The answer is None."""
 
     owner: ObjectRef
 
@@ -92,7 +92,7 @@ def load_releases(namespace: str, name: str, owner: ObjectRef) -> PassStep[tuple
 
 
 def find_drift(owner: ObjectRef) -> PassStep[Sequence[str]]:
-    """Return the names of the resources of `owner`'s release that were changed without Helm (drift)."""
+    """Return the names of the resources of `owner`'s release that were changed by hand, without Helm (drift)."""
     answer: Sequence[str] = yield FindDrift(owner)
     return answer
 
@@ -104,5 +104,5 @@ def can_impersonate(namespace: str, name: str) -> PassStep[bool]:
 
 
 def correct_drift(owner: ObjectRef) -> PassStep[None]:
-    """Correct the drifted resources of `owner`'s release."""
+    """Undo the changes that were made by hand to resources of `owner`'s release (drift)."""
     yield CorrectDrift(owner)

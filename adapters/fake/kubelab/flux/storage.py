@@ -252,7 +252,7 @@ def _document(release: StoredRelease) -> dict[str, Any]:
 
 
 def _observation(release: StoredRelease, oci_digest: str) -> dict[str, Any]:
-    """Return the document of a release of which Flux records the checksum: without the chart's content and test hooks."""
+    """Return the document of which Flux records the checksum: a release without its chart's content and test hooks."""
     return {
         "name": release.name,
         "version": release.version,

@@ -169,7 +169,7 @@ class _Call:
         )
 
     def _manifest(self, validation: FieldValidation) -> tuple[Any, tuple[str, ...]]:
-        """Return two values: the object in the body of a POST or PUT, and warnings about keys that occur twice in it."""
+        """Return two values: the object in a POST's or PUT's body, and warnings about keys that occur twice in it."""
         if self._media not in ("", *_OBJECT_TYPES):
             raise unsupported_media_type(_OBJECT_TYPES)
         if self._media == PROTOBUF and not self._target.resource.custom:

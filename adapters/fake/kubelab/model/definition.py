@@ -171,7 +171,9 @@ class ServedKind:
         return manifest if self.versions is None else self.versions.typed(manifest, api_version)
 
     def empty(self) -> dict[str, Any]:
-        """Return the state of an object before its creation: apiVersion, kind, and the structs of the skeleton."""
+        """Return the state of an object before its creation: apiVersion, kind, and the structs that exist before
+        creation.
+        """
         return {"apiVersion": self.api_version, "kind": self.kind.kind, **self.behaviour.skeleton}
 
 

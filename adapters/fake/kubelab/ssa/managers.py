@@ -71,7 +71,7 @@ class ManagedFieldsEntry:
     wire: Mapping[str, Any] | None = attrs.field(default=None, eq=False, repr=False)
 
     def owning(self, fields: FieldSet) -> "ManagedFieldsEntry":
-        """Return the entry with the fields `fields`.
+        """Return the entry with `fields` as the owned fields.
 
         If they equal the entry's own fields, the entry itself is returned.
         """

@@ -47,7 +47,7 @@ class WatchStream:
         self._pending: deque[Line | Callable[[], Line | None]] = deque()
 
     def offer(self, change: StoredChange) -> None:
-        """Queue the watch event of `change`, if the change is later than the start of the watch and the watch shows it."""
+        """Queue the watch event of `change`, if it is later than the start of the watch and the watch shows it."""
         # A watch from a version above the current one is silent until it is reached, as after a restore of etcd (W-15).
         if self.ended or change.version <= self._after:
             return

@@ -125,12 +125,14 @@ class _Admin:
             )
 
     def list_jobs(self, request: Request, _: Any) -> Any:
-        """Return the entries of every job, of one cluster or of all clusters."""
+        """Return what is known of every job (the job itself, its reports and its result), of one cluster or of all
+        clusters.
+        """
         cluster = request.query_params.get("cluster")
         return {"jobs": [job.as_json() for job in self._server.jobs if cluster in (None, job.cluster_id)]}
 
     def get_job(self, request: Request, _: Any) -> Any:
-        """Return the entry of one job."""
+        """Return what is known of one job: the job itself, its reports and its result."""
         return self._server.jobs.get(request.path_params["job_id"]).as_json()
 
     def withdraw(self, request: Request, _: Any) -> Any:

@@ -222,7 +222,7 @@ def _row(operation: Operation, target: ApplicationInstance | None, outputs: Mapp
 
 
 def _judged(conditions: Mapping[str, Condition]) -> tuple[Row, str]:
-    """Return two answers about the run, from the target's `conditions`: the row of the engine's table, and a message."""
+    """Return two answers about the run from the target's `conditions`: a row of the engine's table, and a message."""
     degraded, ready = conditions.get(Type.DEGRADED), conditions.get(Type.READY)
     forbidden = degraded is not None and degraded.reason == InstanceReason.FORBIDDEN_VERSION_OVERRIDE
     if degraded is not None and forbidden and _is_true(conditions, Type.DEGRADED):
@@ -257,7 +257,7 @@ def _is_true(conditions: Mapping[str, Condition], kind: str) -> bool:
 
 
 def _blocks_end(operation: Operation, objects: Objects) -> bool:
-    """Report whether the target's status still has the release override of this Operation: its change of the release."""
+    """Report whether the Operation's change of the release (its override) is still in the target's status."""
     target = target_of(operation, objects)
     override = target.status.release_override if target is not None else None
     return override is not None and override.uid == operation.metadata.uid

@@ -135,8 +135,8 @@ def _suspended(ref: ObjectRef, live: Manifest) -> str:
 def _message(row: Row, status: Mapping[str, Any]) -> str:
     """Return the message for a Workflow whose phase has the row `row`.
 
-    For a failed Workflow, that is the message of the first node (step) that failed by itself: a failing step makes the
-    steps around it fail too. A failed try is left out if a later try succeeded.
+    For a failed Workflow, that is the message of the first node (step) whose failure was not caused by another one: a
+    failing step makes the steps around it fail too. A failed try is left out if a later try succeeded.
     """
     if row.progress is not _FAILED:
         return row.meaning if row.phase != "Running" else ""
