@@ -105,9 +105,10 @@ class InProcessTransport:
                 assert_never(request.verb)
 
     def _as(self, request: KubeRequest) -> Caller:
-        """Return the caller of a request, who may impersonate a service account.
+        """Return the user in whose name a request is made: the transport's, or the service account that it
+        impersonates.
 
-        Raises ApiFailure if that is not allowed.
+        Raises ApiFailure if impersonation is not allowed.
         """
         account = request.account
         if account is None:

@@ -100,7 +100,9 @@ def _former_hash(spec: ApplicationInstanceSpec) -> str:
 
 def _holds(recorded_hash: str, spec: ApplicationInstanceSpec) -> tuple[bool, bool]:
     """Return two answers: whether the spec's chart matches its hash in `recorded_hash`, and whether its values match
-    theirs. `recorded_hash` is a result of `spec_hash`.
+    theirs.
+
+    `recorded_hash` is an earlier result of `spec_hash`.
     """
     chart, between, values = recorded_hash.partition(_BETWEEN)
     if not between:

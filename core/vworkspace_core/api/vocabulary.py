@@ -260,8 +260,7 @@ _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 
 
 def entries(kind: str, condition_type: str) -> tuple[VocabularyEntry, ...]:
-    """Return the rows for one condition type in the vocabulary, the table of all conditions that the operator may
-    write.
+    """Return the rows for one condition type in the vocabulary: the table of conditions that the operator may write.
 
     `kind` is the kind of the objects with that condition. The result is empty for a type that the operator does not
     own.

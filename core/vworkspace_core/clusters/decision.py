@@ -176,9 +176,9 @@ def _retained(status: ClusterStatus, inventory: ClusterInventory) -> tuple[Condi
 
 
 def _seconds_since_written(old: ClusterStatus, inventory: ClusterInventory) -> float:
-    """Return the seconds since this process last wrote the status.
+    """Return the seconds since this process last wrote the status of the Cluster object.
 
-    After a restart, return the seconds since the last heartbeat, so that a restart alone causes no write.
+    After a restart, return the seconds since the last heartbeat in it, so that a restart alone causes no write.
     """
     if inventory.written is not None:
         return inventory.now.since(inventory.written)
@@ -206,7 +206,7 @@ def _next_reconcile(inventory: ClusterInventory, seconds: float) -> float:
 
 
 def _is_news(change: Transition) -> bool:
-    """Report whether a transition of a condition deserves an Event.
+    """Report whether `change`, a transition of a condition, deserves an Event.
 
     A condition that appears for the first time in its good state does not.
     """

@@ -273,7 +273,7 @@ def _abandoned(source: ApplicationInstance, observed: InstanceObserved) -> Kuber
 
 
 def _remaining_release(source: ApplicationInstance, observed: InstanceObserved) -> str:
-    """Return a sentence that says what is left of the release after it was orphaned.
+    """Return a sentence, for a message, that says what is left of the release after its objects lost their owner.
 
     Another client may have deleted the HelmRelease before.
     """

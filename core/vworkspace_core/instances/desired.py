@@ -160,7 +160,7 @@ def _version(chart: ChartSource, override: ReleaseOverride | None) -> str:
 
 
 def _fragment(instance: ApplicationInstance) -> dict[str, Any]:
-    """Return the values that the instance's integrations imply."""
+    """Return the chart values that the instance's integrations (such as its Ingress) imply."""
     return integration_values(instance.spec.integrations)
 
 

@@ -105,7 +105,10 @@ def slim_chart(manifest: Manifest) -> Manifest:
 
 
 def _may_be_ours(manifest: Manifest) -> bool:
-    """Report whether an instance controls the object, or the object has the operator's label and no controller."""
+    """Report whether the object in `manifest` may be an instance's.
+
+    It may if an instance controls the object, or if it has the operator's label and no controller.
+    """
     if controller_of(manifest) is not None:
         return _is_controlled_by_instance(manifest)
     return bool(get_path(manifest, "metadata", "labels", MANAGED_BY) == MANAGED_BY_VALUE)

@@ -67,12 +67,17 @@ def _release(instance: ApplicationInstance) -> str:
 
 
 def _record_parts(record: Manifest) -> dict[str, Any]:
-    """Return only the name, namespace, labels and owner references of Helm's Secret."""
+    """Return the parts of `record`, a Secret of Helm, that show whose it is: name, namespace, labels and owner
+    references.
+    """
     return {"metadata": {key: metadata(record).get(key) for key in _WHOSE}}
 
 
 def _records(instance: ApplicationInstance, observed: InstanceObserved) -> Iterator[ObjectRef]:
-    """Return references to Helm's Secrets of the release among the observed objects, the newest revision first."""
+    """Yield references to the Secrets in which Helm stores the instance's release, the newest revision first.
+
+    Only observed objects are searched.
+    """
     place = instance.metadata.namespace
     records = (ref for ref in observed.objects if ref.kind == SECRET and ref.namespace == place)
     return iter(sorted(records, key=lambda ref: (len(ref.name), ref.name), reverse=True))

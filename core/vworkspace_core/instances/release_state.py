@@ -174,9 +174,9 @@ def _stalled(observed: ObservedRelease, ours: bool) -> ClassifiedRelease | None:
 
 
 def _why_stalled(released: Mapping[str, Any], stalled: Mapping[str, Any]) -> str:
-    """Return a message that says why the release failed, and why there was no rollback.
+    """Return a message that says why the release failed, and why Flux did not roll it back.
 
-    The failure is in the condition Released, since the condition Ready reports the rollback.
+    The cause is in the condition Released, since the condition Ready reports the rollback.
     """
     if stalled.get("reason") in _NEVER_ATTEMPTED:
         return message_of(stalled)  # Released speaks of the release before
@@ -269,7 +269,7 @@ def _source_trouble(observed: ObservedRelease) -> tuple[str, float | None]:
 
 
 def _unreachable(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease | None:
-    """Return the state ChartUnreachable if the chart cannot be fetched, or None otherwise.
+    """Return the release state ChartUnreachable if the chart cannot be fetched, or None otherwise.
 
     Flux also reports a bare SourceNotReady during the first fetch of a source; within a grace period that is no
     failure.

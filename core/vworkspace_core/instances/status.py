@@ -187,7 +187,7 @@ def _ref(source: ApplicationInstance) -> ObjectRef:
 
 
 def _seconds_until_due(status: ApplicationInstanceStatus, context: Context) -> float:
-    """Return the seconds until the status may be written again if only progress messages have changed."""
+    """Return the seconds until the instance's status may be written again if only progress messages have changed."""
     if status.last_reconcile_time is None:
         return 0.0
     age = (context.now - datetime.fromisoformat(status.last_reconcile_time)).total_seconds()

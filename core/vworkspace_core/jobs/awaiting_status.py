@@ -172,7 +172,7 @@ def _consider(
 
 
 def _result(job: JobState, live: Manifest, at: JobStepContext, looked: bool) -> JobResult | None:
-    """Return the job's result, or None while its outcome is open.
+    """Return the result of the job whose object is `live`, or None while the outcome is open.
 
     A recorded reason for the job's cancellation takes precedence over the Operation's own status. `looked` says that
     the object was just read from the API server; a cached copy lacks the names of field managers.

@@ -108,7 +108,7 @@ class JobPerformer:
 
 
 def _refusal(effect: ClusterEffect, error: OperatorError) -> m.JobEvent:
-    """Return the event for an error by which the API server or the job store refused the effect."""
+    """Return the job event for `error`, with which the API server or the job store refused to perform `effect`."""
     job_id = effect.job_id
     match effect, error:
         case m.PutRecord(), Invalid():

@@ -150,7 +150,7 @@ def _bad(job: Job | BadJob, job_id: str, arrival: int) -> JobState | BadJob:
 
 
 def _known_good(raw: Mapping[str, Any], security: Security, _: str) -> Mapping[str, Any] | JobResult:
-    """Return a job from the operator's own record with its payload decrypted.
+    """Return `raw`, a job from the operator's own record, with its payload decrypted.
 
     Its signature was verified when the job was offered.
     """

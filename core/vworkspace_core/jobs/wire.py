@@ -130,7 +130,7 @@ def read_job(raw: Mapping[str, Any]) -> Job | BadJob:
 
 @attrs.define
 class _Reader:
-    """A reader of one job that collects the job's problems. Each call of `parse_job` makes a new reader."""
+    """A parser of one job that collects the job's problems. Each call of `parse_job` makes a new parser."""
 
     raw: Mapping[str, Any] = attrs.field(repr=False)
     problems: list[Problem] = attrs.field(factory=list)

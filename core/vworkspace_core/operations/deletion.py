@@ -48,7 +48,7 @@ def tidy(operation: Operation, observed: OperationObserved, context: OperationCo
 
 
 def _was_stopped(operation: Operation) -> bool:
-    """Report whether the operator ended the run, by cancellation or because of its deadline."""
+    """Report whether the operator ended the Operation's run, by cancellation or because of its deadline."""
     if operation.status.phase is Phase.CANCELLED:
         return True
     failed = condition_of(operation, Type.FAILED)
@@ -124,7 +124,7 @@ def _orphan(
 
 
 def _is_held(operation: Operation, live: Manifest) -> bool:
-    """Report whether the engine object has an owner reference to the Operation, or the operator's finalizer."""
+    """Report whether the engine object `live` has an owner reference to the Operation, or the operator's finalizer."""
     owners = metadata(live).get("ownerReferences") or ()
     return is_locked(live) or any(owner["uid"] == operation.metadata.uid for owner in owners)
 
@@ -152,7 +152,7 @@ def _namespace_is_terminating(operation: Operation, made: ObjectRef, observed: O
 
 
 def _has_finished(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
-    """Report whether the engine object should be kept.
+    """Report whether the engine object (such as a Job) should be kept when its Operation is deleted.
 
     It should if the run has ended without being stopped. If the status does not say that the run has ended, it should
     if the engine object reports an end.

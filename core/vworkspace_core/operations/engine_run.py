@@ -43,7 +43,7 @@ def decide_running(operation: Operation, observed: OperationObserved, context: O
 
 @attrs.frozen
 class _Run:
-    """One reconcile pass over an Operation in phase Running."""
+    """One reconcile pass over an Operation in phase Running: its input, and the steps of the decision."""
 
     operation: Operation
     engine: Engine
@@ -168,8 +168,9 @@ class _Run:
         return self._told(decision, lifecycle.refused_status(standing, failures, self.context.settings))
 
     def _gone(self, known: EngineRef) -> Decision:
-        """Return the decision after the engine object has disappeared, because the deadline passed, the run was
-        cancelled, or another client deleted the object.
+        """Return the decision about a run whose engine object (such as a Job) has disappeared.
+
+        The deadline passed, the run was cancelled, or another client deleted the object.
         """
         status = self._last_seen()
         if self.is_over:
@@ -195,9 +196,9 @@ class _Run:
         return self._ended(Phase.FAILED, Reason.EXTERNAL_DELETION, attrs.evolve(status, message=message))
 
     def _last_seen(self) -> EngineStatus:
-        """Return the state of the run as the Operation's status last recorded it.
+        """Return the state of the run that the Operation's status recorded last.
 
-        It is used in a pass without an engine object.
+        It is used in a pass without an engine object (such as a Job).
         """
         running = condition_of(self.operation, Type.RUNNING)
         outputs = self.operation.status.outputs or {}

@@ -130,7 +130,7 @@ def _belongs_to_another_operator(operation: Operation, observed: OperationObserv
 
 
 def _decide_start(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
-    """Return the decision about an Operation that has not started: cancelled, blocked, or started."""
+    """Return the decision about an Operation that has not started: to cancel, to block or to start it."""
     if cancellation_requested(operation.metadata):
         status = EngineStatus(Progress.RUNNING, "", "cancelled before it started")
         wanted_status = lifecycle.ended_status(operation, Phase.CANCELLED, Reason.USER_CANCELLED, status, context.now)

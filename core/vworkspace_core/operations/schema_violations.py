@@ -164,7 +164,7 @@ def _sized(keyword: str, bound: str) -> Callable[..., Iterator[ValidationError]]
 
 
 def _unknown_keys(validator: Any, rule: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    """Validate `additionalProperties`, with a single error for all unknown keys."""
+    """Validate the schema keyword `additionalProperties`. Yield a single error for all unknown keys."""
     if rule is not False or "patternProperties" in schema:
         yield from _sized("additionalProperties", "maxProperties")(validator, rule, instance, schema)
     elif isinstance(instance, dict) and not instance.keys() <= schema.get("properties", {}).keys():

@@ -115,7 +115,7 @@ def _state(entry: Mapping[str, Any], result: Any) -> tuple[str, Severity]:
 def _payload_target(payload: Any) -> str:
     """Return kind, namespace and name of the object in a job's payload, as one text.
 
-    The text is empty if the payload names no object.
+    The text is empty if there is no object in the payload.
     """
     if isinstance(payload, str):
         return "encrypted"

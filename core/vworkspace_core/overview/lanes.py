@@ -191,7 +191,11 @@ def _beginning(manifest: Manifest, created: datetime, first: datetime, *, is_rea
 
 
 def _of_history(release: Manifest | None) -> list[_Point]:
-    """Return a point for each revision in the history of a HelmRelease, oldest first."""
+    """Return a point of a timeline (a time, and the state that began then) for each revision in a HelmRelease's
+    history.
+
+    The oldest revision comes first.
+    """
     history = get_path(release, "status", "history")
     revisions = history[:_MOST_REVISIONS] if isinstance(history, list) else []
     timed = [(at, revision) for revision in revisions if (at := time_at(revision, "lastDeployed")) is not None]

@@ -71,7 +71,7 @@ class Span:
 
 @attrs.frozen
 class _OpenSpan:
-    """A span that has begun and not ended."""
+    """A span of a trace that has begun and not ended."""
 
     context: TraceContext
     parent: str
@@ -92,7 +92,7 @@ class _OpenSpan:
 
 @attrs.define
 class _OpenJob:
-    """A job that is not closed: the span of the whole job, and the span of its present stage.
+    """A job that is not closed: the trace span of the whole job, and the span of its present stage.
 
     `spans` counts all child spans.
     """

@@ -39,7 +39,7 @@ def _decoded_size(data: Mapping[str, str]) -> int:
 
 
 def _check_frozen(new: Manifest, old: Manifest, *fields: str) -> list[StatusCause]:
-    """Return a problem for each changed field of `fields` if `old` has `immutable: true`.
+    """Return a problem for each of `fields` that differs in `new` and `old`, if `old` has `immutable: true`.
 
     Changing `immutable` itself is a problem, too.
     """

@@ -152,7 +152,10 @@ def _once(name: str) -> JsonSchema:
 
 
 def _either(field: str, other: str, first: str) -> list[dict[str, Any]]:
-    """Return CEL rules that require exactly one of two fields, and forbid unsetting it. Messages begin with `first`."""
+    """Return CEL rules that require exactly one of the fields `field` and `other`, and forbid to unset it.
+
+    `first` is the one of both that the message names first.
+    """
     rules = [
         _rule(f"{name} is required once set", f"!has(oldSelf.{name}) || has(self.{name})") for name in (field, other)
     ]

@@ -120,7 +120,7 @@ def _finish(view: ObjectView, memory: _Memory, interim: Mapping[str, Any]) -> Pa
 
 
 def _suspend(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
-    """Remove a suspended Job's pods and its start time, from which `activeDeadlineSeconds` counts."""
+    """Remove the pods of a suspended Job, and its `startTime`, from which `activeDeadlineSeconds` counts."""
     status = {**view.status, "ready": 0, "terminating": 0, "uncountedTerminatedPods": {}}
     # As kube-controller-manager 1.36: 1.34 keeps the start time of a Job that is suspended again (docs/flux.md, "With
     # helm-controller 1.4").

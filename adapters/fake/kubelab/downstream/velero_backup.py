@@ -72,7 +72,7 @@ def reconcile_backup(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _forsaken(view: ObjectView) -> PassStep[PassResult]:
-    """Fail a backup in progress whose run was lost when the Velero server restarted."""
+    """Fail a backup in progress that was interrupted when the Velero server restarted."""
     status = {**view.status, "phase": "Failed", "failureReason": _RESTARTED, "completionTimestamp": view.timestamp()}
     yield from change(view, {"status": status})
     return NOTHING
@@ -119,7 +119,7 @@ def _takes_a_place(memory: Any) -> bool:
 
 
 def _start_backup(view: ObjectView) -> PassStep[PassResult]:
-    """Write Velero's defaults into the backup's spec, validate the spec, and begin the run."""
+    """Write Velero's defaults into the backup's spec, validate the spec, and begin to back up."""
     spec, ttl = _defaulted(view), seconds_of(str(view.spec.get("ttl") or "0s"))
     expires = view.now + timedelta(seconds=ttl or view.behaviour.velero.default_ttl_seconds)
     meta = metadata(view.live or {})

@@ -141,7 +141,7 @@ def _go_on(request: HelmRequest) -> ControllerResult:
 
 
 def _pause(request: HelmRequest) -> ControllerResult:
-    """Return the result of a pass that ends before the same type of Helm action would run for the second time in it."""
+    """Return the result of a pass that ends early, because its next Helm action would repeat an earlier one."""
     later = _retry_later(request)
     if later is not None:
         return later

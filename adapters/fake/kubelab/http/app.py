@@ -171,7 +171,7 @@ class HttpHandler:
             await response(scope, receive, send)
 
     async def _respond(self, request: Request, send: Send) -> Response | None:
-        """Return the response to a request, or None if the response has already been sent, as for a watch."""
+        """Return the response to a request, or None if it has already been sent, as the response to a watch is."""
         path = request.scope["path"]
         if path.startswith(_OPEN):
             return PlainTextResponse("ok")

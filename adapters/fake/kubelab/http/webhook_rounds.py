@@ -30,7 +30,7 @@ class WithAnswers(Protocol):
     """The type of functions that run an action on the server, with the conversions by webhooks that it needs."""
 
     def __call__(self, act: Callable[[], T]) -> Awaitable[T]:
-        """Return the result of `act`, which is run again after each fetched conversion."""
+        """Return the result of `act`. It is run again after each conversion that was fetched for it."""
         ...
 
 

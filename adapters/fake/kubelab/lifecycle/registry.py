@@ -209,7 +209,7 @@ class CustomDefinitions:
             self._withdraw(key[1])
 
     def _withdraw(self, name: str) -> None:
-        """Stop serving the resources of the deleted CRD `name`: their watches end, and their paths answer 404 (W-20)."""
+        """Stop serving the resources of a deleted CRD: their watches end, and their paths answer 404 (W-20)."""
         self._generations.pop(name, None)
         plural, _, group = name.partition(".")
         for resource in self._registry.of_group(group, plural):

@@ -109,14 +109,14 @@ class Simulator(ABC):
 
     @abstractmethod
     def _begin(self, ref: ObjectRef, now: datetime) -> ControllerPass:
-        """Return a new pass over one object.
+        """Return a new reconcile pass over the object `ref`.
 
         The simulator passes only the reference: the pass reads the object itself.
         """
 
     @abstractmethod
     async def _answer(self, question: Question) -> Any:
-        """Return the answer to a question of a pass. May raise the errors of `KubeApi`."""
+        """Return the answer to a question that a reconcile pass asks. May raise the errors of `KubeApi`."""
 
     # --- observing -------------------------------------------------------------------------------------------------
 

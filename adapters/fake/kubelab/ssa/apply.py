@@ -247,7 +247,7 @@ def _managers_of(live: Mapping[str, Any] | None) -> Managers:
 
 
 def _bare(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the object without managedFields, which no manager owns."""
+    """Return the object without its managedFields, a field that no manager owns."""
     meta = manifest.get("metadata")
     if not isinstance(meta, dict) or "managedFields" not in meta:
         return dict(manifest)

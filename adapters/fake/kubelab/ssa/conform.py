@@ -105,7 +105,7 @@ def _go_type(value: Any) -> str:
 
 
 def _go_syntax(value: Any) -> str:
-    """Format a value as Go's `%#v` does, for kube-apiserver's messages."""
+    """Return a value formatted as by Go's `%#v`, for kube-apiserver's messages."""
     match value:
         case None:
             return "interface {}(nil)"
@@ -121,7 +121,7 @@ def _go_syntax(value: Any) -> str:
 
 
 def go_plain(value: Any) -> str:
-    """Format a value as Go's `%v` does, for kube-apiserver's messages."""
+    """Return a value formatted as by Go's `%v`, for kube-apiserver's messages."""
     match value:
         case None:
             return "<nil>"

@@ -33,7 +33,7 @@ def apply_as(
     now: str,
     settled: bool = False,
 ) -> dict[str, Any]:
-    """Return the object after a server-side apply. Raises the same errors as `apply`.
+    """Return the object after `manager` applied `config` to `live` server-side. Raises the same errors as `apply`.
 
     The manager `kubectl` also takes over the fields that client-side apply wrote.
     """

@@ -166,7 +166,7 @@ def _operate(document: Any, operation: Mapping[str, Any]) -> Any:
 
 
 def _pointer(text: Any) -> tuple[str, ...]:
-    """Return the steps of a JSON pointer. Raises ApiFailure 422 for any other text."""
+    """Return the steps of the JSON pointer `text`, as texts. Raises ApiFailure 422 if it is no JSON pointer."""
     if text == "":
         return ()
     if not isinstance(text, str) or not text.startswith("/"):

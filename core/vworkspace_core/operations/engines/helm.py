@@ -154,12 +154,14 @@ def _releases_of(target: ApplicationInstance) -> tuple[ObjectRef, ...]:
 
 
 def _looks_up(_operation: Operation, target: ApplicationInstance, _: OperationSettings) -> tuple[ObjectRef, ...]:
-    """Return the reference of the target's HelmRelease, whose history names the deployed version."""
+    """Return the reference of the target's HelmRelease. The history in its status names the deployed version."""
     return _releases_of(target)
 
 
 def _initial_outputs(operation: Operation, target: ApplicationInstance, objects: Objects) -> Mapping[str, Any]:
-    """Return the outputs that are recorded once, when the Operation starts."""
+    """Return the outputs of the Operation that are recorded once, when it starts, such as the version before an
+    upgrade.
+    """
     spec = target.spec
     runs = _running_version(target, objects)
     return {
@@ -180,7 +182,7 @@ def _applied_version(target: ApplicationInstance) -> str:
 
 
 def _running_version(target: ApplicationInstance, objects: Objects) -> str:
-    """Return the deployed chart version from Helm's history.
+    """Return the chart version that Helm's history says is deployed.
 
     After a failed upgrade, this is not the version that was last requested.
     """

@@ -157,7 +157,7 @@ def _find(operation: Operation, target: ApplicationInstance, context: EngineCont
 
 
 def _named(name: str, target: ApplicationInstance, context: EngineContext) -> RecordedHook:
-    """Return the hook with this name in the deployed revision.
+    """Return the Helm hook called `name` in the deployed revision.
 
     Raises _NoHook if there is no such hook, or if a Migration may not run it.
     """
@@ -200,7 +200,7 @@ def _recorded(
 
 
 def _spec_of(hook: RecordedHook, context: EngineContext) -> Mapping[str, Any]:
-    """Return the spec of the hook's Job. Raises _NoHook if the manifest is too large or unreadable."""
+    """Return the spec of the Job in `hook`. Raises _NoHook if the hook's manifest is too large or unreadable."""
     if len(hook.manifest.encode()) > LARGEST_HOOK:
         raise _NoHook(f"the manifest of hook {hook.name} has more than {LARGEST_HOOK // 1024} KiB")
     try:

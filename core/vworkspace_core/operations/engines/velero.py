@@ -176,7 +176,8 @@ def _check(operation: Operation, target: ApplicationInstance, context: EngineCon
 
 
 def _namespace_problems(given: Mapping[str, Any], target: ApplicationInstance, objects: Objects) -> Iterator[Problem]:
-    """Yield a problem for each namespace, other than the target's own, that is not managed or does not consent.
+    """Yield a problem for each namespace in the parameters, except the target's, that is not managed or does not
+    consent.
 
     A namespace consents by an annotation that names the target's namespace.
     """
@@ -249,7 +250,7 @@ def _is_of(backup: Manifest, target: ApplicationInstance) -> bool:
 
 
 def _source_problems(given: Mapping[str, Any], backup: Manifest, target: ApplicationInstance) -> Iterator[Problem]:
-    """Yield a problem for each namespace to restore that is not in the backup.
+    """Yield a problem for each namespace in the parameters `given` that is to be restored but is not in the backup.
 
     Velero would restore nothing, and report success.
     """
@@ -284,7 +285,7 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
 
 
 def _backup_spec(given: Mapping[str, Any], target: ApplicationInstance) -> dict[str, Any]:
-    """Return the spec of a Backup without the operator's own kinds, since a restored Operation would run again."""
+    """Return the spec of a Backup without the operator's own kinds. If an Operation were restored, it would run again."""
     excluded = [*given.get("excludedResources", ()), *_OURS]
     spec: dict[str, Any] = {
         "includedNamespaces": list(given.get("includeNamespaces") or [target.metadata.namespace]),
