@@ -285,7 +285,7 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
 
 
 def _backup_spec(given: Mapping[str, Any], target: ApplicationInstance) -> dict[str, Any]:
-    """Return the spec of a Backup without the operator's own kinds. If an Operation were restored, it would run again."""
+    """Return the spec of a Backup without the operator's own kinds: an Operation that is restored would run again."""
     excluded = [*given.get("excludedResources", ()), *_OURS]
     spec: dict[str, Any] = {
         "includedNamespaces": list(given.get("includeNamespaces") or [target.metadata.namespace]),
