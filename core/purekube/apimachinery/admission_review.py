@@ -19,7 +19,7 @@ _LONGEST_WARNING: Final = 256
 
 
 class AdmissionOperation(StrEnum):
-    """The operation requested from the API server."""
+    """The kind of write for which the API server requests admission."""
 
     CREATE = "CREATE"
     UPDATE = "UPDATE"

@@ -39,10 +39,9 @@ class Transition:
 def merge_conditions(
     previous: Sequence[Condition], desired: Iterable[DesiredCondition | Condition], *, generation: int, now: str
 ) -> tuple[Condition, ...]:
-    """Return the desired conditions with timestamps.
+    """Return the conditions `desired` with timestamps.
 
     `lastTransitionTime` is kept where the condition's status equals that in `previous`, and becomes `now` elsewhere.
-
     The result has the order of `desired`. An item that is already a Condition is returned unchanged. Conditions of
     types that only `previous` has are left out.
     """
@@ -68,9 +67,7 @@ def _timed(old: Condition | None, want: DesiredCondition, generation: int, now: 
 
 
 def _reason_time(old: Condition | None, want: DesiredCondition, now: str) -> str | None:
-    """Return when the present status and reason of `want` began; None if `lastTransitionTime` already shows
-    that time.
-    """
+    """Return when the present status and reason of `want` began; None if `lastTransitionTime` shows it already."""
     if old is None:
         return None
     if (old.status, old.reason) == (want.status, want.reason):

@@ -128,7 +128,7 @@ def _optional_hook(union: Any, converter: Converter) -> Hook:
 
 
 def _list_hook(cls: Any, converter: Converter) -> Hook:
-    """Return the hook that reads a `list[X]`, the type of lists in mutable classes; frozen classes use
+    """Return the cattrs hook that reads JSON as `list[X]`, the type of lists in mutable classes. Frozen classes use
     `tuple[X, ...]`.
     """
     hook = _tuple_hook(cls, converter)
@@ -272,14 +272,18 @@ def _converter(*, detailed: bool, strict: bool = False) -> Converter:
 
 
 def _means_absent(field: "attrs.Attribute[Any]") -> bool:
-    """Report whether JSON omits a field that has its default. An empty default and 0 are omitted; False is written."""
+    """Report whether JSON leaves the field out when it has its default value. This is so for an empty default and for
+    0, not for False.
+    """
     return isinstance(field.default, attrs.Factory) or (  # type: ignore[arg-type]
         field.default is not attrs.NOTHING and field.default is not False and not field.default
     )
 
 
 def _is_empty(field: "attrs.Attribute[Any]") -> bool:
-    """Report whether JSON omits a field that has its default. An empty default is omitted; 0 and False are written."""
+    """Report whether JSON leaves the field out when it has its default value. This is so for an empty default, not for
+    0 or False.
+    """
     return _means_absent(field) and field.default != 0
 
 
@@ -319,7 +323,7 @@ def _with_unstructuring(
 
 
 def strict_converter() -> Converter:
-    """Return a new converter configured like `STRICT`, to which the caller may add hooks for its own field types."""
+    """Return a new cattrs converter configured like `STRICT`, to which callers may add hooks for their types."""
     return _converter(detailed=True, strict=True)
 
 

@@ -32,7 +32,7 @@ class Column:
     priority: int = 0
 
     def manifest(self) -> dict[str, Any]:
-        """Return the column as an item of a CRD's `additionalPrinterColumns`."""
+        """Return the column as JSON, in the form of an item of a CRD's `additionalPrinterColumns`."""
         column = {"name": self.name, "type": self.type, "jsonPath": self.json_path}
         return {**column, "priority": self.priority} if self.priority else column
 
@@ -81,7 +81,7 @@ class Definition:
     rules: Mapping[str, Any] = attrs.field(factory=dict)
 
     def manifest(self) -> dict[str, Any]:
-        """Return the CRD."""
+        """Return the CustomResourceDefinition as a manifest."""
         return {
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
@@ -106,7 +106,7 @@ class Definition:
         return {**names, **{name: given for name, given in lists.items() if given}}
 
     def version(self) -> dict[str, Any]:
-        """Return the only entry of `spec.versions`, which is served and stored."""
+        """Return the only item of the CRD's `spec.versions`, for a version that is served and stored."""
         return {
             "name": self.kind.version,
             "served": True,

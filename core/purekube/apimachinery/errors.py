@@ -157,7 +157,7 @@ class Forbidden(OperatorError):
 
 
 class Unauthorized(Forbidden):
-    """HTTP 401: the credential is not accepted."""
+    """HTTP 401: the server does not accept the credential."""
 
 
 def first_refusal(errors: Iterable[OperatorError]) -> Forbidden | None:
@@ -170,7 +170,7 @@ class Expired(OperatorError):
 
 
 class JobClosed(OperatorError):
-    """HTTP 409 on an ack: the job is closed at the control plane, for any reason (PULL-6)."""
+    """HTTP 409 when a job is acknowledged: the job is closed at the control plane, for any reason (PULL-6)."""
 
 
 class Unavailable(OperatorError):
@@ -195,7 +195,7 @@ class Unavailable(OperatorError):
 
 
 class Permanent(OperatorError):
-    """Any other answer of a server: a retry will not help."""
+    """The error for any other answer of a server, after which a retry will not help."""
 
     def __init__(self, message: str, *, status: int | None = None) -> None:
         super().__init__(message)
@@ -212,7 +212,7 @@ def leaves_of(error: BaseException) -> Iterator[BaseException]:
 
 
 def unwrap_group(error: BaseException) -> BaseException:
-    """Return the error without exception groups of one error around it. A group of several errors is unchanged."""
+    """Return the error without groups that have it as their only member. A group of several errors is unchanged."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error

@@ -42,7 +42,7 @@ _SHALLOW: Final = 4 * _HEADROOM
 
 
 def pruned(text: str, levels: int = LEVELS) -> str:
-    """Return JSON text with null in place of every object or list nested deeper than `levels`, in linear time."""
+    """Return the JSON text `text` with null for every object or list nested deeper than `levels`, in linear time."""
     parts: list[str] = []
     depth, copied = 0, 0
     for token in _TOKEN.finditer(text):
@@ -69,7 +69,9 @@ def decode_answer(raw: bytes, *path: str | tuple[str, ...]) -> Any:
 
 
 def decode_with(decode: Callable[[bytes], T], raw: bytes, *path: str | tuple[str, ...]) -> T:
-    """Decode as `decode_answer` does, with the caller's decoder, which returns the objects at `path` as mappings."""
+    """Decode `raw` with the function `decode`, even if it is nested too deeply; otherwise as `decode_answer` does.
+    `decode` must return the objects at `path` as mappings.
+    """
     try:
         return _calmly(decode, raw)
     except RecursionError:
@@ -84,8 +86,8 @@ def decode_with(decode: Callable[[bytes], T], raw: bytes, *path: str | tuple[str
 
 
 def _calmly(decode: Callable[[bytes], T], raw: bytes) -> T:
-    """Decode with garbage collection off if `raw` is large, since collection takes most of the time of many small
-    lists.
+    """Return `decode(raw)`. If `raw` is large, garbage collection is off meanwhile, since it would take most of the
+    time.
     """
     if len(raw) < _LARGE or not gc.isenabled():
         return _with_headroom(decode, raw)
@@ -97,7 +99,9 @@ def _calmly(decode: Callable[[bytes], T], raw: bytes) -> T:
 
 
 def _with_headroom(decode: Callable[[bytes], T], raw: bytes) -> T:
-    """Decode deeply nested text below extra stack frames, so that later readers with a deeper stack succeed too."""
+    """Return `decode(raw)`. Deeply nested text is decoded below extra stack frames: a value that can be decoded so can
+    also be read later by functions that are deeper in the stack.
+    """
     if raw.count(b"{") + raw.count(b"[") < _SHALLOW:
         return decode(raw)
     return _deeper(decode, raw, _HEADROOM)
@@ -114,9 +118,8 @@ def too_deep(manifest: Any) -> tuple[str, ...]:
 
 
 def _cut(raw: bytes, level: int) -> bytes:
-    """Return `raw` with a mark in place of each value nested more than `LEVELS` deep.
-
-    The cut values are two levels below the objects at `level`, such as `spec.template`.
+    """Return the JSON text `raw` with a placeholder in place of each value that is nested more than `LEVELS` deep. The
+    replaced values are two levels below the objects at nesting level `level`, such as `spec.template`.
     """
     depths = list(accumulate(map(_STEP.__getitem__, _STRING.sub(b"", raw).translate(None, _NO_BRACKET))))
     parts, copied = [], 0
@@ -131,7 +134,9 @@ def _cut(raw: bytes, level: int) -> bytes:
 
 
 def _too_deep(depths: Sequence[int], level: int) -> Iterator[tuple[int, int]]:
-    """Yield the indexes in `depths` of the first and last bracket of each too deep value that opens at `level`."""
+    """Yield the indexes in `depths` of the first and last bracket of each value that opens at `level` and is nested too
+    deeply. `depths` has the nesting depth after each bracket of a JSON text.
+    """
     deepest = level + LEVELS
     at = 0
     while (over := _index(depths, deepest, at)) is not None:
@@ -166,7 +171,9 @@ def _below(value: Any, name: str) -> Any:
 
 
 def _mark(manifest: dict[str, Any]) -> None:
-    """Replace the marks of cut values by null, and list all paths but `metadata.managedFields` in `UNREADABLE`."""
+    """Replace the placeholders of values that were cut out of `manifest` by null, and list their paths in its field
+    `UNREADABLE`. The path `metadata.managedFields` is not listed.
+    """
     paths = []
     for name, value in manifest.items():
         below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()

@@ -48,7 +48,6 @@ def validations(rules: Sequence[CelRule]) -> dict[str, Any]:
 
 
 def _with_rules(schema: dict[str, Any], rules: Sequence[CelRule]) -> dict[str, Any]:
-    """Return the schema with `rules` added after the schema's own rules."""
     known = [*schema.get(_RULES, ()), *map(_validation, rules)]
     return {**schema, _RULES: known} if known else schema
 
@@ -59,7 +58,7 @@ def _validation(rule: CelRule) -> dict[str, str]:
 
 
 def inner_type(annotation: Any) -> tuple[Any, bool]:
-    """Return two answers: the type without `| None`, and whether None is allowed."""
+    """Return two answers: the type `annotation` without `| None`, and whether `annotation` allows None."""
     if get_origin(annotation) not in (Union, UnionType):
         return annotation, False
     others = [one for one in get_args(annotation) if one is not NoneType]
@@ -141,7 +140,7 @@ def _item(arguments: tuple[Any, ...], path: str) -> Any:
 
 
 def _has_default(default: Any) -> bool:
-    """Report whether the schema should publish a default; an empty string means the same as no value."""
+    """Report whether the schema publishes the default `default`; not for "", which means the same as no value."""
     return isinstance(default, str | int | float) and default != ""
 
 

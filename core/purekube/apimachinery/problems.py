@@ -67,7 +67,7 @@ class ValidationProblems(ValueError):
 
 
 def first_of(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Return at most `MOST_PROBLEMS` distinct problems, sorted by path."""
+    """Return the first `MOST_PROBLEMS` of the distinct `problems`, sorted by path."""
     return tuple(nsmallest(MOST_PROBLEMS, set(problems)))
 
 
@@ -84,12 +84,12 @@ def join(path: str, name: str) -> str:
 
 
 def index(path: str, position: int) -> str:
-    """Return the path of one item of a list."""
+    """Return the path of the item at index `position` in the list at `path`."""
     return f"{path}[{position}]"
 
 
 def path_of(steps: Iterable[str | int]) -> str:
-    """Return the path from the root through these fields and items, such as `spec.endpoints[0]`."""
+    """Return the path through the fields and list indexes in `steps`, such as `spec.endpoints[0]`."""
     path = ""
     for step in steps:
         path = index(path, step) if isinstance(step, int) else join(path, step)

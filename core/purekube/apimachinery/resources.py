@@ -26,9 +26,8 @@ class Access:
 
 
 def resources(accesses: Iterable[Access]) -> dict[tuple[str, str, str], set[str]]:
-    """Group the verbs of all accesses by the triple of API group, resource and object name.
-
-    The name is empty for an access to all objects.
+    """Return the verbs of all accesses, grouped by the triple of API group, resource and object name. The name is empty
+    for an access to all objects.
     """
     verbs: dict[tuple[str, str, str], set[str]] = {}
     for access in accesses:

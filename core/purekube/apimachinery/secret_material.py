@@ -44,7 +44,7 @@ _SHOWN_STEPS: Final = 16
 
 
 class _Letters(dict[int, int | str]):
-    """A table for `str.translate` from a letter to the ASCII letter that it resembles. It stores no computed entry."""
+    """A table for `str.translate` from each letter to the ASCII letter that it resembles, such as `é` to `e`."""
 
     def __missing__(self, code: int) -> int | str:
         first = unicodedata.normalize("NFKD", chr(code))[0]
@@ -213,7 +213,9 @@ def redact(value: Any) -> Any:
 
 
 def _is_harmless(members: dict[Any, Any]) -> bool:
-    """Report whether an object has no nested objects and certainly no secret, as is so for nearly every log line."""
+    """Report whether the JSON object `members` has no nested objects and certainly no secret, like nearly every log
+    line.
+    """
     texts: list[str] = []
     for item in members.values():
         if type(item) is str:
@@ -273,7 +275,7 @@ def _may_show(plain: str) -> bool:
 
 
 def _hidden(rule: re.Pattern[str], text: str, plain: str) -> tuple[str, str]:
-    """Return `text` and its ASCII form `plain`, both with `***` in place of the parts that match `rule`."""
+    """Return `text` and its ASCII form `plain`, both with `***` in place of the parts that match the pattern `rule`."""
     spans = [_span(match) for match in rule.finditer(plain)]
     if not spans:
         return text, plain

@@ -23,8 +23,8 @@ T = TypeVar("T")
 def structure(cls: type[T], value: Any) -> T:
     """Read `value` (JSON) as an instance of `cls`. Unknown fields are skipped, and null counts as absent.
 
-    Raises ValidationProblems with every problem if it does not fit. Fields that accept any JSON are shared with `value`
-    and with other results, not copied.
+    Raises ValidationProblems with every problem if `value` does not fit `cls`. Fields that accept any JSON are shared
+    with `value` and with other results, not copied.
     """
     try:
         return FAST.structure(value, cls)
@@ -33,9 +33,8 @@ def structure(cls: type[T], value: Any) -> T:
 
 
 def structure_patiently(converter: Converter, cls: type[T], value: Any) -> T:
-    """Read `value` as `cls` with a converter that collects all failures instead of stopping at the first.
-
-    Raises ValidationProblems with all failures.
+    """Read `value` as `cls` with `converter`, which must collect all failures instead of stopping at the first. Raises
+    ValidationProblems with all failures.
     """
     try:
         return converter.structure(value, cls)

@@ -27,7 +27,8 @@ def exact_time(instant: datetime) -> str:
 
 
 def later_of(now: datetime, skew: timedelta) -> datetime:
-    """Return the later of this process's clock and the control plane's clock (PULL-12).
+    """Return the later of two times: `now`, by this process's clock, and the same instant by the control plane's clock
+    (PULL-12).
 
     `skew` is how far the control plane's clock is ahead, measured from an unsigned header. An expiry is thus reached as
     soon as either clock has passed it. A skew beyond `LARGEST_SKEW` is ignored.
@@ -50,7 +51,7 @@ class Instant:
     seconds: float
 
     def since(self, earlier: "Instant") -> float:
-        """Return the seconds from `earlier` to this instant."""
+        """Return the seconds from the instant `earlier` to this instant."""
         return self.seconds - earlier.seconds
 
 

@@ -24,7 +24,9 @@ Test: TypeAlias = Callable[[Any], str | None]
 
 @attrs.frozen
 class _Field:
-    """The checks of one field, prepared once per class, since every reconcile validates an instance of it."""
+    """The checks of one field of an attrs class. They are prepared once, because every reconcile validates instances of
+    the class.
+    """
 
     name: str
     json_name: str
@@ -92,7 +94,7 @@ def _check_item(item: Any, before: Any, field: _Field, path: str, problems: list
 
 
 def _check_members(members: tuple[Any, ...], field: _Field, path: str, problems: list[Problem]) -> None:
-    """Append the problems of a list's members to `problems`; stop at `MOST_PROBLEMS` problems."""
+    """Append the problems of `members`, the items of a list field, to `problems`; stop at `MOST_PROBLEMS` problems."""
     seen: set[Any] = set()
     for position, member in enumerate(members):
         if len(problems) >= MOST_PROBLEMS:
@@ -129,7 +131,7 @@ class _Plan:
 
 
 class _Plans(dict[type[Any], _Plan]):
-    """The checks by class. The checks of a class are prepared at their first use."""
+    """A mapping from an attrs class to its checks, which are prepared when the class is first looked up."""
 
     def __missing__(self, cls: type[Any]) -> _Plan:
         plan = _Plan(False)

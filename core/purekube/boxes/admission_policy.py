@@ -48,8 +48,8 @@ def _binding(box: Box) -> Mapping[str, Any]:
 
 
 def _policy(box: Box, rules: Sequence[AdmissionRule]) -> Mapping[str, Any]:
-    """Return the spec of the policy, including fields that the API server would default, so that specs can be
-    compared.
+    """Return the spec of the ValidatingAdmissionPolicy for `rules`. It includes fields that the API server would fill
+    in, so that the spec can be compared with the live one.
     """
     reviewed = {
         "apiGroups": [box.kind.group],
@@ -72,9 +72,8 @@ def _policy(box: Box, rules: Sequence[AdmissionRule]) -> Mapping[str, Any]:
 
 
 def _expression(rule: AdmissionRule) -> str:
-    """Return the rule as a policy's expression, in which `self` and `oldSelf` are bound to the policy's variables.
-
-    The line break ends a comment at the end of the rule.
+    """Return the rule as a CEL expression for a ValidatingAdmissionPolicy, with `self` and `oldSelf` as the rule
+    expects them. The rule's text is followed by a line break, in case the text ends with a comment.
     """
     if not rule.of_change:
         return f"[object].all(self, {rule.program.text}\n)"

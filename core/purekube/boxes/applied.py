@@ -84,13 +84,13 @@ class AppliedBox:
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """The spec as it was applied, without validation; empty if it is not an object."""
+        """The spec as it was applied, without validation; empty if the object's spec is not a JSON object."""
         spec = self.manifest.get("spec")
         return spec if isinstance(spec, Mapping) else {}
 
     @property
     def deletion_policy(self) -> DeletionPolicy:
-        """The deletion policy. If it is absent or cannot be read, it is `Refuse`, which keeps everything."""
+        """The deletion policy. A policy that is absent or cannot be read counts as `Refuse`, which keeps everything."""
         text = self.spec.get("deletionPolicy")
         return DeletionPolicy(text) if text in tuple(DeletionPolicy) else DeletionPolicy.REFUSE
 
@@ -106,10 +106,10 @@ class BoxSnapshot(Snapshot):
 
     `box` is the compiled definition, None if it has `problems`. `gates` are the compiled expressions of `rollout.when`.
     `lacking` is a message about missing rights, `unserved` a message about any other reason why parents cannot be
-    reconciled. `filling` is how many seconds the caches of the parents' controller have been filled for, if that is the
-    reason. `serving` has the revisions that the parents' controller runs. `kind` is the kind of the parents, if known.
-    `judgement` is what this process has found out about the objects that would move. `readings` remembers the parents
-    that it has read before.
+    reconciled. `filling` is set while the parents' controller still fills its caches: the seconds since this began.
+    `serving` has the revisions that the parents' controller runs. `kind` is the kind of the parents, if known.
+    `judgement` is the result of this process's dry run over the parents that would move to the newest revision.
+    `readings` remembers the parents that earlier snapshots have read.
     """
 
     box: Box | None = None
@@ -154,7 +154,7 @@ class BoxState:
 
     @cached_property
     def policy(self) -> BoxRollout:
-        """The rollout policy; the default policy while the definition is invalid."""
+        """The rollout policy of the box; the default policy while the box's definition is invalid."""
         return BoxRollout() if self.observed.box is None else self.observed.box.model.spec.rollout
 
     @cached_property
@@ -164,8 +164,8 @@ class BoxState:
 
     @cached_property
     def target(self) -> str:
-        """The revision to which parents are moved: the present revision, or the newest sound one if the present was
-        given up.
+        """The name of the revision to which parents are moved. This is the present revision; if the rollout gave up the
+        present revision, it is the newest that was neither given up nor refused.
         """
         sound = [each.name for each in self.history if each.is_sound or (each == self.present and not each.given_up)]
         return sound[-1] if sound else self.applied.revision
@@ -199,7 +199,7 @@ class BoxState:
 
     @cached_property
     def foresight(self) -> Foresight:
-        """The stored result of judging the target revision. Unless it is SOUND, no parent moves to the target."""
+        """The stored result of a dry run of the target revision. Unless it is SOUND, no parent moves there."""
         return foresight_of(self.applied.manifest, self.target)
 
     @property
@@ -210,7 +210,7 @@ class BoxState:
 
     @cached_property
     def step(self) -> RolloutStep:
-        """The next step of the rollout."""
+        """The next step of the rollout: which parents move now, and which have failed."""
         namespaces = {ref.name: manifest for ref, manifest in self.observed.objects.items() if ref.kind == NAMESPACE}
         return next_step(
             self.policy,
@@ -224,7 +224,7 @@ class BoxState:
 
     @cached_property
     def phase(self) -> BoxPhase:
-        """The state of the box, by which its decision is chosen."""
+        """The phase of the box, which selects the decision to make about it."""
         applied, observed = self.applied, self.observed
         if applied.metadata.deletion_timestamp is not None:
             return BoxPhase.GOING
@@ -247,7 +247,7 @@ def _holds(gate: Program, counts: Mapping[str, int]) -> bool:
 
 
 def decide_applied(state: BoxState) -> Decision:
-    """Return the decision about an OperatorBox, without its status."""
+    """Return the decision (the writes to make) about an OperatorBox, without its status."""
     match state.phase:
         case BoxPhase.GOING:
             return _removal(state)
@@ -269,9 +269,8 @@ def decide_applied(state: BoxState) -> Decision:
 
 
 def _recorded(state: BoxState) -> Decision:
-    """Return the decision that stores the present definition as the newest revision.
-
-    If an older revision already has this definition, that revision gets the highest number instead.
+    """Return the decision that stores the box's present definition as its newest revision. If an older revision already
+    has this definition, that revision gets the highest number instead.
     """
     number = state.history[-1].number + 1 if state.history else 1
     if state.present is not None:
@@ -318,9 +317,7 @@ def _rolled_out(state: BoxState) -> Decision:
 
 
 def _seconds_until_judged(state: BoxState) -> float | None:
-    """Return the seconds until the next dry run over the parents; Return None if all parents were judged and none was
-    refused.
-    """
+    """Return the seconds until the next dry run over the parents; None if the last one is complete and refused none."""
     judgement = state.observed.judgement
     if state.step.phase is RolloutPhase.JUDGING:
         return _OBSTACLE_SECONDS if judgement is not None and judgement.obstacle else 0.0
@@ -341,7 +338,7 @@ def _moves(state: BoxState) -> Iterator[MergePatch]:
 
 
 def _learned(state: BoxState) -> Iterator[MergePatch]:
-    """Yield the patches that annotate revisions with what happened: a parent was Ready at the revision, or the revision
+    """Yield the patches that record on revisions what happened: a parent became Ready at the revision, or the revision
     was refused or given up.
     """
     ready = {parent.revision for parent in state.parents if parent.health is Health.READY and not parent.is_going}
@@ -362,7 +359,7 @@ def _learned(state: BoxState) -> Iterator[MergePatch]:
 
 
 def _former(state: BoxState) -> bool:
-    """Report whether there is an earlier revision to which parents can return."""
+    """Report whether there is another revision to which parents can return."""
     return any(each.is_sound and each.name != state.target for each in state.history)
 
 
@@ -389,7 +386,9 @@ def _removal(state: BoxState) -> Decision:
 
 
 def _orphaned(state: BoxState) -> Decision:
-    """Remove the box's finalizer from its parents once no controller serves them, and from the box after that."""
+    """Return the decision that removes the box's finalizer from its parents once no controller serves them, and from
+    the box after that.
+    """
     name = finalizer_named(state.applied.metadata.name)
     held = [parent for parent in state.parents if name in parent.metadata.finalizers]
     if state.observed.serving:

@@ -40,7 +40,7 @@ _MOST_PROBLEMS: Final = 50
 
 
 class BoxReason(StrEnum):
-    """The reasons of an applied box's conditions, next to those of a roll-out."""
+    """The reasons of the conditions of an applied box, in addition to those of a rollout."""
 
     VALID = "Valid"
     INVALID = "Invalid"
@@ -61,9 +61,8 @@ _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, Condition
 
 
 def decide_with_status(state: BoxState) -> Decision:
-    """Return the decision about an OperatorBox, with the status that reports its present state.
-
-    If a write of this pass was refused, the decision writes only the status.
+    """Return the decision (the writes to make) about an OperatorBox, with the status that reports its present state. If
+    a write of this reconcile pass was refused, the decision writes only the status.
     """
     decision = Decision(requeue=Requeue.BACKOFF) if state.observed.failures else decide_applied(state)
     if decision.finalizer is not None or _is_taken_over(state):
@@ -85,9 +84,8 @@ def decide_with_status(state: BoxState) -> Decision:
 
 
 def _is_taken_over(state: BoxState) -> bool:
-    """Report whether the box keeps the status that an earlier process wrote.
-
-    It does while caches fill, if that process served the box.
+    """Report whether the status that an earlier process wrote stays unchanged for now. This is so while this process
+    fills its caches, if by that status the box's present definition was being served.
     """
     meta, seconds = state.applied.metadata, state.observed.filling
     if seconds is None or seconds >= _FILLING_SECONDS or state.observed.failures:
@@ -99,14 +97,18 @@ def _is_taken_over(state: BoxState) -> bool:
 
 
 def _stopped(before: Mapping[str, Condition], blocked: ReconcileError) -> Iterator[DesiredCondition]:
-    """Yield the condition Serving with the error that stopped the pass; nothing if the box is being served."""
+    """Yield the condition Serving=False with the error `blocked`, which stopped the reconcile pass. Yield nothing if
+    Serving is True in `before`, the present conditions: the box is still being served.
+    """
     if SERVING not in before or before[SERVING].status is not _TRUE:
         reason = RETRYING if blocked.is_transient else blocked.cause
         yield DesiredCondition(SERVING, _FALSE, reason, blocked.message_over(before.get(SERVING)))
 
 
 def _is_starting(before: Mapping[str, Condition]) -> bool:
-    """Report whether the reason of Serving is provisional, so that the message of a retried error may replace it."""
+    """Report whether the condition Serving in `before` has a provisional reason, so that the message of a retried error
+    may replace it.
+    """
     return SERVING in before and before[SERVING].reason in (BoxReason.STARTING, RETRYING)
 
 
@@ -163,8 +165,8 @@ def _fields(state: BoxState) -> Mapping[str, Any]:
 
 
 def _judgement(state: BoxState) -> Mapping[str, Any] | None:
-    """Return the newest complete judgement (a dry run over the parents) of the target revision; None if there
-    is none.
+    """Return the result of the newest complete dry run of the target revision over the parents, as `status.judgement`
+    has it. Return None if there is no such result.
     """
     judgement = state.observed.judgement
     if judgement is not None and judgement.revision == state.target and not judgement.left:
@@ -281,7 +283,6 @@ def _rollout(action: str, state: BoxState) -> str:
 
 
 def _way_back(state: BoxState) -> str:
-    """Return the end of a sentence with the command `rollout undo`; "" if there is no revision to return to."""
     return f", or go back: {_rollout('undo', state)}" if way_back(state.history, state.applied.revision) else ""
 
 
@@ -298,7 +299,9 @@ def _judging(state: BoxState) -> str:
 
 
 def _refused(state: BoxState) -> str:
-    """Return the message that names the first object that would be refused, and the number of further objects."""
+    """Return the message that names the first object for which the newest revision would be refused, and the number of
+    further such objects.
+    """
     judgement = _judgement(state) or {}
     more = (judgement.get("refused") or 0) - 1
     return first_refusal(judgement) + (f", and {more} more (status.judgement)" if more > 0 else "")

@@ -32,9 +32,8 @@ from purekube.schema import Schema
 
 @attrs.frozen(eq=False)
 class WhenElapsed:
-    """A delay of a gate: it opens `seconds` after the timestamp that the expression `time` returns.
-
-    The timestamp is a text, or an optional text if the field may be absent.
+    """A delay in a `when` gate (a condition for writes): the gate opens `seconds` after the timestamp that the
+    expression `time` returns. The timestamp is a text, or an optional text if the field may be absent.
     """
 
     time: BoxExpression
@@ -43,10 +42,10 @@ class WhenElapsed:
 
 @attrs.frozen(eq=False)
 class BoxWhen:
-    """A compiled gate of a phase or a resource, which delays writes until it is open.
+    """A compiled `when` gate of a phase or a resource, which delays writes until it is open.
 
-    It is open if the boolean `expression` is true, or if one of `times` has passed. `phase` is empty for a gate of the
-    resource itself.
+    It is open if the boolean `expression` is true, or if one of the delays in `times` has passed. `phase` is empty for
+    a gate of the resource itself.
     """
 
     place: Place

@@ -29,7 +29,7 @@ class ChildNames:
 
     @classmethod
     def of(cls, resources: Iterable[tuple[str, str]]) -> "ChildNames":
-        """Return the table for pairs of a resource's id and its kind."""
+        """Return the table for `resources`, which are pairs of a resource's id and its kind."""
         found: dict[str, tuple[str, ...]] = {}
         for identifier, kind in resources:
             found[kind.lower()] = (*found.get(kind.lower(), ()), identifier)
@@ -53,7 +53,7 @@ class ChildNames:
         return ids
 
     def has(self, kind: str, identifier: str) -> bool:
-        """Report whether the resource with this id is of this kind."""
+        """Report whether the resource with the id `identifier` is of the kind `kind`."""
         return identifier in self.by_kind.get(kind.lower(), ())
 
     def only(self, kind: str) -> str:
@@ -79,8 +79,8 @@ class ChildNames:
         return [self.only(kind), *steps[2:]]
 
     def resolve(self, tree: Expression, source: str) -> Expression:
-        """Return the expression with `children.<kind>` replaced by resource ids. Raises CelSyntaxError with the
-        position.
+        """Return the expression `tree` with `children.<kind>` replaced by resource ids. Raises CelSyntaxError, with the
+        position in `source`, if a replacement is not possible.
         """
         return _Resolver(self, source).visit(tree)
 

@@ -180,7 +180,9 @@ class _Reader:
 
     @property
     def _converts(self) -> bool:
-        """Report whether an object of another version may have other fields than in the storage version."""
+        """Report whether the box's kind has conversions, by which an object of another version may have other fields
+        than in the storage version.
+        """
         strategy = get_path(self.crd.manifest, "spec", "conversion", "strategy")
         return bool(self.model.spec.versions) or strategy == "Webhook"
 
@@ -202,7 +204,7 @@ class _Reader:
     # --- versions -----------------------------------------------------------------------------------------------------
 
     def versions(self) -> tuple[CompiledVersion, ...]:
-        """Return the versions with their conversions; the storage version has none."""
+        """Return the versions that the box declares, each with its conversion; the storage version has none."""
         given = self.model.spec.versions
         names = [version.name for version in given]
         for at, version in enumerate(given):
@@ -358,7 +360,7 @@ def examine(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, place
 
 
 def _islands(paths: Set[VariablePath]) -> tuple[str, ...]:
-    """Return the paths without a known type as sorted dotted texts, omitting paths below another path of the set."""
+    """Return the paths without a known type as sorted dotted texts, except paths below another path of the set."""
     first = (path for path in paths if not any(path[:length] in paths for length in range(1, len(path))))
     return tuple(sorted(".".join(path).replace(f".{ITEM}", ITEM) for path in first))
 

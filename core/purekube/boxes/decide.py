@@ -46,7 +46,7 @@ class BoxContext:
 
 @lru_cache(maxsize=256)
 def composite_of(box: Box) -> Composite:
-    """Return the box as a `Composite`, the form in which a controller runs a box."""
+    """Return the box as a `Composite`, the description of a parent kind that a controller runs."""
 
     def decided(parent: Parent, observed: Snapshot, now: datetime) -> Decision:
         return decide(box, parent, observed, BoxContext(now))
@@ -81,9 +81,8 @@ def composite_of(box: Box) -> Composite:
 
 
 def account_of(box: Box, name: Template, parent: Parent) -> ObjectRef | None:
-    """Return the ServiceAccount that acts for a parent, in the parent's namespace.
-
-    Return None if the template `name` renders to no valid name.
+    """Return the ServiceAccount in the parent's namespace that acts for the parent. Return None if the template `name`
+    renders to no valid name.
     """
     try:
         text = Evaluation(box, parent.manifest).render(name, {"self": parent.manifest})
@@ -113,7 +112,7 @@ def external_refs(box: Box, parent: Parent) -> Iterator[tuple[ExternalNode, Obje
 
 
 def explanation_of(box: Box, parent: Parent, observed: Snapshot, now: datetime) -> Explanation:
-    """Return the plan for one parent with each resource's state and gates, from which text for people is made."""
+    """Return the plan for one parent with the state and `when` gates of each resource, to explain it to people."""
     evaluation = Evaluation(box, parent.manifest, now, observed)
     found = plan(graph_of(box), composite_of(box).owner_of(parent), observed, evaluation.scope())
     gates = {node.id: tuple(gate.shown for gate in node.when_conditions) for node in box.nodes}
@@ -163,7 +162,7 @@ def _terminating(box: Box, composite: Composite, parent: Parent, observed: Snaps
 
 
 def access_of(boxes: Iterable[Box]) -> CompositeAccess:
-    """Return the rights that the controllers of all these boxes need together."""
+    """Return the rights that the controllers of all `boxes` need together."""
     boxes = tuple(boxes)
     everywhere = [*shared_access(map(composite_of, boxes))]
     tenant: list[Access] = []
@@ -196,8 +195,8 @@ def _nodes(box: Box) -> tuple[BoxNode, ...]:
 
 
 def _changed(node: BoxNode) -> tuple[str, ...]:
-    """Return the RBAC verbs needed to change a node's objects. Server-side apply of a new object needs create and
-    patch.
+    """Return the RBAC verbs that are needed to create and change the objects of a resource. Server-side apply of a new
+    object needs both create and patch.
     """
     verbs = ["get", "create"]
     if node.apply is not ApplyMode.IF_ABSENT or node.on_delete is OnDelete.ORPHAN:
@@ -208,8 +207,7 @@ def _changed(node: BoxNode) -> tuple[str, ...]:
 
 
 def owners(boxes: Iterable[Box]) -> Iterator[Access]:
-    """Yield the RBAC rights that setting `blockOwnerDeletion` in owner references requires.
-
-    The admission plugin OwnerReferencesPermissionEnforcement checks these rights where it is enabled.
+    """Yield the RBAC rights that are needed to set `blockOwnerDeletion` in owner references. Clusters check these
+    rights if the admission plugin OwnerReferencesPermissionEnforcement is enabled.
     """
     return owner_access(map(composite_of, boxes))

@@ -69,7 +69,7 @@ def _with_rules(version: Mapping[str, Any], box: Box) -> Mapping[str, Any]:
 
 
 def _absent_rules(version: Mapping[str, Any], box: Box) -> Sequence[Mapping[str, Any]]:
-    """Return the rules of the box that this version of a CRD could check but does not contain."""
+    """Return the rules of the box that `version` of a CRD could check but does not contain."""
     present = [rule.get("rule") for rule in _schema_of(version).get(_RULES) or ()]
     own = (rule for rule in box.rules if (rule.in_crd if version.get("storage") else not rule.in_webhook))
     rules = (_rule(rule.rule, rule.message, rule.field) for rule in own)
@@ -77,9 +77,8 @@ def _absent_rules(version: Mapping[str, Any], box: Box) -> Sequence[Mapping[str,
 
 
 def _defaults(version: Mapping[str, Any], box: Box) -> Iterator[CompiledMutation]:
-    """Yield the defaults for a version of a CRD.
-
-    The storage version gets all; another version gets the defaults of fields that both versions declare alike.
+    """Yield the defaults of the box for `version`, a version in a CRD's `spec.versions`. The storage version gets all;
+    another version gets the defaults of fields that both versions declare alike.
     """
     stored = _schema_of(next((each for each in _versions(box) if each.get("storage")), {}))
     schema = _schema_of(version)

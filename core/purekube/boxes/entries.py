@@ -32,8 +32,8 @@ TAKEN: Final = frozenset((*RESERVED, *TYPES, "self", "oldSelf", "old", "children
 
 @attrs.frozen(eq=False)
 class Entry:
-    """A resource of the file with its path and its phase. `drain` is the number of its deletion phase, if
-    it has one.
+    """A resource as written in the box's file, with its path in the file and its phase. `drain` is the number of its
+    deletion phase, if it runs before a deletion.
     """
 
     resource: BoxResource
@@ -54,8 +54,8 @@ class Entry:
 
 
 def entries_of(model: OperatorBox) -> Iterator[Entry]:
-    """Yield every resource of a box in the order of the file, including the resources that run before a deletion
-    (drains).
+    """Yield every resource of a box in the order of the file, including the drains (resources that run before a
+    deletion).
     """
     spec, drains = model.spec, 0
     for at, resource in enumerate(spec.resources):
@@ -73,7 +73,9 @@ def entries_of(model: OperatorBox) -> Iterator[Entry]:
 
 
 def apply_mode(entry: Entry) -> ApplyMode:
-    """Return the apply mode of a resource. The mode of its phase applies if the resource does not set a mode."""
+    """Return the apply mode (always, if absent, or once) of a resource. The mode of its phase applies if the resource
+    does not set a mode.
+    """
     if entry.resource.apply is not None:
         return entry.resource.apply
     once = entry.phase is not None and entry.phase.on is PhaseOn.CREATE and not entry.resource.reconcile
@@ -84,7 +86,9 @@ def apply_mode(entry: Entry) -> ApplyMode:
 
 
 def unique(entries: tuple[Entry, ...], model: OperatorBox, findings: Findings) -> tuple[Entry, ...]:
-    """Return the entries with unique ids. An entry whose id is already used is added to `findings` and omitted."""
+    """Return the resources in `entries` with unique ids. For an id that is used again, a problem is added to
+    `findings`, and the resource is omitted.
+    """
     named = [(external.id, index("spec.externals", at)) for at, external in enumerate(model.spec.externals)]
     seen: dict[str, str] = {}
     kept: list[Entry] = []
@@ -117,8 +121,8 @@ def _take(name: str, path: str, seen: dict[str, str], findings: Findings) -> boo
 
 
 def targets_of(entries: Iterable[Entry], model: OperatorBox) -> Mapping[str, Target]:
-    """Return everything on which resources may depend, by id: the resources in `entries`, and the externals (objects
-    that the box only reads).
+    """Return everything on which resources may depend, by id: the resources in `entries`, and the box's externals
+    (objects of others that it only reads).
     """
     found = {
         entry.id: Target(entry.resource.template, is_list=entry.resource.for_each is not None) for entry in entries
@@ -247,9 +251,8 @@ class Externals:
         )
 
     def _must_agree(self, external: BoxExternal, kind: Kind) -> bool:
-        """Report whether an external Secret must have an annotation that consents to the reading.
-
-        The annotation is needed if untrusted authors of parents choose the Secret's name.
+        """Report whether an external Secret, which the box only reads, must carry an annotation that permits the box to
+        read it. The annotation is needed if untrusted authors of parents choose the Secret's name.
         """
         chosen = origin_of(external.metadata.get("name")) is Origin.CHOSEN
         return is_secret(kind) and chosen and Power.SECRETS not in self.deputies.trusted
@@ -279,7 +282,7 @@ class Externals:
 
 
 def _field_path(path: VariablePath) -> VariablePath:
-    """Return the part of a path that a cache can store: the fields before the first list."""
+    """Return the beginning of a path that a cache can store: its field names before the first list."""
     return path[: path.index(ITEM)] if ITEM in path else path
 
 

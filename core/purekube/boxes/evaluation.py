@@ -40,9 +40,9 @@ def variables(expressions: Iterable[BoxExpression]) -> frozenset[str]:
 class Evaluation:
     """The data and the step budget that all expressions of one decision share.
 
-    `parent` is the value of the variable `self`. `now` is read only by gates, and is None if no gate is evaluated.
-    `observed` shows which other namespaces and Secrets allow the box to use them. `due` is the earliest time at which a
-    closed gate will open.
+    `parent` is the value of the variable `self`. `now` is read only by `when` gates (conditions for writes), and is
+    None if no gate is evaluated. `observed` shows which other namespaces and Secrets allow the box to use them. `due`
+    is the earliest time at which a closed gate will open.
     """
 
     box: Box
@@ -54,11 +54,11 @@ class Evaluation:
     _objects: dict[int, tuple[Child, Manifest | None]] = attrs.field(factory=dict)
 
     def look_again(self, at: datetime) -> None:
-        """Record the time at which a gate opens, so that the object is reconciled then."""
+        """Record `at`, the time at which a `when` gate opens, so that the object is reconciled again at that time."""
         self.due = at if self.due is None else min(self.due, at)
 
     def scope(self) -> Scope:
-        """Return the initial scope, into which the graph engine puts each node once it is evaluated."""
+        """Return a scope without resources, to which the graph engine adds each resource once it is evaluated."""
         return Scope({_EVALUATION: self})
 
     def variables(self, scope: Scope, names: Iterable[str], bindings: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def evaluation_of(scope: Scope) -> Evaluation:
 
 
 def hold_of(failure: ExpressionFailure) -> Hold:
-    """Return the Hold that postpones a node whose expression failed."""
+    """Return the Hold (a reason to wait) for a resource whose expression failed with `failure`."""
     cause = HoldCause.MISSING if failure.is_missing else HoldCause.FAULT
     return Hold(cause, failure.problem, failure.place)
 
@@ -148,10 +148,10 @@ class Reported:
 
 
 def report(box: Box, evaluation: Evaluation, scope: Scope) -> Reported:
-    """Evaluate the status fields and conditions that the box declares, after all nodes were evaluated.
+    """Evaluate the status fields and conditions that the box declares, after all its resources were evaluated.
 
-    A field whose expression fails is left out. `faults` has the error, unless the expression reads a value that does
-    not exist yet.
+    A field whose expression fails is left out. `faults` of the result has the error, unless the expression reads a
+    value that does not exist yet.
     """
     faults: list[str] = []
     fields: dict[str, Any] = {}
@@ -164,7 +164,9 @@ def report(box: Box, evaluation: Evaluation, scope: Scope) -> Reported:
 
 
 def _rendered(evaluation: Evaluation, scope: Scope, template: Template, faults: list[str]) -> Any:
-    """Return the rendered template; `ABSENT` if it fails. Errors other than missing values are appended to `faults`."""
+    """Return the value of a status field's template; `ABSENT` if an expression in it fails. The error is appended to
+    `faults`, unless the expression only reads a value that does not exist yet.
+    """
     try:
         return evaluation.render(template, evaluation.variables(scope, variables(template.expressions)))
     except ExpressionFailure as failure:
@@ -199,9 +201,8 @@ def _text(value: Any) -> str:
 
 
 def with_faults(conditions: Sequence[DesiredCondition], faults: Sequence[str]) -> tuple[DesiredCondition, ...]:
-    """Return the conditions with Ready False and Stalled True if an expression of the status failed.
-
-    The conditions are unchanged if `faults` is empty, or if Ready is not True.
+    """Return `conditions`, with Ready=False and Stalled=True if any expression of the status failed (`faults`). The
+    conditions are unchanged if `faults` is empty, or if Ready is not True.
     """
     ready = next((condition for condition in conditions if condition.type == READY), None)
     if not faults or ready is None or ready.status is not ConditionStatus.TRUE:
@@ -234,9 +235,8 @@ def together(
 
 
 def when_test(gates: Sequence[BoxWhen]) -> Callable[[Scope], bool | Hold]:
-    """Return a function that tests whether all `when` gates are open.
-
-    For a closed gate the function returns a Hold that names the gate's test and its line in the file.
+    """Return a function that tests whether all `when` gates (conditions for writes) are open. For a closed gate the
+    function returns a Hold (a reason to wait) with the gate's test and its line in the file.
     """
     asked = [(gate, None if gate.expression is None else together((gate.expression,))) for gate in gates]
 
@@ -252,9 +252,8 @@ def when_test(gates: Sequence[BoxWhen]) -> Callable[[Scope], bool | Hold]:
 
 
 def _elapsed(gate: BoxWhen, answer: bool | Hold, scope: Scope) -> bool | Hold:
-    """Return True if the delay of a gate has passed. Return a Hold if not, and record when the delay ends.
-
-    `answer` is the result of the gate's expression: False, or a Hold.
+    """Return True if the delay of a `when` gate has passed; otherwise return a Hold (a reason to wait), and record when
+    the delay ends. `answer` is the result of the gate's expression, which was not true: False, or a Hold.
     """
     if isinstance(answer, Hold) and answer.cause is HoldCause.MISSING:
         answer = False
@@ -279,7 +278,9 @@ def _elapsed(gate: BoxWhen, answer: bool | Hold, scope: Scope) -> bool | Hold:
 
 
 def _due(evaluation: Evaluation, gate: WhenElapsed, scope: Scope) -> datetime | Hold | None:
-    """Return when a delayed gate opens; None if the timestamp from which the delay counts does not exist yet."""
+    """Return the time at which the delay of a `when` gate ends. Return None if the timestamp from which the delay
+    counts does not exist yet, and a Hold (a reason to wait) if its expression fails.
+    """
     try:
         since = evaluation.evaluate(gate.time, evaluation.variables(scope, variables((gate.time,))))
     except ExpressionFailure as failure:

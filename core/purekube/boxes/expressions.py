@@ -94,7 +94,7 @@ def _load_balancer(value: Any, key: str) -> str:
 
 
 def _get(value: Any, *path: Any) -> Any:
-    """Return the value at a path of keys and indices. Raises Missing if the path does not exist."""
+    """Return the value at the path of keys and indices `path` in `value`. Raises Missing if the path does not exist."""
     for step in path:
         if isinstance(value, Mapping):
             value = look_up(value, step)
@@ -122,7 +122,7 @@ def _encoded(budget: Budget, value: Any) -> str:
 
 
 def _yaml(budget: Budget, value: Any) -> str:
-    """Return YAML in block style with sorted keys; ambiguous texts are quoted, so that they stay texts."""
+    """Return `value` as YAML in block style with sorted keys. Texts that YAML would read as another type are quoted."""
     try:
         plain = msgspec.json.decode(canonical_json(value))
     except (TypeError, ValueError) as error:

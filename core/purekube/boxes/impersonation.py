@@ -49,9 +49,10 @@ _DEEPEST: Final = 24
 
 
 def power_at(kind: Kind, steps: Steps, *, elsewhere: bool = False) -> Power | None:
-    """Return the power that a user gains by choosing the field at `steps` of a `kind`; None for a harmless field.
+    """Return the power that users gain if they choose the value of the field at `steps` in an object of `kind`.
 
-    `elsewhere` says that the object is not in the parent's namespace.
+    A power is, for example, to run code or to read Secrets. Return None for a harmless field. `elsewhere` says that the
+    object is not in the parent's namespace.
     """
     if steps == ("metadata", "name"):
         return Power.NAMES if elsewhere or not kind.namespaced else None
@@ -67,7 +68,9 @@ def power_at(kind: Kind, steps: Steps, *, elsewhere: bool = False) -> Power | No
 
 
 def _power_of(step: str, rest: Steps) -> Power | None:
-    """Return the power that the field `step` gives, or None. `rest` are the keys between the field and the value."""
+    """Return the power (such as the choice of an account) that the field `step` gives; None if it gives none. `rest`
+    are the keys between the field and the value.
+    """
     name = step.lower()
     if step in _HOST or (step == _CONTEXT and not (rest and rest[0] in _HARMLESS)):
         return Power.HOSTS
@@ -88,9 +91,8 @@ def is_data(kind: Kind, steps: Steps) -> bool:
 
 
 def powers_below(kind: Kind, steps: Steps, cel_type: CelType, schema: Schema | None) -> Mapping[Power, Steps]:
-    """Return the powers that a value at `steps` may give, each with the path of a field that gives it.
-
-    The value's type and schema limit which fields are possible.
+    """Return the powers (such as the choice of an account or a Secret) that a value at `steps` may give, each with the
+    path of a field that gives it. The value's type and schema limit which fields are possible.
     """
     found: dict[Power, Steps] = {}
     _powers_below(kind, steps, cel_type, schema, found, set())
@@ -142,7 +144,7 @@ def _fields(cel_type: CelType, schema: Schema | None) -> Mapping[str, tuple[CelT
 
 
 def is_allowed(power: Power, taint: Taint) -> bool:
-    """Report whether a value with this taint may be written into a field that gives the power."""
+    """Report whether a value of this taint (secrecy, and who controls it) may be in a field that gives `power`."""
     match power:
         case Power.NAMESPACES | Power.HOSTS:
             return taint.origin is Origin.AUTHOR
@@ -157,7 +159,7 @@ def is_allowed(power: Power, taint: Taint) -> bool:
 
 
 def refusal(power: Power, who: str) -> str:
-    """Return the message that refuses an expression in a field with this power, and suggests an alternative."""
+    """Return the message that refuses an expression in a field that gives `power`, and suggests an alternative."""
     trust = f"; where they may do that anyway, say `trustParents: [{power}]` in the spec of the box"
     match power:
         case Power.NAMESPACES:
@@ -186,9 +188,8 @@ _STEP: Final = re.compile(r"""\[('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]|\.([^.\[
 
 @attrs.frozen
 class ImpersonationRules:
-    """The rules that keep authors of parents from gaining the box's rights through its templates.
-
-    The authors are trusted only with the powers in `trusted`.
+    """The rules that keep authors of parents from gaining the box's rights through its templates. The authors are
+    trusted only with the powers (such as the choice of an account) in `trusted`.
     """
 
     findings: Findings
@@ -205,7 +206,9 @@ class ImpersonationRules:
 
 @attrs.frozen
 class ImpersonatedTemplate:
-    """A checker for the expressions in the template of one object."""
+    """A checker of the powers (such as the choice of an account) that expressions in one object's template give to
+    authors of parents.
+    """
 
     deputies: ImpersonationRules
     kind: Kind
@@ -215,7 +218,8 @@ class ImpersonatedTemplate:
     def judge(
         self, program: Program, path: str, at: int, variables: Variables, schema: Schema | None, in_text: bool
     ) -> None:
-        """Report each power that the expression at `path` gives to the authors of parents without permission.
+        """Report each power (such as the choice of an account or a Secret) that the expression at `path` gives to
+        authors of parents whom the box does not trust with it.
 
         `at` is the expression's position in the text, `schema` the schema of the field, if known. `in_text` says that
         the expression is only a part of the text.
@@ -245,7 +249,7 @@ class ImpersonatedTemplate:
 
 
 def _steps(path: str) -> Steps:
-    """Return the keys of a path, without the indices of lists."""
+    """Return the keys in the path of a field, without the indices of lists."""
     return tuple(match[2] or str(literal_eval(match[1])) for match in _STEP.finditer(path))
 
 
@@ -259,9 +263,8 @@ def _below(schema: Schema | None, steps: Sequence[str]) -> Schema | None:
 
 @attrs.frozen
 class _Outcomes:
-    """A search for the values that an expression may have, each with its taint, its type and the keys above it.
-
-    `decided` is the combined taint of the conditions that decide whether the node is evaluated.
+    """A search for all values that an expression may have. `taints` says of each variable whether it is secret and who
+    controls it. `decided` is the same for the conditions that select between values.
     """
 
     text: str
@@ -270,7 +273,9 @@ class _Outcomes:
     decided: Taint = TRUSTED
 
     def of(self, node: Expression) -> Iterator[tuple[Steps, Taint, CelType]]:
-        """Yield each value that a node of the expression may have: the keys above it, its taint and its type."""
+        """Yield each value that the expression `node` may have, as a triple: the keys above the value, its taint
+        (whether it is secret, and who controls it), and its type.
+        """
         match node:
             case Conditional(condition, positive, negative):
                 inner = attrs.evolve(self, decided=self.decided.under(self._taint(condition).whole))

@@ -29,9 +29,8 @@ class Foresight(Enum):
 
 @attrs.frozen
 class Verdict:
-    """The numbers of writes that a revision causes for one object, and why one would be refused; "" if none would.
-
-    `deletes_afterwards` counts the deletes that wait until the rest is ready.
+    """The numbers of writes that a revision causes for one object, and why a write would be refused. `refused` is "" if
+    none would be refused. `deletes_afterwards` counts the deletes that wait until the rest is ready.
     """
 
     ref: ObjectRef
@@ -44,9 +43,8 @@ class Verdict:
 
 @attrs.frozen
 class Judgement:
-    """The verdicts on the objects that would move to `revision`.
-
-    `left` is the number of objects that are not judged yet, `obstacle` the reason why the next one cannot be judged.
+    """The results of a dry run over the objects that would move to `revision`. `left` is the number of objects that are
+    not tried yet, `obstacle` the reason why the next one cannot be tried.
     """
 
     revision: str
@@ -56,7 +54,7 @@ class Judgement:
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """The judgement in the form of the field `status.judgement`."""
+        """The results in the form of the field `status.judgement`."""
         refused = [verdict for verdict in self.verdicts if verdict.refused]
         return {
             "revision": self.revision,
@@ -77,10 +75,8 @@ def first_refusal(judgement: Mapping[str, Any]) -> str:
 
 
 def foresight_of(stored: Manifest, revision: str) -> Foresight:
-    """Return the Foresight that the status in the manifest `stored` records for a revision; The result is PENDING if
-    the status records none.
-
-    Never raises.
+    """Return the result of the dry run for `revision` that the status in the manifest `stored` records. The result is
+    PENDING if the status records none. Never raises.
     """
     judged = get_path(stored, "status", "judgement")
     if not isinstance(judged, Mapping) or judged.get("revision") != revision:
@@ -105,7 +101,7 @@ def interruption_of(errors: Iterable[OperatorError]) -> str:
 
 
 def _is_final(error: OperatorError) -> bool:
-    """Report whether the API server would refuse the same write again, so that a retry is useless."""
+    """Report whether the API server would refuse the same write again after `error`, so that a retry is useless."""
     is_terminating = isinstance(error, Forbidden) and error.namespace_terminating
     return isinstance(error, Conflict | Invalid | Forbidden | Permanent) and not is_terminating
 

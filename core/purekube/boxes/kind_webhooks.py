@@ -28,7 +28,7 @@ _WHOLE: Final = "object"
 
 @attrs.frozen(eq=False)
 class AdmissionRule:
-    """A rule that the webhook checks. `of_change` says that it compares with the old object."""
+    """A validation rule that the box's webhook checks. `of_change` says that the rule compares with the old object."""
 
     program: Program
     message: str
@@ -38,7 +38,7 @@ class AdmissionRule:
 
 @attrs.frozen(eq=False)
 class BoxAdmission:
-    """The rules and computed fields of a box that the CRD cannot apply, so that webhooks do."""
+    """The validation rules and computed defaults of a box that its CRD cannot express, so that webhooks apply them."""
 
     name: str
     kind: Kind
@@ -49,7 +49,7 @@ class BoxAdmission:
 
     @classmethod
     def of(cls, box: Box) -> "BoxAdmission":
-        """Return the rules and fields of `box` that its CRD cannot apply and webhooks do; empty if there are none."""
+        """Return the rules and computed defaults of `box` that its CRD cannot express, if any."""
         stored = CrdVersions.of(crd_of(box)).stored if box.crd else KnownKind(box.kind)
         environment = Environment({"self": stored.type, "oldSelf": stored.type})
         compiled = ((rule, compile_expression(rule.rule, environment)) for rule in box.rules if rule.in_webhook)
@@ -63,7 +63,7 @@ class BoxAdmission:
         return cls(box.name, box.kind, rules, mutations, stored.schema)
 
     def problems(self, new: Manifest, old: Manifest | None) -> tuple[Problem, ...]:
-        """Return the rules that the object `new` breaks, as problems; `old` is the object that it replaces, None on
+        """Return a problem for each rule that the object `new` breaks. `old` is the object that it replaces, None on
         create.
         """
         return () if _is_going(new) else tuple(self._broken(self._defaulted(new), old and self._defaulted(old)))

@@ -34,7 +34,7 @@ class BoxParent:
 
     @property
     def is_going(self) -> bool:
-        """Report whether the parent is being deleted."""
+        """Report whether the parent's deletion has been requested."""
         return self.metadata.deletion_timestamp is not None
 
     @property
@@ -45,7 +45,7 @@ class BoxParent:
 
     @property
     def obstacle(self) -> str:
-        """The reason why the parent is not Ready, as text for people."""
+        """The reason why the parent is not Ready, as text for people; from the parent's status."""
         if self.ready is None:
             return "it has no status yet"
         return f"{self.ready.reason}: {self.ready.message}".rstrip(": ")
@@ -103,7 +103,9 @@ def parent_of(reading: ParentReading, assignments: Assignments, policy: BoxRollo
 
 
 def _health(meta: ObjectMeta, conditions: Mapping[str, Condition], revision: str) -> Health:
-    """Return the health that the status shows; PROGRESSING if another revision or generation wrote the status."""
+    """Return the health of a parent as its status shows it. The health is PROGRESSING if the status is about another
+    revision or generation.
+    """
     ready, stalled = conditions.get(READY), conditions.get(STALLED)
     if not _is_judged_by(conditions, revision) or ready is None or ready.observed_generation != meta.generation:
         return Health.PROGRESSING
@@ -119,9 +121,8 @@ def _is_judged_by(conditions: Mapping[str, Condition], revision: str) -> bool:
 
 
 def _due(meta: ObjectMeta, conditions: Mapping[str, Condition], revision: str, policy: BoxRollout) -> datetime | None:
-    """Return when a progressing parent counts as failed; None if the parent has no time limit.
-
-    A parent whose spec changed after its last status has none until its controller has written a new status.
+    """Return the time at which a progressing parent counts as failed; None if the parent has no time limit. A parent
+    whose spec changed after its last status has no time limit until its controller has written a new status.
     """
     since, ready = BroughtTo.of(meta).since, conditions.get(READY)
     if _is_judged_by(conditions, revision) and ready is not None:
@@ -135,7 +136,9 @@ def _due(meta: ObjectMeta, conditions: Mapping[str, Condition], revision: str, p
 def members_of(
     parents: Sequence[BoxParent], policy: BoxRollout, namespaces: Mapping[str, Manifest]
 ) -> Iterator[Member]:
-    """Yield the parents that take part in the rollout. `namespaces` maps names to Namespaces."""
+    """Yield the parents that take part in the rollout, each with its wave. `namespaces` maps names to Namespace
+    objects.
+    """
     for parent in parents:
         if parent.takes_part:
             wave = _wave(parent.metadata, policy, namespaces.get(parent.metadata.namespace))
@@ -144,7 +147,7 @@ def members_of(
 
 
 def _wave(meta: ObjectMeta, policy: BoxRollout, namespace: Manifest | None) -> int:
-    """Return the index of the first wave that selects the object; the number of waves if none selects it."""
+    """Return the index of the first rollout wave that selects the object; the number of waves if none selects it."""
     labelled: dict[str, Any] = {"metadata": {"labels": dict(meta.labels)}}
     for number, wave in enumerate(policy.waves):
         if selects(wave.objects, labelled) and selects(wave.namespaces, namespace):

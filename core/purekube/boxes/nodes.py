@@ -77,7 +77,9 @@ def _created_namespaces(evaluation: Evaluation, scope: Scope) -> set[str]:
 
 
 def _annotate(ref: ObjectRef, live: Manifest | None, annotation: str, name: str) -> str:
-    """Return the kubectl command that adds `name` to the annotation of an object, keeping the names that `live` has."""
+    """Return the kubectl command that adds `name` to the names in an annotation of the object `ref`; `live` is the
+    present object.
+    """
     names = ",".join(sorted({*names_in(live, annotation), name}))
     return f"kubectl annotate --overwrite {_quoted(ref)} {shlex.quote(f'{annotation}={names}')}"
 
@@ -122,7 +124,7 @@ def drains_of(box: Box) -> Graph:
 
 
 def _within(node: GraphNode, phase: Sequence[GraphNode]) -> Iterator[Edge]:
-    """Yield the edges from a resource of a deletion phase to other resources of the same phase."""
+    """Yield the dependencies of the resource `node` on other resources of the same deletion phase."""
     ids = {other.id for other in phase}
     return (edge for edge in node.edges if edge.to in ids)
 
@@ -229,9 +231,10 @@ def _ready(node: BoxNode) -> Callable[[Scope, Item, Manifest], bool | Hold]:
 
 @attrs.frozen
 class _Touching:
-    """A filter for the edges that a rendering needed: a branch of a condition that was not taken causes no dependency.
+    """A filter for the dependencies of a resource that were needed to render its objects.
 
-    Without conditional expressions every inferred edge counts.
+    A branch of a conditional expression that was not taken causes no dependency. Without conditional expressions every
+    inferred dependency counts.
     """
 
     edges: tuple[Edge, ...]
@@ -241,7 +244,6 @@ class _Touching:
 
     @classmethod
     def of(cls, node: BoxNode) -> "_Touching":
-        """Return the filter for the edges of a resource."""
         iteration = () if node.iteration is None else (node.iteration.items, node.iteration.key)
         expressions = (*node.template.expressions, *iteration)
         choosing = tuple(expression for expression in expressions if _chooses(expression.program.tree))
@@ -250,15 +252,13 @@ class _Touching:
         )
 
     def by(self, evaluation: Evaluation, values: Sequence[Mapping[str, Any]]) -> Set[Edge] | None:
-        """Return the edges that rendering the items needed; None if every edge counts."""
+        """Return the dependencies that rendering with these `values` needed; None if every dependency counts."""
         if not self.choosing or not self.edges:
             return None
         return {edge for edge in self.edges if edge.to in self.plain or self._needs(evaluation, edge.to, values)}
 
     def _needs(self, evaluation: Evaluation, name: str, values: Sequence[Mapping[str, Any]]) -> bool:
-        """Report whether a conditional expression fails without the variable `name` for some item, and so depends on
-        it.
-        """
+        """Report whether a conditional expression fails for some item without the variable `name`."""
         for scope in values:
             without = {key: value for key, value in scope.items() if key != name}
             for expression in self.choosing:
@@ -314,7 +314,7 @@ def _namespace(item: Item) -> str | None:
 
 
 class _Unusable(Exception):
-    """The error for values from which no object can be built."""
+    """The error that an expression returned values from which no object can be built."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

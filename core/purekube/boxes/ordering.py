@@ -77,9 +77,8 @@ _LONGEST_CIRCLE: Final = 12
 
 
 def ordered(nodes: Sequence[BoxNode], externals: Sequence[str], findings: Findings) -> tuple[BoxNode, ...]:
-    """Return the nodes in topological order, each with its wave.
-
-    If the nodes form a cycle, report the cycle and return the nodes in their given order.
+    """Return the resources in topological order, each with its wave (depth in the graph). If they form a cycle, report
+    the cycle and return the resources in their given order.
     """
     known = {node.id for node in nodes}.union(externals)
     stand_ins = [_stand_in(name, (), ()) for name in externals]
@@ -98,25 +97,24 @@ def ordered(nodes: Sequence[BoxNode], externals: Sequence[str], findings: Findin
 
 
 def known_nodes(nodes: Sequence[BoxNode], known: set[str]) -> list[BoxNode]:
-    """Return the nodes without their dependencies on unknown nodes."""
+    """Return the resources without their dependencies on ids that are not in `known`."""
     return [attrs.evolve(node, edges=tuple(edge for edge in node.edges if edge.to in known)) for node in nodes]
 
 
 def _stand_in(name: str, edges: Sequence[Edge], roll_on: Sequence[str]) -> GraphNode:
-    """Return a graph node that serves only to compute the order."""
     kind = Kind("", "v1", "Order", "orders")
     return GraphNode(name, kind, lambda scope: Rendered(), tuple(edges), roll_on=tuple(roll_on))
 
 
 def _circle(path: Sequence[str]) -> str:
-    """Return a cycle as text, `a → b → a`. The middle of a long cycle is left out."""
+    """Return the dependency cycle `path` as text, `a → b → a`. The middle of a long cycle is left out."""
     if len(path) > _LONGEST_CIRCLE:
         path = (*path[: _LONGEST_CIRCLE - 2], f"({len(path) - _LONGEST_CIRCLE + 1} more)", path[-1])
     return " → ".join(path)
 
 
 def descendants(reads: Mapping[str, Sequence[VariablePath]]) -> Mapping[str, set[str]]:
-    """Return for each id the ids of all nodes that its template reads, directly or through other nodes."""
+    """Return for each id the ids of all resources that its template reads, directly or through other resources."""
     direct = {name: {path[0] for path in paths if path[0] in reads} for name, paths in reads.items()}
     found: dict[str, set[str]] = {}
     for name in direct:

@@ -23,7 +23,7 @@ MOST: Final = 200
 
 @attrs.frozen(order=True)
 class BoxProblem:
-    """One problem or warning, with its place and what to write instead."""
+    """One problem or warning of a box, with its place in the file and what to write instead."""
 
     place: Place
     message: str
@@ -41,7 +41,7 @@ class BoxProblems(ValueError):
 
 
 class Findings:
-    """A collection of problems and warnings. A message is kept once for each place."""
+    """A collection of a box's problems and warnings. A message is kept once for each place in the file."""
 
     def __init__(self, places: Places) -> None:
         self._places = places
@@ -122,7 +122,7 @@ _UNKNOWN: Final = "unknown field"
 
 
 def read_box(raw: Any) -> OperatorBox:
-    """Parse a document into a box. Raises ValidationProblems with every problem of structure and types."""
+    """Return the box in the document `raw`. Raises ValidationProblems with every problem of structure and types."""
     if not isinstance(raw, Mapping):
         raise ValidationProblems([Problem("", f"must be an object of kind {KIND}, not {type_name(raw)}")])
     problems = list(_type_problems(raw))
@@ -158,7 +158,7 @@ def _hook(read: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
 
 @cache
 def _vocabulary() -> tuple[str, ...]:
-    """Return every field name of the model's classes."""
+    """Return every field name that a box's file can have."""
     classes = [cls for cls in vars(model).values() if isinstance(cls, type) and attrs.has(cls)]
     return tuple(sorted({camel(field.name) for cls in classes for field in attrs.fields(cls)}))
 

@@ -43,7 +43,7 @@ from purekube.schema.node import Schema
 
 @attrs.frozen(eq=False)
 class Resources:
-    """A compiler that turns the resources of one box into nodes."""
+    """A compiler for the resources of one box, which makes a BoxNode of each."""
 
     model: OperatorBox
     findings: Findings
@@ -65,7 +65,9 @@ class Resources:
 
     @classmethod
     def of(cls, model: OperatorBox, crd: CrdVersions, schemas: Schemas, findings: Findings) -> "Resources":
-        """Make the compiler from a file, the CRD of its kind, and the known schemas."""
+        """Return the compiler for the resources of `model`. `crd` is the CRD of the box's kind; problems are added to
+        `findings`.
+        """
         entries = unique(tuple(entries_of(model)), model, findings)
         kinds = kinds_of(entries, model, schemas, findings)
         living = [entry for entry in entries if entry.drain is None]
@@ -99,15 +101,16 @@ class Resources:
     # --- nodes --------------------------------------------------------------------------------------------------------
 
     def compiled(self) -> tuple[BoxNode, ...]:
-        """Return the nodes in topological order with their waves; in the order of the file if there is a cycle."""
+        """Return the compiled resources in topological order, each with its wave (depth in the graph). If there is a
+        cycle, they are in the order of the file.
+        """
         self.forms.check_twice(self.living)
         nodes = [node for entry in self.living if (node := self._node(entry, self.variables)) is not None]
         return ordered(nodes, self._externals, self.findings)
 
     def drained(self) -> tuple[tuple[BoxNode, ...], ...]:
-        """Return the nodes that run before a deletion, in one tuple per phase.
-
-        Expressions of these nodes read only the parent and other such nodes.
+        """Return the compiled resources that run before a deletion, in one tuple per deletion phase. Expressions of
+        these resources read only the parent and other such resources.
         """
         drains = [entry for entry in self.entries if entry.drain is not None]
         names = [entry.id for entry in drains]
@@ -205,8 +208,8 @@ class Resources:
     # --- expressions of a resource ------------------------------------------------------------------------------------
 
     def _iteration(self, entry: Entry, others: Variables) -> tuple[Iteration | None, Variables]:
-        """Compile `forEach` (None if absent), and return it with the variables that the resource's templates
-        may read.
+        """Compile `forEach`, which makes one object for each item of a list. Return it (None if absent), and the
+        variables that the resource's templates may read.
         """
         each, path = entry.resource.for_each, f"{entry.path}.forEach"
         if each is None:
@@ -234,7 +237,9 @@ class Resources:
         return Iteration(each.variable, items, key), inside
 
     def _ready(self, entry: Entry, known: KnownKind, seen: Variables, inside: Variables) -> tuple[BoxExpression, ...]:
-        """Compile `readyWhen`. For a resource with `forEach`, the resource's id means the single item."""
+        """Compile the conditions `readyWhen` of a resource. In a resource with `forEach`, the resource's id means the
+        single item.
+        """
         item = attrs.evolve(seen.taints[entry.id], listed=False)
         own = attrs.evolve(inside, types={**seen.types, **inside.types}).with_variable(entry.id, known.type, item)
         return self.templates.conditions(entry.resource.ready_when, f"{entry.path}.readyWhen", own)
@@ -295,8 +300,8 @@ class Resources:
             yield from (Edge(to, UNTIL[dependency.until], place, declared=True) for to in ids if to != entry.id)
 
     def check_status_circles(self, fields: Mapping[str, Template], conditions: Sequence[StatusCondition]) -> None:
-        """Report templates and status fields that read a value derived from themselves, since they would change
-        forever.
+        """Report templates of resources, status fields and conditions that read a value derived from themselves, since
+        they would change forever.
         """
         self._check_status_itself(fields, conditions)
         made_of = {
@@ -331,7 +336,9 @@ class Resources:
                 self.findings.problem(path, f"reads {shown}, which is made of it: it would never settle")
 
     def _own_status(self, made: BoxExpression, own: Iterable[str]) -> Iterator[str]:
-        """Yield the status fields that an expression reads and the box itself writes."""
+        """Yield the names of status fields that the expression `made` reads although the box itself writes them. `own`
+        are the names of all status fields that the box writes.
+        """
         for path in paths_of(made, self.variables):
             if path[:3] == ("self", "metadata", "resourceVersion") or path in (("self",), ("self", "status")):
                 yield from own  # each write of the status changes it
@@ -355,7 +362,7 @@ def _schemas(kinds: Mapping[str, KnownKind], parent: KnownKind) -> Mapping[str, 
 
 
 def _as_template(schema: Schema, resource: BoxResource) -> Schema:
-    """Return the schema for a template, in which generated fields, metadata and status are not required."""
+    """Return `schema` changed for a template: generated fields, metadata and status are not required."""
     drawn = {field.path.partition(".")[0] for field in resource.generate.fields}
     required = tuple(
         name for name in schema.required if name not in (*drawn, "metadata", "apiVersion", "kind", "status")
@@ -364,7 +371,7 @@ def _as_template(schema: Schema, resource: BoxResource) -> Schema:
 
 
 def _list_place(items: BoxExpression, variables: Variables) -> VariablePath | None:
-    """Return the path of fields of which the expression consists. Return None for any other expression."""
+    """Return the path if the expression `items` is only a path of fields (`self.spec.hosts`), otherwise None."""
     reads = list(paths_of(items, variables))
     tree = items.program.tree
     return reads[0] if len(reads) == 1 and not hasattr(tree, "arguments") and not hasattr(tree, "body") else None

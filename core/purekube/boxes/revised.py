@@ -32,7 +32,9 @@ _MOST_OF_SECRETS: Final = (SecretUse.CONTENT, SecretUse.TYPE, SecretUse.METADATA
 
 @attrs.frozen(eq=False)
 class RevisedBox:
-    """The compiled box for each revision that is in use, by name. `assignments` returns the present assignments."""
+    """The compiled boxes of all revisions that are in use, by revision name. `assignments` says which parent has which
+    revision.
+    """
 
     boxes: Mapping[str, Box]
     assignments: Callable[[], Assignments]

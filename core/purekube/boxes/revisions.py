@@ -33,12 +33,14 @@ _POLICY: Final = ("rollout", "deletionPolicy")
 
 
 def definition_of(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a box's spec that a revision stores. A change of any other part makes no new revision."""
+    """Return the part of an OperatorBox's spec that a revision stores. A change of any other part makes no new
+    revision.
+    """
     return {name: value for name, value in spec.items() if name not in _POLICY}
 
 
 def crd_name_of(definition: Mapping[str, Any]) -> str:
-    """Return the name of the CRD of a definition's kind; "" if the definition does not name it."""
+    """Return the name of the CRD of the kind in a box's `definition`; "" if the definition does not name the kind."""
     plural, group = (get_path(definition, "crd", "spec", *path) for path in (("names", "plural"), ("group",)))
     return str(get_path(definition, "crd", "name") or "") or (f"{plural}.{group}" if plural and group else "")
 
@@ -56,7 +58,7 @@ def owner_of_kind(revisions: Iterable[Manifest], boxes: Container[str]) -> str:
 
 
 def revision_name(box: str, definition: Mapping[str, Any]) -> str:
-    """Return the name of the revision that stores this definition."""
+    """Return the name of the revision that stores `definition` for the box named `box`."""
     return f"{box}-{content_hash(definition)[:10]}"
 
 
@@ -82,13 +84,15 @@ class Revision:
         return not self.given_up and not self.refused
 
     def annotated(self, **changed: str | None) -> Manifest:
-        """Return a patch that sets annotations of the revision, given by their names without our domain."""
+        """Return a patch that sets annotations of the ControllerRevision. Names in `changed` are without the operator's
+        domain.
+        """
         named = {f"{BOX_DOMAIN}/{name.replace('_', '-')}": value for name, value in changed.items()}
         return {"metadata": {"resourceVersion": self.resource_version, "annotations": named}}
 
 
 def read_revisions(manifests: Iterable[Manifest]) -> tuple[Revision, ...]:
-    """Return the revisions among these objects, oldest first. Objects that are not a box's revision are left out."""
+    """Return the revisions of a box among the objects `manifests`, oldest first. Other objects are left out."""
     revisions = (_read(manifest) for manifest in manifests)
     return tuple(sorted(filter(None, revisions), key=lambda revision: (revision.number, revision.name)))
 
@@ -113,7 +117,9 @@ def _read(manifest: Manifest) -> Revision | None:
 
 
 def revision_manifest(box: ObjectMeta, namespace: str, definition: Mapping[str, Any], number: int) -> Manifest:
-    """Return the ControllerRevision that stores a definition. It is deleted with its box."""
+    """Return the ControllerRevision that stores the definition of a box. It is owned by the box, and so deleted with
+    the box.
+    """
     manifest = CONTROLLER_REVISION.manifest(revision_name(box.name, definition), namespace)
     owner = {
         "apiVersion": OPERATOR_BOX.api_version,
@@ -151,9 +157,8 @@ def superfluous(history: Sequence[Revision], in_use: Iterable[str]) -> Iterator[
 
 @attrs.frozen
 class BroughtTo:
-    """The record on a parent that names its revision and the time since which the parent has that revision.
-
-    The fields are empty if the parent has no record.
+    """The content of the annotation on a parent that names its revision and the time since which the parent has it. The
+    fields are empty if the parent has no such annotation.
     """
 
     revision: str = ""
@@ -161,7 +166,7 @@ class BroughtTo:
 
     @classmethod
     def of(cls, meta: ObjectMeta) -> "BroughtTo":
-        """Read the record from the parent's annotation. Never raises."""
+        """Read the revision and the time from the parent's annotation. Never raises."""
         name, _, since = meta.annotations.get(BROUGHT_TO, "").partition(" ")
         return cls(name, time_or_none(since))
 
@@ -188,16 +193,14 @@ class Assignments:
     newcomers: str
 
     def of(self, meta: ObjectMeta) -> str:
-        """Return the revision of a parent.
-
-        A pinned revision comes first, then the recorded revision; a parent without either gets the revision of new
-        parents.
+        """Return the name of the revision of the parent with this metadata. This is the revision to which an annotation
+        pins the parent, or else the recorded revision, or else the revision of new parents.
         """
         chosen = (meta.annotations.get(PIN, ""), BroughtTo.of(meta).revision)
         return next((name for name in chosen if name in self.names), self.newcomers)
 
     def told(self, meta: ObjectMeta) -> tuple[str, str]:
-        """Return the reason and the message of the parent's condition Revision."""
+        """Return the reason and the message of the condition Revision of the parent with this metadata."""
         name, pin = self.of(meta), meta.annotations.get(PIN)
         if pin is None:
             return "Recorded", name

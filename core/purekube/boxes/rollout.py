@@ -128,7 +128,7 @@ def next_step(
 
 
 def _phase(policy: BoxRollout, counts: RolloutCounts, gate: Gate, foresight: Foresight) -> RolloutPhase:
-    """Return the phase of a rollout in which no parent returns from a revision that was given up."""
+    """Return the phase of a rollout whose target revision was not given up."""
     if counts.ready == counts.total:
         return RolloutPhase.COMPLETE
     if counts.failed:
@@ -143,7 +143,9 @@ def _phase(policy: BoxRollout, counts: RolloutCounts, gate: Gate, foresight: For
 
 
 def _moves(policy: BoxRollout, target: str, members: Sequence[Member], counts: RolloutCounts) -> tuple[ObjectRef, ...]:
-    """Return the next parents to move, in order, as many as wave, batch and the limit of unavailable parents allow."""
+    """Return the next parents to move, in order. Their number is limited by the rollout's wave, its batch, and the
+    number of parents that may be not Ready.
+    """
     waiting = in_order(policy.order, (member for member in members if member.revision != target))
     if not waiting:
         return ()
@@ -158,7 +160,7 @@ def _moves(policy: BoxRollout, target: str, members: Sequence[Member], counts: R
 
 
 def in_order(order: RolloutOrder, members: Iterable[Member]) -> list[Member]:
-    """Return the parents in the order in which they are moved: by wave, then by age, then by name."""
+    """Return the parents in the order in which the rollout moves them: by wave, then by age, then by name."""
     by_name = sorted(members, key=lambda member: (member.ref.namespace or "", member.ref.name))
     by_age = sorted(by_name, key=lambda member: member.created, reverse=order is RolloutOrder.NEWEST_FIRST)
     return sorted(by_age, key=lambda member: member.wave)

@@ -43,7 +43,7 @@ class CrdProblem(ValueError):
 
 @attrs.frozen(eq=False)
 class CrdVersions:
-    """The versions of a CRD in its own order, and which of them is stored."""
+    """The versions of a CRD in the CRD's own order, and which of them is the storage version."""
 
     manifest: Manifest
     kinds: Mapping[str, KnownKind]
@@ -68,7 +68,9 @@ class CrdVersions:
         return cls(manifest, kinds, str(stored_as[0].get("name")), has_status, known)
 
     def where(self, *path: str) -> str:
-        """Return file and line of a field in the schema of the stored version; the CRD's name if there is no file."""
+        """Return the file and the line of the field at `path` in the schema of the stored version. Return the CRD's
+        name if the CRD was not read from a file.
+        """
         names = [version.get("name") for version in self.manifest["spec"]["versions"]]
         at = f"{index('spec.versions', names.index(self.storage))}.schema.openAPIV3Schema"
         for step in path:
@@ -116,7 +118,7 @@ def _schema(version: Mapping[str, Any], name: str) -> Schema | None:
 
 
 class Schemas:
-    """All known kinds. A schema is compiled when it is first used."""
+    """All kinds that the box's compiler knows, with their schemas. A schema is compiled when it is first used."""
 
     def __init__(self, crds: Iterable[CrdVersions] = (), declared: Iterable[Kind] = ()) -> None:
         self._found: dict[tuple[str, str], KnownKind | None] = {
@@ -126,7 +128,7 @@ class Schemas:
             self._found.setdefault((kind.api_version, kind.kind), KnownKind(kind))
 
     def find(self, api_version: str, kind: str) -> KnownKind | None:
-        """Return the kind with its schema; None if it is unknown."""
+        """Return the kind with its schema; None if `api_version` and `kind` name no known kind."""
         key = (api_version, kind)
         if key not in self._found:
             built_in = built_in_names(api_version, kind)
@@ -176,7 +178,7 @@ def is_certain(schema: Schema, *path: str) -> bool:
 
 
 def plural_of(kind: str) -> str:
-    """Return the plural that kubectl would guess, as `UnsafeGuessKindToResource` of apimachinery does."""
+    """Return the plural that kubectl would guess (`UnsafeGuessKindToResource` of apimachinery)."""
     name = kind.lower()
     if name.endswith("s"):
         return f"{name}es"

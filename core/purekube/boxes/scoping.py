@@ -63,13 +63,14 @@ class Variables:
         )
 
     def with_variable(self, name: str, kind: CelType, taint: Taint = TRUSTED) -> "Variables":
-        """Return a copy with one more variable, which replaces a variable of the same name."""
+        """Return a copy with one more variable, which replaces a variable of the same name. `taint` says whether the
+        variable's value may be secret, and who controls it.
+        """
         return attrs.evolve(self, types={**self.types, name: kind}, taints={**self.taints, name: taint})
 
     def places_of(self, checked: Checked) -> Iterator[tuple[VariablePath, bool]]:
-        """Yield every path that a checked expression reads, and whether the expression tolerates its absence.
-
-        A variable of `forEach` is replaced by the path of its list.
+        """Yield every path that the expression `checked` reads, each with whether the expression tolerates the path's
+        absence. A variable of `forEach` is replaced by the path of its list.
         """
         for read in sorted(checked.reads):
             alias = self.aliases.get(read.path[0])
@@ -93,8 +94,7 @@ class ExpressionCompiler:
         self, piece: TextPart, path: str, variables: Variables, *, wanted: CelType | None = None, secret: bool = False
     ) -> BoxExpression | None:
         """Compile an expression that is part of a text of the file; report an invalid expression and return None.
-
-        `secret` says that the value may reveal data of Secrets.
+        `secret` permits the value to reveal data of Secrets.
         """
         return self.text(piece.text, path, variables, begin=piece.at, wanted=wanted, secret=secret)
 
@@ -110,7 +110,8 @@ class ExpressionCompiler:
     ) -> BoxExpression | None:
         """Compile an expression from its text; report an invalid expression and return None.
 
-        `begin` is the expression's position in the field's text, None for an expression generated from a gate.
+        `begin` is the expression's position in the field's text, None for an expression generated from a gate. `secret`
+        permits the value to reveal data of Secrets.
         """
         try:
             program = self.program(text, variables)
@@ -130,10 +131,7 @@ class ExpressionCompiler:
         return expression
 
     def program(self, text: str, variables: Variables) -> Program:
-        """Compile an expression with these variables, without reporting errors.
-
-        Raises CelSyntaxError if the expression is invalid.
-        """
+        """Compile the expression `text` without reporting errors. Raises CelSyntaxError if it is invalid."""
         source = readable(text)
         tree = self.children.resolve(parse(source), source)
         types = self._types(tree, variables)
@@ -141,9 +139,8 @@ class ExpressionCompiler:
         return Program(text, tree, checked, LIMITS, build(tree, FUNCTIONS, frozenset(types)))
 
     def _types(self, tree: Expression, variables: Variables) -> Mapping[str, CelType]:
-        """Return the types of the variables that an expression reads.
-
-        If a variable is unknown, return the types of all variables, so that the error can suggest a similar name.
+        """Return the types of the variables that the expression `tree` reads, by name. If it reads an unknown variable,
+        return the types of all variables, so that the error can suggest a similar name.
         """
         names = set(names_in(tree))
         lists = self._lists(variables) if any(name in self.lists for name in names) else {}
@@ -151,7 +148,7 @@ class ExpressionCompiler:
         return known if known.keys() >= names - TYPES.keys() else {**variables.types, **lists}
 
     def _lists(self, variables: Variables) -> Mapping[str, CelType]:
-        """Return the types of `children.<kind>[*]` for kinds whose resources are all among `variables`."""
+        """Return the types of `children.<kind>[*]` for each kind whose resources are all among `variables`."""
         known = variables.types.keys()
         return {name: kind for name, kind in self.lists.items() if known >= set(self.children.lists[name])}
 
@@ -217,7 +214,9 @@ def paths_of(expression: BoxExpression, variables: Variables) -> Iterator[Variab
 
 
 def taints_of(model: OperatorBox, kinds: Mapping[str, KnownKind], names: ChildNames) -> Mapping[str, Taint]:
-    """Return the taint (secrecy and origin) of every variable of a box: parent, children, their lists, externals."""
+    """Return the taint of every variable of a box: whether its value may be secret, and who controls it. The variables
+    are the parent, its children and lists of them, and externals (objects of others that the box only reads).
+    """
     taints: dict[str, Taint] = {"self": PARENT}
     for resource in _resources(model):
         if resource.id in kinds:
@@ -269,6 +268,8 @@ def origin_of(text: Any, *, literal: bool = False) -> Origin:
 
 
 def _origin(tree: Expression) -> Origin:
-    """Return who controls the value of an expression over the parent. Any other variable counts as chosen by users."""
+    """Return who controls the value of the expression `tree`. `self` is the parent; any other variable counts as chosen
+    by users.
+    """
     chosen = dict.fromkeys(names_in(tree), Taint(origin=Origin.CHOSEN))
     return taint_of(tree, {**chosen, "self": PARENT}).whole.origin

@@ -37,7 +37,7 @@ _LISTS: Final = frozenset(("map", "transformList"))
 
 
 class Origin(IntEnum):
-    """The party that controls a value. If there are several, the least trusted counts."""
+    """The party that controls a value. Of several parties, the least trusted is recorded."""
 
     AUTHOR = 0
     """The author of the box, the API server, or the namespace that a tenant has been given."""
@@ -49,10 +49,11 @@ class Origin(IntEnum):
 
 @attrs.frozen
 class TaintSource:
-    """An object that variables refer to. `origins` says who controls each field, `rest` who controls all others.
+    """An object that variables refer to, with the parties that control its fields.
 
-    `public` lists the fields of a Secret that reveal nothing of its data. `owned` says that the box itself creates the
-    object, so that no other object can have its name.
+    `origins` says who controls each field, `rest` who controls all other fields. `public` lists the fields of a Secret
+    that reveal nothing of its data. `owned` says that the box itself creates the object, so that no other object can
+    have its name.
     """
 
     origins: Mapping[tuple[str, ...], Origin]
@@ -94,23 +95,25 @@ class Taint:
 
     @property
     def whole(self) -> "Taint":
-        """The taint of the whole value, which combines the taints of all its fields."""
+        """The taint (secrecy, and who controls it) of the value as a whole, with all its fields."""
         if self.source is None:
             return self
         return Taint(self.data or self.source.public is not None, max(self.origin, self.source.rest))
 
     @property
     def presence(self) -> "Taint":
-        """The taint of the information whether the value exists, or how many items it has."""
+        """The taint (secrecy, and who controls it) of whether the value exists, or how many items it has."""
         return Taint(self.data, self.whole.origin)
 
     def under(self, other: "Taint") -> "Taint":
-        """Return this taint combined with `other`, the taint of the condition under which the value is used."""
+        """Return this taint (secrecy of a value, and who controls it) combined with that of a condition under which the
+        value is used.
+        """
         owned = self.owned and other.origin is Origin.AUTHOR
         return attrs.evolve(self, data=self.data or other.data, origin=max(self.origin, other.origin), owned=owned)
 
     def field(self, name: str) -> "Taint":
-        """Return the taint of the field `name` of this value."""
+        """Return the taint (secrecy, and who controls it) of the field `name` of the value that has this taint."""
         if self.source is None or self.listed:
             return self.whole
         path = (*self.path, name)
@@ -122,19 +125,18 @@ class Taint:
 
     @property
     def item(self) -> "Taint":
-        """The taint of an item of this list.
-
-        If the value is not a list of objects, an item has the value's own taint.
+        """The taint (secrecy, and who controls it) of an item, if the value is a list. Only items of a list of objects
+        have another taint than the whole list.
         """
         return attrs.evolve(self, listed=False) if self.listed else self.whole
 
     @property
     def list(self) -> "Taint":
-        """The taint of a list of values with this taint."""
+        """The taint (secrecy, and who controls it) of a list whose items have this taint."""
         return self.whole if self.listed or self.path else attrs.evolve(self, listed=self.source is not None)
 
     def meets(self, other: "Taint") -> "Taint":
-        """Return the taint of a value that may be either of two values."""
+        """Return the taint (secrecy, and who controls it) of a value with either this taint or `other`."""
         if self.source is not None and other.source is not None:
             alike = (self.source, self.path, self.listed) == (other.source, other.path, other.listed)
             return self.under(other) if alike else self.whole.under(other.whole)
@@ -148,16 +150,16 @@ PARENT: Final = Taint(source=TaintSource({**_SERVER, _NAME: Origin.NAMED}))
 
 
 def child(kind: Kind, name: Origin, *, listed: bool = False) -> Taint:
-    """Return the taint of an object that the box creates. `name` says who controls the object's name.
-
-    The name of a Namespace that the box creates counts as the author's choice.
+    """Return the taint (secrecy, and who controls it) of an object that the box creates. `name` says who controls the
+    object's name. The name of a Namespace that the box creates counts as chosen by the box's author.
     """
     origins = {**_SERVER, _NAME: Origin.AUTHOR if kind == NAMESPACE else name}
     return Taint(source=TaintSource(origins, _public(kind), owned=True), listed=listed)
 
 
 def external(kind: Kind, name: Origin, *, elsewhere: bool) -> Taint:
-    """Return the taint of another owner's object. `name` says who controls the object's name.
+    """Return the taint (secrecy, and who controls it) of an object that the box only reads. `name` says who controls
+    the object's name.
 
     `elsewhere` says that the object is in a namespace that no tenant may write. A Secret that a parent names is read
     only with the Secret's consent.
@@ -172,7 +174,9 @@ def _public(kind: Kind) -> frozenset[tuple[str, ...]] | None:
 
 
 def taint_of(tree: Expression, variables: Mapping[str, Taint]) -> Taint:
-    """Return the taint of an expression's value. Variables that are not in `variables` reveal nothing."""
+    """Return the taint of an expression's value: whether it may reveal Secrets, and who controls it. A variable that is
+    not in `variables` reveals nothing.
+    """
     return _Tracer(variables).visit(tree)
 
 
@@ -209,8 +213,8 @@ class _Tracer:
         return _Tracer({**self.variables, **names})
 
     def _index(self, operand: Taint, key: Expression) -> Taint:
-        """Return the taint of a list's item, or of the field that a literal key names; a computed key may be
-        any field.
+        """Return the taint (secrecy, and who controls it) of `operand[key]`. A literal key names a field or an item; a
+        computed key may be any.
         """
         if not operand.listed and isinstance(key, Literal) and isinstance(key.value, str):
             return operand.field(key.value)
@@ -247,5 +251,4 @@ class _Tracer:
 
 
 def _mixed(taints: Iterable[Taint]) -> Taint:
-    """Return the taint of the result of an operator or a function, to which each operand contributes as a whole."""
     return reduce(Taint.under, (taint.whole for taint in taints), TRUSTED)

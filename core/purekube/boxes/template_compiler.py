@@ -73,7 +73,7 @@ def _object(raw: Mapping[str, Any], schema: Schema, path: str) -> Iterator[Probl
 
 
 def undefined(name: str, schema: Schema) -> str:
-    """Return the message for a field that is not in a schema."""
+    """Return the message for the field `name`, which `schema` does not declare."""
     near = get_close_matches(name, schema.properties, 1)
     return f"undefined field{f'; did you mean {near[0]}?' if near else ''}"
 
@@ -103,7 +103,9 @@ def _type_name(schema: Schema) -> str:
 
 
 def mismatch(actual: CelType, schema: Schema, path: str = "", deep: int = 0) -> Problem | None:
-    """Return why no value of a CEL type can satisfy a schema; None if a value can, or if type or schema is unknown."""
+    """Return the reason why no value of the CEL type `actual` can satisfy `schema`. Return None if a value can satisfy
+    it, or if type or schema is unknown.
+    """
     if actual.name == "optional":
         return mismatch(actual.item, schema, path, deep)
     if actual.name in _NO_JSON:
@@ -170,7 +172,7 @@ Its arguments: program, path, position in its text, variables, schema, and wheth
 
 @attrs.frozen(eq=False)
 class TemplateCompiler:
-    """A compiler for templates, which reports problems to the findings."""
+    """A compiler for templates, which adds problems to the findings of the box."""
 
     findings: Findings
     expressions: ExpressionCompiler
@@ -178,7 +180,7 @@ class TemplateCompiler:
     def whole(
         self, text: str, path: str, variables: Variables, cel_type: CelType | None = None
     ) -> BoxExpression | None:
-        """Compile a field that must be exactly one expression; report any other text and return None."""
+        """Compile the text of a field that must be exactly one expression; report any other text and return None."""
         try:
             piece = whole_expression(text)
         except CelSyntaxError as error:
@@ -190,7 +192,7 @@ class TemplateCompiler:
         return self.expressions.piece(piece, path, variables, wanted=cel_type)
 
     def conditions(self, texts: Sequence[str], path: str, variables: Variables) -> tuple[BoxExpression, ...]:
-        """Compile expressions that return true or false; report and omit invalid expressions."""
+        """Compile expressions that must be true or false. Report invalid expressions as problems and omit them."""
         made = [self.whole(text, index(path, at), variables, BOOL) for at, text in enumerate(texts)]
         return tuple(expression for expression in made if expression is not None)
 
@@ -207,8 +209,8 @@ class TemplateCompiler:
     ) -> Template:
         """Compile a template, checking each expression against the schema.
 
-        `secret_below` are paths below which values may reveal data of Secrets. `judge` is called for each expression,
-        with the schema of its field if known.
+        `secret_below` are paths below which values are permitted to reveal data of Secrets. `judge` is called for each
+        expression, with the schema of its field if known.
         """
         leaves = dict(leaf_schemas(raw, schema, path)) if schema is not None else {}
 

@@ -70,9 +70,8 @@ def _end(text: str, begin: int) -> int:
 
 
 def whole_expression(text: str) -> TextPart | None:
-    """Return the expression if the whole text is one expression. Return None for any other text.
-
-    One final newline, which YAML's `|` adds, is ignored.
+    """Return the expression if `text` as a whole is one expression `${…}`; None for any other text. One final newline,
+    which YAML's `|` adds, is ignored.
     """
     found = text_parts(text.removesuffix("\n"))
     return found[0] if len(found) == 1 and found[0].is_expression else None
@@ -123,7 +122,7 @@ def compile_template(raw: Any, path: str, compile_piece: Compile) -> tuple[Templ
 
 @attrs.frozen
 class _Scalar:
-    """A constant value without expressions."""
+    """A part of a template that is a constant value without expressions."""
 
     value: Any
 
@@ -225,7 +224,9 @@ def _text_of(parts: list[str | BoxExpression]) -> Render:
 
 
 def _mapping(entries: list[tuple[_Part, _Part]]) -> Render:
-    """Return a function that renders a new object in each call. Values without expressions are computed only once."""
+    """Return a function that renders an object from `entries`, a new one in each call. Values without expressions are
+    computed only once.
+    """
     named = [(key.value, item) for key, item in entries if isinstance(key, _Scalar)]
     if len(named) < len(entries):
         return _mapping_of_any_keys([(_as_render(key), _as_render(item)) for key, item in entries])
@@ -303,7 +304,9 @@ def _key_of(key: Any) -> str:
 
 
 def renders(raw: Any, path: Sequence[str]) -> bool:
-    """Report whether a template sets the value at `path`. An expression in place of an object sets all its fields."""
+    """Report whether the template `raw` sets the value at `path`. An expression in place of an object counts as setting
+    all its fields.
+    """
     for step in path:
         if isinstance(raw, str):
             return _is_single_expression(raw)

@@ -65,7 +65,9 @@ _FILLED: Final = "dyn(v) != null && dyn(v) != '' && dyn(v) != [] && dyn(v) != {}
 
 @attrs.frozen
 class WhenCondition:
-    """A gate as written in the file: a path, a test of its value, and whether the result is negated."""
+    """A `when` gate as written in the file: the path of a value, a test of the value, and whether the result is
+    negated.
+    """
 
     field: str
     operator: str
@@ -74,7 +76,9 @@ class WhenCondition:
 
 
 def read_when_condition(raw: Any, path: str = "") -> WhenCondition:
-    """Read a `when` gate from its mapping. Raises ValidationProblems with all problems of the mapping."""
+    """Read a `when` gate (a condition for writes) from its mapping `raw`. Raises ValidationProblems with all problems
+    of the mapping.
+    """
     if not isinstance(raw, Mapping):
         raise ValidationProblems([Problem(path, "must be an object such as {field: spec.host, exists: true}")])
     field = raw.get("field", _CREATED if AFTER in raw else None)
@@ -118,7 +122,7 @@ def _field_problems(field: Any, path: str, is_time: bool) -> list[Problem]:
 
 
 def _steps(field: str) -> list[str | int]:
-    """Return the keys and indices of a path; [] if the text is not a path."""
+    """Return the keys and indices of the path `field`; [] if the text is not a path."""
     out: list[str | int] = []
     at = 0
     while at < len(field):
@@ -132,9 +136,8 @@ def _steps(field: str) -> list[str | int]:
 
 
 def expression_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str:
-    """Return the CEL text of a `when` gate. A path that does not begin with a variable is a field of `self`.
-
-    `resolve` turns a path that begins with `children` into a path that begins with a resource's id.
+    """Return the CEL text of a `when` gate (a condition for writes). A path that does not begin with a variable is a
+    field of `self`. `resolve` turns a path that begins with `children` into a path that begins with a resource's id.
     """
     place = place_of(gate, variables, resolve)
     if gate.operator == "exists":
@@ -146,25 +149,29 @@ def expression_of(gate: WhenCondition, variables: Collection[str], resolve: Reso
 
 
 def place_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str:
-    """Return the CEL text for the value that a gate reads, as an optional."""
+    """Return the CEL text for the value that a `when` gate reads, as an optional: the field may be absent."""
     steps = resolve(path_of(gate))
     root = steps.pop(0) if steps[0] in variables else "self"
     return f"optional.of({root})" + "".join(map(_optional, steps))
 
 
 def time_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str:
-    """Return the CEL text for the time from which `after` counts; an optional if the gate names a field."""
+    """Return the CEL text for the time from which the delay `after` of a `when` gate counts. The time is an optional if
+    the gate names a field instead of an expression.
+    """
     match = _WHOLE.fullmatch(gate.field)
     return match[1] if match is not None else place_of(gate, variables, resolve)
 
 
 def path_of(gate: WhenCondition) -> list[str | int]:
-    """Return the path (keys and indices) of the value that a gate reads."""
+    """Return the path (keys and indices) of the value that a `when` gate (a condition for writes) reads."""
     return _steps(gate.field)
 
 
 def comparison_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str | None:
-    """Return the gate's comparison as CEL text for the type check; None if the gate compares no values."""
+    """Return the comparison that a `when` gate makes, as CEL text whose types are checked. Return None if the gate
+    compares no values.
+    """
     form = _TYPED.get(gate.operator)
     if form is None:
         return None
@@ -182,7 +189,7 @@ def _quoted(value: str) -> str:
 
 
 def _literal(value: Any) -> str:
-    """Return a value of the file as CEL text; a text `${…}` becomes its expression in parentheses."""
+    """Return a value of the box's file as CEL text; a text `${…}` becomes its expression in parentheses."""
     match value:
         case str() if whole := _WHOLE.fullmatch(value.strip()):
             return f"({whole[1]})"
@@ -201,10 +208,10 @@ def _literal(value: Any) -> str:
 
 
 def all_of(texts: Sequence[str]) -> str:
-    """Return the CEL text for `when`, in which all conditions must be true. An empty list is true."""
+    """Return the CEL text for `when`: all of `texts` must be true. With no texts it is true."""
     return " && ".join(f"({text})" for text in texts) or "true"
 
 
 def any_of(texts: Sequence[str]) -> str:
-    """Return the CEL text for `any`, in which at least one condition must be true. An empty list is true."""
+    """Return the CEL text for `any`: at least one of `texts` must be true. With no texts it is true."""
     return " || ".join(f"({text})" for text in texts) or "true"

@@ -29,10 +29,11 @@ _OMITTED: Final = frozenset(
 
 @attrs.frozen(eq=False)
 class _EntryText:
-    """One entry of a gate: the CEL text of its expression, its path, and its words for people (`shown`).
+    """One entry of a `when` gate (a list of conditions for writes): the CEL text of its expression, its path in the
+    file, and a text for people (`shown`).
 
-    `begin` is the position of the expression in the field's text, None for a gate as mapping. If `after` is set, the
-    expression gives a time, and the entry holds from so many seconds after that time on.
+    `begin` is the position of the expression in the field's text; None if the entry is written as a mapping. If `after`
+    is set, the expression gives a time, and the entry holds from `after` seconds after that time on.
     """
 
     text: str
@@ -44,22 +45,22 @@ class _EntryText:
 
 @attrs.frozen(eq=False)
 class _Entry:
-    """One entry of a gate with its compiled expression."""
+    """One entry of a `when` gate (a list of conditions for writes) with its compiled expression."""
 
     asked: _EntryText
     expression: BoxExpression
 
     @property
     def is_choice(self) -> bool:
-        """Report whether the entry reads only the parent and no time, so that only a change of the parent opens the
-        gate.
-        """
+        """Report whether the entry reads only the parent, and no time, so that only a change of it opens the gate."""
         return self.asked.after is None and _looks_at_parent(self.expression)
 
 
 @attrs.frozen(eq=False)
 class WhenEntries:
-    """A compiler for gates. `schemas` are the schemas of variables, for hints in messages."""
+    """A compiler for `when` gates (conditions for writes). `schemas` are the schemas of variables, for hints in
+    messages.
+    """
 
     expressions: ExpressionCompiler
     schemas: Mapping[str, Schema]
@@ -71,7 +72,7 @@ class WhenEntries:
     def when_conditions_of(
         self, phase: BoxPhase | None, phase_path: str, resource: BoxResource, path: str, seen: Variables
     ) -> tuple[BoxWhen, ...]:
-        """Return the compiled `when` gates of the phase, then the gates of the resource itself."""
+        """Return the compiled `when` gates (conditions for writes) of the phase, then those of the resource itself."""
         gates: list[BoxWhen] = []
         if phase is not None:
             gates += self._gates(phase, phase_path, seen, phase.name)
@@ -86,7 +87,7 @@ class WhenEntries:
     def _any(
         self, entries: Sequence[WhenEntry], path: str, seen: Variables, phase: str, optional: bool | None
     ) -> Iterator[BoxWhen]:
-        """Yield one gate that opens if any of the entries is true; nothing if an entry is invalid."""
+        """Yield one gate that opens if any of `entries` is true; nothing if one of them cannot be compiled."""
         made = [one for at, entry in enumerate(entries) if (one := self._entry(entry, index(path, at), seen))]
         if made and len(made) == len(entries):
             yield self._gate(made, path, seen, phase, optional)
@@ -104,9 +105,8 @@ class WhenEntries:
         return BoxWhen(place, self._together(asked, path, seen), times, phase, shown, choice)
 
     def _together(self, entries: Sequence[_Entry], path: str, seen: Variables) -> BoxExpression | None:
-        """Return one expression that is true if any entry is true, even if another entry fails.
-
-        Each entry was compiled alone before, so that messages name its place.
+        """Return one expression that is true if any of `entries` is true, even if another entry fails. Return None if
+        there are none. Each entry was compiled alone before, so that messages about errors name its place.
         """
         if len(entries) < 2:
             return entries[0].expression if entries else None
@@ -161,7 +161,7 @@ class WhenEntries:
         return _EntryText(text, f"{path}.field", shown, None, seconds_of(gate.value, otherwise=60.0))
 
     def _compares(self, comparison: str, path: str, seen: Variables) -> bool:
-        """Report whether the two sides of a comparison have types that can be equal; report a problem if not."""
+        """Report whether `comparison` compares values whose types can be equal; add a problem if not."""
         try:
             self.expressions.program(comparison, seen)
         except CelSyntaxError as error:
@@ -202,7 +202,9 @@ class WhenEntries:
             self._hint_of_comparison(child, asked)
 
     def _hint_of_presence(self, made: BoxExpression, asked: _EntryText) -> None:
-        """Warn of has() on an object: controllers first write empty objects, so that has() is true too early (PH-4)."""
+        """Warn if the expression `made` tests an object with `has()`: controllers write empty objects first, so that
+        the test is true too early (PH-4).
+        """
         for node in _all(made.program.tree):
             if isinstance(node, HasMacro):
                 steps = [*_steps(node.operand), node.field]
@@ -221,7 +223,7 @@ class WhenEntries:
 
 
 def _may_be_time(cel_type: CelType) -> bool:
-    """Report whether a value of a type may be a time, which JSON writes as text."""
+    """Report whether values of the type `cel_type` may be times, which JSON writes as texts."""
     inner = cel_type.parameters[0] if cel_type.name == "optional" and cel_type.parameters else cel_type
     return inner.name in ("string", "dyn", "optional")
 
@@ -232,7 +234,7 @@ def _looks_at_parent(expression: BoxExpression) -> bool:
 
 
 def _shown(gate: WhenCondition) -> str:
-    """Return the condition of a gate as text for people, such as `spec.host exists`."""
+    """Return the condition of a `when` gate as text for people, such as `spec.host exists`."""
     holds = (gate.value is True) is not gate.negated
     match gate.operator:
         case "exists":

@@ -61,7 +61,7 @@ class Program:
 
 
 def prepared(variables: Mapping[str, Any], budget: Budget) -> dict[Any, Any]:
-    """Return a scope in which several programs can be evaluated, which all spend from the same budget."""
+    """Return a scope with `variables`, in which several programs can be evaluated that all spend from `budget`."""
     return {**variables, None: budget}
 
 

@@ -165,7 +165,7 @@ class _Checker:
     # --- places -------------------------------------------------------------------------------------------------------
 
     def _place(self, node: Identifier | Select | Index | HasMacro, scope: _Scope) -> CelType:
-        """Return the type of a field or variable, and record the field's whole path as read."""
+        """Return the type of a field or variable, and record the path of the field as read by the expression."""
         kind = self._type_at(node, scope)
         path = self._path(node, scope)
         if path is not None:
@@ -282,7 +282,7 @@ class _Checker:
         return joined([positive, negative])
 
     def _given(self, facts: list[HasMacro], node: Expression, scope: _Scope) -> CelType:
-        """Return the type of a node that is evaluated only if the fields in `facts` are present."""
+        """Return the type of `node`, which is evaluated only if the fields in `facts` are present."""
         paths = (self._path(fact, scope) for fact in facts)
         before = self._present
         self._present = before.union(path for path in paths if path is not None)
@@ -414,7 +414,7 @@ def _names_of(node: Expression) -> VariablePath:
 
 
 def _facts(node: Expression, truth: bool) -> list[HasMacro]:
-    """Return the `has(…)` macros that are certainly true if a condition has the value `truth`."""
+    """Return the `has(…)` macros that are certainly true if the condition `node` has the value `truth`."""
     match node:
         case HasMacro() if truth:
             return [node]

@@ -352,7 +352,7 @@ def _conditional(condition: Evaluator, positive: Evaluator, negative: Evaluator)
 
 
 def _present_values(run: Evaluator, optional: bool, scope: Scope) -> Iterator[Any]:
-    """Yield the value of an element. Nothing is yielded for an optional element (`?`) that is absent."""
+    """Yield the value of an element of a list literal; nothing for an optional element (`?`) that is absent."""
     value = run(scope)
     if not optional:
         yield value
@@ -394,9 +394,8 @@ def _key(key: Any, taken: Mapping[Any, Any]) -> Any:
 
 
 class _Loop:
-    """The items over which a macro iterates, each with its scope.
-
-    Items of a list or keys of a map; with two variables: index and item, or key and value.
+    """The items over which a macro iterates, each with its scope. These are items of a list or keys of a map; with two
+    variables, they are pairs of index and item, or of key and value.
     """
 
     __slots__ = ("cost", "first", "second", "target")
@@ -461,7 +460,9 @@ def _built(scope: Scope, items: Iterator[Any]) -> list[Any]:
 
 
 def _quantified(loop: _Loop, body: Evaluator, deciding: bool) -> Evaluator:
-    """Compile `all` (False decides) or `exists` (True decides): one deciding item outweighs failures of other items."""
+    """Compile the macro `all` or `exists`. An item for which `body` has the value `deciding` decides the result, even
+    if other items fail. `deciding` is False for `all` and True for `exists`.
+    """
 
     def run(scope: Scope) -> bool:
         failure: CelError | None = None

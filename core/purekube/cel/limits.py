@@ -74,21 +74,23 @@ class Budget:
         return cls(limits.steps, limits.built_text, limits.built_items)
 
     def spend(self, steps: int) -> None:
-        """Subtract steps from the budget. Raises LimitExceeded if too few steps remain."""
+        """Subtract `steps` from the remaining steps. Raises LimitExceeded if too few steps remain."""
         self.steps -= steps
         if self.steps < 0:
             raise LimitExceeded("the expression takes too many steps")
 
     def build_text(self, characters: int) -> None:
-        """Subtract the characters of a created text from the budget. Raises LimitExceeded if too few
-        characters remain.
+        """Subtract `characters`, the length of a created text, from the remaining characters. Raises LimitExceeded if
+        too few remain.
         """
         self.text -= characters
         if self.text < 0:
             raise LimitExceeded("the expression builds too much text")
 
     def build_items(self, count: int) -> None:
-        """Subtract the items of a created list or map from the budget. Raises LimitExceeded if too few items remain."""
+        """Subtract `count`, the length of a created list or map, from the remaining items. Raises LimitExceeded if too
+        few remain.
+        """
         self.items -= count
         if self.items < 0:
             raise LimitExceeded("the expression builds too many items")

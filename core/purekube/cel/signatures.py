@@ -128,9 +128,8 @@ def _of_lists_or_texts(first: Function, second: Function) -> Function:
 
 
 def named(functions: FunctionTable, name: str, method: bool, count: int) -> Function | None:
-    """Return the function with this name and number of arguments; None if there is no such function.
-
-    The object on which a method is called is not counted as an argument.
+    """Return the function or method called `name` with `count` arguments; None if there is none. The object on which a
+    method is called is not counted as an argument.
     """
     return functions.get((name, method, count)) or functions.get((name, method, -1))
 
@@ -152,7 +151,7 @@ def square_cost(*arguments: Any) -> int:
 
 
 def built(budget: Budget, value: Any) -> Any:
-    """Subtract the size of a value that an expression created from the budget, and return the value."""
+    """Return `value`, which an expression has created, after subtracting its size from the budget."""
     if isinstance(value, (str, bytes)):
         budget.build_text(len(value))
     elif isinstance(value, (list, Mapping)):

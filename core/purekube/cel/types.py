@@ -95,7 +95,7 @@ def unify(cel_type: CelType, actual: CelType, bound: dict[str, CelType]) -> bool
 
 
 def substituted(cel_type: CelType, bound: Mapping[str, CelType]) -> CelType:
-    """Return a type with its type parameters replaced by the types in `bound`; other parameters become `dyn`."""
+    """Return `cel_type` with its type parameters replaced by the types in `bound`; other parameters become `dyn`."""
     if cel_type.name.startswith("$"):
         return bound.get(cel_type.name, DYN)
     if not cel_type.parameters:
@@ -104,7 +104,7 @@ def substituted(cel_type: CelType, bound: Mapping[str, CelType]) -> CelType:
 
 
 def joined(types: list[CelType]) -> CelType:
-    """Return the common type of several types: parts in which the types differ become `dyn`."""
+    """Return the common type of `types`, in which each part that differs between the types is `dyn`."""
     if not types:
         return DYN
     first = types[0]

@@ -27,9 +27,8 @@ A pass needs a round for each wave, since a wave that is ready at once lets the 
 
 
 def peers_annotation(marks: Marks) -> str:
-    """Return the name of the annotation by which a namespace admits children of objects in other namespaces.
-
-    The annotation's value lists the names of those other namespaces.
+    """Return the name of an annotation of a namespace: it lists the other namespaces whose parents may have children in
+    this one.
     """
     return f"{marks.domain}/peers"
 
@@ -63,17 +62,14 @@ class External(Protocol):
 
 
 def wants_metadata(external: External) -> bool:
-    """Report whether only metadata is read of the external (an object that is only read), which is so for
-    some Secrets.
-    """
+    """Report whether only the object's metadata is read, as of some Secrets."""
     return external.kind == SECRET and all(path[:1] == ("metadata",) for path in external.fields)
 
 
 @attrs.frozen(eq=False)
 class Explanation:
-    """The state of every node, for people: the graph, the plan, and each node's gates and phase.
-
-    Gates are as the author wrote them. The phase is empty for a node outside phases.
+    """The state of every graph node (a resource of the parent), for people: the graph, the plan, and each node's `when`
+    gates and phase. Gates are as the author wrote them. The phase is empty for a node outside phases.
     """
 
     graph: Graph
@@ -138,27 +134,29 @@ class Composite:
         return None if self.account is None else self.account(parent)
 
     def wants_metadata_of(self, kind: Kind) -> bool:
-        """Report whether the controller reads only metadata of children of this kind."""
+        """Report whether the controller reads only the metadata of children of this kind."""
         return kind == SECRET and self.secrets is SecretUse.METADATA
 
     @property
     def title(self) -> str:
-        """The name of the composite for people, such as `box webapp`."""
+        """The name of the composite in messages for people, such as `box webapp`."""
         return f"{self.word} {self.name}"
 
     @property
     def told(self) -> str:
-        """The name in the log: a box's own name, or another controller's name in metrics."""
+        """The name of the composite in the log: the name of a box, or the controller name of anything else."""
         return self.name if self.word == "box" else self.controller
 
     @property
     def kinds_annotation(self) -> str:
-        """The annotation of a parent that records the kinds of its children, including those of an earlier version."""
+        """The name of a parent's annotation that records the kinds of its children, even of an earlier definition."""
         return f"{self.marks.domain}/kinds"
 
     @property
     def peers_annotation(self) -> str:
-        """The annotation of a namespace that lists the namespaces whose parents may have children in it (RUN-12)."""
+        """The name of an annotation of a namespace: it lists the other namespaces whose parents may have children in
+        this one (RUN-12).
+        """
         return peers_annotation(self.marks)
 
     def peers(self, namespaces: Iterable[Manifest], parent: Parent) -> frozenset[str]:
@@ -170,7 +168,7 @@ class Composite:
 
     @property
     def created_annotation(self) -> str:
-        """The annotation of a parent that records the objects created once in the parent's life, with their uids."""
+        """The name of a parent's annotation that records the objects created once in its life, with their uids."""
         return f"{self.marks.domain}/created"
 
     @property
@@ -207,9 +205,7 @@ class Composite:
         return recorded_kinds(self.record(parent, self.kinds_annotation))
 
     def observed_kinds(self, parent: Parent) -> tuple[Kind, ...]:
-        """Return the kinds that the parent's children may have, including kinds of an earlier version of
-        the composite.
-        """
+        """Return the kinds that the parent's children may have, including kinds of an earlier definition."""
         return tuple(dict.fromkeys((*self.present_kinds(parent), *self.recorded_kinds(parent))))
 
     def present_kinds(self, parent: Parent) -> tuple[Kind, ...]:
@@ -228,7 +224,7 @@ class Composite:
         return self.kind.namespaced and kind.namespaced and kind not in self.anywhere
 
     def is_read_near(self, external: External) -> bool:
-        """Report whether the external is in the namespace of the parent that reads it."""
+        """Report whether `external` (an object that is only read) is in the namespace of the parent that reads it."""
         return self.kind.namespaced and external.kind.namespaced and not external.elsewhere
 
     def owner_of(self, parent: Parent) -> Owner:
@@ -239,8 +235,8 @@ class Composite:
     def deletes_afterwards(
         self, parent: Parent, observed: Snapshot, now: datetime, made: Container[ObjectRef]
     ) -> tuple[Delete, ...]:
-        """Return the deletes of unwanted children that wait until all other objects are ready, except objects in
-        `made`.
+        """Return the deletes of unwanted children that wait until all other objects are ready, except deletes of the
+        objects in `made`.
         """
         if self.explain is None or parent.metadata.deletion_timestamp is not None:
             return ()
@@ -248,7 +244,7 @@ class Composite:
         return tuple(delete for delete in unwanted if delete.ref not in made)
 
     def pass_rules(self, now: Callable[[], datetime], entropy: Entropy) -> PassRules[Parent, Snapshot]:
-        """Return the rules of a reconcile pass over a parent of this composite."""
+        """Return the rules by which a reconcile pass over a parent of this composite reads, decides and writes."""
         return PassRules(
             self.kind,
             self.read,

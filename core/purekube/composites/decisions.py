@@ -60,7 +60,7 @@ def is_in_scope(composite: Composite, observed: Snapshot) -> bool:
 
 
 def reconcile_children(composite: Composite, parent: Parent, observed: Snapshot, plan: Plan) -> Decision:
-    """Return the writes of a plan, together with the finalizer and the records on the parent, but without a status."""
+    """Return the writes of a plan, and the writes of the parent's finalizer and record annotations, but no status."""
     guarded = composite.finalizer in parent.metadata.finalizers
     return attrs.evolve(
         plan.effects,
@@ -71,7 +71,7 @@ def reconcile_children(composite: Composite, parent: Parent, observed: Snapshot,
 
 
 def _kinds(composite: Composite, parent: Parent, observed: Snapshot) -> tuple[Kind, ...]:
-    """Return the current child kinds, plus earlier kinds that still have live children or cannot be listed."""
+    """Return the child kinds, then kinds of earlier definitions with live children or that cannot be listed."""
     if composite.record(parent, composite.kinds_annotation) == kinds_annotation(composite.child_kinds):
         return composite.child_kinds
     uid = parent.metadata.uid
@@ -86,10 +86,11 @@ def _kinds(composite: Composite, parent: Parent, observed: Snapshot) -> tuple[Ki
 def _annotations(
     composite: Composite, parent: Parent, kinds: tuple[Kind, ...], records: tuple[CreateRecord, ...]
 ) -> Mapping[str, str | None]:
-    """Return the record annotations of the parent that must be written, usually none.
+    """Return the annotations with which the parent records kinds and created objects, as far as they must be written;
+    usually none.
 
-    An equal text by another field manager is removed first: a write that changes nothing would leave the annotation to
-    that manager.
+    If another field manager wrote an equal text, the annotation is removed first: a write that changes nothing would
+    leave the annotation to that manager.
     """
     desired = {
         composite.kinds_annotation: kinds_annotation(kinds) or None,
@@ -101,16 +102,15 @@ def _annotations(
 
 
 def out_of_scope(composite: Composite, parent: Parent, now: datetime) -> Decision:
-    """Return a decision that reports in the status that the namespace is not selected, and changes nothing else."""
+    """Return a decision that only reports that the selector `namespaces` does not choose the parent's namespace."""
     name = parent.metadata.namespace
     message = f"the {composite.title} does not look after namespace {name}: spec.namespaces asks for other labels"
     return unchanged(composite, parent, NOT_SELECTED, message, {}, now)
 
 
 def missing_account(composite: Composite, parent: Parent, text: str, now: datetime) -> Decision:
-    """Return a decision that reports in the status that the parent names no ServiceAccount.
-
-    Nothing else changes. `text` is the expression that should give the account.
+    """Return a decision that only reports in the parent's status that the parent names no ServiceAccount. `text` is the
+    expression that should give the account.
     """
     message = (
         f"the {composite.title} works as the ServiceAccount that its spec.serviceAccountName names, "
@@ -144,8 +144,8 @@ def tear_down(
 ) -> Decision:
     """Return the decision with the next step of deleting a parent and its children.
 
-    `hooks` are nodes that run before any deletion. `due` is called after their evaluation and returns the seconds until
-    one of them may continue, or None.
+    `hooks` are graph nodes (resources) that run before any deletion. `due` is called after their evaluation and returns
+    the seconds until one of them may continue, or None.
     """
     step = teardown(composite.owner_of(parent), observed, hooks)
     if step.is_done and not observed.hidden_kinds:
@@ -157,7 +157,9 @@ def tear_down(
 
 
 def _hidden_teardown(composite: Composite, observed: Snapshot) -> tuple[DesiredCondition, ...]:
-    """Return the conditions of a parent that may still have objects, but only of kinds that may not be listed."""
+    """Return the conditions of a parent whose deletion waits for objects that may exist but whose kinds the operator
+    may not list.
+    """
     message = hidden_message(composite, observed.hidden_kinds)
     return conditions_of_teardown(Teardown(TeardownStep.WAITING, message, Decision()))
 
@@ -203,11 +205,10 @@ def with_status(
     fields: Mapping[str, Any],
     now: datetime,
 ) -> Decision:
-    """Return the decision with the whole status and its Events; the decision is returned unchanged if the status is up
-    to date or may wait.
+    """Return the decision with the parent's whole status and its Events.
 
-    The message for a missing right includes the command that grants it. Since no watch reports that a right was
-    granted, the parent is requeued.
+    The decision is returned unchanged if the status is up to date or may wait. The message for a missing right includes
+    the command that grants it. Since no watch reports that a right was granted, the parent is requeued.
     """
     live = _live(composite, parent)
     wanted = tuple(with_remedies(composite, parent, observed.hidden_kinds, (*wanted, *parent.notes)))
@@ -225,14 +226,15 @@ def with_status(
 
 
 def _row(wanted: Iterable[DesiredCondition]) -> str:
-    """Return the desired condition Ready as text: `Ready=False/ResourceNotReady`; "" if Ready is not among `wanted`."""
+    """Return the row of the decision table as text: the desired condition Ready, such as
+    `Ready=False/ResourceNotReady`. Return "" if Ready is not among `wanted`.
+    """
     return next((f"Ready={each.status}/{each.reason}" for each in wanted if each.type == "Ready"), "")
 
 
 def _minor(composite: Composite, live: LiveStatus, desired: Sequence[DesiredCondition]) -> Minor:
-    """Return which changes of the status may be delayed.
-
-    Progress with the same obstacle may be; a change to another obstacle may not.
+    """Return the parts of the status whose change may be written later. As long as the same obstacle keeps the parent
+    from being Ready, these are Ready, Reconciling and the fields. Otherwise there are none.
     """
     before, now = (_obstacle(conditions) for conditions in (live.conditions, desired))
     if not now or before != now:
@@ -241,10 +243,8 @@ def _minor(composite: Composite, live: LiveStatus, desired: Sequence[DesiredCond
 
 
 def _obstacle(conditions: Iterable[Condition | DesiredCondition]) -> str:
-    """Return the obstacle that keeps the parent from being Ready: the message of the condition Ready up to its first
-    colon.
-
-    Return "" if there is none.
+    """Return what keeps the parent from being Ready: the message of the condition Ready up to its first colon. Return
+    "" if Ready is True or absent.
     """
     ready = _ready_of(conditions)
     return "" if ready is None or ready.status is ConditionStatus.TRUE else ready.message.partition(": ")[0]
@@ -255,7 +255,9 @@ def _ready_of(conditions: Iterable[T]) -> T | None:
 
 
 def _seconds_until_due(live: LiveStatus, now: datetime) -> float:
-    """Return the seconds until a minor update is due: updates within 10 s of a transition are batched."""
+    """Return the seconds until a minor change of the status may be written: changes within 10 s of a transition are
+    written together.
+    """
     try:
         latest = max(parse_time(condition.last_transition_time) for condition in live.conditions)
     except ValueError:  # no conditions, or a time that another writer made unreadable

@@ -44,7 +44,7 @@ async def add_children(reading: LiveReads, composite: Composite, parent: Parent,
     """Read a parent's children of one kind from the API server into `reading`. Raises the errors of `KubeApi.list`.
 
     For a kind that only an earlier definition used, a missing right is recorded and not raised: it only delays the
-    pruning of that kind.
+    pruning of objects of that kind.
     """
     selector = f"{composite.marks.owner_uid}={parent.metadata.uid}"
     namespace = composite.namespace_of_children(parent, kind)
@@ -77,7 +77,7 @@ async def observe_live(api: KubeApi, composite: Composite, parent: Parent) -> Sn
 
 
 def snapshot_of(reading: LiveReads, namespace: Manifest | None, peers: frozenset[str]) -> Snapshot:
-    """Return the objects that were read as a snapshot for the decision."""
+    """Return a snapshot, the input of a decision, with the objects that were read."""
     return Snapshot(namespace, reading.objects, frozenset(reading.missing), hidden_kinds=reading.hidden, peers=peers)
 
 

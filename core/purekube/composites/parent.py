@@ -95,7 +95,9 @@ def _resource(kind: Kind) -> str:
 
 
 def created_records(text: str) -> tuple[CreateRecord, ...]:
-    """Return the records of objects that are created once, from an annotation; none if the text cannot be read."""
+    """Return the records of objects that are created once from `text`, the value of an annotation; none if `text`
+    cannot be read.
+    """
     try:
         listed = msgspec.json.decode(text or "[]")
     except (msgspec.DecodeError, RecursionError):
@@ -109,6 +111,6 @@ def _record(entry: dict[str, object]) -> CreateRecord:
 
 
 def created_annotation(records: Sequence[CreateRecord]) -> str:
-    """Return the text of the annotation that holds these records."""
+    """Return the value of the annotation that holds `records` of objects that are created once."""
     entries = [{key: value for key, value in attrs.asdict(record).items() if value} for record in records]
     return msgspec.json.encode(entries).decode()

@@ -38,10 +38,10 @@ class CompositeAccess:
 
 
 def parent_rights(composite: Composite, *, near: bool) -> Iterator[Access]:
-    """Yield the rights on parents, and with them the rights of `child_rights` unless ServiceAccounts act for parents.
+    """Yield the rights on parents, and those of `child_rights` unless ServiceAccounts act for parents.
 
-    With `near` the result has the rights in the parents' namespaces, otherwise the rights elsewhere. Finalizers and
-    statuses of parents are patched where the parents are.
+    With `near` these are the rights needed in the parents' namespaces, otherwise the rights needed elsewhere.
+    Finalizers and statuses of parents are patched where the parents are.
     """
     if composite.kind.namespaced is near:
         yield Access(composite.kind, ("get", *FOLLOWED, "patch"))
@@ -51,9 +51,8 @@ def parent_rights(composite: Composite, *, near: bool) -> Iterator[Access]:
 
 
 def child_rights(composite: Composite, *, near: bool) -> Iterator[Access]:
-    """Yield the rights to watch or read children and externals, for the controller or the parent's ServiceAccount.
-
-    With `near` the result has the rights in the parents' namespaces, otherwise the rights elsewhere.
+    """Yield the rights to watch or read children and externals, for the controller or the parent's ServiceAccount. With
+    `near` these are the rights needed in the parents' namespaces, otherwise the rights needed elsewhere.
     """
     for kind in composite.child_kinds:
         if composite.is_near(kind) is near:
@@ -81,9 +80,8 @@ def composite_access(composite: Composite) -> CompositeAccess:
 
 
 def owner_access(composites: Iterable[Composite]) -> Iterator[Access]:
-    """Yield the rights that setting `blockOwnerDeletion` in owner references requires.
-
-    The admission plugin OwnerReferencesPermissionEnforcement checks these rights where it is enabled.
+    """Yield the RBAC rights that are needed to set `blockOwnerDeletion` in owner references. Clusters check these
+    rights if the admission plugin OwnerReferencesPermissionEnforcement is enabled.
     """
     return (Access(composite.kind, ("update",), "finalizers") for composite in composites if composite.references)
 
@@ -94,7 +92,7 @@ _SYSTEM_NAMESPACE: Final = "vworkspace-system"
 
 
 def not_permitted(composite: Composite, right: Right) -> str:
-    """Return the message for a missing right, with the command that grants the right."""
+    """Return the message about the missing right `right`, with the command that grants it."""
     who = right.user.removeprefix(SERVICE_ACCOUNT_USERS).replace(":", "/")
     subject = f"ServiceAccount {who}" if is_of_account(composite, right) else f"the {composite.title}"
     return f"{subject} may not {right}. To fix: {remedy(composite, right)}"
@@ -111,7 +109,7 @@ def is_of_account(composite: Composite, right: Right) -> bool:
 
 
 def remedy(composite: Composite, right: Right, former: Iterable[Kind] = ()) -> str:
-    """Return the command that grants the right. `former` are the affected kinds of an earlier definition."""
+    """Return the command that grants `right`. Its role includes the kinds of an earlier definition in `former`."""
     of_former = "".join(f" --former {shlex.quote(kinds_annotation((kind,)))}" for kind in former)
     if is_of_account(composite, right) or (composite.impersonates and of_former):
         namespace, _, name = right.user.removeprefix(SERVICE_ACCOUNT_USERS).partition(":")
@@ -130,7 +128,7 @@ def role_applied(command: str, right: Right, default_account: str = "") -> str:
 
 
 def _account(user: str, default: str) -> str:
-    """Return the command's options that name the refused ServiceAccount; "" if the command assumes this account."""
+    """Return the command's options that name the ServiceAccount `user`; "" if that is the command's default."""
     namespace, _, name = user.removeprefix(SERVICE_ACCOUNT_USERS).partition(":")
     if not user.startswith(SERVICE_ACCOUNT_USERS) or not default:
         return ""

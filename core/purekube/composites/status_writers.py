@@ -21,7 +21,9 @@ class StatusWriter:
 
 
 def shared_statuses(writers: Iterable[StatusWriter]) -> Iterator[str]:
-    """Yield a message for each controller whose kind already has another status writer; versions are ignored."""
+    """Yield a message for each controller whose kind already has another status writer. Two versions of a kind count as
+    the same kind.
+    """
     first: dict[tuple[str, str], str] = {}
     for writer in writers:
         key = (writer.kind.group, writer.kind.plural)
@@ -35,9 +37,8 @@ def shared_statuses(writers: Iterable[StatusWriter]) -> Iterator[str]:
 
 
 def other_writer(owner: StatusOwner, live: Manifest) -> str:
-    """Return the name of another controller of this project that writes the object's conditions; "" if there is none.
-
-    managedFields show the writer. A manual edit does not count, because it does not recur.
+    """Return the name of another controller of this project that writes the object's conditions, as managedFields show.
+    Return "" if there is none. A manual edit does not count, because it does not recur.
     """
     return next((title for manager in owner.condition_holders(live) if (title := _title(manager))), "")
 
@@ -52,7 +53,7 @@ def _title(manager: str) -> str:
 
 
 def refusal(title: str, other: str, hand_back: str) -> str:
-    """Return the message for an object whose status another controller already writes, with the remedy."""
+    """Return the message for an object whose status the other controller `other` already writes, with the remedy."""
     renamed = " If it was renamed, give it its former name back."
     return (
         f"the {other} writes the status of this object, so the {title} leaves it alone: each would undo the other. "

@@ -48,7 +48,7 @@ LONGEST_RETRY: Final = 60.0
 
 @attrs.frozen
 class Tick:
-    """An event without data: time has passed."""
+    """The event that time has passed. It carries no data."""
 
 
 class LogLevel(StrEnum):
@@ -87,9 +87,9 @@ class Retry:
         return self.at is not None and self.at <= now
 
     def failed(self, seconds: float, now: datetime) -> "Retry":
-        """Return the state after one more failure, with a retry in `seconds`."""
+        """Return the state after one more failure, with a retry `seconds` after `now`."""
         return Retry(self.failures + 1, shifted(now, timedelta(seconds=seconds)))
 
     def started(self) -> "Retry":
-        """Return the state while a try is running: no retry is pending, and the failure count is unchanged."""
+        """Return the state while the step is being tried: no retry is pending, and the failure count is unchanged."""
         return Retry(self.failures)

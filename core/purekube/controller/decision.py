@@ -21,7 +21,7 @@ REFUSED_SECONDS: Final = 30.0
 
 
 class RequeuePace(Enum):
-    """The delay before the next pass, and what happens to the key's failure count in the work queue."""
+    """The delay before an object's next reconcile pass, and what happens to its failure count in the work queue."""
 
     NONE = "no failure that a retry can cure; the count starts anew"
     IMMEDIATE = "the copy was overtaken: at once; only from the second time in a row, after 50 ms or more"
@@ -137,7 +137,7 @@ class Finalizer(Enum):
 
 @attrs.frozen
 class Apply:
-    """One server-side apply of a whole downstream manifest.
+    """One server-side apply of a whole manifest made for the reconciled object.
 
     `force` is True only to take fields over from an older managedFields entry of our own (REC-6). `after` lists objects
     that must be written first: if the write of one of them is refused, this apply is skipped.
@@ -152,7 +152,9 @@ class Apply:
 
     @cached_property
     def encoded(self) -> Mapping[str, bytes]:
-        """The top-level objects and lists, except metadata, as canonical JSON; cached for the detection of drift."""
+        """The top-level objects and lists of the manifest, except metadata, as canonical JSON; cached for comparisons
+        with the live object.
+        """
         return encoded_fields(self.manifest)
 
     @ref.default
@@ -161,9 +163,7 @@ class Apply:
 
 
 def chained(applies: Iterable[Apply]) -> tuple[Apply, ...]:
-    """Return the applies, each with all earlier applies in `after`, so that it is skipped if one of these is
-    refused.
-    """
+    """Return the applies, each with all earlier ones in its `after`: it is skipped if one of these is refused."""
     before: frozenset[ObjectRef] = frozenset()
     chain = []
     for apply in applies:

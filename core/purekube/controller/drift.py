@@ -65,7 +65,9 @@ class DriftBySchema:
 
 
 def _key_of(schema: Schema) -> Callable[[Any], tuple[str, ...]]:
-    """Return a function that returns the key of an item in a keyed list. An absent key field has its default."""
+    """Return a function that returns the key of an item in a list with `schema`. A key field that an item lacks has its
+    default.
+    """
     defaults = {}
     for name in schema.list_keys:
         child = schema.items.child(name) if schema.items is not None else None
@@ -87,7 +89,7 @@ def _same_quantity(live: Any, desired: Any) -> bool:
 
 
 def stamp(manifest: dict[str, Any], annotation: str) -> dict[str, Any]:
-    """Set `annotation` on the manifest to the hash of its content. The manifest is modified in place and returned."""
+    """Set the annotation to the hash of the manifest's content. The manifest is modified in place and returned."""
     digest = content_hash(manifest)
     manifest["metadata"].setdefault("annotations", {})[annotation] = digest
     return manifest

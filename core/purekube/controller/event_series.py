@@ -116,7 +116,7 @@ _AGAIN: Final = timedelta(seconds=30)
 
 
 class Observed(StrEnum):
-    """The result for an observed event: it starts a series, repeats in a series, or is not written at all."""
+    """The result of observing an event: it starts a series, repeats in a series, or is not written at all."""
 
     NEW = "created"
     REPEATED = "repeated"
@@ -163,9 +163,7 @@ class _Series:
 
     @property
     def price(self) -> float:
-        """The number of tokens required for the next write. A repeat requires more, so that tokens remain for new
-        Events.
-        """
+        """The number of tokens that the next write costs. A repeat costs more, so that some remain for new Events."""
         return 1.0 + _FOR_NEWS if self.written else 1.0
 
 
@@ -210,9 +208,8 @@ class EventSeries:
         return len(self._buckets)
 
     def observe(self, event: KubernetesEvent, now: datetime) -> Observed:
-        """Count a repeated event in its series (REPEATED), or start a new series (NEW).
-
-        Return DROPPED if the event will not be written, because its object has no tokens left or the buffer is full.
+        """Count `event` in the series of equal events (REPEATED), or start a new series with it (NEW). Return DROPPED
+        if the event will not be written, because its object has no tokens left or the buffer is full.
         """
         self._forget(now)
         event = attrs.evolve(event, note=note_of(event.note))
@@ -282,7 +279,7 @@ class EventSeries:
         return Observed.REPEATED
 
     def next_look(self, now: datetime) -> timedelta | None:
-        """Return the time until `take` may return a write again; None if no Event waits."""
+        """Return the time until `take` may return a write again; None if no Event waits to be written."""
         waits = [self._wait(event, now) for event in self._due if self._series[event].wants]
         return min(waits, default=None)
 

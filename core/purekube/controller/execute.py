@@ -58,7 +58,7 @@ class PassRules(Generic[S, V]):
 
 @attrs.define
 class ReconcilePass(Generic[S, V]):
-    """One pass over one object. The source and the snapshot are updated after each write."""
+    """One reconcile pass over one object, the source. The source and the snapshot are updated after each write."""
 
     reconciler: PassRules[S, V]
     api: KubeApi
@@ -76,7 +76,7 @@ class ReconcilePass(Generic[S, V]):
         return self.api
 
     def record(self, verb: str, ref: ObjectRef, manifest: Manifest) -> None:
-        """Record a write of `ref` in the pass; `manifest` is the object that the server returned."""
+        """Record a write of the object `ref` in this pass; `manifest` is the object that the server returned."""
         self.executed.append((verb, ref))
         written = (ref, str(metadata(manifest).get("resourceVersion", "")))
         self.written.append(written)
@@ -96,8 +96,8 @@ class ReconcilePass(Generic[S, V]):
         live: Manifest | None = None,
         manifest: Manifest | None = None,
     ) -> None:
-        """Add a refused write to the snapshot for the next decision, replacing an earlier failure of the same
-        object.
+        """Add a refused write of the object `ref` to the snapshot for the next decision. It replaces an earlier failure
+        of the same object.
         """
         earlier = tuple(failure for failure in self.observed.failures if failure.ref != ref)
         failures = (*earlier, Failure(ref, verb, error, live, manifest))
@@ -110,9 +110,8 @@ class ReconcilePass(Generic[S, V]):
 
 
 async def write_downstream(work: ReconcilePass[S, V], decision: Decision) -> bool:
-    """Execute all writes of `decision` except the status and its Events.
-
-    Return True if the finalizer was removed. The pass must then end, because the source may be gone.
+    """Execute all writes of `decision` except the status and its Events. Return True if the finalizer of the source
+    (the reconciled object) was removed. The pass must then end, because the source may be gone.
     """
     work.downstream = work.api if decision.account is None else work.api.impersonating(decision.account)
     if decision.only_if_current:
@@ -163,7 +162,9 @@ def _annotations(decision: Decision) -> dict[str, Any]:
 
 
 async def _confirm_current(work: ReconcilePass[S, V]) -> None:
-    """Raise Stale if the source has changed or was replaced since it was read, NotFound if it no longer exists."""
+    """Raise Stale if the source (the reconciled object) has changed or was replaced since it was read, NotFound if it
+    no longer exists.
+    """
     meta = work.source.metadata
     ref = ObjectRef(work.reconciler.kind, meta.namespace or None, meta.name)
     live = metadata(await work.api.get(ref))
@@ -172,7 +173,8 @@ async def _confirm_current(work: ReconcilePass[S, V]) -> None:
 
 
 async def _patch_source(work: ReconcilePass[S, V], changed: Mapping[str, Any], what: str) -> None:
-    """Merge-patch `changed` into the source's metadata, guarded by its resourceVersion; never apply it (REC-6).
+    """Merge-patch `changed` into the metadata of the source (the reconciled object), guarded by its resourceVersion;
+    never apply it (REC-6).
 
     Lists in `changed` replace the present ones. `what` is the verb under which the write is recorded.
     """
@@ -236,7 +238,7 @@ def _unseen(work: ReconcilePass[S, V], ref: ObjectRef) -> bool:
 
 
 def _refresh_live(work: ReconcilePass[S, V], ref: ObjectRef, live: Manifest | None) -> bool:
-    """Put the object `live` into the snapshot, and return True. Return False if `live` is None."""
+    """Put the object as read, `live`, into the snapshot, and return True. Return False if `live` is None."""
     if live is not None:
         work.observe(ref, live)
     return live is not None
@@ -318,7 +320,7 @@ def _gone(work: ReconcilePass[S, V], ref: ObjectRef) -> None:
 
 
 async def write_own_status(work: ReconcilePass[S, V], status: Manifest) -> None:
-    """Write the source's whole status, and record the write."""
+    """Write the whole status of the source (the reconciled object), and record the write."""
     kind, meta = work.reconciler.kind, work.source.metadata
     answer = await write_status(work.api, kind, status, work.reconciler.manager)
     work.record(STATUS, ObjectRef(kind, meta.namespace or None, meta.name), answer)

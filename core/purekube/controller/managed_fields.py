@@ -97,9 +97,8 @@ def _overlaps(fields: Mapping[str, Any], desired: Any) -> bool:
 
 
 def written_annotation(live: Manifest | None, annotation: str, manager: str) -> str | None:
-    """Return the annotation's text. Return None if managedFields do not show that `manager` wrote the annotation.
-
-    Tenants may write annotations too, so only the operator's own annotations are trusted (RUN-12).
+    """Return the text of the annotation named `annotation` if managedFields show that `manager` wrote it, otherwise
+    None. Tenants may write annotations too, so only the operator's own annotations are trusted (RUN-12).
     """
     text = get_path(live, "metadata", "annotations", annotation)
     ours = any(
@@ -277,9 +276,8 @@ _MOST_FIELDS: Final = 8
 
 
 def is_own_history(failure: Failure, manager: str) -> bool:
-    """Report whether a write conflicted only with older managedFields entries of the same `manager` (S-32).
-
-    This is the only case in which an apply may be forced (REC-6).
+    """Report whether the write in `failure` conflicted only with older managedFields entries of the same `manager`
+    (S-32). This is the only case in which an apply may be forced (REC-6).
     """
     error = failure.error
     return isinstance(error, Conflict) and bool(error.conflicts) and _other_managers(error, manager) == ()
@@ -305,9 +303,7 @@ def conflict_message(failure: Failure, error: Conflict, manager: str) -> str:
 
 
 def _first_paths(fields: Sequence[str]) -> str:
-    """Return the first few paths as text and the number of further paths, to leave room for the command that
-    follows.
-    """
+    """Return the first few paths as text, and how many more there are, to leave room for a command."""
     named = ", ".join(fields[:_MOST_FIELDS])
     return named if len(fields) <= _MOST_FIELDS else f"{named} and {len(fields) - _MOST_FIELDS} more"
 

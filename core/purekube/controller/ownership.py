@@ -15,7 +15,7 @@ UNRECORDED: Final = "vworkspace.io/unrecorded"
 
 
 def controller_of(manifest: Manifest) -> Mapping[str, Any] | None:
-    """Return the owner reference with `controller: true`; None if there is none."""
+    """Return the object's owner reference with `controller: true`; None if it has none."""
     owners = metadata(manifest).get("ownerReferences")
     if not isinstance(owners, list):
         return None

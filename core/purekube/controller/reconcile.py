@@ -169,7 +169,7 @@ def _result(
 
 
 def _error_of(work: ReconcilePass[S, V], decision: Decision) -> OperatorError | None:
-    """Return the error for which a finished pass is retried. Return None if a retry alone cannot help."""
+    """Return the error for which a finished reconcile pass is retried; None if a retry alone cannot help."""
     match decision.requeue.pace:
         case RequeuePace.REFUSED:
             return first_refusal(failure.error for failure in work.observed.failures)
@@ -180,10 +180,8 @@ def _error_of(work: ReconcilePass[S, V], decision: Decision) -> OperatorError | 
 
 
 def _requeue_of_stopped(decision: Decision, error: OperatorError) -> Requeue:
-    """Return the requeue after an error that stopped the writes of the source itself.
-
-    After an outage or a missing right the result is that of `requeue_for`. After any other error the source is requeued
-    within a minute.
+    """Return the requeue after an error that stopped writes of the source (the reconciled object). After an outage or a
+    missing right the result is that of `requeue_for`. After any other error the source is requeued within a minute.
     """
     requeue = requeue_for(error).no_later_than(decision.requeue.after)
     match error:

@@ -31,7 +31,7 @@ _LOG_LINE: Final = " The log line with reconcile_id "
 
 
 class ReconcileErrorCause(StrEnum):
-    """The causes that stop a pass. Each value except the last is the reason of the condition that reports it."""
+    """The causes that stop a reconcile pass. Each except the last is the reason of the condition that reports it."""
 
     FORBIDDEN = "Forbidden"
     INTERNAL_ERROR = "InternalError"
@@ -43,7 +43,7 @@ class ReconcileErrorCause(StrEnum):
 
 @attrs.frozen
 class ReconcileError:
-    """The cause that stopped a pass, with a message for people. `log_id` identifies the log line with details."""
+    """The cause that stopped a reconcile pass, with a message for people. `log_id` identifies the log line."""
 
     cause: ReconcileErrorCause
     message: str
@@ -58,14 +58,12 @@ class ReconcileError:
 
     @property
     def is_transient(self) -> bool:
-        """True if a retry may succeed without a change by anyone."""
+        """True if a retry may succeed without a change of any object."""
         return self.cause is ReconcileErrorCause.TRANSIENT
 
     def message_over(self, before: Condition | None = None) -> str:
-        """Return the message for a condition. Return the message of `before`, the present condition, if the two
-        messages differ only in the log id.
-
-        Without this rule each retry would write the status.
+        """Return the message for the condition that reports the error. If it differs from the message of `before`, the
+        present condition, only in the log id, return that message, since otherwise each retry would write the status.
         """
         text = safe(self.text, _LONGEST)
         if before is not None and before.message.partition(_LOG_LINE)[0] == text.partition(_LOG_LINE)[0]:
@@ -76,7 +74,7 @@ class ReconcileError:
 def reconcile_error_of(
     error: Exception, not_permitted: Callable[[Right], str], log_id: str = "", *, transient: bool = False
 ) -> ReconcileError:
-    """Return what the object's status reports about an error that ended a pass.
+    """Return the ReconcileError by which an object's status reports `error`, which ended a reconcile pass.
 
     `not_permitted` returns the message for a missing right, with the command that grants it. `transient` is True for an
     error of the network or a time limit.
@@ -95,7 +93,7 @@ def reconcile_error_of(
 
 @attrs.frozen
 class ReconcileErrorWords:
-    """The reasons, fields and events with which the status of one kind reports a stopped pass."""
+    """The way in which a kind's status reports an error that stopped a pass: conditions, fields and Events."""
 
     kind: Kind
     types: Sequence[str]
@@ -118,7 +116,7 @@ class ReconcileErrorWords:
 def standard_words(
     kind: Kind, types: Sequence[str], write_condition: Callable[[Condition], Mapping[str, Any]] = condition_json
 ) -> ReconcileErrorWords:
-    """Return the words for a kind whose status has the conditions Ready, Reconciling and Stalled."""
+    """Return how a status with the conditions Ready, Reconciling and Stalled reports an error that stopped a pass."""
     return ReconcileErrorWords(
         kind,
         types,
@@ -130,7 +128,9 @@ def standard_words(
 
 
 def standard_conditions(before: Mapping[str, Condition], blocked: ReconcileError) -> Iterator[DesiredCondition]:
-    """Yield the conditions for a stopped reconciliation. Ready is not changed, since running workloads keep running."""
+    """Yield the conditions that report the error `blocked`, which stopped a reconcile pass. Ready is not changed, since
+    running workloads keep running.
+    """
     text = blocked.message_over(before.get(_STALLED))
     if blocked.is_transient:
         if _READY not in before:
@@ -150,7 +150,7 @@ def blocked_status(
     blocked: ReconcileError,
     now: datetime,
 ) -> Decision:
-    """Return a decision that writes the error into the status and emits its Events.
+    """Return a decision that writes the error `blocked` into the object's status and emits its Events.
 
     The decision is empty if the status already reports the cause, or if this controller does not own the status.
     `conditions` are the object's present conditions of the operator's own types.

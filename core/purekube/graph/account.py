@@ -40,9 +40,8 @@ class GraphReason(StrEnum):
 
 
 def conditions_of(plan: Plan) -> tuple[DesiredCondition, ...]:
-    """Return the conditions Ready, Reconciling and Stalled for a plan.
-
-    Unless Ready is True, its message names the node that is the obstacle, not the nodes that wait for it (PH-1).
+    """Return the conditions Ready, Reconciling and Stalled of an owner for the plan of its objects. Unless Ready is
+    True, its message names the resource that is the obstacle, not the resources that wait for it (PH-1).
     """
     unready = [observation for observation in plan.everything if not observation.is_ready]
     obstacles = [observation for observation in unready if not observation.waits_for] or unready
@@ -73,7 +72,7 @@ def _stalled(unready: Sequence[Observation], obstacles: Sequence[Observation]) -
 
 
 def _also(first: Observation, obstacles: Sequence[Observation]) -> str:
-    """Return a sentence that names the stalled obstacles other than `first`; "" if there are none."""
+    """Return a sentence that names the stalled resources in `obstacles` other than `first`; "" if there are none."""
     others = [f"{one.name} ({one.state})" for one in obstacles if one.is_stalled and one is not first]
     if not others:
         return ""
@@ -82,17 +81,15 @@ def _also(first: Observation, obstacles: Sequence[Observation]) -> str:
 
 
 def _pruning(going: Sequence[Observation]) -> str:
-    """Return a text about the objects being pruned (`going`), in which objects that block other deletions
-    come first.
-    """
     told = "; ".join(f"{observation.name}: {observation.message}" for observation in going[:_MOST_NAMES])
     return told + (f" and {len(going) - _MOST_NAMES} more" if len(going) > _MOST_NAMES else "")
 
 
 def message_of(obstacle: Observation, others: Iterable[Observation] = ()) -> str:
-    """Return a message with the obstacle's name, message and place in the file, and the `others` that wait for it.
+    """Return a message about a resource that is not ready: its name, its message, its place in the file, and the
+    `others` that wait for it.
 
-    The waiting nodes are a separate sentence, so that a shell command in the first sentence can be copied.
+    The waiting resources are a separate sentence, so that a shell command in the first sentence can be copied.
     """
     told = f"{obstacle.name}: {obstacle.message or obstacle.state}"
     place = f" ({obstacle.place})" if str(obstacle.place) else ""
@@ -101,7 +98,7 @@ def message_of(obstacle: Observation, others: Iterable[Observation] = ()) -> str
 
 
 def _behind(obstacle: Observation, others: Iterable[Observation]) -> str:
-    """Return, as text, the ids of the nodes in `others` that wait for the obstacle, directly or through other nodes."""
+    """Return the ids of the resources in `others` that wait for `obstacle`, directly or not, as text."""
     held = {obstacle.node: None}
     for observation in others:
         if any(target in held for target in observation.waits_for):
@@ -113,7 +110,7 @@ def _behind(obstacle: Observation, others: Iterable[Observation]) -> str:
 
 
 def reason_of(obstacle: Observation) -> GraphReason:
-    """Return the reason of the condition Ready that fits the state of this obstacle (a node that is not ready)."""
+    """Return the reason of the condition Ready for the state of `obstacle`, a resource that is not ready."""
     match obstacle.state:
         case NodeState.WAITING | NodeState.PROGRESSING if obstacle.is_external:
             return GraphReason.WAITING_FOR_EXTERNAL

@@ -44,9 +44,8 @@ _MOST_NAMES = 3
 
 @attrs.define
 class NodeEvaluation:
-    """The results of judging the nodes of a graph one after another, by `judge`.
-
-    The results are the observations of each node, and the writes that bring its objects to the desired state.
+    """The results of evaluating the resources of a graph one after another: `judge` adds those of one resource. The
+    results are the state of each object, and the writes that bring the objects to the desired state.
     """
 
     graph: Graph
@@ -72,24 +71,21 @@ class NodeEvaluation:
         self.records = {(record.node, record.item): record for record in self.owner.records}
 
     def judge(self, desired: WantedNode) -> None:
-        """Add the observations and writes of one node. All nodes on which the node depends must have been judged
-        before.
-        """
+        """Add the states and writes of one resource. The resources on which it depends must have been judged before."""
         self.observations[desired.node.id] = _NodeJudgement(self, desired, desired.node).observations()
 
 
 @attrs.frozen
 class _NodeJudgement:
-    """The judgement of one node, `wanted`, whose writes are added to `work`."""
+    """The evaluation of one graph node, `wanted`: the states of its objects. The writes are added to `work`."""
 
     work: NodeEvaluation
     wanted: WantedNode
     node: GraphNode
 
     def observations(self) -> tuple[Observation, ...]:
-        """Return one observation for each object of the node.
-
-        A node that is excluded or unknown has one observation as a whole.
+        """Return the state of each object of the graph node. A node that is excluded or could not be evaluated has a
+        single state for the whole node.
         """
         match self.wanted.knowledge:
             case NodeKnowledge.EXCLUDED:
@@ -160,7 +156,7 @@ class _NodeJudgement:
     # --- what it waits for ------------------------------------------------------------------------------------
 
     def _unmet(self) -> tuple[tuple[Edge, Observation], ...]:
-        """Return the node's unmet dependencies, each with the first observation of its target that does not meet it."""
+        """Return the graph node's unmet dependencies, each with the first object that does not meet it."""
         found = []
         for edge in self.wanted.edges:
             items = self.work.observations[edge.to]
@@ -187,14 +183,13 @@ class _NodeJudgement:
         return f"it waits for {', '.join(names)}{more}"
 
     def _counts(self, unmet: tuple[tuple[Edge, Observation], ...]) -> bool:
-        """Report whether the node affects the owner's readiness.
-
-        A node that waits only for nodes with a gate closed by choice does not.
+        """Report whether the graph node affects the owner's readiness. It does not if all `unmet` dependencies are on
+        nodes that do not affect the readiness either.
         """
         return any(one.counts for _, one in unmet)
 
     def _after(self) -> frozenset[ObjectRef]:
-        """Return the objects of dependencies that are written in this pass, whose writes must succeed first."""
+        """Return the objects that must be written first: those of dependencies that are written in this pass."""
         return frozenset(
             one.ref
             for edge in self.wanted.edges
@@ -205,7 +200,8 @@ class _NodeJudgement:
     # --- one item -----------------------------------------------------------------------------------------------
 
     def _item(self, item: WantedItem, unmet: tuple[tuple[Edge, Observation], ...], gate: bool | Hold) -> Observation:
-        """Return the state of one item, and record the write that the item needs. The first check that applies decides.
+        """Return the state of the object of one item, and record the write that the object needs. The first check that
+        applies decides.
 
         `unmet` are the dependencies that the item waits for; `gate` is the result of the node's `when`.
         """
@@ -259,9 +255,8 @@ class _NodeJudgement:
         return attrs.evolve(held, counts=not self.node.is_choice)
 
     def _refused(self, item: WantedItem) -> Observation | None:
-        """Return the state after a refused write of the item in this pass.
-
-        Return None if no write was refused, or if the refusal is outdated.
+        """Return the state of the item's object after a write of it was refused in this pass. Return None if no write
+        was refused, or if the refusal is outdated.
         """
         failure = self.work.failures.get(item.ref)
         if failure is None or (isinstance(failure.error, AlreadyExists) and item.live is not None):
@@ -278,9 +273,7 @@ class _NodeJudgement:
         return attrs.evolve(observation, holds_ready=self._holds_ready(item)) if met.state is _CONFLICT else observation
 
     def _holds_ready(self, item: WantedItem) -> bool:
-        """Report whether the item is healthy and was last applied as desired, so that only fields of others
-        may differ.
-        """
+        """Report whether the object is healthy and was last applied as desired, whatever others changed since."""
         annotation = self.work.owner.marks.applied_hash
         annotations = metadata(item.manifest).get("annotations") or {}
         live = metadata(item.live or {}).get("annotations") or {}
@@ -293,9 +286,8 @@ class _NodeJudgement:
         return self._health(item, item.live).state is NodeState.READY
 
     def _recreated(self, item: WantedItem, failure: Failure) -> Observation | None:
-        """Delete the object by its observed uid, so that it is created again with another value of an immutable field.
-
-        Return None if the object is gone or was replaced by another.
+        """Delete the object by its observed uid, so that it is created again with the new value of an immutable field;
+        return its state. Return None if the object is gone or was replaced by another.
         """
         if item.live is None:
             return None
@@ -306,10 +298,7 @@ class _NodeJudgement:
         return self._of(item, NodeState.LEAVING, "Recreating", "a field cannot be changed: it is made again")
 
     def _applied(self, item: WantedItem) -> Observation:
-        """Apply the item if its live object differs from the manifest (PH-2).
-
-        If it does not differ, judge the live object's health.
-        """
+        """Apply the item's manifest if its live object differs (PH-2), and return the object's state."""
         if not needs_apply(item.manifest, item.live, _schema_of(self.node), drops_empty=_is_native(self.node.kind)):
             assert item.live is not None
             return self._health(item, item.live)
@@ -333,7 +322,9 @@ class _NodeJudgement:
         return self._health(item, item.live)
 
     def _health(self, item: WantedItem, live: Manifest) -> Observation:
-        """Judge the live object by the readiness rule of the node or its kind, then by the node's `ready` condition."""
+        """Return the state of the live object by the readiness rule of its graph node or kind, then by the node's
+        `ready` condition.
+        """
         rule = self.node.readiness
         health = rule(live) if rule is not None else readiness(live, self.node.schema)
         match health.state:
@@ -359,9 +350,10 @@ class _NodeJudgement:
     # --- created once -------------------------------------------------------------------------------------------
 
     def _once(self, item: WantedItem) -> Observation:
-        """Take the next step of creating the item once: record the intent, create, record the uid, unlock.
+        """Take the next step of creating an object that is created only once, and return the object's state.
 
-        Each record must be in the owner's status before the next step.
+        The steps are: record the intent, create, record the uid, remove the finalizer `UNRECORDED`. Each record must be
+        in the owner's status before the next step.
         """
         if item.live is not None:
             self._record(item, item.live)
@@ -379,9 +371,7 @@ class _NodeJudgement:
         self.work.records[self.node.id, key] = CreateRecord(self.node.id, ref.name, ref.namespace or "", key, uid)
 
     def _record(self, item: WantedItem, live: Manifest) -> None:
-        """Record the object's uid for the owner's status; once the status has the uid, remove the finalizer
-        `UNRECORDED`.
-        """
+        """Record the object's uid for the owner's status; once that has the uid, remove the finalizer `UNRECORDED`."""
         uid = str(metadata(live).get("uid", ""))
         self._remember(item, uid)
         if not is_locked(live):
@@ -405,7 +395,7 @@ def _not_served(kind: Kind) -> str:
 
 
 def deletion_state(live: Manifest) -> str:
-    """Return a phrase about when the deletion of the object was requested, and which finalizers keep it."""
+    """Return a phrase that says when the deletion of the object was requested, and which finalizers keep it."""
     meta = metadata(live)
     finalizers = meta.get("finalizers")
     held = f", held by {', '.join(map(str, finalizers))}" if isinstance(finalizers, list) and finalizers else ""

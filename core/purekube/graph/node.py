@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Item:
-    """A desired object as its node rendered it.
+    """A desired object as its graph node rendered it.
 
     `key` identifies the item in a node with a list of objects; it is "" in a node with a single object. `manifest` is
     what the author wrote, with all expressions replaced by their values; owner, labels and hash are added later.
@@ -32,7 +32,7 @@ class Item:
 
 @attrs.frozen
 class Child:
-    """An object as other nodes see it: desired (`rendered`) and existing (`live`), either of which may be None.
+    """An object as other graph nodes see it: desired (`rendered`) and existing (`live`), either of which may be None.
 
     Until its node is rendered, `rendered` is None and `live` is found by its labels. Soft references in a cycle read a
     node before it is rendered.
@@ -46,8 +46,8 @@ class Child:
 
     @property
     def object(self) -> Manifest | None:
-        """The live object with the rendered object merged over it: the value of `web` in an expression, for a node
-        `web`.
+        """The live object with the rendered one merged over it: the value of `web` in an expression, for a
+        node `web`.
         """
         if self.live is None or self.rendered is None:
             return self.live if self.rendered is None else self.rendered
@@ -55,7 +55,7 @@ class Child:
 
 
 class NodeKnowledge(Enum):
-    """The extent to which a node is known while other nodes are rendered."""
+    """The result so far of evaluating a graph node, as the nodes that come after it see it."""
 
     NOT_YET = "it comes later in the order; what exists is found by its labels"
     RENDERED = "its items are known"
@@ -65,7 +65,7 @@ class NodeKnowledge(Enum):
 
 @attrs.frozen
 class NodeChildren:
-    """The objects of one node as far as they are known, in rendering order."""
+    """The objects of one graph node as far as they are known, in the order in which the node rendered them."""
 
     knowledge: NodeKnowledge = NodeKnowledge.NOT_YET
     items: tuple[Child, ...] = ()
@@ -73,7 +73,7 @@ class NodeChildren:
 
 @attrs.frozen
 class Scope:
-    """The values that a node's functions read.
+    """The values that a graph node's functions (`include`, `render`, `when`, `ready`) read.
 
     `values` belongs to the caller, for example the parent and settings; the graph engine never reads it. The engine
     fills `nodes`, by node id. In `render` and `include` only the nodes that come earlier in the graph are rendered; in
@@ -89,7 +89,7 @@ NOWHERE: Final = Place()
 
 
 class Until(Enum):
-    """The state that a dependency must reach before the node that depends on it is written."""
+    """The state that a dependency must reach before the graph node that depends on it is written."""
 
     NOTHING = "its value is looked at where it is there: it comes first in the order where that is possible"
     APPLIED = "it is applied in the same pass, before; or it is as wanted already"
@@ -99,10 +99,8 @@ class Until(Enum):
 
 @attrs.frozen
 class Edge:
-    """A dependency on the node `to`.
-
-    A `declared` edge always counts. One inferred from an expression counts only if rendering read the node `to`
-    (`Rendered.touched`).
+    """A dependency on the graph node `to`. A `declared` dependency always counts. One inferred from an expression
+    counts only if rendering read the node `to` (`Rendered.touched`).
     """
 
     to: str
@@ -112,7 +110,7 @@ class Edge:
 
 
 class ApplyPolicy(Enum):
-    """The policy by which an object is created and updated."""
+    """The policy by which the objects of a graph node are created and updated."""
 
     ALWAYS = "it is applied whenever it differs"
     IF_ABSENT = "it is created where there is none, and never touched again"
@@ -142,7 +140,7 @@ class OnImmutable(Enum):
 
 
 class HoldCause(Enum):
-    """The reasons why a condition of a node is false or unknown."""
+    """The reasons why a graph node must wait, or should not exist."""
 
     NO = "the answer is no: like False, with a message that says why"
     MISSING = "a value that is not there yet: it is waited for"
@@ -153,10 +151,10 @@ class HoldCause(Enum):
 
 @attrs.frozen
 class Hold:
-    """The answer of a node's function that cannot return True or the node's items: the reason why not.
+    """The reason why a function of a graph node cannot return True or the node's items.
 
     `HoldCause.NO` counts as False. For any other cause in `include` or `render`, the node's objects are neither written
-    nor pruned. `touched` are the edges that the evaluation read, as in `Rendered`.
+    nor pruned. `touched` are the dependencies that the evaluation read, as in `Rendered`.
     """
 
     cause: HoldCause
@@ -167,10 +165,10 @@ class Hold:
 
 @attrs.frozen
 class Rendered:
-    """The objects that a node requires now, each with a unique key.
+    """The objects that a graph node requires now, each with a unique key.
 
-    `touched` are the node's edges that the evaluation read, since an untaken branch of a condition is not a dependency.
-    If it is None, all edges count.
+    `touched` are the node's dependencies that the evaluation read, since an untaken branch of a condition is not a
+    dependency. If it is None, all dependencies count.
     """
 
     items: tuple[Item, ...] = ()
@@ -178,12 +176,12 @@ class Rendered:
 
 
 def always(scope: Scope) -> bool:
-    """Return True, as the default of a node's conditions `include` and `when`."""
+    """Return True. This is the default of a graph node's conditions `include` and `when`."""
     return True
 
 
 def always_ready(scope: Scope, item: Item, live: Manifest) -> bool:
-    """Return True, as the default of a node's `ready`: only the readiness rule of the kind decides."""
+    """Return True. This is the default of a graph node's `ready`: only the readiness rule of the kind decides."""
     return True
 
 
@@ -229,7 +227,7 @@ class GraphNode:
 
     @property
     def is_rolled_as_rendered(self) -> bool:
-        """Report whether `roll_on` hashes the rendered objects of this node. If not, it hashes the live objects.
+        """Report whether `roll_on` hashes the rendered objects of this graph node. If not, it hashes the live objects.
 
         Of a Secret only uid and resourceVersion are hashed, never the content, since a reader of the pod template could
         find its value by trying candidates.

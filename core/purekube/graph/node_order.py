@@ -45,10 +45,10 @@ class UnknownNode(GraphError):
 
 @attrs.frozen(eq=False)
 class Graph:
-    """Nodes in an order in which each comes after all nodes on which it depends.
+    """The nodes of a graph in an order in which each comes after all nodes on which it depends.
 
     `waves` holds the length of the longest dependency path of each node; a node without dependencies is in wave 0.
-    `edges` are the edges of each node, including those that follow from `roll_on`.
+    `edges` are the dependencies of each node, including those that follow from `roll_on`.
     """
 
     nodes: Mapping[str, GraphNode]
@@ -57,9 +57,8 @@ class Graph:
 
     @classmethod
     def of(cls, nodes: Iterable[GraphNode]) -> "Graph":
-        """Build the graph of `nodes`. Nodes are independent unless an edge connects them.
-
-        Raises DuplicateNode for an id that is used twice, UnknownNode for an edge to a missing node, and Cycle.
+        """Build the graph of `nodes`. Nodes are independent unless an edge (a dependency) connects them. Raises
+        DuplicateNode for an id that is used twice, UnknownNode for an edge to a missing node, and Cycle.
         """
         by_id: dict[str, GraphNode] = {}
         for node in nodes:
@@ -75,7 +74,7 @@ class Graph:
 
     @property
     def depth(self) -> int:
-        """The number of waves."""
+        """The number of waves (depths in the graph at which nodes are)."""
         return max(self.waves.values(), default=-1) + 1
 
 
@@ -95,7 +94,7 @@ def _hard(edges: Iterable[Edge]) -> Iterable[Edge]:
 
 
 def _ordered(edges: Mapping[str, tuple[Edge, ...]]) -> list[str]:
-    """Return the node ids in order: each after its dependencies, and if possible after its soft references."""
+    """Return the nodes' ids in order: each after its dependencies, and if possible after its soft references."""
     position = {node_id: index for index, node_id in enumerate(edges)}
     hard = {node_id: {edge.to for edge in _hard(own)} for node_id, own in edges.items()}
     soft = {node_id: {edge.to for edge in own} - hard[node_id] - {node_id} for node_id, own in edges.items()}

@@ -23,10 +23,8 @@ from purekube.graph.node import ApplyPolicy, GraphNode, Item, Removal
 
 @attrs.frozen
 class CreateRecord:
-    """The owner's record of an object that is created only once.
-
-    `uid` is empty as long as the object is yet to be created, and then the uid of the created object. `node` is the
-    node's id, and `item` the item's key.
+    """The owner's record of an object that is created only once. `uid` is empty as long as the object is yet to be
+    created, and then the uid of the created object. `node` is the graph node's id, and `item` the item's key.
     """
 
     node: str
@@ -61,37 +59,37 @@ class Marks:
 
     @cached_property
     def owner_uid(self) -> str:
-        """The label with the owner's uid."""
+        """The name of the label with the owner's uid."""
         return f"{self.domain}/owner-uid"
 
     @cached_property
     def node(self) -> str:
-        """The label with the node's id."""
+        """The label with the id of the graph node to which the object belongs."""
         return f"{self.domain}/node"
 
     @cached_property
     def item(self) -> str:
-        """The label with the item's key, in a node that has a list of objects."""
+        """The label with the key of the object's item, if the graph node has a list of objects."""
         return f"{self.domain}/item"
 
     @cached_property
     def wave(self) -> str:
-        """The annotation with the wave (the depth in the graph) in which the object was applied."""
+        """The annotation with the wave of an object: the depth in the graph at which it was applied."""
         return f"{self.domain}/wave"
 
     @cached_property
     def removal(self) -> str:
-        """The annotation that is `Orphan` on an object that must be orphaned instead of deleted."""
+        """The name of the annotation that is `Orphan` on an object that must be orphaned instead of deleted."""
         return f"{self.domain}/on-delete"
 
     @cached_property
     def owner(self) -> str:
-        """The annotation that is `Label` on an object that by the author's choice has no owner reference."""
+        """The name of the annotation that is `Label` on an object that by choice has no owner reference."""
         return f"{self.domain}/owner"
 
     @cached_property
     def roll(self) -> str:
-        """The annotation on a pod template with the hash of `roll_on`: when it changes, the pods are replaced."""
+        """The name of the annotation on a pod template with the hash of `roll_on`: a change replaces the pods."""
         return f"{self.domain}/roll-hash"
 
 
@@ -99,9 +97,9 @@ class Marks:
 class Owner:
     """The object for which the objects of a graph exist. Its identity is the uid in `meta`, not its name.
 
-    `manager` is the field manager of all writes. `labels` are put on every object in addition to the marks. `records`
-    are the owner's records of objects that are created once. Without `references` no object gets an owner reference, so
-    the garbage collector deletes none of them.
+    `manager` is the field manager of all writes. `labels` are put on every object in addition to the marks (labels and
+    annotations that identify the owner). `records` are the owner's records of objects that are created once. Without
+    `references` no object gets an owner reference, so the garbage collector deletes none of them.
     """
 
     kind: Kind
@@ -164,13 +162,12 @@ class Owner:
         return ObjectRef(kind, namespace, str(meta.get("name") or ""))
 
     def node_of(self, live: Manifest) -> str:
-        """Return the node's id from the object's label (`label_text` of it); "" if the object has no such label."""
+        """Return the id (`label_text` of it) in the object's label of its graph node; "" if it has no such label."""
         return str(get_path(live, "metadata", "labels", self.marks.node) or "")
 
     def wave_of(self, live: Manifest) -> int:
-        """Return the wave recorded on an object.
-
-        Without a record the result is 0, the wave that is removed last, in case other objects need this one.
+        """Return the wave (depth in the graph) recorded on an object. Without a record the result is 0, the wave that
+        is removed last, in case other objects need this one.
         """
         text = get_path(live, "metadata", "annotations", self.marks.wave)
         return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 6 else 0
@@ -180,8 +177,7 @@ class Owner:
         return bool(get_path(live, "metadata", "annotations", self.marks.removal) == _ORPHAN)
 
     def rendered(self, node: GraphNode, item: Item, ref: ObjectRef, wave: int, roll: str = "") -> dict[str, Any]:
-        """Return the manifest to send for the item's object `ref`, with labels, wave, owner reference and hash.
-
+        """Return the manifest to send for the object `ref`: that of `item` with labels, wave, owner reference and hash.
         `roll` is the hash for the pod template, or "" for none.
         """
         meta = {**metadata(item.manifest), **({"namespace": ref.namespace} if ref.namespace else {})}

@@ -24,9 +24,9 @@ from purekube.graph.states import NodeState, Observation, earliest_requeue
 
 @attrs.frozen
 class Plan:
-    """The observations of a graph, and the writes that follow from them.
+    """The states of all objects of a graph, and the writes that follow from them.
 
-    `observations` has an entry for each object, by node id, in graph order. `effects` are all writes and the requeue;
+    `observations` has the state of each object, by node id, in graph order. `effects` are all writes and the requeue;
     finalizer, status and events are left to the caller. `records`, of objects that are created once, go into the
     owner's status; if they differ from `Owner.records`, the caller must write that status before anything is created.
     `scope` holds all nodes, so that expressions of the status can be evaluated in it.
@@ -48,14 +48,14 @@ class Plan:
 
     @property
     def everything(self) -> Iterator[Observation]:
-        """Yield all observations, in graph order."""
+        """Yield the states of all objects of the graph, in graph order."""
         return (item for items in self.observations.values() for item in items)
 
 
 def plan(
     graph: Graph, owner: Owner, observed: Snapshot, scope: Scope, before_delete: BeforeDelete = no_patch_before
 ) -> Plan:
-    """Return the observations and writes for a graph, given the observed objects.
+    """Return the state of each object of a graph, and the writes, given the observed objects.
 
     `observed.objects` must have every object with the owner's label, and every object that the graph writes or reads.
     `before_delete` returns the patch that an object needs before it is deleted.
@@ -76,7 +76,7 @@ def plan(
 
 
 def plan_without_prune(graph: Graph, owner: Owner, observed: Snapshot, scope: Scope) -> Plan:
-    """Return a plan like `plan` that prunes nothing, since the graph covers only a part of the owner's objects."""
+    """Return the plan for a graph that has only a part of the owner's objects, so that nothing is pruned."""
     whole, desired = evaluate(graph, owner, observed, scope, tuple(owner.held(observed)))
     work = NodeEvaluation(graph, owner, observed, whole)
     for node in desired.values():
@@ -103,8 +103,8 @@ def _planned(work: NodeEvaluation, removal: RemovalStep) -> Plan:
 
 
 def _unwanted(work: NodeEvaluation, held: Held, desired: Mapping[str, WantedNode]) -> Held:
-    """Return the `held` objects that no node requires, except objects of nodes that are unknown or have a
-    closed gate.
+    """Return the existing objects in `held` that no graph node requires. Objects of a node that could not be evaluated
+    or has a closed gate are left out.
     """
     refs = {item.ref for node in desired.values() for item in node.items}
     unknown = {label_text(node_id) for node_id, node in desired.items() if node.knowledge is NodeKnowledge.UNKNOWN}
@@ -113,9 +113,8 @@ def _unwanted(work: NodeEvaluation, held: Held, desired: Mapping[str, WantedNode
 
 
 def _prune_candidates(work: NodeEvaluation, unwanted: Held, desired: Mapping[str, WantedNode]) -> Held:
-    """Return the unwanted objects to prune now.
-
-    These are all if everything is ready; until then, only objects of nodes that prune at once.
+    """Return the objects in `unwanted` that may be pruned now. These are all if everything is ready; until then, only
+    objects of graph nodes that prune at once.
     """
     owner, observations = work.owner, work.observations
     if not unwanted or all(item.is_ready for items in observations.values() for item in items):
@@ -131,5 +130,5 @@ def _prune_candidates(work: NodeEvaluation, unwanted: Held, desired: Mapping[str
 
 
 def _is_known(label: str, unknown: set[str]) -> bool:
-    """Report whether an object with this node label certainly belongs to no `unknown` node."""
+    """Report whether an object with the label value `label` certainly belongs to none of the `unknown` graph nodes."""
     return label not in unknown and (bool(label) or not unknown)

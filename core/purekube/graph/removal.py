@@ -28,13 +28,13 @@ Held: TypeAlias = Sequence[tuple[ObjectRef, Manifest]]
 
 
 def no_patch_before(ref: ObjectRef, live: Manifest) -> MergePatch | None:
-    """Return None, since no patch is needed before any deletion (a `BeforeDelete`)."""
+    """Return None: no patch is needed before any deletion. This is the default `BeforeDelete`."""
     return None
 
 
 @attrs.frozen
 class PruneCandidate:
-    """An object to remove. Objects of the highest wave are removed first."""
+    """An object to remove. Objects with the highest `wave` (depth in the graph) are removed first."""
 
     ref: ObjectRef
     live: Manifest
@@ -47,7 +47,7 @@ class PruneCandidate:
 
 
 def next_wave(prune_candidates: Iterable[PruneCandidate]) -> tuple[PruneCandidate, ...]:
-    """Return the objects of the highest wave, which are removed first, before all other waves."""
+    """Return those of `prune_candidates` that have the highest wave (depth in the graph): they are removed first."""
     found = tuple(prune_candidates)
     highest = max((prune_candidate.wave for prune_candidate in found), default=0)
     return tuple(prune_candidate for prune_candidate in found if prune_candidate.wave == highest)
@@ -56,9 +56,8 @@ def next_wave(prune_candidates: Iterable[PruneCandidate]) -> tuple[PruneCandidat
 def teardown_writes(
     step: Iterable[PruneCandidate], failed: Container[ObjectRef], before_delete: BeforeDelete
 ) -> Decision:
-    """Return the deletes of the objects in `step`, by their observed uids, and the patches that come before them.
-
-    Objects in `failed`, whose deletion was refused in this pass, are left out.
+    """Return the deletes of the objects in `step`, by their observed uids, and the patches that must precede the
+    deletes. Objects in `failed`, whose deletion was refused in this pass, are left out.
     """
     writable = tuple(prune_candidate for prune_candidate in step if prune_candidate.ref not in failed)
     patches = tuple(
@@ -76,16 +75,15 @@ def teardown_writes(
 
 @attrs.frozen
 class RemovalStep:
-    """The next step of a removal: its writes, and the state of each object to remove."""
+    """The next step of a removal: the writes, and the state of each object that is being removed (`going`)."""
 
     effects: Decision
     going: tuple[Observation, ...] = ()
 
 
 def removal_step(owner: Owner, held: Held, observed: Snapshot, before_delete: BeforeDelete) -> RemovalStep:
-    """Return the next step of removing the objects `held`.
-
-    The step orphans marked objects, and deletes the highest wave of all others.
+    """Return the next step of removing the objects `held`. The step orphans the objects that are marked to be orphaned,
+    and of the others deletes those of the highest wave (depth in the graph).
     """
     failures = {failure.ref: setback(failure, owner.manager) for failure in observed.failures}
     orphans = [(ref, live) for ref, live in held if owner.is_orphaned(live) and not is_terminating(live)]
@@ -122,7 +120,9 @@ def is_terminating(live: Manifest) -> bool:
 
 
 def _observation(owner: Owner, ref: ObjectRef, live: Manifest, met: Setback | None) -> Observation:
-    """Return the observation of an object of the current step. `met` is the object's refused write, if any."""
+    """Return the state of an object that the current step removes. `met` is the result of a refused write of the
+    object, if any.
+    """
     if met is not None:
         return _observed(owner, ref, live, met.state, met.reason, met.message)
     if is_terminating(live):

@@ -37,7 +37,7 @@ _NOT_CONTENT: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 @attrs.frozen
 class WantedItem:
-    """A desired object of a node, and the item from which its `manifest` was made.
+    """A desired object of a graph node, and the item from which its `manifest` was made.
 
     `manifest` is what is applied. `live` is the existing object of that name; `is_foreign` says that it belongs to
     another owner. `record` exists only for an object that is created once. `problem` says why the object cannot exist.
@@ -54,10 +54,8 @@ class WantedItem:
 
 @attrs.frozen
 class WantedNode:
-    """The result of evaluating a node: its desired objects.
-
-    There are none if an `include` condition excludes the node (`excluded_by`), or if it could not be evaluated
-    (`hold`).
+    """The result of evaluating a graph node: its desired objects. There are none if an `include` condition, or the
+    dependency `excluded_by`, excludes the node, or if the node could not be evaluated (`hold`).
     """
 
     node: GraphNode
@@ -71,9 +69,8 @@ class WantedNode:
 def evaluate(
     graph: Graph, owner: Owner, observed: Snapshot, scope: Scope, held: Sequence[tuple[ObjectRef, Manifest]]
 ) -> tuple[Scope, Mapping[str, WantedNode]]:
-    """Evaluate all nodes in graph order; return the complete scope and the result for each node.
-
-    `held` are all existing objects that belong to the owner.
+    """Evaluate all nodes of the graph in order. Return the complete scope (the values that expressions read), and the
+    result for each node by its id. `held` are all existing objects that belong to the owner.
     """
     nodes = _objects_by_label(graph, owner, held)
     whole = Scope(scope.values, nodes)
@@ -88,7 +85,9 @@ def evaluate(
 def _objects_by_label(
     graph: Graph, owner: Owner, held: Sequence[tuple[ObjectRef, Manifest]]
 ) -> dict[str, NodeChildren]:
-    """Return the existing objects of each node by their labels, for nodes that are read before they are rendered."""
+    """Return the existing objects of each graph node, found by their labels, by node id. They stand for the nodes'
+    objects until the nodes are rendered.
+    """
     children: dict[str, list[Child]] = {}
     for ref, live in held:
         key = str(get_path(live, "metadata", "labels", owner.marks.item) or "")
@@ -107,7 +106,9 @@ def _child(desired: WantedItem) -> Child:
 
 @attrs.define
 class _Evaluation:
-    """The state of an evaluation. `nodes` is the mapping inside `scope`, filled node by node."""
+    """The state of an evaluation of a graph. `nodes` is the mapping of that name in `scope`, to which each evaluated
+    node is added.
+    """
 
     graph: Graph
     owner: Owner
@@ -118,7 +119,7 @@ class _Evaluation:
     claimed: dict[ObjectRef, str] = attrs.field(factory=dict)
 
     def wanted(self, node: GraphNode) -> WantedNode:
-        """Decide whether the node should exist, and render its items."""
+        """Decide whether the graph node should exist, and render its items."""
         included = node.include(self.scope)
         if isinstance(included, Hold) and included.cause is not HoldCause.NO:
             return WantedNode(node, NodeKnowledge.UNKNOWN, hold=included)
@@ -140,7 +141,9 @@ class _Evaluation:
         return WantedNode(node, NodeKnowledge.RENDERED, items, edges)
 
     def _counting(self, node: GraphNode, touched: Any) -> tuple[Edge, ...]:
-        """Return the edges that can block the node: declared edges, and inferred edges that the evaluation read."""
+        """Return the dependencies that can block the graph node. These are the declared ones, and among the inferred
+        ones those that the evaluation read (`touched`; None: all).
+        """
         edges = (edge for edge in self.graph.edges[node.id] if edge.until is not Until.NOTHING)
         return tuple(edge for edge in edges if edge.declared or touched is None or edge in touched)
 
@@ -158,10 +161,8 @@ class _Evaluation:
         return WantedItem(item, ref, manifest, live, is_foreign, record, problem)
 
     def _may_write(self, node: GraphNode, live: Manifest) -> bool:
-        """Report whether the node may write the existing object `live`.
-
-        The node may if the object belongs to the owner, or if it has no controller and the node adopts it or only
-        requires it to exist.
+        """Report whether the graph node may write the existing object `live`. The node may if the object belongs to the
+        owner, or if it has no controller and the node adopts it or only requires it to exist.
         """
         if self.owner.is_ours(live):
             return True
@@ -173,9 +174,8 @@ class _Evaluation:
         )
 
     def _claim(self, node: GraphNode, ref: ObjectRef) -> str:
-        """Claim the object for the node, and return "".
-
-        Return a message if another node has claimed the object already.
+        """Record that the node requires the object `ref`, and return ""; return a message if another node
+        does already.
         """
         if ref in self.claimed:
             return f"{self.claimed[ref]} wants this object already"
@@ -183,8 +183,8 @@ class _Evaluation:
         return ""
 
     def _roll_hash(self, node: GraphNode) -> str:
-        """Return the hash of the objects of the nodes in `roll_on`; a change of the hash replaces the pods. Return ""
-        if `roll_on` is empty.
+        """Return a hash of the objects of the graph nodes in `roll_on`; a change of the hash replaces the pods. Return
+        "" if `roll_on` is empty.
 
         Nodes that are always applied are hashed as rendered, other nodes by their live objects. Of a Secret only the
         uid and the resourceVersion are hashed.
@@ -215,9 +215,8 @@ def _repeated_key(answer: Rendered) -> str | None:
 
 
 def _under(item: Item, record: CreateRecord) -> Item:
-    """Return the item with the name in its record, since an object created once keeps its first name.
-
-    The namespace in the record is ignored, since a tenant may be able to write the record.
+    """Return the item with the object name in `record`, since an object created once keeps its first name. The
+    namespace in the record is ignored, since a tenant may be able to write the record.
     """
     return attrs.evolve(item, manifest={**item.manifest, "metadata": {**metadata(item.manifest), "name": record.name}})
 

@@ -17,7 +17,9 @@ from purekube.graph.node import NOWHERE
 
 
 class NodeState(StrEnum):
-    """The state of one object of a node. `judge` checks for them in a fixed order, and uses the first that applies."""
+    """The state of one object of a graph node. `judge` checks for these states in a fixed order, and uses the first
+    that applies.
+    """
 
     MISSING_KIND = "MissingKind"
     """The API server does not serve the kind."""
@@ -61,12 +63,12 @@ STALLED: Final = frozenset(
 
 @attrs.frozen
 class Observation:
-    """The state of one object of a node, or of the node itself if its objects are unknown (`ref` None).
+    """The state of one object of a graph node, or of the whole node if its objects are unknown (`ref` None).
 
-    `reason` and `message` explain it; the message does not repeat the object's name. `waits_for` are ids of the nodes
-    that block it; without any, it is itself an obstacle. `counts` is False if it does not affect whether the owner is
-    ready, because it is excluded, left, or held by choice. `place` is where in the file its expression is.
-    `is_external` says that the object belongs to another owner and is only read.
+    `reason` and `message` explain the state; the message does not repeat the object's name. `waits_for` are ids of the
+    nodes that block the object; without any, the object is itself an obstacle. `counts` is False if the object does not
+    affect whether the owner is ready, because it is excluded, left, or held by choice. `place` is where in the file its
+    expression is. `is_external` says that the object belongs to another owner and is only read.
     """
 
     node: str
@@ -86,17 +88,17 @@ class Observation:
 
     @property
     def is_ready(self) -> bool:
-        """Report whether the item lets the owner become ready."""
+        """Report whether the object lets the owner become ready."""
         return self.state is NodeState.READY or not self.counts
 
     @property
     def is_stalled(self) -> bool:
-        """Report whether the state ends only through a change of the owner or the graph, or outside help."""
+        """Report whether the object's state ends only through a change of the owner or the graph, or outside help."""
         return self.state in STALLED
 
     @property
     def name(self) -> str:
-        """The name for people: kind, namespace and name; the node's title if no object is known."""
+        """The object's name for people: kind, namespace and name; the title of the graph node if no object is known."""
         return str(self.ref) if self.ref is not None else self.title or self.node
 
 
@@ -115,7 +117,7 @@ class Setback:
 
 
 def setback(failure: Failure, manager: str) -> Setback:
-    """Return the state of an object after its write was refused."""
+    """Return the state of an object after the refused write in `failure`. `manager` is the writing field manager."""
     error = failure.error
     message = safe(f"{failure.verb}: {error.message}")
     match error:
@@ -138,7 +140,7 @@ def setback(failure: Failure, manager: str) -> Setback:
 
 
 def is_immutable(failure: Failure) -> bool:
-    """Report whether the server refused to change an immutable field."""
+    """Report whether the server refused the write in `failure` because it changes an immutable field."""
     error = failure.error
     if not isinstance(error, Invalid):
         return False
@@ -146,7 +148,7 @@ def is_immutable(failure: Failure) -> bool:
 
 
 def earliest_requeue(requeues: Iterable[Requeue]) -> Requeue:
-    """Return one requeue for several: the earliest time, with the pace of the failure that is most likely to pass."""
+    """Return one requeue for all: the earliest time, with the pace of the failure that is most likely to pass."""
     found = tuple(requeues)
     if not found:
         return Requeue.NO

@@ -26,15 +26,14 @@ _MOST_NAMES: Final = 8
 
 @attrs.frozen
 class Hooks:
-    """Nodes that must run to completion before any deletion. Use `of` to make them."""
+    """Graph nodes that must run to completion before any deletion. Use `of` to make them."""
 
     graph: Graph
     scope: Scope
 
     @classmethod
     def of(cls, nodes: Iterable[GraphNode], scope: Scope) -> "Hooks":
-        """Make hooks of `nodes`. Each object is created once; the owner's status records that it has run.
-
+        """Make hooks of `nodes`. Each of their objects is created once; the owner's status records that it has run.
         Raises GraphError for an id that is used twice, an unknown dependency, or a cycle.
         """
         once = (
@@ -45,7 +44,7 @@ class Hooks:
 
 
 class TeardownStep(StrEnum):
-    """The current step of a teardown, which is the reason of the condition Deleting."""
+    """The current step of removing an owner's objects, which is the reason of the condition Deleting."""
 
     DRAINING = "Draining"
     DELETING = "DeletingResources"
@@ -56,10 +55,8 @@ class TeardownStep(StrEnum):
 
 @attrs.frozen
 class Teardown:
-    """One step of a teardown.
-
-    `message` names the remaining objects, and since when they are being deleted. `effects` and `records` have the same
-    meaning as in Plan.
+    """One step of removing an owner's objects. `message` names the remaining objects, and since when they are being
+    deleted. `effects` and `records` have the same meaning as in Plan.
     """
 
     step: TeardownStep
@@ -81,8 +78,8 @@ def teardown(
 ) -> Teardown:
     """Return the next step of removing the owner's objects.
 
-    Without `hooks`, for example if the file can no longer be read, no node runs before the deletions. `before_delete`
-    returns the patch that an object needs before it is deleted.
+    Without `hooks` (nodes to run first), for example if the file can no longer be read, nothing runs before the
+    deletions. `before_delete` returns the patch that an object needs before it is deleted.
     """
     if _GARBAGE_COLLECTOR_ORPHANS in owner.meta.finalizers:
         return Teardown(TeardownStep.DONE, "its objects stay, as was asked for", Decision(), owner.records)

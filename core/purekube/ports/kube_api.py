@@ -204,9 +204,7 @@ class KubeApi:
         return await self.transport.send(attrs.evolve(request, body=following(request.body, answer)))
 
     async def _instead(self, request: KubeRequest, refusal: Invalid) -> Manifest:
-        """Send a request in place of a refused request. If the server refuses this one as invalid too, raise
-        `refusal`.
-        """
+        """Send `request` in place of one refused with `refusal`; raise `refusal` if this one is invalid too."""
         try:
             return await self.transport.send(request)
         except Invalid:
@@ -286,7 +284,7 @@ def _target(manifest: Manifest, kind: Kind) -> ObjectRef:
 
 
 def _options(uid: str | None, resource_version: str | None, propagation: Propagation) -> dict[str, Any]:
-    """Return the body of a DELETE, with the preconditions."""
+    """Return the body of a DELETE, with uid and resourceVersion as preconditions."""
     expected = {"uid": uid, "resourceVersion": resource_version}
     preconditions = {key: value for key, value in expected.items() if value is not None}
     options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation.value}

@@ -92,9 +92,8 @@ def _suspended(manifest: Manifest) -> bool:
 
 
 def helm_release(manifest: Manifest) -> Readiness:
-    """Judge a HelmRelease by its condition Ready at the present generation.
-
-    A suspended HelmRelease is not ready, as its controller ignores a new spec and leaves Ready as it was.
+    """Return the readiness of a HelmRelease by its condition Ready at the present generation. A suspended HelmRelease
+    is not ready, as its controller ignores a new spec and leaves Ready as it was.
     """
     # helm-controller returns early for a suspended object: observedGeneration moves, Ready stays as it was.
     if _suspended(manifest):
@@ -103,7 +102,7 @@ def helm_release(manifest: Manifest) -> Readiness:
 
 
 def kustomization(manifest: Manifest) -> Readiness:
-    """Judge a Kustomization by the same rules as a HelmRelease."""
+    """Return the readiness of a Kustomization, by the same rules as for a HelmRelease."""
     if _suspended(manifest):
         return progressing("Suspended", "the Kustomization is suspended")
     return _judged(manifest)
@@ -119,7 +118,5 @@ def source(manifest: Manifest) -> Readiness:
 
 
 def helm_repository(manifest: Manifest) -> Readiness:
-    """Judge a HelmRepository as a Flux source. A repository of type `oci` has no controller and is ready once it
-    exists.
-    """
+    """Return the readiness of a HelmRepository, as of any Flux source. One of type `oci` is ready once it exists."""
     return ready("Exists") if text(mapping(manifest, "spec"), "type") == "oci" else source(manifest)

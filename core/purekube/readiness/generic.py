@@ -60,7 +60,7 @@ def readiness(
     schema: "Schema | None" = None,
     rules: Mapping[tuple[str, str], ReadinessRule] = RULES,
 ) -> Readiness:
-    """Return how ready an object is. `rules` maps group and kind to the rule of a kind.
+    """Return the readiness of an object. `rules` maps group and kind to the rule of a kind.
 
     `schema`, if known, says whether the kind has a status at all. Without a schema, an object without a status counts
     as ready, because kinds such as ConfigMap have none.
@@ -107,7 +107,8 @@ def _generation(manifest: Manifest) -> Readiness | None:
 
 
 def by_conventions(manifest: Manifest, schema: "Schema | None" = None) -> Readiness:
-    """Judge an object by its conditions Stalled, Failed, Reconciling, Ready and Available, by kstatus conventions.
+    """Return the readiness of an object by its conditions Stalled, Failed, Reconciling, Ready and Available, as kstatus
+    does.
 
     An object without any of these conditions is ready, unless the schema declares a status and the object has none.
     """

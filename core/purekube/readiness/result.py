@@ -58,7 +58,7 @@ _LONGEST = 1_024
 
 
 def mapping(value: Any, *path: str) -> Mapping[str, Any]:
-    """Return the JSON object at a path; {} if it is absent."""
+    """Return the JSON object at `path` in `value`; {} if it is absent."""
     # Checking for the plain type first avoids the slow check against the abstract class.
     for step in path:
         value = value.get(step) if type(value) is dict or isinstance(value, Mapping) else None

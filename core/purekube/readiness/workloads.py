@@ -150,8 +150,7 @@ def _of_containers(status: Mapping[str, Any], conditions: Conditions) -> tuple[s
 
 
 def job(manifest: Manifest) -> Readiness:
-    """Judge a Job by its conditions Complete and Failed, which are the only final conditions.
-
+    """Return the readiness of a Job by its conditions Complete and Failed, which are the only final conditions.
     `FailureTarget` and `SuccessCriteriaMet` precede these and are ignored.
     """
     conditions, status = Conditions.of(manifest), mapping(manifest, "status")

@@ -83,9 +83,8 @@ class Controller(ABC, Generic[O]):
     """
 
     def refers_to(self, object: O) -> Iterable[ObjectRef]:
-        """Return the objects of the kinds in `reads` on which an object depends.
-
-        The result must follow from the object's spec alone, not from other objects.
+        """Return the objects of the kinds in `reads` on which `object` depends. The result must follow from the
+        object's spec alone, not from other objects.
         """
         return ()
 
@@ -283,7 +282,7 @@ def _clashes(controllers: Sequence[AnyController]) -> Iterator[str]:
 
 
 def _twice(controller: AnyController, among: Sequence[AnyController]) -> bool:
-    """Report whether an earlier controller of the same class has this controller's name."""
+    """Report whether a controller of the same class that comes earlier in `among` has this controller's name."""
     alike = [one for one in among if type(one) is type(controller) and name_of(one) == name_of(controller)]
     return len(alike) > 1 and alike[0] is not controller
 
@@ -342,5 +341,5 @@ def not_permitted(controller: AnyController, right: Right) -> str:
 
 
 def remedy(controller: AnyController, right: Right) -> str:
-    """Return the command that prints and applies the controller's role."""
+    """Return the shell command that prints and applies the controller's role, which grants a missing right."""
     return role_applied(f"{ROLES} {name_of(controller)}", right, f"vworkspace-controller-{name_of(controller)}")

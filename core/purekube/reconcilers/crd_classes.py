@@ -62,7 +62,7 @@ class Note:
 
 @attrs.frozen
 class Attribute:
-    """A field of a class: its annotation and default as source text, and the arguments of its `schema_field`."""
+    """A field of a generated class: annotation and default as source text, and arguments of its `schema_field`."""
 
     name: str
     annotation: str
@@ -81,7 +81,7 @@ class Attribute:
 
 @attrs.frozen
 class ClassSource:
-    """The source of a class: its docstring, its fields, schema keywords that fields cannot express, and CEL rules."""
+    """A generated class: its docstring, its fields, schema keywords that fields cannot express, and CEL rules."""
 
     name: str
     doc: str
@@ -92,7 +92,7 @@ class ClassSource:
 
 @attrs.frozen
 class _Type:
-    """A type as source text, with the keywords of the schema that it expresses."""
+    """The Python type of a field as source text, with the keywords of the schema that the type expresses."""
 
     text: str
     says: frozenset[str]
@@ -102,8 +102,8 @@ class _Type:
 
 @attrs.define
 class Classes:
-    """The classes and enumerations of one module. Equal ones are generated once; `notes` lists what they do not
-    express.
+    """The classes and enumerations of one generated module. Equal classes are generated once; `notes` lists what the
+    classes do not express.
     """
 
     taken: set[str]
@@ -117,7 +117,7 @@ class Classes:
     _status: bool = False
 
     def add(self, name: str, schema: Mapping[str, Any], path: str, *, status: bool = False) -> None:
-        """Add the class of a spec, or with `status` of a status, whose fields all need defaults."""
+        """Add a class `name` for a spec, or with `status` for a status, whose fields all need defaults."""
         self._status = status
         self._of_status |= {name} if status else set()
         if schema.keys() & {FREE, "additionalProperties"}:
@@ -137,7 +137,9 @@ class Classes:
     # --- types -------------------------------------------------------------------------------------------------------
 
     def _type(self, schema: Mapping[str, Any], path: str, words: tuple[str, ...], *, inner: bool = False) -> _Type:
-        """Return the Python type for a schema; `inner` says that no field can add schema keywords to the type."""
+        """Return the Python type for a schema. Names of classes are made from `words`. `inner` says that the type is
+        that of an item or value, to which no field can add schema keywords.
+        """
         self._note_junctors(schema, path)
         match schema.get("type"):
             case _ if schema.get(INT_OR_STRING):
@@ -163,7 +165,9 @@ class Classes:
         return _Type(made.name, frozenset(kept), made.doc)
 
     def _inner(self, form: str, key: str, schema: Mapping[str, Any], path: str, words: tuple[str, ...]) -> _Type:
-        """Return the Python type for a list or a map, from the schema of its items or values."""
+        """Return the Python type for a list or a map. The type of its items or values, from the schema under `key`, is
+        put into `form`.
+        """
         item = schema[key]
         of = self._type(item, f"{path}[]", (*words[:-1], singular(words[-1])), inner=True)
         nullable = item.get("nullable") and of.text != "Any"
@@ -201,8 +205,8 @@ class Classes:
     def _parts(
         self, schema: Mapping[str, Any], path: str, words: tuple[str, ...], *, status: bool = False
     ) -> tuple[Sequence[Attribute], dict[str, Any], Sequence[Mapping[str, Any]]]:
-        """Return the fields of a class, its `SCHEMA` (schema keywords for fields without an attribute), and
-        its rules.
+        """Return three parts of a class: its fields, its `SCHEMA` (schema keywords for fields without an attribute),
+        and its CEL rules.
         """
         attributes, untyped, required = [], {}, set(schema.get("required", ()))
         if status:
@@ -242,7 +246,7 @@ class Classes:
         return Attribute(name, text, doc, default, False, rest, rules)
 
     def _free_name(self, words: tuple[str, ...]) -> str:
-        """Return an unused class name, joined from as few of the last `words` as possible."""
+        """Return a class name that is not in use, joined from as few of the last `words` as possible."""
         names = ["".join(map(pascal, words[-count:])) for count in range(1, len(words) + 1)]
         numbered = (f"{names[-1]}{number}" for number in range(2, 1 + 2 + len(self.taken)))
         name = next(each for each in (*names, *numbered) if each not in self.taken and each not in _TAKEN)
@@ -324,8 +328,8 @@ _KEPT: Final = frozenset(("default", "enum", "not"))
 
 
 def split_rules(schema: Mapping[str, Any]) -> tuple[Sequence[Mapping[str, Any]], dict[str, Any]]:
-    """Return two parts, one of which is empty: the CEL rules of a schema, or a schema keyword with these rules if
-    `rule` cannot express all of them.
+    """Return two answers: the CEL rules of a schema as rules for `rule`, and as a schema keyword if `rule` cannot
+    express all of them. One of the two is empty.
     """
     rules = schema.get(RULES, [])
     if all(rule.keys() <= _IN_A_RULE and rule.get("message") for rule in rules):
@@ -350,7 +354,7 @@ def attribute_name(key: str) -> str | None:
 
 
 def pascal(word: str) -> str:
-    """Return a word with a capital letter, as a part of a class's name."""
+    """Return `word` with a capital letter, as a part of a class's name."""
     text = "".join(part[0].upper() + part[1:] for part in re.findall(r"[A-Za-z0-9]+", word))
     return text if text[:1].isalpha() else f"Field{text}"
 

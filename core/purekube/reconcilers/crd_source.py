@@ -83,9 +83,8 @@ class _CrdSpec:
 
 
 def kind_source(crd: Manifest, version: str) -> KindSource:
-    """Return the module for one version of a CRD whose schema is structural.
-
-    Raises UnfitCrd for a kind that `resource` cannot make.
+    """Return the source of a Python module for one version of a CRD whose schema is structural. Raises UnfitCrd for a
+    kind that `resource` cannot make.
     """
     try:
         spec = structure(_CrdSpec, crd["spec"])
@@ -202,7 +201,7 @@ class _Module:
 
 
 def _is_object(schema: Any) -> bool:
-    """Report whether a schema describes an object, or at least any value."""
+    """Report whether a schema describes an object, or accepts any value."""
     return schema is not None and (schema.get("type") == "object" or ("type" not in schema and FREE in schema))
 
 
@@ -224,7 +223,7 @@ def _column_call(column: Column) -> Node:
 
 
 def _imports(text: str) -> Iterator[str]:
-    """Yield the imports that a module's text needs."""
+    """Yield the import statements that the text of a module needs."""
     used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
     for module, names in _FROM.items():
         if module == "purekube.reconcilers":

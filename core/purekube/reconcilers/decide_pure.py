@@ -278,7 +278,7 @@ def _graph_of(pure: AnyPureReconciler, found: Object[Any, Any], nodes: Sequence[
 
 
 def _check_namespaces(own: str, nodes: Sequence[Node]) -> None:
-    """Raise InvalidDesired for a node in a namespace other than `own`, since a deletion would not find its object."""
+    """Raise InvalidDesired for a node in another namespace than `own`, as a deletion would not find its object."""
     for node in nodes:
         namespace = metadata(node.manifest).get("namespace") or own
         if namespace != own:
@@ -340,9 +340,8 @@ def _when_condition(node: Node) -> Callable[[Scope], bool | Hold]:
 
 
 def _plain(node: Node, kind: Kind) -> dict[str, Any]:
-    """Return a JSON copy of the manifest, which the user's code cannot change later.
-
-    Raises InvalidDesired if the manifest is not JSON or has no name.
+    """Return a JSON copy of the node's manifest, which the user's code cannot change later. Raises InvalidDesired if
+    the manifest is not JSON or has no name.
     """
     try:
         manifest = msgspec.json.decode(canonical_json(node.manifest))

@@ -73,7 +73,7 @@ class UnreadableObject:
 
 
 def _by_own_readiness(live: Manifest) -> bool:
-    """Return True, as the default of `Node.healthy`: only the readiness rule of the kind decides."""
+    """Return True. This is the default of `Node.healthy`: only the readiness rule of the kind decides."""
     return True
 
 
@@ -163,5 +163,5 @@ class Children:
 
 
 def _is_of(node: Node, live: Manifest) -> bool:
-    """Report whether `live` is the node's present object, not an old object of another name or kind."""
+    """Report whether `live` is the present object of the node, not an older object of another name or kind."""
     return bool(metadata(live).get("name") == node.name and live.get("kind") == node.manifest.get("kind"))

@@ -21,7 +21,9 @@ from purekube.reconcilers.resource import Resource
 
 @attrs.frozen
 class Reviewer:
-    """A function of a kind as a webhook. `answer` returns the response to an admission review."""
+    """A webhook that reviews the objects of a kind by the user's function. `answer` returns the response to an
+    admission review.
+    """
 
     mutates: bool
     answer: Callable[[AdmissionRequest], dict[str, Any]]
@@ -96,9 +98,8 @@ def answer_defaulting(kind: Resource[Any, Any], request: AdmissionRequest) -> di
 
 
 def review_problem(kind: Resource[Any, Any], example: Manifest) -> str:
-    """Return a problem of the functions that review a kind, found with an example of a new object; "" if none.
-
-    The functions must not raise, and defaults must satisfy the schema and stay unchanged when applied again.
+    """Return a problem of the kind's review functions, found with `example`, an example of a new object; "" if none is
+    found. The functions must not raise, and defaults must satisfy the schema and stay unchanged when applied again.
     """
     given, default, validate = kind.read(example), kind.reviews.default, kind.reviews.validate
     about = f"; the spec was {kind.spec_json(given.spec)}"

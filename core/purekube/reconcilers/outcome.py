@@ -27,16 +27,15 @@ _LONGEST: Final = 4096
 
 @attrs.frozen
 class Returned:
-    """The outcome of a call that returned. A watcher's call returns an empty Result."""
+    """The outcome of a call of the controller that returned a Result. A watcher's call returns an empty Result."""
 
     result: Result[Any]
 
 
 @attrs.frozen
 class Raised:
-    """The outcome of a call that raised an error.
-
-    `retry_after` is the number of seconds for which a remote service asked not to be called again.
+    """The outcome of a call of the controller that raised an error. `retry_after` is the number of seconds for which a
+    remote service asked not to be called again.
     """
 
     text: str
@@ -45,7 +44,7 @@ class Raised:
 
 @attrs.frozen
 class Ended:
-    """The outcome of a call that raised `Terminal`."""
+    """The outcome of a call of the controller that raised `Terminal`: there is no retry."""
 
     reason: str
     message: str
@@ -53,7 +52,7 @@ class Ended:
 
 @attrs.frozen
 class Late:
-    """The outcome of a call that was cancelled at its time limit."""
+    """The outcome of a call of the controller that was cancelled at its time limit."""
 
     seconds: float
 

@@ -26,9 +26,8 @@ from purekube.reconcilers.watching import finalizers_of
 
 @attrs.frozen
 class ProgressRules:
-    """The settings of a controller that decide the steps for its objects.
-
-    `begun` is the controller's finalizer before the first successful call, `kept` its finalizer after that call.
+    """The settings of a controller that decide the steps for its objects. `begun` is the finalizer that an object
+    carries before the controller's first successful call, `kept` the finalizer after that call.
     """
 
     features: frozenset[Feature]
@@ -55,7 +54,7 @@ class ObservedFacts:
 
 
 def observed_facts_of(manifest: Manifest, *, is_ready: bool = False) -> ObservedFacts:
-    """Return the facts about a manifest that decide the next step."""
+    """Return the facts about an object's current state that decide the next step, from its manifest."""
     meta = metadata(manifest)
     return ObservedFacts(
         str(meta.get("uid", "")), finalizers_of(manifest), meta.get("deletionTimestamp") is not None, is_ready
@@ -75,13 +74,13 @@ class PendingEvent:
     old: Manifest | None = None
 
     def with_change(self, old: Manifest | None) -> "PendingEvent":
-        """Return the pending changes with one more change of the object itself; `old` is the object before
+        """Return the pending changes with one more change of the object itself. `old` is the object before
         that change.
         """
         return attrs.evolve(self, changed=True, old=self.old if self.changed else old)
 
     def with_waker(self, ref: ObjectRef) -> "PendingEvent":
-        """Return the pending changes with a change of another object that this object owns or reads."""
+        """Return the pending changes with a change of `ref`, another object that this object owns or reads."""
         return self if ref in self.by else attrs.evolve(self, by=(*self.by, ref))
 
     def before(self, later: "PendingEvent | None") -> "PendingEvent":
@@ -130,7 +129,7 @@ class WatcherEvent(StrEnum):
 
 @attrs.frozen
 class Forget:
-    """The step for an object that no longer exists: drop all state about it."""
+    """The step for an object that no longer exists: drop all state that this process remembers about the object."""
 
 
 @attrs.frozen
@@ -140,9 +139,8 @@ class NoOp:
 
 @attrs.frozen
 class SetFinalizers:
-    """The step that writes these finalizers on the object, after which the next step is decided.
-
-    `last` says that the object may be gone afterwards.
+    """The step that writes `finalizers` on the object, after which the next step is decided. `last` says that the
+    object may be gone afterwards.
     """
 
     finalizers: tuple[str, ...]
@@ -276,5 +274,5 @@ def after_success(
 
 
 def after_failure(progress: ObjectProgress, *, stalled: bool) -> ObjectProgress:
-    """Return the progress after a failed call, with the state that the last successful call returned."""
+    """Return the progress after a failed call of the controller, with the state that the last success returned."""
     return attrs.evolve(progress, begun=True, stalled=stalled, attempts=0 if stalled else progress.attempts + 1)

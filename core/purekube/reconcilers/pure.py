@@ -120,7 +120,7 @@ class PureReconciler(Generic[Spec, Status]):
     strict_order: bool = False
 
     def __call__(self, object: Object[Spec, Status], children: Children | None = None) -> Desired[Status]:
-        """Call the user's function, for tests."""
+        """Call the user's function with a parent and its children, for tests."""
         return self.function(object, Children() if children is None else children)
 
 

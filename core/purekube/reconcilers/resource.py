@@ -207,7 +207,9 @@ def rule(cel: str, message: str, *, field_path: str = "", reason: str = "FieldVa
 
 
 def _asked_by_the_schema(value: Any, old: Any) -> bool:
-    """Return True: the Python form of a rule is not needed, since `Resource.problems` evaluates the CEL expression."""
+    """Return True, whatever the arguments: the rule is not evaluated in Python, since `Resource.problems` evaluates its
+    CEL expression.
+    """
     return True
 
 

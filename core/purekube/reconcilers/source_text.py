@@ -24,7 +24,7 @@ class Text:
 
 @attrs.frozen
 class Group:
-    """A call, a collection or a subscript: parts between brackets, each with its prefix (`name=`, `"key": `)."""
+    """Source text of a call, collection or subscript: parts in brackets, each with its prefix (`name=`, `"key": `)."""
 
     head: str
     parts: "Sequence[tuple[str, Node]]"
@@ -55,7 +55,7 @@ def call(function: str, *arguments: Node, **named: Node) -> Group:
 
 
 def laid_out(prefix: str, node: Node, suffix: str = "", indent: int = 0) -> Iterator[str]:
-    """Yield the lines of `prefix`, the node and `suffix`; a Group too long for one line has one part on each line."""
+    """Yield the lines of `prefix`, `node`, `suffix`. A Group too long for one line has one part on each line."""
     margin = " " * indent
     line = f"{margin}{prefix}{_flat(node)}{suffix}"
     if len(line) <= WIDTH or isinstance(node, str) or (isinstance(node, Group) and not node.parts):
@@ -102,7 +102,9 @@ def quoted(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return the text without quotes, with escapes for characters that are not one column wide on a screen."""
+    """Return the content of a string literal for `text`, with escapes for characters that are not one column wide on a
+    screen.
+    """
     return "".join(character if _is_plain(character) else _escape(character) for character in text)
 
 

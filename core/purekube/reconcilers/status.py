@@ -63,8 +63,8 @@ def status_to_write(
 ) -> Decision | None:
     """Return a decision that writes the status of the object `manifest`; None if no write is needed.
 
-    `conditions` are the outcome's conditions, None if the object is about to be removed. `result` is None if the call
-    failed; the status then keeps its fields. `generation` is the reconciled generation.
+    `conditions` are the conditions after the call, None if the object is about to be removed. `result` is None if the
+    call failed; the status then keeps its fields. `generation` is the reconciled generation.
     """
     resource = resource_of(controller)
     if resource is None or not isinstance(controller, Reconciler) or conditions is None:

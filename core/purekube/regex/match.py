@@ -116,7 +116,7 @@ class Pattern:
         self._transitions = 0
 
     def _step(self, state: _State, character: str) -> "_State | None":
-        """Return the automaton's state after `character`. Return None if a match ends before the character."""
+        """Return the automaton's state after `character`; None if a match ends before the character."""
         self._transitions += 1
         if self._transitions > _MOST_TRANSITIONS:
             self._forget()

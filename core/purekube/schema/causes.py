@@ -27,22 +27,22 @@ def go_value(value: Any) -> str:
 
 
 def invalid_value(field: str, value: Any, detail: str, reason: str = "FieldValueInvalid") -> StatusCause:
-    """Return the cause for an invalid value: `Invalid value: …: detail`."""
+    """Return the StatusCause for an invalid value, with the message `Invalid value: …: detail`."""
     return StatusCause(field, f"Invalid value: {go_value(value)}: {detail}", reason)
 
 
 def invalid_type(field: str, value: Any, detail: str) -> StatusCause:
-    """Return the cause for a value of the wrong JSON type or format."""
+    """Return the StatusCause for a value of the wrong JSON type or format."""
     return invalid_value(field, value, detail, "FieldValueTypeInvalid")
 
 
 def required(field: str, detail: str = "") -> StatusCause:
-    """Return the cause for a missing required field."""
+    """Return the StatusCause for a missing required field."""
     return StatusCause(field, f"Required value: {detail}" if detail else "Required value", "FieldValueRequired")
 
 
 def not_supported(field: str, value: Any, allowed: Sequence[Any]) -> StatusCause:
-    """Return the cause for a value outside an enumeration."""
+    """Return the StatusCause for a value outside an enumeration."""
     listed = ", ".join(quoted(item if isinstance(item, str) else go_value(item)) for item in allowed)
     return StatusCause(
         field, f"Unsupported value: {go_value(value)}: supported values: {listed}", "FieldValueNotSupported"
@@ -50,20 +50,20 @@ def not_supported(field: str, value: Any, allowed: Sequence[Any]) -> StatusCause
 
 
 def too_long(field: str, limit: int) -> StatusCause:
-    """Return the cause for a string beyond `maxLength`."""
+    """Return the StatusCause for a string that is longer than `maxLength`."""
     return StatusCause(field, f"Too long: may not be more than {limit} bytes", "FieldValueTooLong")
 
 
 def too_many(field: str, actual: int, limit: int) -> StatusCause:
-    """Return the cause for a list or object with more members than allowed."""
+    """Return the StatusCause for a list or object with more members than allowed."""
     return StatusCause(field, f"Too many: {actual}: must have at most {limit} items", "FieldValueTooMany")
 
 
 def duplicate(field: str, value: Any) -> StatusCause:
-    """Return the cause for a duplicate item of a set or map list."""
+    """Return the StatusCause for a duplicate item of a set or map list."""
     return StatusCause(field, f"Duplicate value: {go_value(value)}", "FieldValueDuplicate")
 
 
 def forbidden_value(field: str, detail: str) -> StatusCause:
-    """Return the cause for a field that may not be set or changed here."""
+    """Return the StatusCause for a field that may not be set or changed here."""
     return StatusCause(field, f"Forbidden: {detail}", "FieldValueForbidden")

@@ -130,9 +130,7 @@ def compile_schema(openapi: Mapping[str, Any], known: "Compiled | None" = None) 
 def compile_node(
     openapi: Mapping[str, Any], path: str, known: "Compiled | None" = None
 ) -> tuple[Schema, list[SchemaProblem]]:
-    """Return a schema node compiled with its nested nodes, and the problems found. `path` is its place in the
-    schema.
-    """
+    """Return a compiled schema node with its nested nodes, and the problems found. `path` is the node's place."""
     compiler = _Compiler(known=known)
     node = compiler.node(openapi, path, _TOP)
     return node, compiler.reading.problems
@@ -140,9 +138,8 @@ def compile_node(
 
 @attrs.frozen
 class _Above:
-    """The properties that a node inherits from its ancestors.
-
-    `free`: an ancestor preserves unknown fields. `correlatable`: an update can match a value with its old value.
+    """The properties that a schema node inherits from the nodes above it. `free`: one of them preserves unknown fields.
+    `correlatable`: an update can match a value with its old value.
     """
 
     free: bool = False
@@ -160,7 +157,7 @@ The source is kept with the node, so that its id is not reused.
 
 @attrs.define
 class _Compiler:
-    """One compilation, which collects problems while it builds the tree of nodes."""
+    """One compilation of a schema, which collects problems while it builds the tree of schema nodes."""
 
     reading: KeywordReader = attrs.field(factory=KeywordReader)
     known: Compiled | None = None
@@ -286,6 +283,8 @@ class _Compiler:
 
 
 def _item(raw: Mapping[str, Any], above: _Above) -> _Above:
-    """Return the properties that the items of the list `raw` inherit: only items of map lists have known old values."""
+    """Return what the items of the list with the schema `raw` inherit: only items of map lists can be matched with old
+    values.
+    """
     keyed = raw.get("x-kubernetes-list-type") == "map"
     return above if keyed else attrs.evolve(above, correlatable=False)

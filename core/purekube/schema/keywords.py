@@ -16,9 +16,7 @@ class KeywordReader:
     problems: list[SchemaProblem] = attrs.field(factory=list)
 
     def type_of(self, raw: Mapping[str, Any], path: str) -> JsonType:
-        """Return the JSON type of a structural node; record a problem for a node without type or a list without
-        `items`.
-        """
+        """Return the JSON type of the schema node `raw`; record a problem if it or a list's `items` is absent."""
         kind = self.json_type(raw, path)
         if kind is JsonType.ANY and raw.get("type"):
             return kind
@@ -30,7 +28,7 @@ class KeywordReader:
         return kind
 
     def json_type(self, raw: Mapping[str, Any], path: str) -> JsonType:
-        """Return the value of `type`; ANY if it is absent. Record a problem if the value is not a JSON type."""
+        """Return the value of the keyword `type`; ANY if it is absent. Record a problem for an unknown value."""
         text = raw.get("type") or ""
         try:
             return JsonType(text)

@@ -81,8 +81,7 @@ class SchemaError(Exception):
 
 @attrs.frozen(eq=False)
 class ValueChecks:
-    """The value validations of one node: everything that restricts a value without adding structure.
-
+    """The validations of values by one schema node: everything that restricts a value without adding structure.
     `all_of`, `any_of`, `one_of` and `negated` are nodes that contain only such restrictions.
     """
 

@@ -17,7 +17,7 @@ _REASONS: Final = frozenset(("FieldValueInvalid", "FieldValueForbidden", "FieldV
 def compile_rules(
     declared: Iterable[Mapping[str, Any]], node: Schema, *, root: bool, correlatable: bool = True
 ) -> tuple[tuple[CompiledRule, ...], list[tuple[int, str]]]:
-    """Return the compiled rules of one node, and index and problem of each rule that cannot be compiled.
+    """Return the compiled rules of one schema node, and index and problem of each rule that cannot be compiled.
 
     `root` says that the node describes a whole object. `correlatable` says whether a value of the node can be matched
     with its old value, which is not possible for items of a list that is no map list: a transition rule would never run

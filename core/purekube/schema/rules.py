@@ -52,7 +52,9 @@ def _list(schema: Schema, items: list[Any]) -> list[Any]:
 
 
 def _scalar(form: str, value: str) -> Any:
-    """Return the text converted by its format; a malformed text, which the format check reports, is unchanged."""
+    """Return the string `value` converted by the format `form`, such as to a time. A malformed string, which the format
+    check reports, is unchanged.
+    """
     match form:
         case "date-time" | "date":
             return parse_timestamp(value) or value
@@ -102,9 +104,8 @@ def _member(schema: Schema, path: str, key: str) -> str:
 
 
 def _old_item(schema: Schema, item: Any, old: Any) -> Any:
-    """Return the item of the map list `old` with the same keys as `item`.
-
-    Return MISSING if there is no such item, or if the list is no map list.
+    """Return the item of the map list `old` that has the same keys as `item`. Return MISSING if there is no such item,
+    or if the list is not a map list.
     """
     if schema.list_type is not ListType.MAP or not isinstance(old, list) or not isinstance(item, dict):
         return MISSING

@@ -136,7 +136,7 @@ def _check(schema: Schema, value: Any, old: Any, path: str) -> list[StatusCause]
 
 
 def _type_mismatch(schema: Schema, value: Any) -> str | None:
-    """Return the name of the expected type if `value` has another type. Return None if the type is right."""
+    """Return the name of the type that `schema` requires if `value` has another type; None if the type is right."""
     if schema.int_or_string:
         return None if isinstance(value, (int, str)) and not isinstance(value, bool) else "integer,string"
     if value is None:
@@ -202,9 +202,8 @@ def _items(schema: Schema, value: list[Any], old: Any, path: str) -> list[Status
 
 
 def _correlate(schema: Schema, old: Any) -> Callable[[Any], Any]:
-    """Return a function that finds the old value of a list's item.
-
-    It finds items of map lists by their keys, and returns MISSING for other lists.
+    """Return a function from an item of a list to the item's old value. The function finds items of map lists by their
+    keys, and returns MISSING for items of other lists.
     """
     if schema.list_type is not ListType.MAP or not isinstance(old, list):
         return lambda item: MISSING

@@ -68,7 +68,7 @@ class Converter:
     def of(
         cls, group: str, kind: str, hub: str, *conversions: Conversion, schemas: Mapping[str, Schema] | None = None
     ) -> "Converter":
-        """Make the converter of a kind. Raises ValueError if a version is given twice."""
+        """Return the converter of a kind from its conversions. Raises ValueError if a version is given twice."""
         names = [hub, *(conversion.version for conversion in conversions)]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"{kind} in {group}: the version {twice[0]} is there twice")
@@ -148,9 +148,8 @@ class Converter:
 
 
 def _metadata(manifest: Manifest, found: Mapping[str, Any], desired: str) -> dict[str, Any]:
-    """Return the metadata of `found`, the result of a user's conversion function.
-
-    Raises ConversionFailed if it differs from the metadata of `manifest` in more than labels and annotations.
+    """Return the metadata of `found`, the result of a user's conversion function for `manifest`. Raises
+    ConversionFailed if it differs from the metadata of `manifest` in more than labels and annotations.
     """
     before, after = metadata(manifest), found.get("metadata", metadata(manifest))
     if not isinstance(after, Mapping):
@@ -166,7 +165,7 @@ def _metadata(manifest: Manifest, found: Mapping[str, Any], desired: str) -> dic
 
 
 def _without(manifest: Manifest, annotation: str) -> tuple[dict[str, Any], Any]:
-    """Return the object without the annotation, and the annotation's value (None if the annotation does not exist)."""
+    """Return the object without the annotation, and the annotation's value (None if it has no such annotation)."""
     meta = dict(metadata(manifest))
     annotations = meta.get("annotations")
     if not isinstance(annotations, Mapping) or annotation not in annotations:

@@ -10,9 +10,8 @@ from purekube.apimachinery.manifest import Kind, Manifest, get_path
 
 @attrs.frozen
 class VersionsInUse:
-    """The versions of one kind: the versions that its CRD serves, and the versions in which objects may be stored.
-
-    `definition` is the name of the CRD, and `storage` the version in which new objects are stored.
+    """The versions of one kind: those that its CRD serves, and those in which objects may be stored. `definition` is
+    the name of the CRD, and `storage` the version in which new objects are stored.
     """
 
     definition: str
@@ -46,7 +45,9 @@ class VersionsInUse:
 
     @property
     def advice(self) -> str:
-        """The next step for the user as text; "" if no step is needed."""
+        """The next step for the user, as text, until all objects are stored in the storage version; "" if no step is
+        needed.
+        """
         if not self.stale:
             return ""
         if self.readable is None:

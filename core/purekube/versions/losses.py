@@ -13,7 +13,9 @@ _LONGEST_VALUE: Final = 80
 
 
 class BrokenRoundTrip(ValueError):
-    """The error that a round trip changed an object. `part` is the faulty function, `up` or `down` of `version`."""
+    """The error that a conversion to another version and back changed an object. `part` is the faulty function, `up` or
+    `down` of `version`.
+    """
 
     def __init__(self, version: str, part: str, message: str) -> None:
         self.version, self.part, self.message = version, part, message

@@ -31,9 +31,8 @@ def preservation_annotation(version: str) -> str:
 
 @attrs.frozen
 class Loss:
-    """A value that does not survive a conversion to another version and back.
-
-    `position` is the original index of an item that is missing from a keyed list; -1 for other losses.
+    """A value that does not survive a conversion to another version and back. `position` is the original index of an
+    item that is missing from a keyed list; -1 for other values.
     """
 
     path: tuple[Step, ...]
@@ -42,20 +41,20 @@ class Loss:
     position: int = -1
 
     def spelled(self) -> str:
-        """Return the path as text, for messages."""
+        """Return the path of the value as text, for messages."""
         return "".join(
             f".{step}" if isinstance(step, str) else f"[{','.join(f'{k}={v}' for k, v in step.items())}]"
             for step in self.path
         ).removeprefix(".")
 
     def values(self) -> tuple[str, str]:
-        """Return the values before and after the round trip as texts, for a message."""
+        """Return the value before and after the round trip as texts, for a message."""
         was, became = ("nothing" if one is _ABSENT else repr(one) for one in (self.was, self.became))
         return was, became
 
 
 def losses(before: Manifest, after: Manifest, schema: Schema | None) -> list[Loss]:
-    """Return the places where the result of a round trip differs from the original, except in metadata."""
+    """Return the places, except in metadata, where a round trip changed `before` into something else in `after`."""
     found: list[Loss] = []
     for key in dict.fromkeys((*before, *after)):
         if key not in _IDENTITY:
@@ -88,9 +87,8 @@ def _differences(was: Any, became: Any, schema: Schema | None, path: tuple[Step,
 
 
 def _keyed(was: Any, became: Any, schema: Schema | None) -> tuple[dict[Any, Any], dict[Any, Any]] | None:
-    """Return both lists as mappings by item keys, if `became` only lacks items of `was` and keeps their order.
-
-    Otherwise, or if the lists are not keyed, return None.
+    """Return two lists as mappings from the keys of their items to the items. Return None if the lists are not keyed,
+    or if `became` has other items than `was` or another order. Items may be missing from `became`.
     """
     if schema is None or schema.list_type is not ListType.MAP or not schema.list_keys:
         return None
@@ -112,7 +110,7 @@ def _are_plain(item: Mapping[str, Any], keys: Sequence[str]) -> bool:
 
 
 def put_back(value: Manifest, lost: Sequence[Loss]) -> dict[str, Any]:
-    """Return `value` with each loss restored, unless its place has changed since the conversion."""
+    """Return `value` with each value in `lost` restored, unless its place has changed since the conversion."""
     out = deepcopy(dict(value)) if lost else dict(value)
     for one in lost:
         _restore_loss(out, one)
@@ -155,7 +153,7 @@ def _is_same(there: Any, became: Any) -> bool:
 
 
 def written(lost: Sequence[Loss]) -> str:
-    """Return the losses encoded as the text of an annotation."""
+    """Return the lost values encoded as the text of an annotation."""
     return canonical_json([_entry(one) for one in lost]).decode()
 
 
@@ -171,7 +169,7 @@ def _entry(one: Loss) -> dict[str, Any]:
 
 
 def read(text: Any) -> list[Loss]:
-    """Return the losses from an annotation's text; none if the text is damaged."""
+    """Return the lost values from the text of an annotation; none if the text is damaged."""
     if not isinstance(text, str):
         return []
     try:

@@ -52,7 +52,7 @@ def _sign(value: Any) -> int:
 
 
 def _trimmed(text: str) -> str:
-    """Return a version text in normal form for lenient parsing: `v1.2` becomes 1.2.0."""
+    """Return a version text in the normal form of semantic versions: `v1.2` becomes `1.2.0`."""
     core, rest = _CORE.fullmatch(text.removeprefix("v")).groups()  # type: ignore[union-attr]
     parts = [part.lstrip("0") or part[:1] for part in core.split(".")]
     missing = [] if rest else ["0"] * (3 - len(parts))  # as in Go, a short version has no pre-release

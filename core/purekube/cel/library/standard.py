@@ -43,7 +43,9 @@ def text_of(value: Any) -> str:
 
 
 def pattern_of(text: Any) -> Any:
-    """Compile a regular expression. Raises EvaluationError if `text` is not a string or not a valid expression."""
+    """Return the compiled regular expression `text`. Raises EvaluationError if `text` is not a string or not a valid
+    expression.
+    """
     try:
         return compile_pattern(text_of(text))
     except PatternError as error:

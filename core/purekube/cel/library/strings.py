@@ -130,8 +130,8 @@ def _format(budget: Budget, text: Any, arguments: Any) -> str:
 
 
 def _clause(text: str, at: int) -> tuple[int | None, str, int]:
-    """Parse the format clause at `at`, after its `%`; return its precision (None if not given), its verb, and
-    its end.
+    """Parse the format clause of `text` at `at`, after its `%`. Return its precision (None if not given), its verb (the
+    letter that selects the form), and the position of its end.
     """
     precision = None
     if text.startswith(".", at):

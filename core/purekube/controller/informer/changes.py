@@ -59,13 +59,13 @@ Indexer: TypeAlias = Callable[[Manifest], Iterable[str]]
 
 
 def owner_uids(manifest: Manifest) -> Iterable[str]:
-    """Return the uids of all owners, controller or not."""
+    """Return the uids of all owners of the object, whether or not they are its controller."""
     owners = metadata(manifest).get("ownerReferences") or ()
     return (str(uid) for owner in owners if (uid := get_path(owner, "uid")))
 
 
 def keys_of(manifest: Manifest, indexers: Mapping[str, Indexer]) -> tuple[IndexKey, ...]:
-    """Return every index entry of an object, without duplicates."""
+    """Return the keys (index name and value) of an object in all `indexers`, without duplicates."""
     return tuple({(index, value): None for index, indexer in indexers.items() for value in indexer(manifest)})
 
 
@@ -80,12 +80,12 @@ class SecondaryIndex:
         return self._names.get((index, value), {})
 
     def insert(self, name: Name, keys: Iterable[IndexKey]) -> None:
-        """Add an object's name under all keys of the object."""
+        """Add the object with this name under all of its `keys`."""
         for key in keys:
             self._names.setdefault(key, {})[name] = None
 
     def remove(self, name: Name, keys: Iterable[IndexKey]) -> None:
-        """Remove an object's name from all keys of the object."""
+        """Remove the object with this name from all of its `keys`."""
         for key in keys:
             names = self._names[key]
             del names[name]

@@ -61,7 +61,7 @@ InformerStep: TypeAlias = tuple[InformerState, tuple[InformerEffect, ...]]
 
 @attrs.frozen
 class InformerContext:
-    """The inputs of a step other than state and event: the time, the jitter, and the informer's timing policy."""
+    """The inputs of an informer's step other than state and event: the time, the jitter, and the timing policy."""
 
     now: float
     jitter: float
@@ -69,9 +69,8 @@ class InformerContext:
 
 
 def relist(state: InformerState, cause: RelistCause, moment: InformerContext, *effects: InformerEffect) -> InformerStep:
-    """Return the step that starts a new list because of a fault.
-
-    The list starts immediately if there was no recent fault, and after a backoff if there was one.
+    """Return the step by which the informer lists everything again because of a fault. The list starts immediately if
+    there was no recent fault, and after a backoff if there was one.
     """
     doubted = attrs.evolve(state, phase=InformerPhase.LISTING, continue_token="")
     if moment.now - state.failed_at > moment.policy.quiet_reset:
@@ -83,7 +82,7 @@ def relist(state: InformerState, cause: RelistCause, moment: InformerContext, *e
 def relist_now(
     state: InformerState, cause: RelistCause, moment: InformerContext, *effects: InformerEffect
 ) -> InformerStep:
-    """Return the step that starts a new list immediately, and discards the pages of an unfinished list."""
+    """Return the step that lists everything again immediately, discarding the pages of an unfinished list."""
     listing = attrs.evolve(state, phase=InformerPhase.LISTING, continue_token="")
     resumed, asked = resume(listing, moment)
     return resumed, (*effects, DiscardPages(), Relist(cause), *asked)
@@ -92,8 +91,8 @@ def relist_now(
 def pause(
     state: InformerState, moment: InformerContext, *effects: InformerEffect, at_least: float = 0.0
 ) -> InformerStep:
-    """Return the step that counts a failure and retries the present phase after a backoff of at least `at_least`
-    seconds.
+    """Return the step that counts a failure and, after a backoff of at least `at_least` seconds, retries the informer's
+    present phase.
     """
     policy, quiet = moment.policy, moment.now - state.failed_at
     failures = 1 if quiet > policy.quiet_reset else state.failures + 1
@@ -122,12 +121,12 @@ def resume_or_relist(
 
 
 def wait_for(state: InformerState, seconds: float, moment: InformerContext) -> InformerStep:
-    """Return the step that waits for `seconds` and then continues the present phase."""
+    """Return the step that waits for `seconds`, and then goes on with the present phase (list or watch)."""
     return attrs.evolve(state, wake_at=moment.now + seconds), (Wait(seconds),)
 
 
 def resume(state: InformerState, moment: InformerContext) -> InformerStep:
-    """Return the step that sends the next request of the present phase."""
+    """Return the step that sends the next request of the informer's present phase (list or watch)."""
     asking = attrs.evolve(state, asked_at=moment.now, had_event=False)
     match state.phase:
         case InformerPhase.LISTING | InformerPhase.MISSING:
@@ -154,7 +153,9 @@ def step(
     jitter: float,
     policy: InformerPolicy = DEFAULT_POLICY,
 ) -> InformerStep:
-    """Return the next state and its effects. `now` is monotonic seconds; `jitter` is a number in [0, 1)."""
+    """Return the informer's next state after `event`, and the effects to carry out. `now` is monotonic seconds;
+    `jitter` is a number in [0, 1).
+    """
     moment = InformerContext(now, jitter, policy)
     match event:
         case WatchEvent():

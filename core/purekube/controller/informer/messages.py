@@ -142,12 +142,12 @@ class RelistCause(StrEnum):
 
 @attrs.frozen
 class Started:
-    """The informer has been started."""
+    """The event that the informer has been started."""
 
 
 @attrs.frozen
 class PageRead:
-    """A page of the list has arrived."""
+    """The event that a page of the list has arrived."""
 
     items: Sequence[Manifest]
     resource_version: str
@@ -156,36 +156,36 @@ class PageRead:
 
 @attrs.frozen
 class ListFailed:
-    """A page could not be read."""
+    """The event that a page of the list could not be read."""
 
     error: OperatorError
 
 
 @attrs.frozen
 class StreamEnded:
-    """The server ended the watch cleanly."""
+    """The event that the server ended the watch cleanly."""
 
 
 @attrs.frozen
 class StreamFailed:
-    """The watch could not be opened or broke."""
+    """The event that the watch could not be opened, or that it broke."""
 
     error: OperatorError
 
 
 @attrs.frozen
 class WentQuiet:
-    """The stream was silent for longer than its limit, so the connection to the server may be lost."""
+    """The event that the watch was silent for longer than its limit, so that the connection may be lost."""
 
 
 @attrs.frozen
 class WaitElapsed:
-    """The requested wait has ended."""
+    """The event that the wait requested by `Wait` has ended."""
 
 
 @attrs.frozen
 class WakeRequested:
-    """A caller expects that the kind, which was missing, is served now."""
+    """The event that a caller expects the kind, which was missing, to be served now."""
 
 
 InformerEvent: TypeAlias = (
@@ -194,7 +194,7 @@ InformerEvent: TypeAlias = (
 
 
 def is_answer(event: InformerEvent) -> bool:
-    """Report whether the event shows that the server answers, even with a refusal."""
+    """Report whether the event shows that the API server answers requests, even if it answers with a refusal."""
     match event:
         case ListFailed(error) | StreamFailed(error):
             return not (isinstance(error, Unavailable) and error.status is None)

@@ -90,14 +90,14 @@ class _Entry:
         return unpack(self.content, self.typical) if self.is_packed else self.content
 
     def pack(self) -> int:
-        """Compress the entry's content; return by how many bytes it grows, usually a negative number."""
+        """Compress the object's JSON. Return by how many bytes it grows, usually a negative number."""
         before, self.content, self.is_packed = len(self.content), pack(self.content, self.typical), True
         return len(self.content) - before
 
 
 @attrs.frozen
 class _Difference:
-    """One object's entries before and after a change; None where the object did not exist."""
+    """The stored forms of one object before and after a change; None where the object did not exist."""
 
     name: Name
     before: _Entry | None
@@ -254,7 +254,7 @@ class ObjectStore:
             self._leave_unpacked(name, entry)
 
     def discard_buffer(self) -> None:
-        """Discard the buffered pages, since the list begins again."""
+        """Discard the buffered pages of a list, since the list begins again."""
         for name, entry in self._buffer.items():
             self._forget(name, entry)
         self._buffer = {}
@@ -308,7 +308,7 @@ class ObjectStore:
         return (namespace, str(meta.get("name", ""))), entry
 
     def _leave_unpacked(self, name: Name, entry: _Entry) -> None:
-        """Keep a new entry uncompressed; compress the oldest entries once the uncompressed ones exceed their limit."""
+        """Keep the new object `entry` uncompressed; compress the oldest objects if there are now too many bytes."""
         self._pack_if_held(name, *self._unpacked.pop(name, (None, 0)))
         self._unpacked[name] = (entry, len(entry.content))
         self._unpacked_bytes += len(entry.content)
@@ -324,12 +324,11 @@ class ObjectStore:
             entry.pack()
 
     def _forget(self, name: Name, entry: _Entry | None) -> None:
-        """Remove `entry`, which is no longer in the store, from the list of uncompressed entries."""
         if entry is not None and self._unpacked.get(name, (None, 0))[0] is entry:
             self._unpacked_bytes -= self._unpacked.pop(name)[1]
 
     def _replace(self, name: Name, entry: _Entry) -> _Entry | None:
-        """Replace the stored entry by an entry from the watch or a live read, and return the old entry."""
+        """Store `entry` in place of the stored object of that name, and return the former entry."""
         held = self._hold(name, entry)
         self._leave_unpacked(name, entry)
         return held
@@ -347,7 +346,7 @@ class ObjectStore:
         return held
 
     def _changes(self, difference: _Difference, initial: bool = False) -> tuple[CacheChange, ...]:
-        """Return the changes that readers are notified of; a new uid is reported as a deletion and an addition."""
+        """Return the changes to report to readers. A new uid is reported as a deletion and an addition."""
         ref, before, after = self._ref(difference.name), difference.before, difference.after
         if before is not None and after is not None and before.uid == after.uid:
             return (CacheChange(ChangeType.UPDATED, ref, after.raw, before.raw, version=after.version),)

@@ -63,7 +63,9 @@ LeaseStep: TypeAlias = tuple[LeaseState, tuple[LeaseEffect, ...]]
 
 
 def timeout(state: LeaseState, moment: LeaseContext) -> float:
-    """Return how many seconds to wait for a response; a lease holder waits only while it may still write."""
+    """Return how many seconds to wait for a response to a request about the Lease. A holder of the Lease waits only as
+    long as it may still write.
+    """
     longest = moment.policy.request_timeout
     holds = state.role in (Role.LEADER, Role.CONFIRMING)
     return min(longest, state.held_until - moment.now) if holds else longest
@@ -81,7 +83,7 @@ def renewal_wait(state: LeaseState, moment: LeaseContext) -> float:
 
 
 def retry_wait(state: LeaseState, moment: LeaseContext) -> float:
-    """Return how many seconds a leader waits after a failed renewal. The wait gets shorter towards the lease's end."""
+    """Return how many seconds a leader waits after a failed renewal; the less the nearer the Lease's expiry is."""
     left, period = state.held_until - moment.now, moment.policy.retry_period
     return min(left, max(period / 8, min(period, left / 2)))
 
@@ -148,7 +150,9 @@ def _try_acquire(state: LeaseState, effects: tuple[LeaseEffect, ...], moment: Le
 
 
 def _other_sharding(state: LeaseState) -> tuple[LeaseEffect, ...]:
-    """Return a report if the Lease's holder works with another number of shards, which this replica cannot replace."""
+    """Return a report for the log if the Lease's holder works with another number of shards, so that this replica
+    cannot replace it.
+    """
     holder = holder_of(state.lease)
     shards = shard_count_of(holder)
     return () if shards == state.shard.count else (ShardsDisagree(Disagreement(state.name, holder, shards)),)
@@ -225,7 +229,9 @@ def _yielding(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> Lea
 def _judged(
     state: LeaseState, event: PeersRead | PeersUnread, moment: LeaseContext
 ) -> tuple[LeaseState, Disagreement | OperatorError | None]:
-    """Return the state with the listed Leases of other shards, and what prevents leading (None if nothing does)."""
+    """Return the state with the listed Leases of other shards, and the reason why the candidate may not lead (None if
+    it may). The reason is a replica with another number of shards, or the error of the list.
+    """
     if isinstance(event, PeersUnread):
         # A missing right comes from the role of a release without shards, so no other replica works with several
         # either.
@@ -295,9 +301,8 @@ def _request_release(state: LeaseState, moment: LeaseContext) -> LeaseStep:
 
 
 def _releasing(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
-    """Return the next step of a release. It is retried if this candidate's copy of the Lease was stale.
-
-    A Lease that could not be released expires.
+    """Return the next step of releasing the Lease. The release is retried if this candidate's copy of the Lease was
+    stale. A Lease that could not be released expires.
     """
     match event:
         case LeaseRequestFailed(Stale()):

@@ -36,7 +36,7 @@ class Role(StrEnum):
 
 @attrs.frozen
 class LeaseState:
-    """The state of a candidate for a lease. All times are seconds of the local monotonic clock.
+    """The state of a candidate in a leader election by a Lease. All times are seconds of the local monotonic clock.
 
     `base` is the Lease's name in an operator without shards. `identity` includes the shard (`record.identity_of`). The
     candidate may write until `held_until`.
@@ -65,7 +65,9 @@ class LeaseState:
 
 @attrs.frozen
 class LeaseContext:
-    """The inputs of a step. `now` is monotonic seconds, `wall` is only for display, `jitter` is a number in [0, 1)."""
+    """The inputs of a step of the leader election other than state and event. `now` is monotonic seconds, `wall` is
+    only for display, `jitter` is a number in [0, 1).
+    """
 
     now: float
     wall: datetime
@@ -75,47 +77,49 @@ class LeaseContext:
 
 @attrs.frozen
 class TimerFired:
-    """The end of the requested wait. This is also the very first event."""
+    """The event that the wait requested by `SetTimer` has ended. It is also the very first event."""
 
 
 @attrs.frozen
 class LeaseRead:
-    """The Lease as read from the server, or None if it does not exist."""
+    """The event that the Lease was read: `lease` is None if it does not exist."""
 
     lease: Manifest | None
 
 
 @attrs.frozen
 class LeaseWritten:
-    """An accepted write of the Lease. `lease` is the result."""
+    """The event that the server accepted a write of the Lease. `lease` is the Lease as stored."""
 
     lease: Manifest
 
 
 @attrs.frozen
 class LeaseRequestFailed:
-    """A refused request, or a request without a response. Without a response, a write may still take effect."""
+    """The event that a request about the Lease was refused or got no response. Without a response, a write may still
+    take effect.
+    """
 
     error: OperatorError
 
 
 @attrs.frozen
 class PeersRead:
-    """All Leases in the namespace, including those of other holders."""
+    """The event that all Leases in the namespace were listed, including those of other holders."""
 
     leases: tuple[Manifest, ...]
 
 
 @attrs.frozen
 class PeersUnread:
-    """A list of Leases that was refused or got no response."""
+    """The event that the list of Leases was refused or got no response."""
 
     error: OperatorError
 
 
 @attrs.frozen
 class ReleaseRequested:
-    """The end of the process, for which the Lease is to be released. No work that relies on the Lease may be
+    """The event that the process ends and the Lease is to be released. No work that relies on the Lease may still be
     running.
     """
 
@@ -163,26 +167,26 @@ class ReadPeers:
 
 @attrs.frozen
 class SetTimer:
-    """A wait of some seconds, which a ReleaseRequested ends early."""
+    """A request to wait for `seconds`. A ReleaseRequested ends the wait early."""
 
     seconds: float
 
 
 @attrs.frozen
 class End:
-    """The end of the machine, after which there are no more steps."""
+    """The end of the election for this candidate: no further events are handled."""
 
 
 @attrs.frozen
 class OpenFence:
-    """Permission to write while the local monotonic clock is below `until`."""
+    """Permission for this process to write to the cluster while the local monotonic clock is below `until`."""
 
     until: float
 
 
 @attrs.frozen
 class CloseFence:
-    """The end of the permission to write."""
+    """The end of this process's permission to write to the cluster."""
 
 
 @attrs.frozen

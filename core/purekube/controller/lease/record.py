@@ -110,7 +110,7 @@ def acquired(
 
 
 def released(lease: Manifest, times: LeaseTimes) -> dict[str, Any]:
-    """Return the lease without a holder, so that a standby may take it at once."""
+    """Return the Lease without a holder, so that a standby may take it at once."""
     spec = {**(get_path(lease, "spec") or {}), "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": times.text}
     return {**lease, "spec": spec}
 
@@ -176,10 +176,8 @@ class Peers:
     leases: Mapping[str, _Seen] = attrs.field(factory=dict)
 
     def observed(self, leases: Iterable[Manifest], *, base: str, own: str, now: float) -> "Peers":
-        """Return the peers updated by `leases`, a list that has just arrived.
-
-        `own` is the name of this candidate's Lease, which is omitted; `base` is the Lease's name in an operator without
-        shards.
+        """Return the other shards' Leases as updated by `leases`, a list that has just arrived. `own` is the name of
+        this candidate's Lease, which is omitted; `base` is the Lease's name in an operator without shards.
         """
         seen = dict(self.leases)
         for lease in leases:

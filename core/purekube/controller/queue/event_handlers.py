@@ -51,7 +51,7 @@ def owners_of_kind(kind: Kind) -> KeysOf:
 
 
 def by_spec(keys_of: KeysOf) -> KeysOf:
-    """Return a handler like `keys_of` that ignores updates with the same `metadata.generation`, such as heartbeats."""
+    """Return a handler like `keys_of` that ignores updates that keep `metadata.generation`, such as heartbeats."""
 
     def keys(change: CacheChange) -> Iterator[ObjectRef]:
         before = change.old_object
@@ -72,9 +72,7 @@ def when_defined(kinds: Iterable[Kind], keys_of: KeysOf) -> KeysOf:
 
 
 def priority_of(change: CacheChange) -> Priority:
-    """Return the priority of a change: Objects of the first list can wait and get BACKGROUND; all other changes get
-    LIVE.
-    """
+    """Return the priority of a change: BACKGROUND for an object of the first list, otherwise LIVE."""
     return Priority.BACKGROUND if change.initial else Priority.LIVE
 
 
@@ -89,9 +87,8 @@ def in_background(change: CacheChange) -> Urgency:
 
 
 def verdict_first(change: CacheChange) -> Urgency:
-    """Return the urgency of a status change: a final status is reconciled at once, an intermediate one after a delay.
-
-    The short delay lets several intermediate statuses be reconciled together.
+    """Return the urgency of a change of an object's status: a final status is reconciled at once, an intermediate one
+    after a delay. The short delay lets several intermediate statuses be reconciled together.
     """
     if change.type is not ChangeType.DELETED and is_in_progress(change.raw):
         return Urgency(priority_of(change), PROGRESS_SECONDS)

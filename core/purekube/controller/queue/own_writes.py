@@ -47,10 +47,7 @@ class HotLoopDetector(Generic[K]):
         self._history: OrderedDict[K, deque[tuple[float, str, int]]] = OrderedDict()
 
     def record(self, key: K, now: float, fingerprint: str, generation: int = 0) -> HotLoopEvidence | None:
-        """Record one status write with this fingerprint; return the evidence if the key is in a hot loop now.
-
-        Return None if the key is not in a hot loop.
-        """
+        """Record one status write with this fingerprint. Return the evidence if the key is now in a hot loop."""
         history = self._recent(key, now)
         if history and history[-1][2] != generation:
             history.clear()
@@ -106,7 +103,7 @@ class PendingWrites(Generic[K]):
         self._unseen: dict[K, _Unseen] = {}
 
     def record(self, key: K, now: float, written: Iterable[ObjectVersion]) -> None:
-        """Record writes made for a key."""
+        """Record the objects `written` for `key`, each with the resourceVersion that the cache has yet to show."""
         versions = dict(written)
         if versions:
             before = self._unseen.get(key)
@@ -148,7 +145,7 @@ class PendingWrites(Generic[K]):
 
 
 class EventOrigin(Enum):
-    """The origin of a change that a watch event shows, as seen by one key."""
+    """The answer to the question whether a watch event shows a change by a key's own pass or by others."""
 
     FOREIGN = "somebody else's: look at the key"
     OWN = "that of the key's last pass: it knows the answer already"
@@ -157,7 +154,9 @@ class EventOrigin(Enum):
 
 @attrs.frozen
 class ObjectEvent:
-    """One change that concerns one key: the object's version (None for a deletion), priority, and longest delay."""
+    """A watch event that concerns one key: the changed object, its version (None for a deletion), the key's priority,
+    and the longest delay.
+    """
 
     ref: ObjectRef
     version: str | None
@@ -180,7 +179,9 @@ class OwnWrites(Generic[K]):
         return len(self._own.keys() | self._deferred.keys())
 
     def begin(self, key: K) -> None:
-        """Record the start of a pass. The caches must have seen every write of the previous pass."""
+        """Record the start of a reconcile pass over the key. The caches must have seen every write of the previous
+        pass.
+        """
         self._own.pop(key, None)
         self._deferred[key] = []
 
@@ -194,14 +195,16 @@ class OwnWrites(Generic[K]):
             self._own.setdefault(key, set()).add(written)
 
     def origin_of(self, key: K, event: ObjectEvent) -> EventOrigin:
-        """Return the origin of an event's change. During a pass over the key, store the event until the pass ends."""
+        """Return whether the change in `event` was made by the key's own last pass or by others. During a pass over the
+        key this is not known yet: the event is stored until the pass ends.
+        """
         if (deferred := self._deferred.get(key)) is not None:
             deferred.append(event)
             return EventOrigin.DEFERRED
         return EventOrigin.OWN if self._is_own(key, event) else EventOrigin.FOREIGN
 
     def end(self, key: K, *, at_fixed_point: bool) -> tuple[ObjectEvent, ...]:
-        """End the pass and return the stored events that must requeue the key.
+        """End the pass over the key and return the stored events that must requeue the key.
 
         With `at_fixed_point` (another pass would write nothing), watch events of the pass's own writes do not requeue
         the key, neither now nor later.

@@ -120,7 +120,7 @@ class RateLimiter(Generic[K]):
         self.total = 0
 
     def failures(self, key: K) -> int:
-        """Return the failures of a key since its last success."""
+        """Return the number of failures of a key since its last success."""
         return self._failures.get(key, 0)
 
     def delay(self, key: K, requeue: Requeue) -> float | None:
@@ -302,7 +302,7 @@ class WorkQueue(Generic[K]):
                 yield key, "ready" if key in self._ready else "waiting", queued.ready_at
 
     def failures(self, key: K) -> int:
-        """Return the failures of a key since its last success."""
+        """Return the number of failures of a key since its last success."""
         return self._rate_limiter.failures(key)
 
     def shutdown(self, now: float, *, drain: bool = False) -> None:
@@ -338,10 +338,7 @@ class WorkQueue(Generic[K]):
             self._place(key, desired, now)
 
     def _place(self, key: K, desired: _QueuedKey, now: float) -> None:
-        """Put a pending key into the level of its priority if the key is due.
-
-        Put it into the heap of delayed keys if not.
-        """
+        """Put a pending key into its priority's level if the key is due, otherwise into the heap of delayed keys."""
         if desired.ready_at <= now + _SLACK:
             if self._ready.get(key) is not desired.priority:
                 self._withdraw(key)
@@ -360,7 +357,7 @@ class WorkQueue(Generic[K]):
             self._levels[priority].remove(key, self._group_of(key))
 
     def _promote(self, now: float) -> None:
-        """Move delayed keys that are due into their levels, and drop outdated entries at the top of the heap."""
+        """Move delayed keys that are due into their priorities' levels; drop outdated entries at the heap's top."""
         while self._delays:
             ready_at, _, key = self._delays[0]
             if self._waits(key, ready_at):
@@ -370,7 +367,7 @@ class WorkQueue(Generic[K]):
             heapq.heappop(self._delays)
 
     def _block(self) -> None:
-        """Set aside each next key whose exclusion key is in use by a key that is being processed."""
+        """Set aside each next key whose lock (exclusion key) is held by a key that is being processed."""
         for level in self._levels.values():
             while level and (exclusion := self._exclusion_key(level.next_in_turn)) in self._blocked:
                 key = level.next_in_turn
@@ -378,15 +375,14 @@ class WorkQueue(Generic[K]):
                 self._blocked[exclusion][key] = None
 
     def _unblock(self, key: K, now: float) -> None:
-        """Make the keys ready that waited because `key` was being processed."""
+        """Make ready the keys that waited because `key`, which needs the same lock, was being processed."""
         for other in self._blocked.pop(self._exclusions.pop(key, None), {}):
             if other in self._pending and other not in self._processing:
                 self._place(other, self._pending[other], now)
 
     def _waits(self, key: K, ready_at: float) -> bool:
-        """Report whether a heap entry is still valid.
-
-        It is valid if the key is still delayed until exactly `ready_at`.
+        """Report whether the heap entry (`key`, `ready_at`) is still valid. It is valid if the key is still delayed
+        until exactly `ready_at`.
         """
         desired = self._pending.get(key)
         return (
@@ -397,7 +393,7 @@ class WorkQueue(Generic[K]):
         )
 
     def _forget_overtaken(self) -> None:
-        """Remove outdated entries of the heap once it has more than about two entries for each waiting key."""
+        """Remove outdated entries of the heap of delayed keys once they are about half of it."""
         if len(self._delays) > 2 * len(self._pending) + 64:
             self._delays = [entry for entry in self._delays if self._waits(entry[2], entry[0])]
             heapq.heapify(self._delays)

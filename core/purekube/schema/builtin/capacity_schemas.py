@@ -29,7 +29,7 @@ _MEASURED: Final = obj(averageUtilization=INT32, averageValue=QUANTITY, value=QU
 
 
 def _metric(value: str, schema: OpenApi) -> OpenApi:
-    """Return the schema of one metric; the field `value` has `schema`."""
+    """Return the schema of one metric of an autoscaler, whose field named `value` has `schema`."""
     part = {value: schema}
     return obj(
         "type",

@@ -16,7 +16,7 @@ from purekube.schema.objectmeta import OBJECT_META_OPENAPI
 
 @attrs.frozen(eq=False)
 class BuiltIn:
-    """A built-in kind. `openapi` holds all fields except apiVersion, kind and metadata."""
+    """A kind that is built into the API server. `openapi` holds all fields except apiVersion, kind and metadata."""
 
     kind: Kind
     openapi: Mapping[str, Any] = attrs.field(repr=False)
@@ -61,7 +61,9 @@ def items(schema: OpenApi) -> OpenApi:
 
 
 def keyed(schema: OpenApi, *keys: str, patch_key: str = "") -> OpenApi:
-    """Return the schema of a map list with `keys`. `patch_key`, if given, is the merge key of strategic patches."""
+    """Return the schema of a list that is keyed by the fields `keys` (`x-kubernetes-list-type: map`). `patch_key`, if
+    given, is the merge key of strategic merge patches.
+    """
     out: dict[str, Any] = {
         "type": "array",
         "items": schema,
