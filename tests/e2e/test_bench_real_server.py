@@ -90,7 +90,7 @@ def test_a_burst_is_measured_from_outside() -> None:
     told = {what: float(value) for what, value in re.findall(r"^\| (.*?) \| ([\d.,]+) \|", done.stdout, re.MULTILINE)}
     assert told["instances per second, creation to Ready"] > 0
     assert told["API server's processor time an instance, ms"] > 0
-    assert told["operator's writes an instance, Events apart"] == 5
+    assert 3 <= told["operator's writes an instance, Events apart"] <= 5  # two statuses at once are one write
 
 
 def test_without_the_executables_it_says_what_is_missing(tmp_path: Path) -> None:

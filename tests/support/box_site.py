@@ -41,7 +41,7 @@ from purekube_run.process.machine import SystemClock
 from purekube_run.reconcilers.extensions import ExtensionManager
 from tests.support.embedded_server import config_of, embedded
 from tests.support.lent_server import lent
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, pause_after
 from tests.support.virtual_time import run as run_in_virtual_time
 from vworkspace_core.api.labels import FIELD_MANAGER
 
@@ -180,9 +180,10 @@ class BoxSite:
 
     async def until(self, holds: Callable[[], Awaitable[Any]]) -> None:
         """Wait for something to come about. Raises TimeoutError."""
+        began = self.clock.monotonic()
         with anyio.fail_after(PATIENCE):
             while not await holds():
-                await self.clock.sleep(0.02)
+                await self.clock.sleep(pause_after(self.clock.monotonic() - began))
 
     async def until_ready(self, ref: ObjectRef) -> None:
         """Wait for Ready of the present generation."""

@@ -24,7 +24,7 @@ from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.runner import ManagerOptions
 from purekube_run.reconcilers.extensions import ExtensionManager
 from tests.support.faulty_kube import FaultyKube
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, pause_after
 from tests.support.virtual_time import run as run_in_virtual_time
 from vworkspace_core.api.labels import FIELD_MANAGER
 
@@ -118,9 +118,10 @@ class ControllerSite:
 
     async def until(self, holds: Callable[[], Awaitable[Any]], within: float = PATIENCE) -> None:
         """Wait for something to come about. Raises TimeoutError."""
+        began = self.clock.monotonic()
         with anyio.fail_after(within):
             while not await holds():
-                await self.clock.sleep(0.05)
+                await self.clock.sleep(pause_after(self.clock.monotonic() - began, 0.05))
 
     async def until_gone(self, ref: ObjectRef) -> None:
         """Wait until it is not there."""

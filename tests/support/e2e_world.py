@@ -35,7 +35,7 @@ from tests.support.builders import instance_manifest
 from tests.support.cluster_choice import Reached, real_cluster
 from tests.support.kube_client import Hands, InProcessHands, InProcessRecord, Record
 from tests.support.operator_process import Lever
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, pause_after
 from tests.support.recording_client import Witness, Write
 from tests.support.source_names import source_ref
 from tools.cluster.up import VARIABLE
@@ -254,10 +254,11 @@ class World:
         `seconds` are those of virtual time; a real clock tells how busy the machine is.
         """
         patience = seconds if isinstance(self.clock, VirtualClock) else max(seconds, PATIENCE)
-        limit = self.clock.monotonic() + patience
+        began = self.clock.monotonic()
         while not holds():
-            assert self.clock.monotonic() < limit, f"{what}: not within {patience:g} seconds; {self.told()}"
-            await self.clock.sleep(0.02 if self.reached is None else 0.05)  # looking over HTTP costs
+            waited = self.clock.monotonic() - began
+            assert waited < patience, f"{what}: not within {patience:g} seconds; {self.told()}"
+            await self.clock.sleep(pause_after(waited, 0.02 if self.reached is None else 0.05))
 
     async def result(self, job: JobEntry) -> Mapping[str, Any]:
         """The job's result."""

@@ -6,13 +6,21 @@ A test that passes never waits so long. Whoever measures time measures it in `be
 import time
 from collections.abc import Callable
 
-__all__ = ["PATIENCE", "TIMEOUT", "until"]
+__all__ = ["PATIENCE", "TIMEOUT", "pause_after", "until"]
 
 PATIENCE = 240.0
 """Seconds for one thing to come about; less than the longest poll, so that nobody takes its end for an answer."""
 
 TIMEOUT = 1800.0
 """Seconds for a whole test, after which it is taken for one that hangs."""
+
+
+def pause_after(waited: float, least: float = 0.02) -> float:
+    """Return the seconds before another look at what is waited for: a look costs what many others could use.
+
+    A twentieth of the time waited so far, so that a wait becomes a twentieth longer at most.
+    """
+    return min(1.0, max(least, waited / 20))
 
 
 def until(holds: Callable[[], bool], what: str) -> None:

@@ -24,7 +24,7 @@ from purekube_run.process.yaml_documents import Format, dump
 from tests.support.builders import instance_manifest
 from tests.support.commands import Running
 from tests.support.definitions import have_defined
-from tests.support.patience import PATIENCE
+from tests.support.patience import PATIENCE, pause_after
 from tools.cluster.charts import Repository
 from tools.cluster.up import Cluster
 from vworkspace_app.demo.cluster_ground import ClusterFixture
@@ -86,10 +86,11 @@ class RealSite:
 
     async def until(self, holds: Any, what: str, patience: float = PATIENCE) -> None:
         """Wait until something holds. AssertionError naming `what`."""
-        limit = time.monotonic() + patience
+        began = time.monotonic()
         while not holds():
-            assert time.monotonic() < limit, f"{what}: not within {patience:g} s; {self.said()}"
-            await anyio.sleep(0.02)
+            waited = time.monotonic() - began
+            assert waited < patience, f"{what}: not within {patience:g} s; {self.said()}"
+            await anyio.sleep(pause_after(waited))
 
     def said(self) -> str:
         """Return what a failed wait says."""
