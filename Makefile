@@ -19,14 +19,14 @@ CHANGED ?=
 MUTANTS ?= 100
 # PART=kubelab, purekube or product takes the tests of one part alone, for `make test` and `make test-all`.
 PART ?=
-# How many of the seeded operators `make test-examiner` takes, others each time; without SAMPLE all.
+# How many `make test-examiner` and `make test-benchmarks` take, others each time; without SAMPLE all.
 SAMPLE ?=
 # COUNTED=1 counts the branches that tests take, for `make coverage-report`.
 PYTEST = PYTHONHASHSEED=0 $(COMPILED) $(BIN)/python $(if $(COUNTED),-m coverage run) -m pytest --workers $(WORKERS) $(if $(PART),--part $(PART))
 # For `make cluster` and `make test-cluster`: --with flux,argo, --oldest, --keep.
 CLUSTER_ARGS ?=
 
-.PHONY: help setup release-dry-run demo test test-all test-slow test-examiner test-long coverage coverage-report test-pure test-install cluster test-cluster mutants lint types contracts check manifests docs-site bench soak clean
+.PHONY: help setup release-dry-run demo test test-all test-slow test-examiner test-benchmarks test-long coverage coverage-report test-pure test-install cluster test-cluster mutants lint types contracts check manifests docs-site bench soak clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/ —/'
@@ -73,11 +73,14 @@ test: $(if $(PYTEST_ARGS)$(COUNTED),$(VENV)/.dev,$(VENV)/.tests)  ## set up and 
 test-all: $(VENV)/.dev  ## the same with the slow ones, which start processes or wait for time to pass
 	@$(PYTEST) --everything
 
-test-slow: $(VENV)/.dev  ## the slow ones alone, without the seeded operators of `make test-examiner`
-	@$(PYTEST) -m "slow and not installs and not seeded"
+test-slow: $(VENV)/.dev  ## the slow ones alone, without those of the next two targets
+	@$(PYTEST) -m "slow and not installs and not seeded and not benchmark"
 
 test-examiner: $(VENV)/.dev  ## operators with seeded defects, and one of kopf, examined by `conformance operator`; SAMPLE=12: so many of them
 	@$(PYTEST) -m seeded tests/conformance $(if $(SAMPLE),--sample $(SAMPLE))
+
+test-benchmarks: $(VENV)/.dev  ## each benchmark at its smallest: it runs, and tells what it measures; SAMPLE=2: so many of them
+	@$(PYTEST) -m benchmark tests/e2e $(if $(SAMPLE),--sample $(SAMPLE))
 
 test-long: $(VENV)/.dev  ## an hour of new examples from a seed that is printed; MINUTES and SEED set both
 	@$(COMPILED) $(BIN)/python -m pytest --workers $(WORKERS) \

@@ -14,7 +14,7 @@ from tests.support.patience import PATIENCE
 from tools.cluster.build import is_built
 from tools.cluster.up import pins_of
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.benchmark]
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -56,6 +56,7 @@ anyio.run(lambda: serve_forever(server, "127.0.0.1", int(flags["secure-port"]), 
 """
 
 
+@pytest.mark.benchmark
 def test_the_comparison_runs_on_a_kube_apiserver_and_tells_what_it_measures(tmp_path: Path) -> None:
     stand_ins(tmp_path, apiserver=APISERVER)
     command = [sys.executable, "-m", "bench.side_by_side", "--only=ours", "--alone=7", "--instances=3", "--settled=12"]
@@ -72,6 +73,7 @@ def test_the_comparison_runs_on_a_kube_apiserver_and_tells_what_it_measures(tmp_
     assert told["writes by that restart"] == "0.00"
 
 
+@pytest.mark.benchmark
 def test_a_burst_is_measured_from_outside() -> None:
     """Flux is played by the measurement itself, which has to say what a strict operator looks at."""
     words = ["--only=ours", "--rounds=1", "--instances=3", "--alone=1"]
@@ -133,6 +135,7 @@ def test_a_server_that_knows_nobody_is_told_no_token() -> None:
     assert access.kubeconfig(access.operator)["users"][0]["user"] == {}
 
 
+@pytest.mark.benchmark
 def test_the_measurement_of_the_embedded_server_reaches_it_over_http() -> None:
     with apiserver.process() as served, closing(apiserver.prepared(served.url)) as client:
         apiserver.apply(client, "a", "1.0.0")
@@ -142,6 +145,7 @@ def test_the_measurement_of_the_embedded_server_reaches_it_over_http() -> None:
     assert made["spec"]["chart"]["version"] == "1.0.0"
 
 
+@pytest.mark.benchmark
 def test_the_longest_turn_of_a_loop_is_told_in_processor_time(tmp_path: Path) -> None:
     script, file = tmp_path / "script.py", tmp_path / "turn"
     script.write_text(

@@ -36,6 +36,7 @@ def test_a_run_without_samples_is_no_proof() -> None:
     assert list(complaints([])) == ["too few samples"]
 
 
+@pytest.mark.benchmark
 def test_a_short_soak_runs_and_reports() -> None:
     command = [sys.executable, "-m", "bench.soak", "--seconds", "3", "--rate", "20", "--instances", "10"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)

@@ -19,7 +19,7 @@ from tools.cluster import strays
 from tools.cluster.build import Say, build
 from tools.cluster.up import VARIABLE, Cluster, pins_of, running
 
-_BARE: Final = ("--on-server", "tests/e2e", "tests/conformance")
+_BARE: Final = ("--on-server", "-m", "not benchmark", "tests/e2e", "tests/conformance")
 """Tests that use a kube-apiserver: each worker has one."""
 _SHARED: Final = ("-m", "not lone and not operator", "tests/cluster")
 """Tests that share a cluster: scenarios, each in a namespace of its own."""
