@@ -2,10 +2,11 @@
 
 from datetime import UTC, datetime, timedelta, timezone
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from purekube.apimachinery.timestamps import exact_time, format_time, microtime, parse_time
+from purekube.apimachinery.timestamps import exact_time, format_time, microtime, parse_time, time_or_none
 
 zones = st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 spans = st.timedeltas(timedelta(days=-20_000), timedelta(days=300_000))
@@ -30,3 +31,26 @@ def test_every_form_is_in_utc_and_says_so(instant: datetime) -> None:
     for text in (format_time(instant), exact_time(instant), microtime(instant)):
         assert text.endswith("Z")
         assert "+" not in text
+
+
+@given(st.text(max_size=300))
+@example("x" * 300)
+@example("2026-01-31T12:00:00" + "0" * 300)
+@example("0001-01-01T00:00:00+14:00")
+@example("2026-01-31T12:00:00")
+def test_what_is_no_time_is_quoted_up_to_64_characters(text: str) -> None:
+    try:
+        assert parse_time(text).utcoffset() == timedelta()
+    except ValueError as error:
+        (told,) = error.args
+        assert told in {
+            f"must be an RFC 3339 time such as 2026-01-31T12:00:00Z, not {text[:64]!r}",
+            f"must name its offset (Z or +01:00): {text[:64]!r}",
+            f"lies outside the calendar: {text[:64]!r}",
+        }
+        assert time_or_none(text) is None
+
+
+@pytest.mark.parametrize("value", [None, 7, True, ["2026-01-31T12:00:00Z"], {}])
+def test_no_text_is_no_time(value: object) -> None:
+    assert time_or_none(value) is None

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,6 +80,40 @@ def test_spans_end_after_they_began_and_lie_below_a_span_of_their_trace(changes:
 @given(st.lists(CHANGES, max_size=20))
 def test_two_recorders_that_see_the_same_send_the_same(changes: Any) -> None:
     assert otlp(played(changes), "prod-1", "1") == otlp(played(changes), "prod-1", "1")
+
+
+RELEASE: Final = ObjectRef(HELM_RELEASE, "ns", "a")
+
+
+def phases(*states: tuple[float, str | None]) -> list[tuple[str, float, float, str]]:
+    """The ended spans of a release that says this at these seconds: name, beginning, end and error."""
+    recorder, spans = TraceRecorder("prod-1"), list[Span]()
+    ref = ObjectRef(APPLICATION_INSTANCE, "ns", "a")
+    spans += recorder.object_changed(ref, instance("a", 1, "Unknown", {}), START)
+    for at, ready in states:
+        spans += recorder.object_changed(RELEASE, release("a", ready), START + timedelta(seconds=at))
+    ends = START + timedelta(seconds=100)
+    spans += recorder.object_changed(ref, instance("a", 1, "True", {}), ends)
+    return [
+        (span.name, (span.began - START).total_seconds(), (span.ended - START).total_seconds(), span.error)
+        for span in spans
+    ]
+
+
+def test_each_reason_of_a_child_is_a_span_that_ends_with_the_next_or_when_it_is_settled() -> None:
+    said = phases((1, None), (2, "Unknown"), (3, "Unknown"), (5, "True"), (6, "True"), (7, "Unknown"))
+    assert said[:2] == [(said[0][0], 1, 2, ""), ("HelmRelease ReadyUnknown", 2, 5, "")]
+    assert said[2] == ("HelmRelease ReadyUnknown", 7, 100, "")
+    assert [each[0] for each in said[3:]] == ["ApplicationInstance"]
+
+
+def test_a_child_that_fails_ends_its_span_with_an_error_and_one_of_nobody_has_none() -> None:
+    said = phases((2, "Unknown"), (4, "False"))
+    assert [each[:3] for each in said[:1]] == [("HelmRelease ReadyUnknown", 2, 4)]
+
+    recorder = TraceRecorder("prod-1")
+    assert [*recorder.object_changed(RELEASE, release("a", "Unknown"), START)] == []
+    assert [*recorder.object_changed(RELEASE, None, START)] == []
 
 
 @given(st.text(max_size=60) | st.just(PARENT))

@@ -216,7 +216,11 @@ def test_an_owner_recreated_under_its_name_touches_nothing_of_the_old_one() -> N
 
     assert world.objects == before
     assert world.condition("Ready") == "False NameTaken"
-    assert "kubectl label parts.tests.example a -n team box.example/owner-uid=" in world.message()
+    uid = world.shop.metadata.uid
+    assert world.message().endswith(
+        "an object of this name exists and was not made for this Shop. If nobody needs it, delete it. To let it be "
+        f"taken over: kubectl label parts.tests.example a -n team box.example/owner-uid={uid}"
+    )
 
     world.patch(part("a"), {"metadata": {"labels": {"box.example/owner-uid": world.shop.metadata.uid}}})
     world.settle()
@@ -239,3 +243,6 @@ def test_what_is_adopted_was_nobodys() -> None:
     world.change(size=2)
     world.run()
     assert world.condition("Ready") == "False NameTaken"
+    who = f"ConfigMap x (uid {uid})"
+    told = f"an object of this name is controlled by {who}; let it give it up, or choose another name"
+    assert world.message().endswith(told)

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import attrs
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, OCI_REPOSI
 from purekube.boxes.decide import composite_of
 from purekube.controller.decision import Snapshot
 from tests.support.boxes import box_of, config, deployment
+from vworkspace_core.api.installation import InstallTool
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.overview.box_tree import tree_of_box, tree_of_marked
 from vworkspace_core.overview.object_graph import (
@@ -169,3 +171,21 @@ def test_the_tree_of_a_box_has_missing_nodes_too_and_says_what_they_wait_for_SEE
     assert found["a"].waits_for == ("web",)
     assert found["web"].summary.ref.kind.kind == "Deployment"
     assert attrs.evolve(found["web"].summary).since is None
+
+
+@pytest.mark.parametrize(
+    ("origin", "kind", "name"),
+    [
+        (ObjectOrigin(job="prod-1/42", manager="m", tool=InstallTool.HELM, name="n"), "job of the control plane", "42"),
+        (ObjectOrigin(manager="m", tool=InstallTool.HELM, name="shop"), "Helm release", "shop"),
+        (ObjectOrigin(manager="m", tool=InstallTool.ARGO_CD, name="apps/shop"), "Application of Argo CD", "apps/shop"),
+        (ObjectOrigin(manager="kubectl"), "applied directly", "kubectl"),
+        (ObjectOrigin(), "applied directly", "writer unknown"),
+    ],
+)
+def test_a_drawing_begins_with_who_asked_for_the_object(origin: ObjectOrigin, kind: str, name: str) -> None:
+    ref = ObjectRef(APPLICATION_INSTANCE, "team", "shop")
+    drawn = graph_of_tree(Branch(Summary(ref, OverviewState.READY)), origin)
+    asked = drawn.nodes[0]
+    assert (asked.id, asked.kind, asked.name, asked.state, asked.severity) == ("origin", kind, name, "", Severity.QUIET)
+    assert [(edge.source, edge.target) for edge in drawn.edges] == [("origin", drawn.nodes[1].id)]
