@@ -258,7 +258,8 @@ class World:
         while not holds():
             waited = self.clock.monotonic() - began
             assert waited < patience, f"{what}: not within {patience:g} seconds; {self.told()}"
-            await self.clock.sleep(pause_after(waited, 0.02 if self.reached is None else 0.05))
+            # Under virtual time what is done when is part of a story; over HTTP each look costs.
+            await self.clock.sleep(0.02 if self.reached is None else pause_after(waited, 0.05))
 
     async def result(self, job: JobEntry) -> Mapping[str, Any]:
         """The job's result."""
