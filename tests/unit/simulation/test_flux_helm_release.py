@@ -17,7 +17,7 @@ from kubelab.flux import (
 )
 from kubelab.flux.artifacts import sha256_of
 from kubelab.inprocess import InProcessKube, run_sync
-from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.manifest import Manifest, get_path, ref_of
 from purekube.apimachinery.resources import (
     CONFIG_MAP,
     HELM_CHART,
@@ -261,6 +261,34 @@ def test_a_remedy_that_fails_is_tried_again() -> None:
     assert seen.index("False/UninstallFailed") < seen.index("True/UninstallSucceeded")
     assert world.conditions()["Ready"] == "True/InstallSucceeded"
     assert world.status("failures") == 3
+
+
+def test_a_release_that_somebody_took_away_cannot_be_uninstalled_as_a_remedy() -> None:
+    """Seen in helm-controller 1.6: only the uninstall of a deleted HelmRelease takes that for a success."""
+    world, told = FluxWorld(), list[str]()
+
+    async def losing(request: KubeRequest, proceed: Send) -> Any:
+        answer = await proceed(request)
+        if request.verb is KubeVerb.PATCH and request.kind == HELM_RELEASE and "InstallFailed" in str(request.body):
+            told.append("the failure, and then what is done about it")
+        if len(told) == 2:
+            told.append("once")
+            for secret in (await world.api.list(SECRET, namespace=ORG, label_selector="owner=helm")).items:
+                await world.api.delete(ref_of(secret, SECRET))
+        return answer
+
+    world.flux = FluxSimulator(InProcessKube(world.server).through(losing), failing(Action.INSTALL, times=1))
+    world.apply(oci_repository(), OCI_REPOSITORY)
+    world.apply(helm_release(), HELM_RELEASE)
+    world.settle()
+
+    (message,) = {
+        condition["message"]
+        for state in world.states()
+        for condition in state["status"].get("conditions", ())
+        if (condition["type"], condition["reason"]) == ("Remediated", "UninstallFailed")
+    }
+    assert message.endswith("failed: uninstall: Release not loaded: shop: release: not found")
 
 
 def test_an_attempt_that_never_happened_is_called_a_success_once_the_old_spec_is_back() -> None:

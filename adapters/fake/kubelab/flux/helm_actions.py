@@ -272,7 +272,10 @@ def uninstall_remediation(request: HelmRequest) -> PassStep[str]:
 
 
 def _remove(draft: Draft, spec: HelmSpec, releases: tuple[StoredRelease, ...], action: str) -> PassStep[ActionAnswer]:
-    newest, current = releases[-1], draft.status["history"][0]
+    current = draft.status["history"][0]
+    if not releases:
+        return ActionAnswer(f"uninstall: Release not loaded: {current['name']}: release: not found", 0.0)
+    newest = releases[-1]
     target = HelmTarget(newest.namespace, newest.name, newest.chart_name, newest.chart_version.partition("+")[0])
     answer = yield from decide(Action.UNINSTALL, target, spec.timeout(Action.UNINSTALL))
     if answer.error and not answer.timed_out:
