@@ -8,10 +8,10 @@ import pytest
 
 from kubelab.model.calls import RequestVerb
 from purekube.apimachinery.definitions import BROUGHT_TO, PIN
-from purekube.apimachinery.errors import OperatorError, Unavailable
+from purekube.apimachinery.errors import KindMissing, OperatorError, Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
-from purekube.boxes.admission_policy import BINDING, POLICY, policy_of
+from purekube.boxes.admission_policy import BINDING, MUTATING_BINDING, MUTATING_POLICY, POLICY, policy_of
 from purekube.boxes.applied_definition import applied_box_definition
 from purekube.boxes.revisions import CONTROLLER_REVISION
 from purekube.ports import KubeRequest, KubeVerb, PatchType, Send
@@ -531,24 +531,97 @@ BARRED: Final = {"rule": "!('barred' in self.metadata.?labels.orValue({})) // ne
 STAYS: Final = {"rule": f"{TIER} == {TIER.replace('self', 'oldSelf')}", "message": "the tier\nstays"}
 
 
-def test_what_needs_a_webhook_is_refused_with_what_to_write_instead_PH_10() -> None:
-    filled = [
-        {"field": "spec.image", "value": "r/x:1"},
-        {"field": "spec.host", "value": "${self.metadata.name + '.x'}"},
-    ]
+HOST: Final = {"field": "spec.host", "value": "${self.metadata.name + '.x'}"}
+SHOWING: Final = {"value": "${self.spec.?host.orValue('none')}"}
+
+
+def test_a_value_that_the_api_server_cannot_compute_is_refused_with_what_to_write_instead_PH_10() -> None:
+    filled = [{"field": "spec.image", "value": "r/x:1"}, {"field": "spec.host", "value": "${hash(self.metadata.name)}"}]
 
     async def story(site: BoxSite) -> None:
         box = await site.apply_box("shops", settings("one", mutation=filled))
         await until_condition(site, box, "Accepted", "False", "Invalid")
         (problem,) = get_path(await site.get(box), "status", "problems")
         assert problem["path"] == "spec.mutation[1].value"
-        assert "write a literal, or compute it where it is used, or run the box from its file" in problem["message"]
+        told = "cannot: there is no function hash(); write it otherwise, compute it where it is used, or run the box"
+        assert told in problem["message"]
         assert await revisions(site) == []
 
         await site.apply_box("shops", settings("one", mutation=filled[:1]))
         await until_rolled_out(site, box)
 
     played(story)
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_values_that_no_crd_can_compute_are_those_of_a_policy_which_has_to_be_there_PH_10(face: str) -> None:
+    printed = policy_of(attrs.evolve(box_of(config("settings"), mutation=[HOST]), name="shops"))
+    assert [*printed] == [MUTATING_POLICY, MUTATING_BINDING]
+    showing = spec_of(config("settings", "${self.metadata.name}", data=SHOWING), mutation=[HOST])
+
+    async def story(site: BoxSite) -> None:
+        await site.install(applied_box_definition())
+        async with site.serving():
+            box = await site.apply_box("shops", showing)
+            message = await until_condition(site, box, "Accepted", "False", "Invalid")
+            told = "the MutatingAdmissionPolicy shops.box.vworkspace.io is not there, or is another"
+            assert message.startswith(f"spec.mutation: {told}, for values that no CRD can compute")
+            for kind, manifest in printed.items():
+                await site.admin.apply(manifest, kind=kind, field_manager="kubectl", force=True)
+            if face != "in-process":  # there, a minute is soon over
+                await site.edit(box, {"metadata": {"labels": {"woken": "now"}}})
+            await until_rolled_out(site, box)
+            await filled_in_by_the_policy(site)
+            await site.create(SHOP, "own", spec={**SPEC, "host": "mine"})
+            await until_value(site, "own", "mine")
+            await site.edit(ObjectRef(SHOP, NS, "own"), {"spec": {"host": None}})
+            await until_value(site, "own", "own.x")
+
+            binding = ref_of(printed[MUTATING_BINDING], MUTATING_BINDING)
+            await site.edit(binding, {"spec": {"matchResources": {"objectSelector": {"matchLabels": {"a": "b"}}}}})
+            await site.edit(box, {"metadata": {"labels": {"woken": "again"}}})
+            assert MUTATING_BINDING.kind in await until_condition(site, box, "Accepted", "False", "Invalid")
+            assert (await site.condition(box, "Serving"))[0] == "True"
+
+    FACES[face](story, QUICK)
+
+
+async def filled_in_by_the_policy(site: BoxSite) -> None:
+    """Wait until the server has read the policy, and an object gets its value."""
+
+    async def is_filled() -> bool:
+        ref = await site.create(SHOP, "first", spec=SPEC)
+        if get_path(await site.get(ref), "spec", "host") == "first.x":
+            return True
+        await site.admin.delete(ref)
+        await site.until_gone(ref)
+        return False
+
+    await site.until(is_filled)
+    await until_value(site, "first", "first.x")
+
+
+def test_a_cluster_without_the_policy_of_computed_values_is_told_its_version_PH_10() -> None:
+    async def older(request: KubeRequest, send: Send) -> Manifest:
+        if request.kind in (MUTATING_POLICY, MUTATING_BINDING):
+            raise KindMissing(f"{request}: 404 page not found")
+        return await send(request)
+
+    async def story(site: BoxSite) -> None:
+        site.api = site.api.through(older)
+        await site.install(applied_box_definition())
+        async with site.serving():
+            box = await site.apply_box("shops", settings("one", mutation=[HOST], validation=[BARRED]))
+            await until_condition(site, box, "Accepted", "False", "Invalid")
+            rules, values = get_path(await site.get(box), "status", "problems")
+            assert (rules["path"], values["path"]) == ("spec.validation", "spec.mutation")
+            assert values["message"] == (
+                "the cluster serves no MutatingAdmissionPolicy, for values that no CRD can compute: that takes "
+                "Kubernetes 1.36; write a literal, compute it where it is used, or run the box from its file, with its "
+                "webhook (box manifests FILE)"
+            )
+
+    in_process(story, QUICK)
 
 
 @pytest.mark.parametrize("face", FACES)
@@ -607,10 +680,12 @@ def test_a_policy_is_looked_up_when_its_box_changes_or_after_a_minute_however_of
     in_process(story, QUICK)
 
 
-def test_the_printed_roles_suffice_to_see_the_policy_and_older_ones_are_told_PH_10() -> None:
+@pytest.mark.parametrize("needing", [{"validation": [BARRED]}, {"mutation": [HOST]}], ids=["rules", "values"])
+def test_the_printed_roles_suffice_to_see_the_policy_and_older_ones_are_told_PH_10(needing: Mapping[str, Any]) -> None:
     resource = config("settings", "${self.metadata.name}", data={"value": "one"})
-    box = attrs.evolve(box_of(resource, validation=[BARRED]), name="shops")
+    box = attrs.evolve(box_of(resource, **needing), name="shops")
     account = RoleOptions(account="vworkspace-operator")
+    (policy, *_) = policy_of(box)
 
     async def story(site: BoxSite) -> None:
         await site.install(applied_box_definition())
@@ -621,9 +696,9 @@ def test_the_printed_roles_suffice_to_see_the_policy_and_older_ones_are_told_PH_
         for kind, manifest in policy_of(box).items():
             await site.admin.apply(manifest, kind=kind, field_manager="kubectl", force=True)
         async with site.serving():
-            shops = await site.apply_box("shops", settings("one", validation=[BARRED]))
+            shops = await site.apply_box("shops", settings("one", **needing))
             told = await until_condition(site, shops, "Serving", "False", "Forbidden")
-            assert told.startswith("the operator may not get validatingadmissionpolicies")
+            assert told.startswith(f"the operator may not get {policy.plural}")
             assert "box manifests --applied" in told
             for role, former in zip(own, older, strict=True):
                 if role != former:

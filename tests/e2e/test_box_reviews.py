@@ -94,13 +94,18 @@ def test_what_another_object_can_cure_is_a_warning_PH_10(wire: Wire) -> None:
     assert "the cluster has no CRD parlours.example.com: apply it first" in answer.headers["warning"]
 
 
-def test_a_policy_that_is_not_there_yet_is_a_warning_and_a_computed_value_is_refused_PH_10(wire: Wire) -> None:
+def test_a_policy_that_is_not_there_yet_is_a_warning_and_a_value_beyond_policies_is_refused_PH_10(
+    wire: Wire,
+) -> None:
     rule = {"rule": "!('barred' in self.metadata.?labels.orValue({}))"}
     answer = post(wire, box("shops", validation=[rule]))
     assert answer.status == 201
     assert "the ValidatingAdmissionPolicy shops.box.vworkspace.io is not there" in answer.headers["warning"]
     filled = {"field": "spec.host", "value": "${self.metadata.name + '.x'}"}
-    answer = post(wire, box("shops", validation=[rule], mutation=[filled]))
+    answer = post(wire, box("hosts", mutation=[filled]))
+    assert answer.status == 201
+    assert "the MutatingAdmissionPolicy hosts.box.vworkspace.io is not there" in answer.headers["warning"]
+    answer = post(wire, box("shops", validation=[rule], mutation=[{**filled, "value": "${hash(self.metadata.name)}"}]))
     assert answer.status == 422
     assert [cause["field"] for cause in answer.json["details"]["causes"]] == ["spec.mutation[0].value"]
 

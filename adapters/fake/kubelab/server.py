@@ -9,7 +9,7 @@ and notifies the watches. Two handlers use it: `inprocess` and `http`.
     server.create(Target(config_maps, "default"), {...})
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
@@ -19,7 +19,7 @@ from kubelab.access.audit_log import AuditLog
 from kubelab.access.authorization import REVIEWS, Authorize, Rbac
 from kubelab.access.request_filter import RequestFilter, Reviewer
 from kubelab.admission.admission_request import AdmissionAttributes
-from kubelab.admission.policies import BINDINGS, POLICIES, check_policies
+from kubelab.admission.policies import MUTATING, VALIDATING, BoundPolicy, PolicyKinds, bound_policies, check_policies
 from kubelab.admission.webhooks import CONFIGURATIONS, Webhook, webhooks_for
 from kubelab.builtin.resources import builtin_resources
 from kubelab.entropy import Identities
@@ -296,22 +296,37 @@ class ApiServer:
 
     def _commit(self, prepared: Prepared) -> Reply:
         """Store a prepared write. Raises ApiFailure if a ValidatingAdmissionPolicy denies the write."""
-        if self.store.count(BINDINGS):
-            policies, bindings = (
-                [record.shared() for record in self.store.scan(where)] for where in (POLICIES, BINDINGS)
-            )
+        if bound := self._bound(VALIDATING):
             request = prepared.request()
-            check_policies(request, policies, bindings, self._namespace_labels(request))
+            check_policies(request, bound, self._namespace_labels(request))
         return self._writer.commit(prepared)
+
+    def _bound(self, kinds: PolicyKinds) -> tuple[BoundPolicy, ...]:
+        if not self.store.count(kinds[1]):
+            return ()
+        policies, bindings = ([record.shared() for record in self.store.scan(where)] for where in kinds)
+        return tuple(bound_policies(policies, bindings))
 
     def _decide(self, call: WriteCall) -> Prepared:
         if call.applies and self.store.get(call.target.resource.storage, call.target.key) is None:
             self.request_filter.admit(RequestVerb.CREATE, call.target, call.caller)
-        if not self.plugins:
+        policies = self._bound(MUTATING)
+        if not self.plugins and not policies:
             return self._writer.prepare(call)
-        prepared = admitted(self._writer.prepare(attrs.evolve(call, defers=True)), self.plugins, self._writer)
+        prepared = self._mutated_by(policies, self._writer.prepare(attrs.evolve(call, defers=True)))
+        prepared = admitted(prepared, self.plugins, self._writer)
         if not call.defers:
             prepared.check()
+        return prepared
+
+    def _mutated_by(self, policies: Iterable[BoundPolicy], prepared: Prepared) -> Prepared:
+        """Return the write with its object patched by MutatingAdmissionPolicies, which come before webhooks."""
+        for policy in policies:
+            request = prepared.request()
+            if (seen := policy.seen(request, self._namespace_labels(request))) is not None:
+                for expression in policy.expressions:
+                    patch = policy.patch(expression, prepared.request().in_version(seen.matched))
+                    prepared = self.mutated(prepared, patch, seen.matched)
         return prepared
 
     def _delete_all(self, resource: ServedResource) -> None:

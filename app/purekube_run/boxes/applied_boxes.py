@@ -61,7 +61,7 @@ NAME: Final = "operatorbox"
 _BY_BOX: Final = "box"
 _BY_CRD: Final = "crd"
 _POLICY_SECONDS: Final = 60.0
-"""The seconds after which a ValidatingAdmissionPolicy that was found is looked up again."""
+"""The seconds after which an admission policy that was found is looked up again."""
 _COALESCED: Final = 0.5
 """The seconds for which changes of parents are collected before they wake their box once."""
 

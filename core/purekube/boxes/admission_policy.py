@@ -1,6 +1,7 @@
-"""The ValidatingAdmissionPolicy of an applied box, by which the API server checks the rules that no CRD can (PH-10).
+"""The admission policies of an applied box, by which the API server does what no CRD can and no webhook has to (PH-10).
 
-It sees objects as the box's webhook does: in the stored version, with defaults, and times as text.
+A ValidatingAdmissionPolicy checks rules, and a MutatingAdmissionPolicy fills in computed values. Both see objects as
+the box's webhooks do: in the stored version, with defaults, and times as text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,22 +9,31 @@ from typing import Any, Final
 
 from purekube.apimachinery.definitions import BOX_DOMAIN, BOX_NAME
 from purekube.apimachinery.manifest import Kind, Manifest, get_path
-from purekube.boxes.box import Box
+from purekube.boxes.box import Box, CompiledMutation
 from purekube.boxes.kind_webhooks import AdmissionRule, BoxAdmission
+from purekube.boxes.policy_expressions import patch_of
 
 _GROUP: Final = "admissionregistration.k8s.io"
 POLICY: Final = Kind(_GROUP, "v1", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", namespaced=False)
 BINDING: Final = Kind(
     _GROUP, "v1", "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", namespaced=False
 )
+MUTATING_POLICY: Final = Kind(_GROUP, "v1", "MutatingAdmissionPolicy", "mutatingadmissionpolicies", namespaced=False)
+MUTATING_BINDING: Final = Kind(
+    _GROUP, "v1", "MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings", namespaced=False
+)
+SINCE: Final[Mapping[Kind, str]] = {POLICY: "1.30", BINDING: "1.30", MUTATING_POLICY: "1.36", MUTATING_BINDING: "1.36"}
+"""The first version of Kubernetes that serves each kind by default."""
 
 
 def policy_of(box: Box) -> Mapping[Kind, Manifest]:
-    """Return a box's ValidatingAdmissionPolicy and its binding, by kind; empty if the CRD checks all rules of
-    the box.
-    """
-    rules = BoxAdmission.of(box).rules
-    specs = {POLICY: _policy(box, rules), BINDING: _binding(box)} if rules else {}
+    """Return a box's admission policies and their bindings, by kind; empty if the CRD can do everything."""
+    admission = BoxAdmission.of(box)
+    specs: dict[Kind, Mapping[str, Any]] = {}
+    if admission.rules:
+        specs |= {POLICY: _checking(box, admission.rules), BINDING: _binding(box, validationActions=["Deny"])}
+    if admission.mutations:
+        specs |= {MUTATING_POLICY: _filling(box, admission.mutations), MUTATING_BINDING: _binding(box)}
     return {kind: _made(kind, box, spec) for kind, spec in specs.items()}
 
 
@@ -43,13 +53,30 @@ def _name(box: Box) -> str:
     return f"{box.name}.{BOX_DOMAIN}"
 
 
-def _binding(box: Box) -> Mapping[str, Any]:
-    return {"policyName": _name(box), "validationActions": ["Deny"]}
+def _binding(box: Box, **more: Any) -> Mapping[str, Any]:
+    return {"policyName": _name(box), **more}
 
 
-def _policy(box: Box, rules: Sequence[AdmissionRule]) -> Mapping[str, Any]:
-    """Return the spec of the ValidatingAdmissionPolicy for `rules`. It includes fields that the API server would fill
-    in, so that the spec can be compared with the live one.
+def _checking(box: Box, rules: Sequence[AdmissionRule]) -> Mapping[str, Any]:
+    told = [{"expression": _expression(rule), "message": " ".join(rule.message.split())} for rule in rules]
+    return {**_common(box), "validations": told}
+
+
+def _filling(box: Box, mutations: Sequence[CompiledMutation]) -> Mapping[str, Any]:
+    """Return the spec of the policy for computed values: one patch, so that no value depends on another one.
+
+    It is not invoked again after later plugins, as the box's webhook is not: a value is computed from what was written.
+    """
+    mutation = {"patchType": "JSONPatch", "jsonPatch": {"expression": patch_of(mutations)}}
+    return {**_common(box), "mutations": [mutation], "reinvocationPolicy": "Never"}
+
+
+def _common(box: Box) -> Mapping[str, Any]:
+    """Return what the specs of both policies have, including fields that the API server would default, so that specs
+    can be compared.
+
+    A write fails if the policy cannot be evaluated, as without the box's webhook: an object without its values is wrong
+    for all expressions of the box.
     """
     reviewed = {
         "apiGroups": [box.kind.group],
@@ -67,7 +94,6 @@ def _policy(box: Box, rules: Sequence[AdmissionRule]) -> Mapping[str, Any]:
             "objectSelector": {},
             "resourceRules": [reviewed],
         },
-        "validations": [{"expression": _expression(rule), "message": " ".join(rule.message.split())} for rule in rules],
     }
 
 

@@ -11,16 +11,21 @@ from purekube.boxes.box import Box, CompiledMutation, CompiledVersion
 from purekube.boxes.definition import crd_of
 from purekube.boxes.expressions import ExpressionFailure
 from purekube.boxes.model import KeptIn
+from purekube.boxes.policy_expressions import beyond_the_api_server, pointer
 from purekube.boxes.read import BoxProblem
 from purekube.boxes.schemas import CrdVersions, KnownKind
 from purekube.boxes.templates import Template
-from purekube.cel import CelError, Environment, Program, compile_expression
+from purekube.cel import DYN, CelError, CelType, Environment, Program, compile_expression
 from purekube.cel.values import ABSENT
 from purekube.schema import Schema
 from purekube.schema.prune import apply_defaults
 from purekube.versions import Conversion, Convert, Converter
 
 Patch = list[dict[str, Any]]
+
+FROM_FILE: Final = "or run the box from its file, with its webhook (box manifests FILE)"
+NOT_COMPUTED: Final = f"compute it where it is used, {FROM_FILE}"
+"""The ends of messages that refuse an applied box."""
 
 _WHOLE: Final = "object"
 """The path in the problem of a rule that belongs to no single field."""
@@ -44,6 +49,8 @@ class BoxAdmission:
     kind: Kind
     rules: tuple[AdmissionRule, ...]
     mutations: tuple[CompiledMutation, ...]
+    type: CelType = DYN
+    """The type of `self` in rules and computed fields."""
     schema: Schema | None = None
     """The schema of the storage version: its defaults are filled in before a check, as conversion does not do it."""
 
@@ -60,7 +67,7 @@ class BoxAdmission:
             for one, program in compiled
         )
         mutations = tuple(mutation for mutation in box.mutations if not mutation.is_default)
-        return cls(box.name, box.kind, rules, mutations, stored.schema)
+        return cls(box.name, box.kind, rules, mutations, stored.type, stored.schema)
 
     def problems(self, new: Manifest, old: Manifest | None) -> tuple[Problem, ...]:
         """Return a problem for each rule that the object `new` breaks. `old` is the object that it replaces, None on
@@ -114,17 +121,13 @@ def _added(manifest: Manifest, made: dict[str, Any], path: Sequence[str], value:
     patch: Patch = []
     for depth, step in enumerate(path[:-1], 1):
         there = there.get(step) if isinstance(there, Mapping) else None
-        pointer = _pointer(path[:depth])
-        if there is None and pointer not in made:
-            made[pointer] = True
-            patch.append({"op": "add", "path": pointer, "value": {}})
+        above = pointer(path[:depth])
+        if there is None and above not in made:
+            made[above] = True
+            patch.append({"op": "add", "path": above, "value": {}})
         elif there is not None and not isinstance(there, Mapping):
             return []
-    return [*patch, {"op": "add", "path": _pointer(path), "value": value}]
-
-
-def _pointer(path: Sequence[str]) -> str:
-    return "".join(f"/{step.replace('~', '~0').replace('/', '~1')}" for step in path)
+    return [*patch, {"op": "add", "path": pointer(path), "value": value}]
 
 
 @attrs.frozen
@@ -156,16 +159,25 @@ class WebhookDuties:
 def refused_where_applied(box: Box) -> Iterator[BoxProblem]:
     """Yield a problem for each part of a box that needs a webhook, since an applied box has none (PH-10).
 
-    Each problem says what to write instead. Rules need no webhook: a ValidatingAdmissionPolicy checks them.
+    Each problem says what to write instead. Admission policies check rules and fill in fields without a webhook.
     """
-    spec, from_file = box.model.spec, "or run the box from its file, with its webhook (box manifests FILE)"
-    for at, mutation in enumerate(box.mutations):
-        if not mutation.is_default:
-            message = f"no CRD computes a value: write a literal, or compute it where it is used, {from_file}"
-            yield BoxProblem(Place(f"{index('spec.mutation', at)}.value"), message)
-    if spec.versions and WebhookDuties.of(box).versions:
-        message = f"no CRD converts: serve one version, or versions with the same fields without this, {from_file}"
+    yield from _not_computed(BoxAdmission.of(box), box.mutations)
+    if box.model.spec.versions and WebhookDuties.of(box).versions:
+        message = f"no CRD converts: serve one version, or versions with the same fields without this, {FROM_FILE}"
         yield BoxProblem(Place("spec.versions"), message)
+
+
+def _not_computed(admission: BoxAdmission, every: Sequence[CompiledMutation]) -> Iterator[BoxProblem]:
+    """Yield a problem for each value that a policy cannot compute, and for each that is a part of another one."""
+    for mutation in admission.mutations:
+        path = index("spec.mutation", every.index(mutation))
+        for reason in dict.fromkeys(beyond_the_api_server(mutation.value, admission.type)):
+            message = f"the API server, which computes the value, cannot: {reason}; write it otherwise, {NOT_COMPUTED}"
+            yield BoxProblem(Place(f"{path}.value"), message)
+        others = (one for one in admission.mutations if one is not mutation)
+        if whole := next((one for one in others if mutation.path[: len(one.path)] == one.path), None):
+            message = f"is in the value of {'.'.join(whole.path)}: write one value, {FROM_FILE}"
+            yield BoxProblem(Place(f"{path}.field"), message)
 
 
 def converter_of(box: Box, crd: CrdVersions | None = None) -> Converter | None:

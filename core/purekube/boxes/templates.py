@@ -5,8 +5,6 @@ must return text. An optional value that is absent removes its field, or its ite
 of an expression is found by the lexer of CEL, so that braces and quotes inside it do not matter.
 """
 
-import base64
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -16,9 +14,9 @@ from purekube.apimachinery.problems import index, join
 from purekube.boxes.expressions import BoxExpression
 from purekube.boxes.read import offset_of
 from purekube.cel import Budget, CelSyntaxError, EvaluationError, prepared
+from purekube.cel.json_values import as_json
 from purekube.cel.lexer import tokens
-from purekube.cel.moments import duration_text, timestamp_text
-from purekube.cel.values import ABSENT, Duration, OptionalValue, Timestamp, type_name
+from purekube.cel.values import ABSENT, OptionalValue, type_name
 
 OPENING: Final = "${"
 
@@ -263,44 +261,6 @@ def _list(items: list[Render]) -> Render:
         return [value for item in items if (value := item(scope)) is not ABSENT]
 
     return run
-
-
-_EXACT: Final = 2.0**53
-"""The number below which a double holds every integer exactly."""
-
-
-def as_json(value: Any) -> Any:
-    """Return a CEL value as JSON: times, durations and bytes become texts, a whole double becomes an integer.
-
-    Raises EvaluationError for a value that JSON cannot express, such as nan, a type or a key that is not a text.
-    """
-    match value:
-        case None | bool() | str():
-            return value
-        case int():
-            return int(value)
-        case float():
-            if not math.isfinite(value):
-                raise EvaluationError("nan and infinity cannot be written as JSON")
-            return int(value) if value.is_integer() and abs(value) < _EXACT else value
-        case Mapping():
-            return {_key_of(key): as_json(item) for key, item in value.items()}
-        case list() | tuple():
-            return [as_json(item) for item in value]
-        case Timestamp():
-            return timestamp_text(value)
-        case Duration():
-            return duration_text(value)
-        case bytes():
-            return base64.b64encode(value).decode()
-        case _:
-            raise EvaluationError(f"a value of type {type_name(value)} cannot be written as JSON")
-
-
-def _key_of(key: Any) -> str:
-    if not isinstance(key, str):
-        raise EvaluationError(f"the key of an object is a text, not {type_name(key)}")
-    return key
 
 
 def renders(raw: Any, path: Sequence[str]) -> bool:

@@ -7,7 +7,7 @@ expressions). Pure, and without dependencies. `docs/expressions.md` lists every 
 
 from purekube.cel.cel_program import Environment, Program, compile_expression, prepared
 from purekube.cel.check import ITEM, Absence, Checked, FieldRead, VariablePath
-from purekube.cel.library import FUNCTIONS, LIBRARIES
+from purekube.cel.library import API_SERVER, FUNCTIONS, LIBRARIES
 from purekube.cel.limits import (
     LIMITS,
     Budget,
@@ -37,6 +37,7 @@ from purekube.cel.types import (
 )
 
 __all__ = [
+    "API_SERVER",
     "BOOL",
     "BYTES",
     "DOUBLE",

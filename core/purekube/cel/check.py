@@ -28,6 +28,7 @@ from purekube.cel.syntax import (
     MapLiteral,
     Select,
     Unary,
+    constructor,
     dotted,
     unescape,
 )
@@ -348,6 +349,8 @@ class _Checker:
         return results[0] if len(results) == 1 else joined(results)
 
     def _no_function(self, name: str, method: bool, count: int) -> str:
+        if name.endswith(constructor("")):
+            return f"there is no type {name.removesuffix(constructor(''))}"
         what = "method" if method else "function"
         counts = sorted(key[2] for key in self._functions if key[0] == name and key[1] is method)
         if counts:

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+import attrs
+
 from purekube.cel.lexer import Token, tokens
 from purekube.cel.limits import LIMITS, CelSyntaxError, Limits
 from purekube.cel.syntax import (
@@ -20,6 +22,8 @@ from purekube.cel.syntax import (
     MapLiteral,
     Select,
     Unary,
+    constructor,
+    dotted,
 )
 from purekube.cel.values import INT_MAX
 
@@ -141,11 +145,21 @@ class _Parser:
                 key = self.expression()
                 self._expect("]")
                 node = Index(node, key, optional, at=token.position)
+            elif (name := dotted(node)) and self._take("{"):
+                node = self._made(name, token)
             else:
                 return node
             count += 1
             if count > self._limits.chain:
                 raise self._error(f"at most {self._limits.chain} members stand in a row")
+
+    def _made(self, name: str, begin: Token) -> Expression:
+        """Return the call that makes an object of the type `name` from its fields: `JSONPatch{op: "add"}`."""
+        fields = self._map(begin)
+        if any(not isinstance(key, Identifier) for key, _ in fields.entries):
+            raise CelSyntaxError(f"a field of {name} is a name, as in {name}{{field: 1}}", self._source, begin.position)
+        named = tuple((Literal(dotted(key), at=key.at), value) for key, value in fields.entries)
+        return Call(constructor(name), None, (attrs.evolve(fields, entries=named),), at=begin.position)
 
     def _selection(self, operand: Expression, dot: Token) -> Expression:
         optional = self._take("?")
@@ -246,7 +260,7 @@ class _Parser:
                 break
         return ListLiteral(tuple(items), frozenset(optionals), at=begin.position)
 
-    def _map(self, begin: Token) -> Expression:
+    def _map(self, begin: Token) -> MapLiteral:
         entries: list[tuple[Expression, Expression]] = []
         optionals = set[int]()
         while not self._take("}"):

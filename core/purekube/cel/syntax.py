@@ -195,6 +195,11 @@ def dotted(node: Expression | None) -> str:
             return ""
 
 
+def constructor(name: str) -> str:
+    """Return the name of the function that makes an object of the type `name`: `JSONPatch{…}` is a call of it."""
+    return f"{name}{{}}"
+
+
 def children(node: Expression) -> tuple[Expression, ...]:
     """Return the nodes directly below a node."""
     match node:

@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from purekube.boxes.expressions import FUNCTIONS
-from purekube.boxes.templates import as_json
 from purekube.cel import DYN, CelError, Environment, EvaluationError, LimitExceeded, compile_expression
+from purekube.cel.json_values import as_json
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
 JSON = st.recursive(

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from purekube.boxes.schemas import CrdProblem, CrdVersions, Schemas
-from purekube.boxes.templates import as_json, text_parts, whole_expression
+from purekube.boxes.templates import text_parts, whole_expression
 from purekube.cel import BOOL, Program
+from purekube.cel.json_values import as_json
 from purekube.schema import compile_schema
 from tests.support.boxes import STATUS, box_of, config, crd, deployment, examined, secret, told
 

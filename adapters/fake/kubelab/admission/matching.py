@@ -6,13 +6,17 @@ from typing import Any, Final
 
 from kubelab.admission.admission_request import AdmissionAttributes
 from kubelab.model.failure import forbidden
-from purekube.cel import CelError, Environment, Program, compile_expression
-from purekube.cel.types import DYN
+from purekube.cel import DYN, FUNCTIONS, LIMITS, CelError, Environment, Limits, Program, compile_expression
+from purekube.cel.json_values import as_json
+from purekube.cel.signatures import function, table
+from purekube.cel.syntax import constructor
 
 Manifest = Mapping[str, Any]
 
 GROUP: Final = "admissionregistration.k8s.io"
 """The API group of webhook configurations and policies."""
+_LIMITS: Final = Limits(text=100_000, steps=10 * LIMITS.steps)
+_PATCH: Final = table([function(f"{constructor('JSONPatch')}(dyn) -> dyn", as_json)])
 
 
 def version_for(declared: Manifest, request: AdmissionAttributes, namespace_labels: Mapping[str, str]) -> str:
@@ -69,10 +73,14 @@ def _unevaluated(why: str) -> str:
 
 
 @cache
-def compile_condition(expression: str) -> Program:
-    """Compile the CEL expression of a match condition without checking its types. Raises CelSyntaxError."""
+def compile_condition(expression: str, *, patches: bool = False) -> Program:
+    """Compile the CEL expression of a match condition without checking its types. Raises CelSyntaxError.
+
+    With `patches`, the expression may make operations of a JSON patch: `JSONPatch{op: "add", path: "/a", value: 1}`.
+    """
     variables = dict.fromkeys(("object", "oldObject", "request", "authorizer"), DYN)
-    return compile_expression(expression, Environment(variables), checked=False)
+    functions = {**FUNCTIONS, **_PATCH} if patches else FUNCTIONS
+    return compile_expression(expression, Environment(variables, functions, _LIMITS), checked=False)
 
 
 def _rule_matches(rule: Manifest, request: AdmissionAttributes, version: str) -> bool:

@@ -1,10 +1,13 @@
-"""ValidatingAdmissionPolicies: the policies that refuse a write, selected by their bindings.
+"""Admission policies, selected by their bindings: those that refuse a write, and those that change its object.
 
-Expressions see `object`, `oldObject` and `request`; there are no parameters, no variables and no `authorizer`.
+Expressions see `object`, `oldObject` and `request`; there are no parameters, no variables and no `authorizer`. A
+MutatingAdmissionPolicy patches by JSONPatch, and is invoked once.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
+
+import attrs
 
 from kubelab.admission.admission_request import AdmissionAttributes
 from kubelab.admission.matching import GROUP, compile_condition, conditions_hold, version_for
@@ -12,8 +15,14 @@ from kubelab.model.failure import ApiFailure, FailureCause, resource_of
 from kubelab.model.records import GroupResource
 from purekube.cel import CelError
 
-POLICIES: Final[GroupResource] = (GROUP, "validatingadmissionpolicies")
-BINDINGS: Final[GroupResource] = (GROUP, "validatingadmissionpolicybindings")
+PolicyKinds = tuple[GroupResource, GroupResource]
+VALIDATING: Final[PolicyKinds] = (
+    (GROUP, "validatingadmissionpolicies"),
+    (GROUP, "validatingadmissionpolicybindings"),
+)
+"""Where policies that refuse writes, and their bindings, are stored."""
+MUTATING: Final[PolicyKinds] = (GROUP, "mutatingadmissionpolicies"), (GROUP, "mutatingadmissionpolicybindings")
+"""Where policies that change objects, and their bindings, are stored."""
 _ALL: Final = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}
 """The rule of a binding that narrows its policy by selectors only."""
 _CODES: Final = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413}
@@ -22,25 +31,62 @@ _CODES: Final = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge":
 Manifest = Mapping[str, Any]
 
 
-def check_policies(
-    request: AdmissionAttributes,
-    policies: Iterable[Manifest],
-    bindings: Iterable[Manifest],
-    namespace_labels: Mapping[str, str],
-) -> None:
-    """Raise the ApiFailure of the first policy that denies the write `request`."""
+@attrs.frozen
+class BoundPolicy:
+    """A policy with one of its bindings. `spec` and `binding` are their specs."""
+
+    spec: Manifest
+    binding: Manifest
+    title: str
+    """The beginning of a refusal, after the kind of the policy."""
+
+    def seen(self, request: AdmissionAttributes, namespace_labels: Mapping[str, str]) -> AdmissionAttributes | None:
+        """Return `request` in the API version that the policy sees; None if the request does not match."""
+        constraints = (self.spec.get("matchConstraints") or {}, self.binding.get("matchResources"))
+        matched = _matched(request, constraints, namespace_labels)
+        return matched if matched is not None and conditions_hold(self.spec, matched) else None
+
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        """The expressions of JSON patches, in order."""
+        return tuple(mutation["jsonPatch"]["expression"] for mutation in self.spec.get("mutations") or ())
+
+    def patch(self, expression: str, request: AdmissionAttributes) -> Any:
+        """Return a JSON patch for the object of `request`, without operations if the policy ignores a failure.
+
+        Raises ApiFailure if it does not.
+        """
+        try:
+            return compile_condition(expression, patches=True).evaluate(request.variables())
+        except CelError as error:
+            if self.spec.get("failurePolicy") == "Ignore":
+                return []
+            told = f"policy {self.title}: expression '{expression}' resulted in error: {error}"
+            raise _refusal(request, told, "Invalid", told, 403) from error
+
+
+def bound_policies(policies: Iterable[Manifest], bindings: Iterable[Manifest]) -> Iterator[BoundPolicy]:
+    """Yield each binding with its policy, in the order of the bindings."""
     named = {policy["metadata"]["name"]: policy["spec"] for policy in policies}
     for binding in bindings:
-        bound, name = binding["spec"], binding["metadata"]["name"]
-        spec = named.get(bound.get("policyName"))
-        if spec is None or "Deny" not in bound.get("validationActions", ()):
+        policy, name = binding["spec"].get("policyName"), binding["metadata"]["name"]
+        if policy in named:
+            yield BoundPolicy(named[policy], binding["spec"], f"'{policy}' with binding '{name}' denied request")
+
+
+def check_policies(
+    request: AdmissionAttributes, bound: Iterable[BoundPolicy], namespace_labels: Mapping[str, str]
+) -> None:
+    """Raise the ApiFailure of the first policy that denies the write `request`."""
+    for policy in bound:
+        if "Deny" not in policy.binding.get("validationActions", ()):
             continue
-        matched = _matched(request, (spec.get("matchConstraints") or {}, bound.get("matchResources")), namespace_labels)
-        if matched is None or not conditions_hold(spec, matched):
+        if (matched := policy.seen(request, namespace_labels)) is None:
             continue
-        for message, reason in _denials(spec, matched):
-            told = f"ValidatingAdmissionPolicy '{bound['policyName']}' with binding '{name}' denied request: {message}"
-            raise _refusal(request, told, reason)
+        for message, reason in _denials(policy.spec, matched):
+            told = f"ValidatingAdmissionPolicy {policy.title}: {message}"
+            resource = resource_of(request.target.resource.group, request.target.resource.plural)
+            raise _refusal(request, told, reason, f'{resource} "{request.name}" is forbidden: {told}')
 
 
 def _matched(
@@ -75,13 +121,12 @@ def _denials(spec: Manifest, request: AdmissionAttributes) -> Iterator[tuple[str
             yield validation.get("message") or f"failed expression: {text.strip()}", reason
 
 
-def _refusal(request: AdmissionAttributes, told: str, reason: str) -> ApiFailure:
+def _refusal(request: AdmissionAttributes, told: str, reason: str, message: str, status: int = 0) -> ApiFailure:
     resource = request.target.resource
-    what = resource_of(resource.group, resource.plural)
     return ApiFailure(
-        _CODES.get(reason, 422),
+        status or _CODES.get(reason, 422),
         reason,
-        f'{what} "{request.name}" is forbidden: {told}',
+        message,
         causes=[FailureCause("", told, "")],
         details={"name": request.name, "group": resource.group, "kind": resource.plural},
     )

@@ -1,4 +1,4 @@
-"""The kinds of webhook configurations, and of ValidatingAdmissionPolicies with their bindings."""
+"""The kinds of webhook configurations, and of admission policies with their bindings."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -129,11 +129,26 @@ def _uncompiled(part: Manifest, path: str, field: str) -> Iterator[StatusCause]:
     `path` is the path of `part` in the object.
     """
     for index, each in enumerate(part.get(field) or ()):
-        try:
-            compile_condition(each["expression"])
-        except CelSyntaxError as error:
-            at = f"{path}.{field}[{index}].expression"
-            yield invalid_value(at, each["expression"], f"compilation failed: {error}")
+        yield from _error_of(each, f"{path}.{field}[{index}]")
+
+
+def _error_of(part: Manifest, path: str, *, patches: bool = False) -> Iterator[StatusCause]:
+    try:
+        compile_condition(part["expression"], patches=patches)
+    except CelSyntaxError as error:
+        yield invalid_value(f"{path}.expression", part["expression"], f"compilation failed: {error}")
+
+
+def _check_mutations(spec: Manifest) -> Iterator[StatusCause]:
+    mutations = spec.get("mutations") or ()
+    if not mutations:
+        yield required("spec.mutations", "mutations must contain at least one item")
+    for index, each in enumerate(mutations):
+        path = f"spec.mutations[{index}].jsonPatch"
+        if each.get("patchType") == "JSONPatch" and "jsonPatch" in each:
+            yield from _error_of(each["jsonPatch"], path, patches=True)
+        else:
+            yield required(path, "the embedded API server knows mutations of the patchType JSONPatch only")
 
 
 _RESOURCES: Final = obj(
@@ -143,12 +158,8 @@ _RESOURCES: Final = obj(
     resourceRules=items(_RULE),
 )
 _VALIDATION: Final = obj("expression", expression=STRING, message=STRING, reason=STRING)
-_POLICY: Final = obj(
-    failurePolicy=STRING,
-    matchConditions=_CONDITIONS,
-    matchConstraints=_RESOURCES,
-    validations=items(_VALIDATION),
-)
+_MUTATION: Final = obj("patchType", patchType=STRING, jsonPatch=obj("expression", expression=STRING))
+_POLICY: Final = {"failurePolicy": STRING, "matchConditions": _CONDITIONS, "matchConstraints": _RESOURCES}
 
 
 def _with_resources(manifest: Manifest, field: str, **defaults: Any) -> Manifest:
@@ -169,24 +180,39 @@ def _check_policy(manifest: Manifest) -> list[StatusCause]:
     return [*_uncompiled(spec, "spec", "matchConditions"), *_uncompiled(spec, "spec", "validations")]
 
 
-def _policy_kind(kind: str, plural: str, spec: OpenApi, field: str, **defaults: Any) -> Any:
-    return _kind(kind, plural, obj("spec", spec=spec), partial(_with_resources, field=field, **defaults), _check_policy)
+def _check_mutating(manifest: Manifest) -> list[StatusCause]:
+    spec = manifest["spec"]
+    return [*_uncompiled(spec, "spec", "matchConditions"), *_check_mutations(spec)]
+
+
+def _policy_kind(
+    kind: str,
+    spec: OpenApi,
+    check: Callable[[Manifest], list[StatusCause]],
+    field: str = "matchConstraints",
+    **defaults: Any,
+) -> Any:
+    plural = f"{kind.lower()}s" if field == "matchResources" else f"{kind.lower().removesuffix('y')}ies"
+    return _kind(kind, plural, obj("spec", spec=spec), partial(_with_resources, field=field, **defaults), check)
+
+
+def _binding_kind(kind: str, **fields: OpenApi) -> Any:
+    spec = obj("policyName", matchResources=_RESOURCES, policyName=STRING, **fields)
+    return _policy_kind(kind, spec, lambda manifest: [], "matchResources")
 
 
 POLICIES: Final = (
     _policy_kind(
-        "ValidatingAdmissionPolicy",
-        "validatingadmissionpolicies",
-        _POLICY,
-        "matchConstraints",
+        "ValidatingAdmissionPolicy", obj(validations=items(_VALIDATION), **_POLICY), _check_policy, failurePolicy="Fail"
+    ),
+    _binding_kind("ValidatingAdmissionPolicyBinding", validationActions=unique(STRING)),
+    _policy_kind(
+        "MutatingAdmissionPolicy",
+        obj("reinvocationPolicy", mutations=items(_MUTATION), reinvocationPolicy=STRING, **_POLICY),
+        _check_mutating,
         failurePolicy="Fail",
     ),
-    _policy_kind(
-        "ValidatingAdmissionPolicyBinding",
-        "validatingadmissionpolicybindings",
-        obj("policyName", matchResources=_RESOURCES, policyName=STRING, validationActions=unique(STRING)),
-        "matchResources",
-    ),
+    _binding_kind("MutatingAdmissionPolicyBinding"),
 )
 
 WEBHOOKS: Final = (

@@ -119,8 +119,8 @@ def render_box_manifests(
 def render_object(file: str, crds: Sequence[Path], output: Format) -> str:
     """Return the OperatorBox to apply, as text. It is the box with the CRD's spec instead of the CRD's file name.
 
-    Before the OperatorBox comes the policy for rules that no CRD can check, if the box has such rules. Raises
-    CommandError, also for a box that needs a webhook and therefore would not be accepted.
+    Before the OperatorBox come the policies for rules that no CRD can check and values that no CRD can compute, if the
+    box has such. Raises CommandError, also for a box that needs a webhook and therefore would not be accepted.
     """
     box, _ = _loaded(file, crds)
     if problems := list(refused_where_applied(box)):

@@ -1,0 +1,136 @@
+"""Computed values of a box as one expression of a MutatingAdmissionPolicy, whose value is a JSON patch (PH-10).
+
+The API server evaluates it with functions of its own, without types, and finds what the box's webhook finds: an absent
+or null field gets its value, computed from the object as it was written, together with all objects that it is in.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from purekube.boxes.box import CompiledMutation
+from purekube.boxes.expressions import BoxExpression
+from purekube.boxes.templates import Template, text_parts, whole_expression
+from purekube.cel import API_SERVER, CelSyntaxError, CelType, Environment, compile_expression
+from purekube.cel.syntax import Bind, Expression, HasMacro, Select, children, unescape
+
+
+def patch_of(mutations: Sequence[CompiledMutation]) -> str:
+    """Return the expression of the JSON patch that fills in absent fields of `object`.
+
+    `self` is bound to the object, as in the box. `found` holds a list for each field, with its value if it is filled
+    in, so that each value is computed once. A line break ends a comment at the end of an expression.
+    """
+    values = ",\n".join(f"{_absent('self', one.path)} ? {_listed(one.value)} : []" for one in mutations)
+    parents = dict.fromkeys(one.path[:depth] for one in mutations for depth in range(1, len(one.path)))
+    operations = [_parent(path, mutations) for path in sorted(parents, key=len)]
+    operations += [f"found[{at}].map(value, {_add(one.path, 'value')})" for at, one in enumerate(mutations)]
+    added = " +\n".join(operations)
+    return f"[object].map(self, [[\n{values}\n]].map(found,\n{added}\n)[0])[0]"
+
+
+def _parent(path: Sequence[str], mutations: Sequence[CompiledMutation]) -> str:
+    """Return the operations that add an absent object, if a field below it gets a value."""
+    below = (f"size(found[{at}])" for at, one in enumerate(mutations) if one.path[: len(path)] == path)
+    return f"({_absent('self', path)} && {' + '.join(below)} > 0 ? [{_add(path, '{}')}] : [])"
+
+
+def _add(path: Sequence[str], value: str) -> str:
+    return f'JSONPatch{{op: "add", path: {_text(pointer(path))}, value: {value}}}'
+
+
+def _absent(place: str, path: Sequence[str]) -> str:
+    """Return the condition that nothing or null is at `path` in the object `place`, and only objects above it."""
+    step = _text(path[0])
+    is_empty, below = f"!({step} in {place}) || {place}[{step}] == null", f"{place}[{step}]"
+    if len(path) == 1:
+        return f"({is_empty})"
+    return f"({is_empty} || type({below}) == map && {_absent(below, path[1:])})"
+
+
+def pointer(path: Sequence[str]) -> str:
+    """Return the JSON pointer of a path of fields."""
+    return "".join(f"/{step.replace('~', '~0').replace('/', '~1')}" for step in path)
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def _listed(template: Template) -> str:
+    """Return the expression of a list with the value of a template, which is empty for an absent optional."""
+    return f"[{_item(template.raw, iter(template.expressions))}]"
+
+
+def _item(raw: Any, expressions: Iterator[BoxExpression]) -> str:
+    """Return an item of a list: any value, or nothing for an absent optional.
+
+    `dyn` lets one list or object have values of several types.
+    """
+    if isinstance(raw, str) and whole_expression(raw) is not None:
+        expression = next(expressions)
+        if expression.program.type.name == "optional":
+            return f"?({expression.program.text}\n).optMap(value, dyn(value))"
+        return f"dyn({expression.program.text}\n)"
+    return f"dyn({_value(raw, expressions)})"
+
+
+def _value(raw: Any, expressions: Iterator[BoxExpression]) -> str:
+    match raw:
+        case str():
+            return _joined(raw, expressions)
+        case Mapping():
+            return f"{{{', '.join(_entry(key, value, expressions) for key, value in raw.items())}}}"
+        case list() | tuple():
+            return f"[{', '.join(_item(value, expressions) for value in raw)}]"
+        case _:
+            return _text(raw)
+
+
+def _entry(key: str, value: Any, expressions: Iterator[BoxExpression]) -> str:
+    name, item = _joined(key, expressions), _item(value, expressions)
+    return f"?{name}: {item[1:]}" if item.startswith("?") else f"{name}: {item}"
+
+
+def _joined(text: str, expressions: Iterator[BoxExpression]) -> str:
+    """Return the sum of the parts of a text; the empty text before them refuses parts that are no texts."""
+    parts = text_parts(text)
+    if not any(part.is_expression for part in parts):
+        return _text("".join(part.text for part in parts))
+    shown = (f"({next(expressions).program.text}\n)" if part.is_expression else _text(part.text) for part in parts)
+    return " + ".join(('""', *shown))
+
+
+def _text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+# --- what the API server cannot evaluate ------------------------------------------------------------------------------
+
+
+def beyond_the_api_server(template: Template, type: CelType) -> Iterator[str]:
+    """Yield the reason for each expression of a template that the API server cannot evaluate.
+
+    `type` is the type of `self`.
+    """
+    environment = Environment({"self": type}, API_SERVER)
+    for expression in template.expressions:
+        program = expression.program
+        try:
+            compile_expression(program.text, environment)
+        except CelSyntaxError as error:
+            yield error.problem
+        else:
+            yield from _unknown(program.tree)
+
+
+def _unknown(node: Expression) -> Iterator[str]:
+    """Yield a reason for `cel.bind` and for names of fields that are no identifiers, which boxes can write."""
+    if isinstance(node, Bind):
+        yield "there is no cel.bind()"
+    if isinstance(node, Select | HasMacro):
+        name = node.field if node.quoted else unescape(node.field)
+        if node.quoted or name != node.field:
+            yield f"the field {name} is read in brackets, as [{_text(name)}]"
+    for below in children(node):
+        yield from _unknown(below)
