@@ -5,7 +5,7 @@ or null field gets its value, computed from the object as it was written, togeth
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -13,7 +13,10 @@ from purekube.boxes.box import CompiledMutation
 from purekube.boxes.expressions import BoxExpression
 from purekube.boxes.templates import Template, text_parts, whole_expression
 from purekube.cel import API_SERVER, CelSyntaxError, CelType, Environment, compile_expression
+from purekube.cel.lexer import Token, tokens
 from purekube.cel.syntax import Bind, Expression, HasMacro, Select, children, unescape
+
+_DYN: Final = ".optMap(value, dyn(value))"
 
 
 def patch_of(mutations: Sequence[CompiledMutation]) -> str:
@@ -70,8 +73,8 @@ def _item(raw: Any, expressions: Iterator[BoxExpression]) -> str:
     if isinstance(raw, str) and whole_expression(raw) is not None:
         expression = next(expressions)
         if expression.program.type.name == "optional":
-            return f"?({expression.program.text}\n).optMap(value, dyn(value))"
-        return f"dyn({expression.program.text}\n)"
+            return f"?({_typed(expression)}\n){_DYN}"
+        return f"dyn({_typed(expression)}\n)"
     return f"dyn({_value(raw, expressions)})"
 
 
@@ -97,8 +100,31 @@ def _joined(text: str, expressions: Iterator[BoxExpression]) -> str:
     parts = text_parts(text)
     if not any(part.is_expression for part in parts):
         return _text("".join(part.text for part in parts))
-    shown = (f"({next(expressions).program.text}\n)" if part.is_expression else _text(part.text) for part in parts)
+    shown = (f"({_typed(next(expressions))}\n)" if part.is_expression else _text(part.text) for part in parts)
     return " + ".join(('""', *shown))
+
+
+def _typed(expression: BoxExpression) -> str:
+    """Return the text of an expression in which each value at an optional index, `labels[?'a']`, has the type `dyn`.
+
+    The API server takes it for a value of the first type that a function accepts: `int(text)` fails without this.
+    """
+    text, opened, ends = expression.program.text, list[bool](), list[int]()
+    found = [*tokens(text)]
+    for at, token in enumerate(found):
+        if token.kind != "sign":
+            continue
+        if token.text in "([{":
+            opened.append(token.text == "[" and at > 0 and _ends_value(found[at - 1]) and found[at + 1].text == "?")
+        elif token.text in ")]}" and opened.pop():
+            ends.append(token.position + 1)
+    for end in reversed(ends):
+        text = f"{text[:end]}{_DYN}{text[end:]}"
+    return text
+
+
+def _ends_value(token: Token) -> bool:
+    return token.text in ")]}" if token.kind == "sign" else token.text != "in"
 
 
 def _text(value: Any) -> str:

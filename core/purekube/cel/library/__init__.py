@@ -1,10 +1,13 @@
 """Every function of the language, library by library: CEL's own, its extensions, and those of Kubernetes."""
 
+from collections.abc import Iterable, Iterator
 from typing import Final
+
+import attrs
 
 from purekube.cel.library import encoders, lists, mathematics, network, optionals, standard, strings, times
 from purekube.cel.library import kubernetes as kubernetes_
-from purekube.cel.signatures import FunctionTable, table
+from purekube.cel.signatures import Function, FunctionTable, table
 
 __all__ = ["API_SERVER", "FUNCTIONS", "LIBRARIES"]
 
@@ -25,14 +28,17 @@ FUNCTIONS: Final[FunctionTable] = table(*LIBRARIES.values())
 """The functions by name, each with its overloads."""
 
 _ONLY_HERE: Final = frozenset(("Math", "Encoders"))
-_NEWER: Final = frozenset(("string.reverse() -> string",))
-"""Signatures of libraries of which the API server has an older version."""
+_SIGNATURES_ONLY_HERE: Final = frozenset(("string.reverse() -> string", "quantity.sign() -> int", "url(url) -> url"))
+
+
+def _of_the_api_server(library: Iterable[Function]) -> Iterator[Function]:
+    for one in library:
+        known = tuple(signature for signature in one.signatures if signature.text not in _SIGNATURES_ONLY_HERE)
+        if known:
+            yield attrs.evolve(one, signatures=known)
+
 
 API_SERVER: Final[FunctionTable] = table(
-    *(
-        [one for one in library if one.signatures[0].text not in _NEWER]
-        for heading, library in LIBRARIES.items()
-        if heading not in _ONLY_HERE
-    )
+    *(_of_the_api_server(library) for heading, library in LIBRARIES.items() if heading not in _ONLY_HERE)
 )
 """The functions that Kubernetes 1.36 evaluates, in rules of CRDs and in admission policies."""
