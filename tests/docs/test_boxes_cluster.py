@@ -86,3 +86,18 @@ def test_the_policy_of_the_page_is_valid_PH_10() -> None:
     box = {"apiVersion": model.API_VERSION, "kind": model.KIND, "metadata": {"name": "webapp"}, "spec": spec}
 
     assert read_box(box).spec.rollout.waves[0].name == "canary"
+
+
+def test_the_computed_value_of_the_page_is_filled_in_by_a_printed_policy_PH_10(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run_command(["box", "init", "WebApp"]) == 0
+    box = yaml.safe_load((tmp_path / "webapp.yaml").read_text(encoding="utf-8"))
+    box["spec"].update(yaml.safe_load(block("yaml", "mutation")))
+    (tmp_path / "webapp.yaml").write_text(yaml.safe_dump(box), encoding="utf-8")
+    capsys.readouterr()
+    assert run_command(["box", "manifests", "webapp.yaml", "--as-object"]) == 0
+    policy, binding, applied = yaml.safe_load_all(capsys.readouterr().out)
+    assert (policy["kind"], binding["kind"]) == ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding")
+    assert applied["spec"]["mutation"] == box["spec"]["mutation"]

@@ -20,9 +20,9 @@ VALIDATING: Final[PolicyKinds] = (
     (GROUP, "validatingadmissionpolicies"),
     (GROUP, "validatingadmissionpolicybindings"),
 )
-"""Where policies that refuse writes, and their bindings, are stored."""
+"""The resources of policies that refuse writes, and of their bindings."""
 MUTATING: Final[PolicyKinds] = (GROUP, "mutatingadmissionpolicies"), (GROUP, "mutatingadmissionpolicybindings")
-"""Where policies that change objects, and their bindings, are stored."""
+"""The resources of policies that change objects, and of their bindings."""
 _ALL: Final = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}
 """The rule of a binding that narrows its policy by selectors only."""
 _CODES: Final = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413}
