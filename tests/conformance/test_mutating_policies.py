@@ -77,11 +77,12 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
             wire.send("DELETE", path)
 
 
+DEEP: Final[tuple[Any, ...]] = (None, 3, "x", [], {}, {"name": None})
 SPECS: Final[tuple[Any, ...]] = (
     {"image": "i", "parts": []},
     {"image": "ü", "parts": [{"name": "p"}], "host": None, "free": None, "port": "http", "replicas": 0},
     {"image": "i", "parts": [], "host": "", "free": {}, "ratio": 0},
-    *({"image": "i", "parts": [], "free": {"deep": deep}} for deep in (None, 3, "x", [], {}, {"name": None})),
+    *({"image": "i", "parts": [], "free": {"deep": deep}} for deep in DEEP),
     {
         "image": "i",
         "parts": [],
@@ -93,7 +94,7 @@ SPECS: Final[tuple[Any, ...]] = (
     {"image": "i", "parts": [], "free": 3},
     None,
 )
-LABELS: Final = ({}, {"a": "x", "b": "y", "n": "1.5"}, {"n": "no number"})
+LABELS: Final[tuple[Mapping[str, str], ...]] = ({}, {"a": "x", "b": "y", "n": "1.5"}, {"n": "no number"})
 
 
 def test_values_of_a_box_are_those_that_its_webhook_would_fill_in_PH_10(place: Place) -> None:

@@ -118,6 +118,32 @@ def test_a_mutating_webhook_changes_what_is_stored_and_owns_nothing() -> None:
         assert "f:replicas" not in json.dumps(made["metadata"]["managedFields"])
 
 
+def test_a_mutating_policy_comes_before_a_webhook_and_owns_nothing() -> None:
+    def large(request: dict[str, Any]) -> dict[str, Any]:
+        patch = [{"op": "replace", "path": "/spec/replicas", "value": request["object"]["spec"]["replicas"] * 10}]
+        return {"allowed": True, "patchType": "JSONPatch", "patch": b64encode(json.dumps(patch).encode()).decode()}
+
+    with webhook(large) as url, cluster(url) as wire:
+        configure(wire, "Mutating")
+        rule = {"apiGroups": ["tests.example"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["gizmos"]}
+        expression = '[JSONPatch{op: "add", path: "/spec/replicas", value: object.spec.size + 1}]'
+        spec = {
+            "matchConstraints": {"resourceRules": [{**rule, "operations": ["CREATE"]}]},
+            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}],
+            "reinvocationPolicy": "Never",
+        }
+        for plural, kind, of in (
+            ("policies", "Policy", spec),
+            ("policybindings", "PolicyBinding", {"policyName": "a"}),
+        ):
+            body = {"kind": f"MutatingAdmission{kind}", "metadata": {"name": "a"}, "spec": of}
+            answer = wire.send("POST", f"{HOOKS}/mutatingadmission{plural}", {"apiVersion": HOOKS[6:], **body})
+            assert answer.status == 201, answer
+        made = create(wire, 1).json
+        assert made["spec"] == {"size": 1, "mode": "normal", "replicas": 20}
+        assert "f:replicas" not in json.dumps(made["metadata"]["managedFields"])
+
+
 def test_a_review_is_answered_where_webhooks_are_configured() -> None:
     with cluster("http://127.0.0.1:1") as wire:
         configure(wire)

@@ -11,11 +11,11 @@ LABELS = st.fixed_dictionaries(
     {},
     optional={"a": st.sampled_from(["x", ""]), "b": st.just("y"), "n": st.sampled_from(["1.5", "2", "no number"])},
 )
-DEEP = st.fixed_dictionaries(
+DEEP: st.SearchStrategy[Any] = st.fixed_dictionaries(
     {},
     optional={"name": st.sampled_from([None, "own", {}, []]), "other": st.sampled_from([None, "", 0, False])},
 )
-FREE = st.fixed_dictionaries(
+FREE: st.SearchStrategy[Any] = st.fixed_dictionaries(
     {}, optional={"deep": DEEP | st.sampled_from([None, 3, "x", []]), "more": st.sampled_from([None, "m"])}
 )
 GOOD = st.fixed_dictionaries(
