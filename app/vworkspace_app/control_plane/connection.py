@@ -35,7 +35,7 @@ class AgentSettings:
 
 
 class OutageHold:
-    """The rule by which one queue may send.
+    """A gate that decides whether one queue of messages to the control plane may send.
 
     In an outage the queue is held, and each attempt needs a permission; otherwise it sends without limit. `wake` is
     called when the queue may send again. An attempt that the control plane answers permits another, because polls may
@@ -85,9 +85,9 @@ log = structlog.get_logger("vworkspace.agent")
 class Connection:
     """The state of the connection to the control plane, which only the outcome of polls changes.
 
-    `on_change` is called at each change, `on_lost` when a poll fails after success, and `on_sign_of_life` when another
-    request succeeds while polls fail. `reread` reads the credential again and returns whether it changed; it is called
-    once per rejection.
+    `on_change` is called at each change of the state, `on_lost` when a poll fails after success, and `on_sign_of_life`
+    when another request succeeds while polls fail. `reread` reads the credential again and returns whether it changed.
+    It is called once after the credential is rejected, and again only after a request has been answered.
     """
 
     def __init__(
@@ -127,7 +127,8 @@ class Connection:
     async def call(self, request: Callable[[], Awaitable[T]]) -> T:
         """Send `request` and return its answer.
 
-        If it is rejected and the credential has changed since, send it once more.
+        If the control plane rejects the credential, but reading the credential again gives a new one, send `request`
+        once more.
 
         Raises OperatorErrors; any other exception of the adapter becomes Unavailable.
         """
@@ -192,7 +193,7 @@ class Connection:
 
 
 def _seconds_of(state: ConnectionState, now: Instant) -> int:
-    """Return for how many seconds the connection has been in the connectivity of `state`.
+    """Return for how many seconds the connection has been connected, unreachable or rejected, as `state` says.
 
     Return 0 before the first answer.
     """

@@ -19,11 +19,12 @@ log = structlog.get_logger("vworkspace.agent")
 
 
 class JobEffectExecutor:
-    """The executor of the effects of jobs on the cluster, at most `parallel` at a time.
+    """An executor of effects: the cluster and job store operations that the job state machine requests.
 
-    It calls `feed` with their outcomes. `tasks` is the group in which effects run. It is None before the start and
-    after the end; then no effect is begun, and the next process continues from the stored records. `noticed` is called
-    with each object that was applied or whose deletion was requested, so that caches need not wait for a watch.
+    At most `parallel` effects run at a time, and `feed` is called with the outcome of each. `tasks` is the group in
+    which effects run. It is None before the start and after the end; then no effect is begun, and the next process
+    continues from the stored records. `noticed` is called with each object that was applied or whose deletion was
+    requested, so that caches need not wait for a watch.
     """
 
     def __init__(

@@ -94,19 +94,20 @@ class LongPoll:
         return pace.succeeded()
 
     async def _fetch(self, wait: int) -> Fetched | None:
-        """Poll once, and return the answer. Return None if `retry_now` cancelled the poll.
+        """Send one poll, which the server may hold for `wait` seconds, and return the answer.
 
-        The server offers the jobs of a lost answer again.
+        Return None if `retry_now` cancelled the poll. The server offers the jobs of a lost answer again.
         """
         with anyio.CancelScope() as self._poll_scope:
             return await self._connection.poll(lambda: self._control.fetch(self._cluster_id, wait))
         return None
 
     async def _after_failure(self, was_up: bool) -> None:
-        """Let the queues send after a failed poll as far as the poll's error permits.
+        """Let the delivery queues send after a failed poll, as far as the error of the poll permits.
 
-        A 429 proves that the server is reachable, and all queues are released. If the server is unreachable, one
-        attempt is permitted. A rejected credential affects all requests, so nothing is permitted.
+        A 429 proves that the server is reachable: all queues are released unless the connection was up before
+        (`was_up`). If the server is unreachable, one attempt is permitted. A rejected credential affects all requests,
+        so nothing is permitted.
         """
         match self._connection.state.connectivity:
             case Connectivity.CONNECTED if not was_up:
@@ -117,9 +118,8 @@ class LongPoll:
                 pass
 
     async def _wait_out(self, seconds: float) -> None:
-        """Sleep until the next poll is due.
-
-        `wake` ends the sleep early, but not within a second of the failure (PULL-7).
+        """Sleep for `seconds` after a failed poll. `wake` ends the sleep early, but not within the first second
+        (PULL-7).
         """
         self._wake_up = anyio.Event()
         await self._clock.sleep(min(seconds, SOONEST))
