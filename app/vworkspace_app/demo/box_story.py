@@ -28,7 +28,7 @@ class BoxTeller(Narrator[BoxScene]):
 
     @property
     def shop(self) -> ObjectRef:
-        """The parent object that the story creates."""
+        """The reference to the parent, an object of the box's kind, that the story creates."""
         return ObjectRef(self.world.box.kind, NAMESPACE_NAME, NAME)
 
     def child(self, kind: Kind) -> ObjectRef:
@@ -82,11 +82,12 @@ class BoxTeller(Narrator[BoxScene]):
         await self._all_ready()
 
     async def _through(self, kind: Kind, gate: str, opens: Wanted, number: str) -> None:
-        """Wait for a change that opens the gate of a child, which is one for which `opens` is true, and then for the
-        child.
+        """Wait for a change that opens the gate of a child, and then for the creation of the child, which is of this
+        `kind`.
 
-        Check that the child was not created earlier. A gate is a condition of the box that must be true before the
-        child is created.
+        A gate is a condition of the box that must be true before the child is created; `gate` is its text. It opens
+        with a change for which `opens` is true. Check that the child was not created earlier. `number` is the printed
+        step's number.
         """
         opened = await self.see(opens, f"waiting for: {gate}")
         self.stage.step(number, opened.at, f"the gate opens: {gate}")

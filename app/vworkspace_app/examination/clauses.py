@@ -23,7 +23,7 @@ CODES: Final[Mapping[Profile, tuple[str, ...]]] = {
 
 
 def place_of(clause: str) -> tuple[int, int]:
-    """Return the place of a clause such as `REC-5` in the specification, by which clauses are sorted."""
+    """Return a sort key for a clause such as `REC-5`, which gives the order of the specification."""
     code, _, number = clause.partition("-")
     return CODES[Profile.FULL].index(code), int(number)
 
