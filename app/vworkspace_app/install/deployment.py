@@ -140,9 +140,9 @@ def _have(runs: dict[str, Any], spec: dict[str, Any], chosen: PodOptions) -> Non
 
 
 def pod(account: str, runs: dict[str, Any], selector: dict[str, Any]) -> dict[str, Any]:
-    """Return the pod spec for the container `runs`, with the restricted profile and a preference for different nodes.
+    """Return the pod spec for the container `runs`, as the restricted Pod Security profile requires.
 
-    `selector` selects the replicas that are spread over nodes.
+    The pods that `selector` selects are preferably scheduled to different nodes.
     """
     return {
         "serviceAccountName": account,

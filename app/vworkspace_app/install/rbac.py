@@ -18,7 +18,10 @@ _AGGREGATED: Final = (
 
 
 def rules(accesses: Iterable[Access]) -> list[dict[str, Any]]:
-    """Return RBAC rules that grant exactly these verbs. Resources of one API group with equal verbs share a rule."""
+    """Return RBAC rules that grant exactly the verbs in `accesses`.
+
+    Resources of one API group with equal verbs share a rule.
+    """
     together: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for (group, resource, name), verbs in sorted(resources(accesses).items()):
         ordered = tuple(verb for verb in _ORDER if verb in verbs)
