@@ -56,7 +56,7 @@ _SLIM: Mapping[Kind, Callable[[Manifest], Manifest]] = {
 
 
 def _slim_own(manifest: Manifest) -> Manifest:
-    """Return the form in which an object of the operator's own kinds is cached.
+    """Return an object of the operator's own kinds as it is cached: without the parts that nobody reads.
 
     The result shares parts with `manifest`.
     """

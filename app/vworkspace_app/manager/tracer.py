@@ -91,7 +91,8 @@ class Tracer:
             self._add(self._recorder.reconciled(done.ref, done.seconds, done.label.value, writes, error, now))
 
     def hot_loop_found(self, ref: ObjectRef, finding: HotLoopEvidence) -> None:
-        """Do nothing, since a hot loop is reported in the log and in the metrics."""
+        """Do nothing. A hot loop, an object that is reconciled in vain again and again, is reported by log and metrics.
+        """
 
     def _changed(self, change: CacheChange) -> None:
         self._observed(change.ref, None if change.type is ChangeType.DELETED else change.object)

@@ -60,9 +60,9 @@ _Entry: TypeAlias = tuple[float, str, str, ObjectRef]
 
 @attrs.frozen
 class ConditionSample:
-    """The number of objects with a condition, and the time in seconds since the first of them got it.
+    """The number of objects with a condition, and for how many seconds the first of them has had the condition.
 
-    The time is None if unknown.
+    The seconds in `oldest` are None if they are unknown.
     """
 
     labels: ConditionLabels
@@ -81,9 +81,9 @@ class Unready:
 
 @attrs.define
 class _Longest:
-    """The objects with one condition, ordered by the time at which the condition began.
+    """The objects with one condition, in a heap ordered by the time at which the condition began.
 
-    Outdated entries stay in the heap until they come first.
+    Entries of objects that lost the condition stay in `heap` until they come first.
     """
 
     since: dict[ObjectRef, float] = attrs.field(factory=dict)
@@ -102,7 +102,7 @@ class _Longest:
         self.since.pop(ref, None)
 
     def first(self, most: int) -> list[_Entry]:
-        """Return the entries of the `most` objects that have had the condition longest."""
+        """Return the heap entries of the `most` objects that have had the condition longest."""
         entries: list[_Entry] = []
         while self.heap and len(entries) < most:
             entry = heappop(self.heap)
