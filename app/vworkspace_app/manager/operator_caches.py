@@ -56,9 +56,10 @@ _SLIM: Mapping[Kind, Callable[[Manifest], Manifest]] = {
 
 
 def _slim_own(manifest: Manifest) -> Manifest:
-    """Return an object of the operator's own kinds as it is cached: without the parts that nobody reads.
+    """Return an object of the operator's own kinds as it is cached, with few of its managedFields.
 
-    The result shares parts with `manifest`.
+    Those that stay tell who wrote the spec, and which other managers hold a part of the status. The result shares parts
+    with `manifest`.
     """
     return with_writer(OWN_STATUS.with_holders(manifest), manifest)
 

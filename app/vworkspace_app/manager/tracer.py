@@ -91,8 +91,7 @@ class Tracer:
             self._add(self._recorder.reconciled(done.ref, done.seconds, done.label.value, writes, error, now))
 
     def hot_loop_found(self, ref: ObjectRef, finding: HotLoopEvidence) -> None:
-        """Do nothing. A hot loop, an object that is reconciled in vain again and again, is reported by log and metrics.
-        """
+        """Do nothing, since log and metrics report a hot loop (a status that is written again and again)."""
 
     def _changed(self, change: CacheChange) -> None:
         self._observed(change.ref, None if change.type is ChangeType.DELETED else change.object)

@@ -83,7 +83,7 @@ class Unready:
 class _Longest:
     """The objects with one condition, in a heap ordered by the time at which the condition began.
 
-    Entries of objects that lost the condition stay in `heap` until they come first.
+    Entries that are no longer true stay in `heap` until they come first.
     """
 
     since: dict[ObjectRef, float] = attrs.field(factory=dict)

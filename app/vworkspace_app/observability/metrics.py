@@ -161,7 +161,7 @@ class ControllerMetrics:
             metrics._writes.labels(name).inc(len(done.executed))
 
     def hot_loop_found(self, ref: ObjectRef, finding: HotLoopEvidence) -> None:
-        """Count a hot loop: an object that is reconciled in vain again and again. Only the log names the object."""
+        """Count a hot loop: the status of an object is written again and again. Only the log names the object."""
         self._metrics._hot_loops.labels(self._name).inc()
 
 
