@@ -52,9 +52,10 @@ def _hint(row: Setting) -> str:
 
 
 def print_config(loaded: Loaded) -> str:
-    """Return the text of a settings file with the effective settings, each with its origin as a comment.
+    """Return the text of a settings file with the effective settings.
 
-    Secrets are masked. A setting without a value is a comment.
+    A comment at each setting says where it was set: by a flag, a variable, the file or the default. Secrets are masked.
+    A setting without a value is a comment.
     """
     return "".join(_line(row, loaded) for row in SETTINGS)
 

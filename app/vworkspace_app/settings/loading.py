@@ -54,7 +54,9 @@ _OF_A_SERVICE = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_[0-9]+_(TC
 
 @attrs.frozen
 class Loaded:
-    """The effective settings. `origins` has the origin of each: a flag, a variable, the file, or `default`."""
+    """The effective settings. `origins` says by setting where the value is from: a flag, a variable, the file, or
+    `default`.
+    """
 
     settings: RunSettings
     origins: Mapping[str, str]
@@ -62,7 +64,7 @@ class Loaded:
 
 @attrs.frozen
 class _SettingText:
-    """The text of a setting, and its origin."""
+    """The text of a setting, with its origin: the flag, the variable or the file that sets it."""
 
     text: str
     origin: str
