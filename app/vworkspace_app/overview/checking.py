@@ -171,7 +171,8 @@ async def _missing(
 ) -> list[Right] | None:
     """Return those of the rights `desired` that the subject lacks, in the same order.
 
-    Return None if the user may not review rights.
+    Each right comes with the name of an object, or an empty name. `kind` is the kind of the reviews by which the API
+    server is asked. Return None if the user may not create such reviews.
     """
     limit, answers = anyio.CapacityLimiter(_AT_ONCE), dict[int, bool | OperatorError]()
 

@@ -130,9 +130,9 @@ class PermittedReader:
             return None
 
     async def seen_by(self, box: "Box", manifest: Manifest) -> Snapshot | None:
-        """Return the snapshot for a box's decision about one object.
+        """Return the snapshot for the decision of `box` about one object: all objects that the decision reads.
 
-        Return None if the user may not read all objects of the snapshot.
+        Return None if the user may not read all of them.
         """
         from purekube.boxes.decide import composite_of  # only for a box: it is half of the start
         from purekube.composites.observe import observe_live
@@ -226,7 +226,7 @@ async def _marked(reader: PermittedReader, manifest: Manifest, into: dict[Object
 
 
 def made_kinds() -> tuple[Kind, ...]:
-    """Return the kinds that the operator creates."""
+    """Return the kinds of the objects that the operator creates."""
     from vworkspace_core.operations.engines import engine_kinds  # only for one object: lists need no engine
 
     return (HELM_REPOSITORY, OCI_REPOSITORY, HELM_CHART, HELM_RELEASE, *engine_kinds())

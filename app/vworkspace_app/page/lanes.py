@@ -22,9 +22,10 @@ _CHARACTER: Final = 6.9
 
 @attrs.frozen
 class PlacedBar:
-    """A bar in the timeline of an object, with its left edge and width in percent.
+    """A bar for a period in the timeline of an object, with its left edge and width in percent of the timeline.
 
-    `room` says on which screens the bar's word fits into it: `all`, `wide` (only wide screens) or `none`.
+    `room` says on which screens the bar's word fits into it: `all`, `wide` (only wide screens) or `none`. `tip` is the
+    tooltip.
     """
 
     bar: Bar
@@ -36,7 +37,7 @@ class PlacedBar:
 
 @attrs.frozen
 class PlacedMark:
-    """A mark in the timeline of an object, with its position in percent from the left."""
+    """A mark for a point in time in the timeline of an object, with its position in percent from the left."""
 
     word: str
     x: float
