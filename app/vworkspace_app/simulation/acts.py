@@ -72,7 +72,8 @@ _OF_GUESTS: Final = 5
 def lives(random: Random, instances: int, seconds: float) -> Iterator[Act]:
     """Yield the acts of the simulated users on this number of instances.
 
-    If an instance is in the guests' namespace, also yield the acts on that namespace.
+    If an instance is in the guests' namespace, which changes and is deleted during the run, also yield the acts on that
+    namespace.
     """
     acts = [act for number in range(instances) for act in _life(random, number, seconds)]
     yield from acts

@@ -48,7 +48,7 @@ def conditions_by_type(manifest: Manifest | None) -> dict[str, Mapping[str, Any]
 
 
 def status_flaws(kind: str, manifest: Manifest) -> Iterator[Flaw]:
-    """Yield a flaw for each law that the status of an object violates. `kind` is the object's kind."""
+    """Yield a flaw for each law (invariant) that the status of an object violates. `kind` is the object's kind."""
     generation, own = manifest["metadata"]["generation"], owned_types(kind)
     for condition in conditions_by_type(manifest).values():
         if condition["type"] not in own:
@@ -63,7 +63,7 @@ def status_flaws(kind: str, manifest: Manifest) -> Iterator[Flaw]:
 
 
 def succession_flaws(kind: str, before: Manifest, after: Manifest) -> Iterator[Flaw]:
-    """Yield a flaw for each law that is violated by the change of an object from `before` to `after`.
+    """Yield a flaw for each law (invariant) that the change of an object from `before` to `after` violates.
 
     `kind` is the object's kind.
     """

@@ -73,7 +73,10 @@ def _registry_away(at: OperatorStrike) -> None:
 
 
 def _of_control(fault: ScriptedFault, per_hour: float) -> SimulatedFault[SimulatedWorld]:
-    """Return the simulated fault that makes the next request to the control plane fail with `fault`."""
+    """Return the simulated fault that makes the next request to the control plane fail with `fault`.
+
+    It occurs `per_hour` times per hour on average.
+    """
 
     def strike(at: OperatorStrike) -> None:
         at.world.control.faults.inject(fault)

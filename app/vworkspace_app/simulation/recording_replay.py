@@ -47,7 +47,7 @@ _OWNERS: Final = {INSTANCE_UID: APPLICATION_INSTANCE, OPERATION_UID: OPERATION}
 
 @attrs.frozen
 class RecordedDifference:
-    """The writes that this version decides, but that the recorded objects lack.
+    """The writes that the present code of the operator decides, but that the recorded objects lack.
 
     `since` and `until` are in seconds since the recording began.
     """
@@ -64,7 +64,10 @@ class RecordedDifference:
 
 @attrs.frozen
 class ReplayedRecording:
-    """A recording with this version's decisions. `decided` is the number of decisions."""
+    """A recording with the decisions that the present code of the operator makes on the recorded objects.
+
+    `decided` is the number of decisions.
+    """
 
     history: RunHistory
     differences: tuple[RecordedDifference, ...]
@@ -79,14 +82,20 @@ class ReplayedRecording:
 
 
 def replayed(recording: Recording, settings: Settings) -> ReplayedRecording:
-    """Return a recording with this version's decisions, under the settings of the recorded operator."""
+    """Decide on the recorded objects with the present code of the operator, and return the recording with the
+    decisions.
+
+    `settings` are those of the recorded operator.
+    """
     replay = _Replay(recording, settings)
     replay.run()
     return ReplayedRecording(replay.history, tuple(replay.differences), replay.decided)
 
 
 class _Replay:
-    """The replay of one recording: the present objects, and the decisions whose writes the objects lack."""
+    """The replay of one recording: the objects at the present moment of the replay, and the decisions whose writes they
+    lack.
+    """
 
     def __init__(self, recording: Recording, settings: Settings) -> None:
         self.recording = recording

@@ -22,7 +22,10 @@ from vworkspace_app.simulation.workload import SimulatedWorkload
 
 
 def settings_of(script: SimulationScript) -> WorldSettings:
-    """Return the settings of a script's world. In it the releases of one chart version fail."""
+    """Return the settings of the world in which a script (the acts and faults of a simulated run) is carried out.
+
+    In this world the releases of one chart version fail.
+    """
     return WorldSettings(seed=script.seed, replicas=script.replicas, shards=script.shards, flux=FLUX)
 
 
@@ -61,7 +64,9 @@ def perform(
 def draw(
     seed: int, *, seconds: float, instances: int, replicas: int, faults: Collection[str], shards: int = 1
 ) -> SimulationScript:
-    """Return the operator's script for a seed: users' acts on instances, and faults at their rates."""
+    """Return the script for a seed in a simulation of the operator: users' acts on instances, and faults at their
+    rates.
+    """
     return OPERATOR.draw(seed, seconds=seconds, objects=instances, replicas=replicas, faults=faults, shards=shards)
 
 
@@ -80,12 +85,15 @@ def drawn(script: SimulationScript, objects: int, faults: Collection[str]) -> Si
 
 
 def read_script(path: Path) -> SimulationScript:
-    """Return the script in a file. Raises BadFile if there is none."""
+    """Return the script (the acts and faults of a simulated run) in a file. Raises BadFile if the file has none."""
     return script_file.read_script(path, _DEEDS, FAULTS)
 
 
 def script_in(path: Path, raw: bytes) -> SimulationScript:
-    """Return the script in a file's content; `path` is for messages. Raises BadFile if there is none."""
+    """Return the script (the acts and faults of a simulated run) in the content `raw` of a file.
+
+    `path` is for messages. Raises BadFile if the content is no script.
+    """
     return script_file.script_in(path, raw, _DEEDS, FAULTS)
 
 

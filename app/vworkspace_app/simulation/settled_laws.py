@@ -154,9 +154,9 @@ def differences(world: SimulatedWorld) -> Iterator[Unsettled]:
 
 
 def _is_wanted(live: Manifest) -> bool:
-    """Report whether the state of an instance depends on its spec alone.
+    """Report whether the state of an instance depends on its spec alone, so that it can be compared with a fresh world.
 
-    This is true for an instance that is Ready, is not suspended and has no override.
+    This is true for an instance that is Ready, is not suspended, and has no `status.releaseOverride`.
     """
     return is_ready(live) and not get_path(live, "status", "releaseOverride") and not get_path(live, "spec", "suspend")
 
@@ -173,7 +173,7 @@ def _is_there(world: SimulatedWorld, ref: ObjectRef) -> bool:
 
 
 def _shapes(world: SimulatedWorld, wanted: Mapping[ObjectRef, Manifest]) -> dict[ObjectRef, bytes]:
-    """Return the children of these instances, and the instances' reports, as bytes by reference.
+    """Return the children of the instances `wanted`, and parts of the instances' statuses, as bytes by reference.
 
     Uids and times are left out, so that two worlds can be compared.
     """

@@ -118,9 +118,11 @@ class SimulatedWorkload:
                 self._take_over(live["metadata"], str(blocked.get("message")))
 
     def _take_over(self, meta: Mapping[str, Any], told: str) -> None:
-        """Label the Secrets in which Helm keeps a release, as the message of the reason NameTaken advises (REC-4).
+        """Label the Secrets in which Helm keeps the release with the name and namespace in `meta`, as a user does
+        (REC-4).
 
-        This is needed after a restore by Velero.
+        The command with the labels is in `told`, the message of the reason NameTaken. This is needed after a restore by
+        Velero.
         """
         words = told.partition(_TAKE_OVER)[2].split()[4:]
         for secret in self.world.objects(SECRET) if words else ():
