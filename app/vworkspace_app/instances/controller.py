@@ -153,7 +153,7 @@ class InstanceReconciler:
         return await self._with_unmanaged_objects(instance, await self._whole(await self._cached(instance)))
 
     async def _whole(self, observed: InstanceObserved) -> InstanceObserved:
-        """Return the snapshot with complete objects.
+        """Return the snapshot `observed` with complete objects.
 
         Objects of which the caches hold only a part are read from the API server.
         """
@@ -202,7 +202,7 @@ class InstanceReconciler:
     async def _with_unmanaged_objects(
         self, instance: ApplicationInstance, observed: InstanceObserved
     ) -> InstanceObserved:
-        """Return the snapshot with further objects that are not cached, read live.
+        """Return the snapshot `observed` with further objects, which are not cached and are read live.
 
         These are ConfigMaps that others created (REC-4), and Helm's release Secrets.
         """

@@ -165,9 +165,10 @@ class OperationReconciler:
         return None if manifest is None else target_in(manifest)
 
     def _context(self, claims: Claims | None = None) -> OperationContext:
-        """Return the settings, the time, the templates and the data on approval claims for a decision.
+        """Return what a decision needs besides observed objects: settings, time, templates, and `claims`.
 
-        Without `claims`, the data is that of a pass that has not used an approval.
+        Claims are the data by which approvals are checked. Without `claims`, they are those of a pass that has not used
+        an approval.
         """
         approvals = self.approvals
         if claims is None:
@@ -184,7 +185,7 @@ class OperationReconciler:
         return reconcile_operation(source, observed, context)
 
     async def _observe(self, key: ObjectRef, source: OperationSource, stored: StoredObject) -> OperationObserved:
-        """Return the snapshot for all decisions of a pass, with the data on approval claims.
+        """Return the snapshot (the objects on which all decisions of a pass depend), with the data on approval claims.
 
         Raises errors of the API server from live reads, and Permanent for an unreadable status.
         """

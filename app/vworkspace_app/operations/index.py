@@ -20,7 +20,7 @@ class AwaitedObjects:
     _by: dict[ObjectRef, set[ObjectRef]] = attrs.field(factory=dict)
 
     def awaits(self, key: ObjectRef, objects: Iterable[ObjectRef]) -> None:
-        """Record that an Operation waits for exactly these objects.
+        """Record that the Operation `key` waits for exactly the given `objects`.
 
         An Operation that waits for none is removed from the index.
         """
