@@ -17,7 +17,7 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 
 @attrs.frozen
 class RoleOptions:
-    """The namespace and account in which a controller runs.
+    """The namespace in which a controller runs, and the service account as which it runs.
 
     If `account` is empty, the account has the controller's name. The controller may act in the namespaces `tenants`, or
     in every namespace if `tenants` is empty.

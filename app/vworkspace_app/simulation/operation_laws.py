@@ -108,9 +108,9 @@ class OperationLaws:
         self._check("OPS-5", "what conflicts never runs together", ref, not beside, f"{', '.join(beside)} runs too")
 
     def _engine_object(self, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
-        """Check a new engine object.
+        """Check a new engine object, which is an object that was created to carry out an Operation.
 
-        Its Operation must exist, must not have ended, must have no other engine object, and must be approved.
+        The Operation must exist, must not have ended, must have no other engine object, and must be approved.
         """
         if after is None or before is not None or self._laws.is_restored_now or BY_US not in after.raw:
             return

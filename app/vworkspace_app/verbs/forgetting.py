@@ -20,7 +20,7 @@ _ATTEMPTS = 5
 
 @attrs.frozen
 class Held:
-    """The objects of a kind that have one of these finalizers. `by` is the controller's name for messages."""
+    """The objects of `kind` that have one of the `finalizers`. `by` is the name of the controller, for messages."""
 
     kind: Kind
     finalizers: Collection[str]

@@ -98,6 +98,8 @@ def _checked(
 ) -> tuple[Mapping[str, str], LoadedBox]:
     """Return two values: the texts of a converted box's files by file name, and the box loaded from these files, with
     the problems found in it.
+
+    `further` are CRDs that are not in these files.
     """
     files = dict(_files(made, Path(file).name, folder))
     return files, load_text(f"{made.name}.yaml", files[f"{made.name}.yaml"], further, files)

@@ -146,7 +146,7 @@ def _difference(history: RunHistory, trace: Trace, since: float, until: float) -
 
 
 def _walk(history: RunHistory, trace: Trace) -> None:
-    """Print the decisions one after the other, and wait for a key after each.
+    """Print the decisions of a run one after the other, and wait for a key after each.
 
     Without a terminal, print all of them at once.
     """
