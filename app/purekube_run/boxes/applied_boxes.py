@@ -69,7 +69,10 @@ _log = structlog.get_logger("operator")
 
 
 class _Caches(Informers):
-    """The caches of OperatorBoxes and revisions. Lookups also find the caches of the parents of each running box."""
+    """The informers of OperatorBoxes and their ControllerRevisions.
+
+    `find` also finds informers of each running box's parents.
+    """
 
     def __init__(self, runners: Sequence[InformerRunner], served: Mapping[str, ServedBox]) -> None:
         super().__init__(runners)
@@ -86,7 +89,7 @@ class _Caches(Informers):
 
 @attrs.frozen
 class AppliedInstallation:
-    """The parts of the commands that grant rights.
+    """The parts of the shell commands that grant rights.
 
     `command` prints the roles of the process that runs applied boxes, `account` holds the options that name the account
     of the boxes.
@@ -105,10 +108,10 @@ class AppliedInstallation:
 
 
 class AppliedBoxes:
-    """The applied boxes of a process. `manager` runs the controllers of their parents.
+    """The OperatorBoxes that a process runs.
 
-    `taken` are status writers of the process's other controllers, whose kinds no box may have. ControllerRevisions of
-    boxes are in `namespace`.
+    `manager` runs the controllers of their parents (objects of a box's kind). `taken` are status writers of the
+    process's other controllers, whose kinds no box may have. ControllerRevisions of boxes are in `namespace`.
     """
 
     def __init__(
@@ -199,7 +202,7 @@ class AppliedBoxes:
         await anyio.sleep_forever()
 
     def _keys_of_definition(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the boxes that were compiled with the changed CRD, and drop their compiled definitions."""
+        """Yield the OperatorBoxes that were compiled with the changed CRD, and drop their compiled definitions."""
         for name, loaded in self._definitions.items():
             if any(change.ref.name in definition.crds for definition in loaded.values()):
                 loaded.clear()
@@ -214,7 +217,9 @@ class AppliedBoxes:
         return decide_with_status(self._state(applied, observed))
 
     async def _observe(self, key: ObjectRef, applied: AppliedBox, stored: StoredObject) -> BoxSnapshot:
-        """Return the snapshot of a box, after loading or unloading the controller of its parents."""
+        """Return the snapshot of an OperatorBox, after loading or unloading the controller of its parents (objects of
+        its kind).
+        """
         stored_revisions = self.caches.store(CONTROLLER_REVISION, self._namespace).indexed(_BY_BOX, key.name)
         history = read_revisions(stored_revisions)
         loaded = await self._loaded(key.name, applied.spec)
@@ -259,7 +264,9 @@ class AppliedBoxes:
     async def _objects(
         self, box: Box | None, kind: Kind | None, served: ServedBox | None, revisions: Sequence[Manifest]
     ) -> AsyncIterator[tuple[ObjectRef, Manifest]]:
-        """Yield every object for the snapshot of a box, with its reference: revisions, parents, CRD and Namespaces."""
+        """Yield every object for the snapshot of a box, with its reference: its revisions, its parents, their CRD, and
+        Namespaces.
+        """
         for manifest in revisions:
             yield ref_of(manifest, CONTROLLER_REVISION), manifest
         if served is not None:
@@ -282,16 +289,16 @@ class AppliedBoxes:
     async def _all_in(self, informer: InformerRunner) -> Sequence[Manifest]:
         """Return the objects that an informer has cached.
 
-        Before its first list is complete, they are listed from the API server (PH-10).
+        Before the informer's first list is complete, list the objects from the API server instead (PH-10).
         """
         if informer.has_synced:
             return [*informer.store.objects()]
         return await all_of(self._api, informer.kind, namespace=informer.namespace)
 
     async def _loaded(self, name: str, spec: Mapping[str, Any]) -> LoadedDefinition:
-        """Return the compiled definition of a box.
+        """Return the definition `spec` of the box `name`, compiled.
 
-        It stays cached until one of the CRDs with which it was compiled changes.
+        The result stays cached until one of the CRDs with which it was compiled changes.
         """
         known, digest = self._definitions.setdefault(name, {}), content_hash(spec)
         if digest not in known:
@@ -301,7 +308,8 @@ class AppliedBoxes:
     async def _missing_rights(self, name: str, observed: BoxSnapshot, history: Sequence[Revision]) -> str:
         """Return a message about the rights that the box `name` lacks, or "" if it lacks none.
 
-        It needs rights on its kinds, and on retired kinds whose objects must be pruned.
+        The box needs rights on its kinds, and on kinds that its earlier revisions created, whose objects must be
+        pruned.
         """
         box = observed.box
         if box is None:
@@ -316,8 +324,9 @@ class AppliedBoxes:
         return told_of(name, self._installed.account, lacking, retired)
 
     async def _lacking(self, name: str, access: CompositeAccess) -> tuple[Right, ...]:
-        """Return the rights in `access` that the box lacks. Once all were granted, no further access reviews
-        are sent.
+        """Return the rights in `access` that the box lacks.
+
+        Once all of them were granted, no further access reviews are sent.
         """
         if (name, access) in self._granted:
             return ()
@@ -332,16 +341,16 @@ class AppliedBoxes:
         return next((each.box.kind for each in every if each.box is not None), None)
 
     async def _changed(self, applied: AppliedBox, box: Box | None, history: Sequence[Revision]) -> list[BoxProblem]:
-        """Return the problems of a changed definition.
+        """Return the problems of a definition that differs from the revisions in `history`.
 
-        It must not change the box's kind or whether the box acts through a ServiceAccount, and the cluster must have
-        all rules of the box.
+        A definition must not change the box's kind, or whether the box acts through a ServiceAccount. The cluster must
+        have all rules of the box.
         """
         former = [(await self._loaded(applied.metadata.name, each.definition)).box for each in history]
         return [*changed_problems(box, former), *unenforced_problems(box), *await self._policy_problems(applied, box)]
 
     async def _policy_problems(self, applied: AppliedBox, box: Box | None) -> tuple[BoxProblem, ...]:
-        """Return a problem if the cluster lacks the policy of a box.
+        """Return a problem if the cluster lacks the ValidatingAdmissionPolicy of a box.
 
         A policy that was found is looked up again when the OperatorBox changes, or after a minute.
         """
@@ -358,8 +367,8 @@ class AppliedBoxes:
     async def _serve(self, name: str, history: Sequence[Revision]) -> str:
         """Start the controller for a box's parents.
 
-        Return "", or the reason why it cannot start. It serves every revision that compiles and has its rights; without
-        such a revision the parents are not reconciled.
+        Return "", or the reason why the controller cannot start. It serves every revision that compiles and has its
+        rights; without such a revision the parents are not reconciled.
         """
         boxes = {
             revision.name: loaded.box

@@ -58,7 +58,7 @@ class LoadedDefinition:
 async def load_definition(api: KubeApi, name: str, spec: Mapping[str, Any]) -> LoadedDefinition:
     """Compile the `spec` of the box `name` with the CRDs in the cluster to which the box refers.
 
-    The result has all errors in the definition. Raises the OperatorErrors of `KubeApi.get`.
+    The result contains all errors of the definition. Raises the OperatorErrors of `KubeApi.get`.
     """
     try:
         model = read_box({"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec})
@@ -79,9 +79,10 @@ async def load_definition(api: KubeApi, name: str, spec: Mapping[str, Any]) -> L
 
 
 def changed_problems(box: Box | None, former: Iterable[Box | None]) -> tuple[BoxProblem, ...]:
-    """Return a problem for each change of a definition that is not allowed: another kind, or a change between acting
-    through a ServiceAccount and not. `former` are the box's earlier definitions, with None for one that does not
-    compile.
+    """Return a problem for each change of a box that is not allowed.
+
+    A box must not get another kind, and must not begin or cease to act through a ServiceAccount. `former` are the box's
+    earlier definitions, with None for a definition that does not compile.
     """
     known = [each for each in former if each is not None]
     if box is None:
@@ -160,9 +161,8 @@ def _examined(model: OperatorBox, installed: Sequence[CrdVersions]) -> LoadedBox
 
 
 def _own(model: OperatorBox, installed: Sequence[CrdVersions]) -> CrdVersions | None:
-    """Return the CRD of the box's kind: the CRD in the definition, or else the installed CRD that the box names.
-
-    Return None if there is neither. Raises CrdProblem if the CRD in the definition is invalid.
+    """Return the CRD of the box's kind: the CRD in the definition `model`, or else the installed CRD that `model`
+    names. Return None if there is neither. Raises CrdProblem if the CRD in the definition is invalid.
     """
     if (manifest := model.spec.crd.manifest) is not None:
         return CrdVersions.of(manifest)

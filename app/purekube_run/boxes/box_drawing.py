@@ -56,7 +56,7 @@ def _all(box: Box) -> list[BoxNode]:
 
 
 def _edges(node: BoxNode) -> Iterator[Edge]:
-    """Yield the edges of a node without duplicates, which `dependsOn` may cause (same `to` and `until`)."""
+    """Yield the edges of a graph's node, leaving out an edge with the same `to` and `until` as an earlier edge."""
     seen: set[tuple[str, Until]] = set()
     for edge in node.edges:
         if (edge.to, edge.until) not in seen:

@@ -22,10 +22,10 @@ from purekube_run.boxes.applied_load import (
 
 @attrs.frozen
 class BoxReview:
-    """The validating webhook for OperatorBoxes. `api` reads the CRDs that definitions name.
+    """The validating webhook for OperatorBoxes.
 
-    A definition with errors of its own is refused. A missing or incomplete CRD or policy in the cluster is only a
-    warning, since the user may apply it next.
+    `api` reads the CRDs that definitions name. An OperatorBox with errors of its own is refused. For a CRD or policy
+    that is missing or incomplete in the cluster there is only a warning, since the user may apply it next.
     """
 
     api: KubeApi

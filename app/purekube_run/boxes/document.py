@@ -31,7 +31,7 @@ _INT64: Final = range(-(2**63), 2**63)
 class UnreadableFile(CommandError):
     """The error that a file is not valid YAML or exceeds a limit.
 
-    `problem` has the message and the place in the file.
+    `problem` has the message, and file and line of the error.
     """
 
     def __init__(self, place: Place, message: str) -> None:
@@ -41,7 +41,7 @@ class UnreadableFile(CommandError):
 
 @attrs.frozen(eq=False)
 class MarkedDocument:
-    """One YAML document: its value as JSON data, and the place of each of its fields."""
+    """One YAML document: its value as JSON data, and the place (file, line and column) of each of its fields."""
 
     file: str
     value: Any
@@ -50,9 +50,9 @@ class MarkedDocument:
     places: YamlPlaces = attrs.field(repr=False)
 
     def at(self, path: str, offset: int | None = None) -> Place:
-        """Return the place of the field `path`, or of the character at `offset` in its string value.
+        """Return file, line and column of the field `path`, or of the character at `offset` in the field's text.
 
-        A missing field has the place of the field that would contain it.
+        For a missing field, return the place of the field that would contain it.
         """
         return self.places.at(path, offset)
 
@@ -106,9 +106,9 @@ class _Builder:
     problems: list[BoxProblem] = attrs.field(factory=list)
 
     def value(self, node: yaml.Node, path: str) -> Any:
-        """Return the JSON data of `node`, whose path in the document is `path`.
+        """Return the JSON data of the YAML node `node`, whose path in the document is `path`.
 
-        Problems of the node are appended to `problems`.
+        Append problems of the node to `problems`.
         """
         match node:
             case yaml.MappingNode():

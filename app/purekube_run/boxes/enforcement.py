@@ -20,7 +20,10 @@ _log = structlog.get_logger("operator")
 
 @attrs.define(eq=False)
 class Enforcement:
-    """A repeated comparison of boxes with their CRDs in a cluster. Missing rules are logged once until they change."""
+    """A repeated comparison of boxes with their CRDs in a cluster.
+
+    Rules that a CRD lacks are logged once until they change.
+    """
 
     api: KubeApi
     boxes: Sequence[Box]
@@ -55,7 +58,7 @@ class Enforcement:
             self._lacking[box.name] = lacking
 
     async def _lacking_of(self, box: Box) -> tuple[str, ...]:
-        """Return the rules and defaults that the box's CRD in the cluster lacks.
+        """Return the box's rules and defaults that its CRD in the cluster lacks.
 
         The result is empty if the CRD does not exist. The CRD is listed by name, since the roles of boxes permit a list
         of CRDs, but no get.

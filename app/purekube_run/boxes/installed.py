@@ -17,7 +17,7 @@ from purekube_run.process.command_line import CommandError
 def missing_definitions(loaded: Iterable[LoadedBox]) -> tuple[str, ...]:
     """Return the names of the CRDs that boxes need and that no file contains.
 
-    If a kind's plural is unknown, it is guessed.
+    If the plural of a kind is unknown, the CRD's name is guessed.
     """
     return tuple(
         sorted(
@@ -50,7 +50,7 @@ def _kinds(model: OperatorBox) -> Iterator[tuple[str, str]]:
 
 
 async def installed_definitions(api: KubeApi, names: Sequence[str]) -> list[CrdVersions]:
-    """Return the CRDs of these names, without CRDs that the cluster lacks.
+    """Return the CRDs with these `names` that exist in the cluster.
 
     Raises the OperatorErrors of `KubeApi.get`, and CommandError for an invalid CRD.
     """

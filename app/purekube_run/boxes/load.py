@@ -25,7 +25,7 @@ _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 @attrs.frozen(eq=False)
 class LoadedBox:
-    """One file, its box, and all problems found in it."""
+    """The result of loading one box file: the box, and all problems found in the file."""
 
     file: str
     examination: Examination
@@ -72,8 +72,10 @@ def amount(number: int, what: str) -> str:
 
 
 def _crds_of_boxes(files: Sequence[str], texts: Sequence[str]) -> Iterator[CrdVersions]:
-    """Yield the CRDs in box files and in the CRD files that boxes name, since a box may create objects of another box's
-    kind. Problems of these CRDs are ignored here, since each box reports the problems of its own CRD.
+    """Yield the CRDs in box files and in the CRD files to which boxes refer.
+
+    A box may create objects of another box's kind. Problems of these CRDs are ignored here, since each box reports the
+    problems of its own CRD.
     """
     for file, text in zip(files, texts, strict=True):
         documents = _readable(file, text)
@@ -114,10 +116,10 @@ def load_box(file: str, known: Sequence[CrdVersions] = ()) -> LoadedBox:
 def load_text(
     file: str, text: str, known: Sequence[CrdVersions] = (), beside: Mapping[str, str] | None = None
 ) -> LoadedBox:
-    """Return the box in a text as if `file` contained it.
+    """Return the box in `text` as if the file `file` contained it.
 
-    `known` are further CRDs. The last argument maps file names to texts, which are used instead of the CRD files to
-    which the box refers.
+    `known` are further CRDs. `beside` maps names of CRD files to texts, which are used instead of the files to which
+    the box refers.
     """
     try:
         documents = documents_of(file, text)
@@ -256,7 +258,7 @@ def _crd(document: MarkedDocument) -> CrdVersions:
 
 
 def as_json(problem: BoxProblem, severity: str) -> Mapping[str, Any]:
-    """Return a problem with its severity and place as JSON data for editors."""
+    """Return a problem with its severity, file, line and column as JSON data for editors."""
     place = problem.place
     return {
         "severity": severity,

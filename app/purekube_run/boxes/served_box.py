@@ -15,7 +15,7 @@ from purekube_run.controller.runner import Runner
 
 @attrs.define(eq=False)
 class ServedBox:
-    """A box whose parents are reconciled. `assignments` determine the revision by which each parent is reconciled."""
+    """A box whose parents are reconciled. `assignments` say by which revision of the box each parent is reconciled."""
 
     revisions: tuple[str, ...]
     reconciler: CompositeReconciler

@@ -29,7 +29,7 @@ Follower: TypeAlias = Callable[[CompositeReconciler, bool], None]
 
 
 class ServedBoxes:
-    """The boxes whose parents are reconciled, by name, and the controllers that do it, which `manager` runs.
+    """The boxes whose parents are reconciled, by name, and the controllers of these parents, which `manager` runs.
 
     `changed` is called with the name of a box when one of its parents changes. `taken` are status writers of the
     process's other controllers, whose kinds no box may have.
@@ -57,9 +57,9 @@ class ServedBoxes:
             follower(served.reconciler, True)
 
     async def serve(self, name: str, boxes: Mapping[str, Box], history: Sequence[Revision]) -> str:
-        """Reconcile the parents of the box `name` by its compiled revisions `boxes`; stop it if there are none.
-
-        Return "", or the reason why its controller cannot start.
+        """Reconcile the parents of the box `name` by its revisions, which `boxes` has in compiled form by revision
+        name. If `boxes` is empty, stop the controller of the parents. Return "", or the reason why the controller
+        cannot start.
         """
         served = self.boxes.get(name)
         if served is not None and {*served.revisions} == {*boxes}:
@@ -103,9 +103,9 @@ class ServedBoxes:
 
 
 def served_assignments(history: Sequence[Revision], served: Collection[str], in_use: Iterable[str]) -> Assignments:
-    """Return the assignments of parents to revisions of the box.
+    """Return which revision of the box reconciles each parent.
 
-    A parent without a revision gets one of the revisions in `served`.
+    A parent to which no revision is assigned yet gets one of the revisions in `served`.
     """
     known = [revision for revision in history if revision.name in served]
     sound = [revision.name for revision in known if not revision.given_up] or [known[-1].name]

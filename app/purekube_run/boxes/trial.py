@@ -31,7 +31,7 @@ _AT_ONCE: Final = 50
 
 @attrs.define
 class Trial:
-    """A layer around the requests of one pass over the parent `ref`, under which no write changes the cluster.
+    """A layer around the requests of a dry pass over the parent `ref`, which turns each write into a dry run.
 
     `source` is the parent's manifest, to which its patches are applied. `known` are the objects in the snapshot.
     """
@@ -88,7 +88,7 @@ class _NoEvents:
 
 
 class _Placeholder:
-    """An `Entropy` for objects that are never created."""
+    """A source of texts that are not random, for objects that are never created."""
 
     def text(self, length: int, alphabet: str) -> str:
         """Return a text of this length that is not random."""
@@ -97,7 +97,7 @@ class _Placeholder:
 
 @attrs.define
 class _Watched:
-    """The rules of a pass, wrapped so that the parent and the snapshot of the last decision are remembered."""
+    """The rules of a pass, wrapped so that parent and snapshot of the rules' last decision are remembered."""
 
     rules: PassRules[Parent, Snapshot]
     parent: Parent
@@ -111,10 +111,9 @@ class _Watched:
 async def tried(
     composite: Composite, api: KubeApi, ref: ObjectRef, manifest: Manifest, observed: Snapshot, now: datetime
 ) -> Verdict:
-    """Return a verdict: how many objects one pass over the parent `ref` would write, and why a write would be refused.
-
-    `manifest` is the parent, `observed` the snapshot at the beginning of the pass. Raises Unavailable if the pass ends
-    by an error that does not depend on the box's revision, such as a lost connection.
+    """Return the verdict of a dry pass over the parent `ref`: how many objects the pass would write, and why a write
+    would be refused. `manifest` is the parent, `observed` the snapshot at the beginning of the pass. Raises Unavailable
+    if the pass ends by an error that does not depend on the box's revision, such as a lost connection.
     """
     trial = Trial(ref, manifest, frozenset(observed.objects))
     rules, parent = composite.pass_rules(lambda: now, _Placeholder()), composite.read(manifest)
@@ -132,9 +131,9 @@ async def tried(
 
 @attrs.define
 class Judge:
-    """A judge of new revisions of one box, which tries them on the box's parents.
+    """A judge of a box's new revisions, which tries each revision on the box's parents by dry passes.
 
-    It keeps a verdict until the parent's generation or the revision changes, and keeps a refusal only for a limited
+    A parent's verdict is kept until the parent's generation or the revision changes, but a refusal only for a limited
     time.
     """
 
@@ -144,7 +143,7 @@ class Judge:
     async def judge(
         self, parents: Sequence[BoxParent], manifests: Mapping[ObjectRef, Manifest], revision: str, now: datetime
     ) -> Judgement:
-        """Try a revision on a limited number of further parents.
+        """Try the revision `revision` on a limited number of parents whose verdict is missing or outdated.
 
         Return all verdicts on the revision that are known so far. `manifests` contains every parent.
         """

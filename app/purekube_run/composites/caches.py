@@ -28,7 +28,7 @@ _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def own_uid(manifest: Manifest) -> Iterator[str]:
-    """Yield the uid of a parent, which is the value of a label of each child."""
+    """Yield the uid of a parent. Each child has that uid as the value of a label."""
     yield str(metadata(manifest).get("uid", ""))
 
 
@@ -111,10 +111,10 @@ def informers_of(
 
 
 def _watched(namespaces: Sequence[str], *, near: bool) -> Sequence[str | None]:
-    """Return the namespaces that each need an informer.
+    """Return the namespaces for each of which an informer is needed.
 
-    None in the result means one informer of all namespaces. The restriction to `namespaces` applies only to kinds that
-    are `near`, whose objects are in the parent's namespace.
+    None in the result means an informer of all namespaces. Only for kinds that are `near` (their objects are in the
+    parent's namespace) is the result restricted to `namespaces`.
     """
     return namespaces if namespaces and near else (None,)
 

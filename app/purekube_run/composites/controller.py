@@ -44,10 +44,9 @@ _log = structlog.get_logger("operator")
 
 @attrs.define(eq=False)
 class CompositeReconciler:
-    """The reconciler of one composite, which takes snapshots from caches and maps each change to parents (PH-6).
-
-    `informers` watch parents and children, `externals` the objects that the composite only reads, `shared` CRDs and
-    Namespaces.
+    """The reconciler of one composite, which takes snapshots from caches and maps each changed object to parents
+    (PH-6). `informers` watch parents and children, `externals` the objects that the composite only reads, `shared` CRDs
+    and Namespaces.
     """
 
     composite: Composite
@@ -189,7 +188,7 @@ class CompositeReconciler:
         return self.shared.store(NAMESPACE).get(None, parent.namespace)
 
     def peers(self, parent: Parent) -> frozenset[str]:
-        """Return the namespaces whose annotation admits children of parents in this parent's namespace.
+        """Return the namespaces that admit, by an annotation, children of parents in this parent's namespace.
 
         The result is empty unless the composite computes the namespaces of children.
         """
@@ -199,7 +198,8 @@ class CompositeReconciler:
     def _is_missing(self, kind: Kind, namespace: str | None) -> bool:
         """Report whether the API server does not serve a kind.
 
-        It does not if the kind's informer reports so and the kind's CRD is not established (REC-12).
+        That is so if the kind's informer was told that the kind is unknown, and the kind's CRD is not established
+        (REC-12).
         """
         runner = self.informers.find(kind, namespace)
         assert runner is not None
@@ -221,9 +221,10 @@ class CompositeReconciler:
         yield from self._parents(READS, key)
 
     def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the parents that are affected by a change of a Namespace: the parents in it, and the parents in
-        namespaces that its annotation admits, or admitted before. The labels of a parent's Namespace may be part of the
-        parent's snapshot.
+        """Yield the parents that a change of a Namespace affects.
+
+        These are the parents in the Namespace, since their snapshots may contain its labels, and the parents in
+        namespaces that its annotation admits or admitted before.
         """
         woken = {change.ref.name} if self.composite.namespaces else set()
         if self.composite.asks_namespaces:

@@ -19,9 +19,9 @@ from purekube_run.controller.informers import projected
 
 @attrs.define(eq=False)
 class AccountWatches:
-    """The watches that impersonate service accounts named by parents. `informers_of` makes the informers of an account.
+    """The watches that impersonate the service accounts that parents name.
 
-    At most `most` accounts in each namespace are watched.
+    `informers_of` makes the informers of an account. At most `most` accounts in each namespace are watched.
     """
 
     informers_of: Callable[[ObjectRef], Iterable[InformerRunner]]
@@ -77,8 +77,9 @@ class AccountWatches:
 
 @attrs.define(eq=False)
 class TakenNames:
-    """The watches of objects of other owners whose names are needed for children, and the parents that wait for each
-    name. At most `most` objects are watched.
+    """The watches of objects whose names children need, but which belong to other owners.
+
+    Parents wait for a name until its object changes or is deleted. At most `most` objects are watched.
     """
 
     api: KubeApi
@@ -99,7 +100,7 @@ class TakenNames:
             await anyio.sleep_forever()
 
     def record(self, parent: ObjectRef, taken: Iterable[ObjectRef]) -> None:
-        """Record after a pass that the parent waits for exactly the names of the objects `taken`."""
+        """Record after a pass that `parent` waits for the names of exactly the objects in `taken`."""
         now = set(taken)
         for ref in [ref for ref, parents in self._parents.items() if parent in parents and ref not in now]:
             self._parents[ref].discard(parent)

@@ -20,7 +20,7 @@ Connect: TypeAlias = Callable[..., AbstractAsyncContextManager[KubeApi]]
 
 @attrs.frozen
 class Candidacy:
-    """The settings of a candidate for one Lease. Without a `name` the machine's name identifies the process."""
+    """The settings of a candidate for one Lease. Without a `name`, the candidate has the machine's name."""
 
     namespace: str
     lease: str

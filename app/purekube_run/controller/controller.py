@@ -52,9 +52,8 @@ class Watches:
 
 @attrs.frozen
 class Queue:
-    """The settings of a work queue: its workers, the time limit of a pass in seconds, and keys that exclude each other.
-
-    Namespaces take turns. Two keys with the same `exclusion_key` are never reconciled at the same time.
+    """The settings of a work queue: the number of workers, the time limit of a pass in seconds, and which keys exclude
+    each other. Namespaces take turns. Two keys with the same `exclusion_key` are never reconciled at the same time.
     """
 
     workers: int = 16
@@ -91,7 +90,7 @@ class Work(Protocol):
         ...
 
     def subscribe(self, watches: For | Watches) -> None:
-        """Enqueue keys also for the changes that these informers report."""
+        """Let every change that these informers report enqueue keys, too."""
         ...
 
 
@@ -100,7 +99,7 @@ Background: TypeAlias = Callable[[Work], Coroutine[Any, Any, None]]
 
 
 async def at_any_time() -> None:
-    """Return immediately, as the default for controllers that need no cache."""
+    """Return immediately. This is the default of `synced`, for controllers that need no cache."""
 
 
 @attrs.frozen(eq=False)

@@ -23,10 +23,11 @@ _log = structlog.get_logger("operator")
 
 @attrs.define
 class LiveRereads:
-    """The keys whose objects are in progress, which are re-read from the API server every `every` seconds.
+    """The keys whose work is in progress.
 
-    These reads find changes that the caches have missed. While many objects are in progress, each is re-read less
-    often, on average one key in `spacing` seconds, so that the cost does not grow with their number.
+    The objects on which such a key depends are read from the API server every `every` seconds, to find changes that the
+    caches have missed. With many keys in progress the reads are rarer, on average one key in `spacing` seconds, so that
+    the cost does not grow with their number.
     """
 
     informers: Informers
@@ -59,10 +60,10 @@ class LiveRereads:
         self._since.pop(key, None)
 
     def until_next(self, key: ObjectRef, result: ReconcileResult, *, under_way: bool) -> ReconcileResult:
-        """Return the result of a pass with a requeue no later than the next live read, while the key is in progress.
+        """Return `result` with a requeue no later than the next live read of the key, if work is `under_way`.
 
-        Without that requeue, a pass that starts work could be the last one if a watch event is lost. A key that is no
-        longer in progress is forgotten.
+        Without that requeue, a lost watch event could leave the key without a further pass. If no work is under way,
+        forget the key.
         """
         if not under_way:
             self.forget(key)
@@ -96,10 +97,11 @@ async def nothing_to_do(key: ObjectRef) -> ReconcileResult:
 class DecisionReconciler(Generic[S, V]):
     """The reconciler of a kind whose `rules` decide by a pure function.
 
-    `read` returns the object in its structured form, or None if it must be ignored. `observe` may raise OperatorError.
-    `is_under_way` decides from the object before the pass and the result whether work is in progress. If work stays in
-    progress for minutes, the objects of `depends_on` are read live (`net`). `absent` is called for an object that the
-    cache does not have, `concluded` after each pass. While `is_backlogged`, a status that may wait is not written.
+    `read` returns the object in its structured form, or None if the object must be ignored. `observe` may raise
+    OperatorError. `is_under_way` decides from the object before the pass and the result whether work is in progress. If
+    work stays in progress for minutes, the objects of `depends_on` are read live (`net`). `absent` is called for an
+    object that the cache does not have, `concluded` after each pass. While `is_backlogged`, a status that may wait is
+    not written.
     """
 
     rules: PassRules[S, V]

@@ -79,8 +79,8 @@ class Elector:
     """A candidate for the lease `namespace`/`name`, or for the lease of its shard (RUN-13).
 
     `api` must not be guarded by the fence, as it acquires and renews the lease. `identity` must be unique to this
-    process. `random` returns numbers in [0, 1). `wall` returns the times written into the lease, which no decision
-    uses.
+    process. `random` returns numbers in [0, 1). `wall` returns the times written into the lease; decisions use no wall
+    time.
     """
 
     def __init__(

@@ -100,7 +100,7 @@ class BackgroundEvents:
 
     @property
     def _hold(self) -> timedelta:
-        """The time for which an Event must have waited before it is written."""
+        """Return for how long an Event must have waited before it is written."""
         held = 0 < self._series.waiting <= MOST_HELD and self._is_backlogged()
         return LONGEST_HOLD if held else timedelta(0)
 

@@ -69,7 +69,7 @@ _REARM = 1.0  # the watchdog's deadline is moved at most once a second: moving i
 
 
 class _Selectors(TypedDict):
-    """The selectors that narrow a list and a watch."""
+    """The namespace and selectors that restrict a list or a watch."""
 
     namespace: str | None
     label_selector: str
@@ -237,7 +237,9 @@ class InformerRunner:
         return PageRead(page.items, page.resource_version, page.continue_token)
 
     async def _watch(self, asked: OpenStream) -> InformerCommand:
-        """Open a stream and read it until the state machine returns its next command."""
+        """Open the watch that `asked` describes, and read it until the informer's state machine returns its next
+        command.
+        """
         stream = self._api.watch(
             self.kind,
             resource_version=asked.resource_version,
@@ -256,9 +258,8 @@ class InformerRunner:
         return command
 
     async def _read(self, stream: AsyncIterator[WatchEvent], quiet_limit: float) -> InformerCommand | InformerEvent:
-        """Return the first command of the state machine.
-
-        If the stream ends without a command, return the event that ended the stream.
+        """Pass the events of `stream` to the state machine, and return the first command that the state machine
+        returns. If the stream ends or is quiet for `quiet_limit` seconds, return that as an event.
         """
         with anyio.move_on_after(quiet_limit) as watchdog:
             armed_at, unyielding = self._clock.monotonic(), 0
@@ -289,7 +290,9 @@ class InformerRunner:
         return WaitElapsed()
 
     def _step(self, event: InformerEvent) -> InformerCommand | None:
-        """Pass an event to the state machine, update the store, call handlers, and return the next command."""
+        """Pass an event to the state machine, update the store, call handlers, and return the next command if there is
+        one.
+        """
         now = self._clock.monotonic()
         self._heartbeat.moved(event, now)
         self._state, effects = step(self._state, event, now, self._random(), self._policy)

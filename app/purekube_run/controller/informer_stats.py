@@ -46,7 +46,7 @@ class Heartbeat:
         self.moved_at = self.answered_at = self.began
 
     def moved(self, event: InformerEvent, now: float) -> None:
-        """Record that the informer received an event."""
+        """Record the time `now` at which the informer received an event."""
         self.moved_at = now
         if is_answer(event):
             self.answered_at = now
@@ -63,7 +63,7 @@ class Heartbeat:
 
 
 def by_its_roles(right: Right) -> str:
-    """Return general advice on granting a missing right, for processes whose roles no command can print."""
+    """Return general advice on granting a missing right, for a process whose roles no command prints."""
     who = right.user or "the account that it runs as"
     return f"an administrator of the cluster gives it to {who}, by the roles that it was installed with"
 
@@ -109,16 +109,19 @@ class InformerCounters:
         return shown(self.trouble_reason)
 
     def relist(self, cause: RelistCause) -> None:
-        """Count and log the start of a relist. A relist after a quiet stream is logged only at level `debug`."""
+        """Count the start of a relist, and log it with its cause.
+
+        A relist after a quiet stream is logged at level `debug`.
+        """
         self.relists[cause.value] += 1
         log = _log.debug if cause is RelistCause.QUIET else _log.info
         log("listing again", kind=self.kind.kind, cause=cause.value)
 
     def trouble(self, reason: str, failures: int, *, absent: bool = False) -> None:
-        """Record that a list or watch failed for the `failures`-th consecutive time, and will be retried.
+        """Record that a list or watch failed for the `failures`-th consecutive time.
 
-        The same reason is logged only once until the failure ends. With `absent`, the kind is not served, which is no
-        error.
+        The same `reason` is logged only once until the list or watch succeeds. With `absent`, the kind is not served,
+        which is no error.
         """
         right = refused_right(reason)
         self.troubles += 1
@@ -139,18 +142,24 @@ class InformerCounters:
         _log.debug("the watch begins again", kind=self.kind.kind, reason=reason)
 
     def defect(self, reason: str, error: Exception) -> None:
-        """Log an exception that a `KubeApi` must not raise. The traceback is logged only once until the fault ends."""
+        """Log an exception that a `KubeApi` must not raise.
+
+        Its traceback is logged only once until lists and watches succeed again.
+        """
         if reason != self.trouble_reason:
             _log.error("the KubeApi port raised a foreign error", kind=self.kind.kind, exc_info=error)
 
     def recovered(self) -> None:
-        """Log that a failure has ended, once the server returns objects again."""
+        """Log that lists and watches succeed again, if they had failed."""
         if self.trouble_reason:
             self.trouble_reason = ""
             _log.info("informer works again", kind=self.kind.kind)
 
     def handler_failed(self, change: CacheChange, error: Exception) -> None:
-        """Count a handler that raised an exception, and log the exception once for each object and fault."""
+        """Count and log that a handler of `change` raised `error`.
+
+        The log has each exception only once for each object and fault.
+        """
         self.handler_failures += 1
         if self._handler_faults.first(str(change.ref), repr(error)):
             _log.error("a handler of changes failed", kind=self.kind.kind, object=str(change.ref), exc_info=error)

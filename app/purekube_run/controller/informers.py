@@ -45,7 +45,7 @@ def projected(
 def _copy(source: Mapping[str, Any], target: dict[str, Any], path: tuple[str, ...]) -> None:
     """Copy the field at `path` from `source` to `target`.
 
-    If a value on the path is not a mapping, that whole value is copied.
+    If a value on the path is not a mapping, copy that whole value.
     """
     for step in path[:-1]:
         if not isinstance(source.get(step), Mapping):
@@ -74,7 +74,7 @@ async def one_pass() -> AsyncIterator[None]:
 
 
 class LargeObjects:
-    """A lock that limits memory: only one pass at a time may hold large objects in full."""
+    """A lock that limits memory: only one pass at a time may have large objects in memory in full."""
 
     def __init__(self) -> None:
         self._lock = anyio.Lock()
@@ -98,7 +98,10 @@ _OUTLINE: Final = OUTLINE.encode()
 
 @attrs.frozen
 class StoredObject:
-    """An object as cached. If the cache has only an outline of it, `live` is the object read from the API server."""
+    """An object as cached.
+
+    If the cache has only an outline of the object, `live` is the object read from the API server.
+    """
 
     raw: bytes
     live: Manifest | None = None
@@ -177,7 +180,7 @@ class Informers:
     async def whole(self, ref: ObjectRef, held: Manifest | None) -> Manifest | None:
         """Return the full object for `held`, the cached object.
 
-        If `held` is only an outline, the object is read live. Raises the errors of `KubeApi.list`.
+        If `held` is only an outline, read the object live. Raises the errors of `KubeApi.list`.
         """
         runner = self.find(ref.kind, ref.namespace)
         if held is None or runner is None or not is_outline(held):

@@ -32,11 +32,11 @@ async def elected_at_once() -> None:
 
 @attrs.frozen
 class Election:
-    """The part of leader election that a manager needs. The default is no election, so that every write is permitted.
+    """The functions of leader election that a manager needs.
 
-    `elected` returns once this process may write. `leases` returns the names of the Leases for which the process is a
-    candidate, each with whether the process holds it. `before_write`, which the API client calls, raises if this
-    process may no longer write.
+    By default there is no election, and every write is permitted. `elected` returns once this process may write.
+    `leases` returns the names of the Leases for which the process is a candidate, each with whether the process holds
+    it. `before_write`, which the API client calls, raises if this process may no longer write.
     """
 
     elected: Callable[[], Awaitable[None]] = elected_at_once
@@ -178,7 +178,7 @@ class ControllerManager:
 
 
 def _cancel_others(running: dict[T, anyio.CancelScope], left: Collection[T]) -> None:
-    """Cancel and remove every entry of `running` that is not in `left`."""
+    """Cancel and remove every task scope in `running` whose key is not in `left`."""
     for each in [each for each in running if each not in left]:
         running.pop(each).cancel()
 

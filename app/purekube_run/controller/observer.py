@@ -19,11 +19,12 @@ _log = structlog.get_logger("driver")
 
 @attrs.frozen
 class Reconciled:
-    """The report on one reconcile. It took `seconds`, after its key had waited in the queue for `waited` seconds.
+    """The report on one reconcile.
 
-    `error` is the error that the reconcile returned or raised; with `crashed` it is not an OperatorError. With
-    `timed_out`, the reconcile was cancelled at its time limit. `decision` is the last decision of the pass; `executed`
-    holds verb and object of each write.
+    It took `seconds`, after its key had waited in the queue for `waited` seconds. `error` is the error that the
+    reconcile returned or raised; with `crashed` it is not an OperatorError. With `timed_out`, the reconcile was
+    cancelled at its time limit. `decision` is the last decision of the pass; `executed` has verb and object of each
+    write.
     """
 
     ref: ObjectRef
@@ -74,8 +75,9 @@ class LoggingObserver:
         self._crashes: Once = Once()
 
     def reconciled(self, done: Reconciled) -> None:
-        """Log a failure, or the first success after a failure. A crash, which is a defect, is logged with its
-        traceback.
+        """Log a failed reconcile, or the first success after a failure.
+
+        A crash, which is a defect, is logged with its traceback.
         """
         fields = {"object": str(done.ref), "verdict": done.label.value, "seconds": round(done.seconds, 3)}
         if done.error is None:
@@ -91,7 +93,7 @@ class LoggingObserver:
             (_log.warning if is_new else _log.debug)("reconcile failed", error=str(done.error), **fields)
 
     def _crashed(self, done: Reconciled, fields: dict[str, Any]) -> None:
-        """Log a crash, with the traceback only once for each object and line of code, to keep the log short."""
+        """Log a crash of the reconcile `done`. Each object and line of code has its traceback logged only once."""
         what = f"{type(done.error).__name__} {_place(done.error)}"
         is_new = self._crashes.first(str(done.ref), what)
         self._failing.first(str(done.ref), what)
@@ -103,7 +105,7 @@ class LoggingObserver:
 
 
 def _place(error: BaseException | None) -> str:
-    """Return the function and line that raised the exception."""
+    """Return the function and line of code that raised the exception, as text."""
     trace = error.__traceback__ if error is not None else None
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

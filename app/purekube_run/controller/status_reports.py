@@ -29,7 +29,7 @@ _BAD_WHEN_TRUE = frozenset({"Blocked", "Stalled", "Degraded", "Failed"})
 
 
 def log_pass(key: ObjectRef, result: ReconcileResult) -> None:
-    """Log a line for each write of a pass, and a line for a written status."""
+    """Log a line for each write of a pass, and a line if the pass wrote the status."""
     for verb, ref in result.executed:
         if verb != STATUS:
             _pass_log.info("written", verb=verb, object=str(ref))
@@ -136,8 +136,8 @@ class StatusReports:
     # --- a status that another field manager holds (RES-4) ----------------------------------------------------------
 
     async def report_conflict(self, key: ObjectRef, result: ReconcileResult) -> None:
-        """Report, in the log and by an Event, that another field manager holds fields of the status, if `result` has
-        such a conflict. The same report is not repeated before a pass has succeeded.
+        """If another field manager holds fields of the status, as `result` says, report that in the log and by an
+        Event. The same report is not repeated before a pass has succeeded.
         """
         if not isinstance(result.error, Conflict):
             if result.error is None:

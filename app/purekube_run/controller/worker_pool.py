@@ -140,7 +140,7 @@ class WorkerPool:
                 pass
 
     def record_write(self, key: ObjectRef, *written: ObjectVersion) -> None:
-        """Record a write immediately, so that it is remembered even if the reconcile fails later."""
+        """Record that a pass over `key` wrote the objects `written`, even if the pass fails later."""
         self._pending_writes.record(key, self._clock.monotonic(), written)
         for version in written:
             self._own_writes.record(key, version)
@@ -241,9 +241,9 @@ class WorkerPool:
             self._wake.set()
 
     async def _process_key(self, key: ObjectRef, reconcile_id: str) -> Requeue:
-        """Reconcile a key, or postpone it if the cache does not show its last writes.
+        """Reconcile a key, or postpone the reconcile if the cache does not show the key's last writes.
 
-        Return when the key is requeued.
+        Return when to requeue the key.
         """
         started = self._clock.monotonic()
         unseen = self._pending_writes.unseen(key)
@@ -256,7 +256,7 @@ class WorkerPool:
         return self._conclude(key, attempt, started)
 
     async def _attempt_and_enqueue_events(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileAttempt:
-        """Make one attempt, then enqueue the key for changes that arrived meanwhile.
+        """Make one attempt to reconcile a key, then enqueue the key for changes that arrived meanwhile.
 
         If the pass reached a fixed point (another pass would write nothing), changes by its own writes are ignored.
         """
@@ -271,7 +271,9 @@ class WorkerPool:
                 self.enqueue(key, priority=event.priority, after=event.after)
 
     async def _report_what_stopped(self, key: ObjectRef, attempt: ReconcileAttempt, reconcile_id: str) -> None:
-        """Report, in the object's status, an error that ended an attempt before the attempt could write the status."""
+        """Report an error in the object's status, if the error ended the attempt before the attempt could write the
+        status.
+        """
         error = attempt.crash or attempt.result.error
         if error is None or attempt.result.is_reported or isinstance(error, Stale | NotFound):
             return
@@ -282,7 +284,7 @@ class WorkerPool:
             )
 
     async def _attempt(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileAttempt:
-        """Run the reconcile within its time limit, and return the attempt. Exceptions become part of the attempt."""
+        """Run the reconcile within its time limit, and return the attempt, which contains any exception."""
         with anyio.move_on_after(self._time_limit):
             try:
                 return ReconcileAttempt(await self._decide(key, unseen))
@@ -293,7 +295,9 @@ class WorkerPool:
         return ReconcileAttempt.late(self._time_limit)
 
     async def _decide(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileResult:
-        """Reconcile `key`. First read the objects from the API server that the cache did not receive in time."""
+        """Reconcile `key`, after reading from the API server the objects in `unseen`, whose writes the cache did not
+        show in time.
+        """
         if unseen:
             self._counters.read_live()
             for ref in unseen:
@@ -303,7 +307,7 @@ class WorkerPool:
             return await self._reconcile(key)
 
     def _conclude(self, key: ObjectRef, attempt: ReconcileAttempt, started: float) -> Requeue:
-        """Count an attempt that ended, and return when the key is requeued."""
+        """Count an attempt that ended, and return when to requeue the key."""
         now, result = self._clock.monotonic(), attempt.result
         self._pending_writes.record(key, now, result.written)
         processing = self._queue.processing(key)
@@ -313,8 +317,8 @@ class WorkerPool:
 
 
 async def _trust_cache(ref: ObjectRef) -> None:
-    """Do nothing, as the default of `refresh`: without live reads, the cache is trusted after `cache_timeout`."""
+    """Do nothing. This is the default of `refresh`: without live reads, the cache is trusted after `cache_timeout`."""
 
 
 async def _no_report(key: ObjectRef, blocked: ReconcileError) -> None:
-    """Do nothing: without a report function, errors appear only in the log."""
+    """Do nothing. This is the default of `report_blocked`: errors appear only in the log."""
