@@ -23,7 +23,8 @@ _MOST_PARTS: Final = 64
 class Value:
     """The text of a CEL expression with its type.
 
-    With `maybe` the expression's value is a CEL optional. With `atom` the text needs no parentheses as an operand.
+    With `maybe`, the value of the expression is a CEL optional. With `atom`, the text needs no parentheses as an
+    operand.
     """
 
     text: str
@@ -46,7 +47,9 @@ class Value:
 
 @attrs.frozen
 class TemplateScope:
-    """The roots of the paths in a template: the parent, its children by Orkestra's keys, and the items of a loop."""
+    """The names with which paths in a Go template may begin: the parent, its children by Orkestra's keys, and the items
+    of a loop.
+    """
 
     parent: CelType = DYN
     children: Mapping[str, Value] = attrs.field(factory=dict)
@@ -58,7 +61,7 @@ class TemplateScope:
 def expression_of_path(steps: Sequence[str], scope: TemplateScope) -> Value:
     """Return the CEL expression for a path such as `spec.image`.
 
-    Raises TemplateError for a path that has no counterpart in a box.
+    Raises TemplateError for a path that no CEL expression of a box can express.
     """
     if not steps:
         raise TemplateError("the whole object has no counterpart: name a field of it")
@@ -84,9 +87,9 @@ def _child(steps: Sequence[str], scope: TemplateScope) -> Value:
 
 
 def _walk(value: Value, steps: Sequence[str], *, waits: bool = False) -> Value:
-    """Return the expression for the field at the path `steps` below `value`.
+    """Return the CEL expression for the field at the path `steps` below `value`.
 
-    With `waits`, the reader of the expression waits for absent fields, so that they are not read as optionals.
+    With `waits`, the box waits for an absent field, so that the field is not read as an optional.
     """
     at = value
     for step in steps:
@@ -101,7 +104,10 @@ def _walk(value: Value, steps: Sequence[str], *, waits: bool = False) -> Value:
 
 
 def expression_of(node: Node, scope: TemplateScope) -> Value:
-    """Return the CEL expression for a node of a Go template. Raises TemplateError if it has no counterpart."""
+    """Return the CEL expression for a node of a Go template's syntax tree.
+
+    Raises TemplateError if CEL has no counterpart.
+    """
     match node:
         case GoConstant(value):
             return constant(value)
@@ -164,7 +170,7 @@ def as_text(value: Value) -> Value:
 
 
 def truthiness(value: Value) -> Value:
-    """Return a condition that is true if `value` counts as true in Go: if it is not empty, not 0 and not false."""
+    """Return the CEL condition that `value` counts as true in Go: that it is not empty, not 0 and not false."""
     known = value.sure
     match value.type.name:
         case "bool":
@@ -203,9 +209,9 @@ def is_template(text: str) -> bool:
 
 
 def converted_text(text: str, scope: TemplateScope, desired: str = "string") -> Any:
-    """Convert a value of a Katalog to a constant, one CEL expression, or a text with expressions in it.
+    """Convert a Katalog's text to a constant, one CEL expression, or a text with CEL expressions in it.
 
-    Raises TemplateError.
+    Raises TemplateError for a Go template that has no counterpart in CEL.
     """
     if not is_template(text):
         return _literal(text, desired)
@@ -221,7 +227,7 @@ def converted_text(text: str, scope: TemplateScope, desired: str = "string") -> 
 
 
 def expression_of_text(text: str, scope: TemplateScope) -> Value:
-    """Return a text with templates in it as one CEL expression. Raises TemplateError."""
+    """Return a text with Go templates in it as one CEL expression. Raises TemplateError if CEL has no counterpart."""
     if not is_template(text):
         return constant(text)
     parts = parse_template(text)
@@ -297,9 +303,9 @@ def _operator(sign: str, result: CelType | None = None) -> _Maker:
 
 
 def _alike(left: Value, right: Value) -> tuple[Value, Value]:
-    """Return the two operands of a comparison, adapted to each other.
+    """Return the two operands of a comparison.
 
-    A text constant is converted to the type of the other operand if that is a number or a bool.
+    If one is a text constant and the other a number or bool, the constant is converted to the other's type.
     """
     for one, other, turned in ((left, right, False), (right, left, True)):
         written = other.text.strip("'\"")

@@ -42,7 +42,10 @@ class GoConstant:
 
 @attrs.frozen
 class Path:
-    """A path such as `.spec.image`. `of` is the base of a path on another value, as in `(index …).status`."""
+    """A path such as `.spec.image` in a Go template.
+
+    `of` is the value in which a path such as `(index …).status` begins.
+    """
 
     steps: tuple[str, ...]
     of: "Node | None" = None
@@ -72,7 +75,10 @@ Part: TypeAlias = str | GoConstant | Path | GoCall | If
 
 
 def parse_template(text: str) -> tuple[Part, ...]:
-    """Return the parts of a text. Literal parts are plain texts and never empty. Raises TemplateError."""
+    """Return the parts of a Go template: literal texts, which are never empty, and parsed actions.
+
+    Raises TemplateError.
+    """
     if len(text) > _LONGEST:
         raise TemplateError(f"a template has at most {_LONGEST} characters, this one has {len(text)}")
     pieces = _Pieces(tuple(_pieces(text)))

@@ -62,7 +62,7 @@ _LONGEST_NAME: Final = 512
 
 @attrs.frozen
 class _Setting:
-    """The value of one setting of an operator, and its path in the Katalog."""
+    """The value of one setting of an operator in a Katalog, and the setting's path in the Katalog."""
 
     value: Any
     path: str
@@ -70,7 +70,9 @@ class _Setting:
 
 @attrs.frozen
 class _Declared:
-    """One resource that a Katalog declares: its block (such as `onCreate`), its kind's form, and its id in the box."""
+    """One resource that a Katalog declares: its block (such as `onCreate`), the form of its kind, and its id in the
+    box.
+    """
 
     block: str
     form: KatalogList
@@ -96,7 +98,10 @@ def convert_katalog(document: Mapping[str, Any], crds: Mapping[str, Mapping[str,
 
 
 def _entries(document: Mapping[str, Any], problems: Problems) -> Iterator[tuple[str, str, dict[str, _Setting]]]:
-    """Yield the name, the path and all settings of each operator in a Katalog."""
+    """Yield the name, the path and all settings of each operator in a Katalog.
+
+    Add what cannot be converted to `problems`.
+    """
     if isinstance(document.get("operatorBox"), Mapping):
         yield "", "operatorBox", _flat(document, "", problems)
         return
@@ -116,7 +121,7 @@ def _entries(document: Mapping[str, Any], problems: Problems) -> Iterator[tuple[
 
 
 def _flat(raw: Mapping[str, Any], path: str, problems: Problems) -> dict[str, _Setting]:
-    """Return the settings of one operator by their keys, from both layouts.
+    """Return the settings of one operator by key, from both layouts of a Katalog.
 
     Settings may be next to `operatorBox`, in it, and in sections such as `reconcile`.
     """
@@ -161,7 +166,7 @@ class _Katalog:
         self._parent = type_of_definition(self._crd)
 
     def _take(self, key: str) -> _Setting:
-        """Return the setting under a key, and remove it from the settings that are not read yet."""
+        """Return the operator's setting under a key, and mark the setting as read."""
         return self._said.pop(key, _Setting(None, ""))
 
     def box(self) -> ConvertedBox:
@@ -381,9 +386,8 @@ class _Katalog:
 
 
 def _generated(entry: _Declared) -> dict[str, Any]:
-    """Return the Secret values that the box generates once.
-
-    The result maps `data.<key>` to `{length: …}`, the length of the random text.
+    """Return the values of a Secret that the box generates once: `data.<key>` mapped to `{length: …}`, the length of
+    the random text.
     """
     data = entry.raw.get("data")
     if entry.form.kind != "Secret" or not isinstance(data, Mapping):
@@ -393,14 +397,17 @@ def _generated(entry: _Declared) -> dict[str, Any]:
 
 
 def _without_drawn(raw: Mapping[str, Any], generated: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a resource's entry without the `data` keys that the box generates."""
+    """Return the fields of a Secret in a Katalog without the `data` keys in `generated`, which the box generates."""
     if not generated:
         return raw
     return {**raw, "data": {key: value for key, value in raw["data"].items() if f"data.{key}" not in generated}}
 
 
 def _nested(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields by their paths as nested objects. A later field replaces an earlier one, as in Orkestra."""
+    """Return nested objects for `fields`, a mapping from paths to values.
+
+    A later field replaces an earlier one, as in Orkestra.
+    """
     out: dict[str, Any] = {}
     for path, value in fields.items():
         *before, last = path.split(".")[:_DEEPEST]
@@ -459,9 +466,9 @@ def _custom(entry: KatalogEntry, _name: str, _around: EntryContext) -> dict[str,
 
 
 def _named(declared: list[_Declared], used: dict[str, str]) -> list[_Declared]:
-    """Return the entries with unique ids, which are also added to `used`.
+    """Return the declared resources with unique ids, and add the ids to `used`.
 
-    An object that both `onCreate` and `onReconcile` name becomes one entry, that of `onReconcile`.
+    An object in both `onCreate` and `onReconcile` is returned only as the resource in `onReconcile`.
     """
     kept: dict[tuple[str, str], _Declared] = {}
     for entry in declared:
@@ -484,9 +491,8 @@ def _raw_name(raw: Mapping[str, Any]) -> str:
 
 
 def _id(entry: _Declared, *, alone: bool) -> str:
-    """Return a short id for a resource. With `alone`, no other resource has its kind, and the id is the kind.
-
-    Otherwise the id is made from the object's name.
+    """Return a short id for a resource: its kind if `alone` (no other resource has this kind), or else an id made from
+    the object's name.
     """
     kind = entry.form.kind[:1].lower() + entry.form.kind[1:]
     words = re.findall(r"[A-Za-z0-9]+", re.sub(r"\{\{.*?\}\}", " ", _raw_name(entry.raw)))
@@ -496,9 +502,10 @@ def _id(entry: _Declared, *, alone: bool) -> str:
 
 
 def _children(declared: list[_Declared]) -> tuple[dict[str, Value], dict[str, str]]:
-    """Return two mappings: the keys of `.children` that mean one object, and the ambiguous keys with the reason.
+    """Return two mappings for the keys that templates use after `.children`.
 
-    The first maps each key to the expression for its object, the second maps each key to a message.
+    The first maps a key to the CEL expression for its object, the second maps a key that means several objects to a
+    message.
     """
     known: dict[str, Value] = {}
     unclear: dict[str, str] = {}
@@ -539,9 +546,8 @@ def _only_service(declared: list[_Declared], scope: TemplateScope) -> tuple[str,
 
 
 def _loop_over(over: Value, name: str, path: str, problems: Problems) -> tuple[dict[str, str], dict[str, Value]] | None:
-    """Return two mappings: the `forEach` of a box (a list, and the key of its items), and the variables of the loop.
-
-    Return None if the items cannot be identified; this is added to `problems`.
+    """Return two mappings: the `forEach` of a box (a list, and the key of its items), and the loop's variables as CEL
+    expressions. If the items cannot be identified, add that to `problems` and return None.
     """
     variable = name if _IDENTIFIER.fullmatch(name) and name not in _TAKEN else "item"
     if over.type.name == "map" or over.type.fields is not None:

@@ -64,10 +64,9 @@ _VARIABLES: Final = ("self", "children")
 
 @attrs.frozen
 class KatalogCondition:
-    """One gate of a box, as a mapping or as the text `${…}` of an expression.
+    """One gate of a box (a condition for creating a resource), as a mapping or as the text `${…}` of an expression.
 
-    `expression` is the gate's meaning as a CEL expression in both cases. `parent_only` says that the gate reads only
-    the parent.
+    `expression` is the gate as a CEL expression in both cases. `parent_only` says that the gate reads only the parent.
     """
 
     gate: Mapping[str, Any] | str
@@ -77,7 +76,7 @@ class KatalogCondition:
 
 @attrs.frozen
 class KatalogConditions:
-    """The gates of a box that result from the `when` and `or` of a Katalog's entry."""
+    """The gates of a box (conditions for creating a resource), made from `when` and `or` of a resource in a Katalog."""
 
     when: tuple[KatalogCondition, ...] = ()
     any: tuple[KatalogCondition, ...] = ()
@@ -114,7 +113,10 @@ def _one_of(listed: Sequence[KatalogCondition]) -> KatalogCondition:
 
 
 def conditions(raw: Mapping[str, Any], path: str, scope: TemplateScope, problems: Problems) -> KatalogConditions:
-    """Return the conditions in `when` and `or` of an entry, as gates of a box."""
+    """Return the gates of a box for the `when` and `or` in `raw`, a resource of a Katalog.
+
+    Add what cannot be converted to `problems`.
+    """
     lists = [tuple(_conditions(raw.get(key), join(path, key), scope, problems)) for key in ("when", "or")]
     return KatalogConditions(*lists)
 
@@ -165,7 +167,9 @@ def _turned(text: str, negated: bool) -> str:
 
 
 def _operator_and_value(raw: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return two values: the operator and the value of a condition."""
+    """Return two values from `raw`, a condition in a Katalog: its operator, and the value that the operator compares
+    with.
+    """
     if "operator" in raw:
         name = str(raw["operator"])
         if name not in _WORDS:
@@ -213,7 +217,7 @@ def _pattern(operator: str, value: Any) -> str:
 
 
 def _value(value: Any, operator: str, place: Value, scope: TemplateScope) -> Any:
-    """Return the value that a field is compared with, converted to the field's type."""
+    """Return `value`, with which the field `place` is compared, converted to CEL and to the type of that field."""
     if isinstance(value, str) and is_template(value):
         return f"${{{expression_of_text(value, scope).sure.text}}}"
     if operator in ("in", "notIn"):
@@ -233,7 +237,7 @@ def _number(value: Any) -> Any:
 
 
 def typed(value: Any, place: Value) -> Any:
-    """Return the constant `value`, converted to the type of the field `place` that it is compared with."""
+    """Return the constant `value` converted to the type of the field `place`, with which it is compared."""
     text = "true" if value is True else "false" if value is False else "" if value is None else str(value)
     match place.type.name:
         case "int" if text.lstrip("-").isdecimal():
@@ -250,7 +254,9 @@ def typed(value: Any, place: Value) -> Any:
 
 
 def _of_expression(place: Value, operator: str, value: Any, scope: TemplateScope) -> str:
-    """Return a CEL condition on the computed value `place`, without `${` and `}`."""
+    """Return the CEL condition that compares the computed value `place` with `value` by `operator`, without `${` and
+    `}`.
+    """
     known = place.sure
     if operator == "exists":
         return _exists(place)
@@ -286,7 +292,7 @@ def _of_expression(place: Value, operator: str, value: Any, scope: TemplateScope
 
 
 def _exists(place: Value) -> str:
-    """Return the CEL condition that a computed value is present and not empty."""
+    """Return the CEL condition that the computed value `place` is present and not empty."""
     if place.type.name == "string":
         return f"{place.sure.bare} != ''"
     if place.maybe:

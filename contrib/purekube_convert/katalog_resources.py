@@ -85,12 +85,12 @@ class KatalogEntry:
             return None
 
     def inner(self, key: str) -> "KatalogEntry | None":
-        """Return the mapping under a key as an entry, or None if the key is absent."""
+        """Return the mapping under a key as a KatalogEntry, or None if the key is absent."""
         found = self._shaped(key, Mapping, "an object")
         return None if found is None else KatalogEntry(found, join(self.path, key), self.scope, self.problems)
 
     def entries(self, key: str) -> Iterator["KatalogEntry"]:
-        """Yield each mapping in the list under a key as an entry."""
+        """Yield each mapping in the list under a key as a KatalogEntry."""
         for position, item in enumerate(self._shaped(key, list, "a list") or ()):
             path = index(join(self.path, key), position)
             if isinstance(item, Mapping):
@@ -112,7 +112,7 @@ def filled(**fields: Any) -> dict[str, Any]:
 
 @attrs.frozen
 class EntryContext:
-    """The resources around an entry: the workload that a Service exposes, the Service that an Ingress exposes."""
+    """The resources to which an entry of a Katalog refers: for a Service the workload, for an Ingress the Service."""
 
     pods: Mapping[str, Any] | None = None
     """Labels that select the pods of all workloads; None if there is no workload."""
@@ -127,7 +127,7 @@ Builder = Callable[[KatalogEntry, str, EntryContext], dict[str, Any]]
 
 
 def _pod(entry: KatalogEntry, name: str, labels: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """Return a pod template with one container, made from the fields of an entry in the short form."""
+    """Return a pod template with one container, made from the short fields of a workload in a Katalog."""
     own = entry.mapping("labels")
     container = filled(
         name=name,

@@ -17,9 +17,10 @@ _STEP: Final = re.compile(r"\.\s*([A-Za-z_]\w*)")
 
 @attrs.frozen
 class PresenceChecks:
-    """A rewriter of kro's expressions for a box. In a box an expression must say that it waits for a field.
+    """A rewriter of kro's expressions for a box.
 
-    `types` are the types of the variables; only `self` has a schema that guarantees fields.
+    A box, unlike kro, waits for an absent field only if the expression says so. `types` are the types of the variables;
+    only `self` (the parent) has a schema that guarantees fields.
     """
 
     types: Mapping[str, CelType]

@@ -205,14 +205,15 @@ class _Definition:
         return {name: list_of(found) if name in loops else found for name, found in types.items()}
 
     def _typed(self) -> Iterator[tuple["_Entry", KnownKind | None]]:
-        """Yield pairs: each entry of `resources`, and its kind. The kind is None if it is unknown."""
+        """Yield each entry of `resources` in the ResourceGraphDefinition with its kind, or with None if the kind is
+        unknown.
+        """
         for entry in self._entries:
             yield entry, self._known.find(*_type_meta(entry))
 
     def _declared(self) -> list[dict[str, Any]]:
-        """Return declarations of the unknown kinds. Their plurals are guessed as kubectl guesses them.
-
-        kro finds these kinds in a cluster.
+        """Return the declarations of unknown kinds for `spec.kinds` of the box. kro finds these kinds in a cluster;
+        here their plurals are guessed as kubectl guesses them.
         """
         unknown = dict.fromkeys(_type_meta(entry) for entry, known in self._kinds.items() if known is None)
         said = [(version, kind) for version, kind in unknown if version and kind and "${" not in version + kind]
@@ -322,9 +323,8 @@ class _Definition:
         return {variable: over, "key": self._key(entry, variable, over, path)}
 
     def _key(self, entry: "_Entry", variable: str, over: str, path: str) -> str:
-        """Return the expression for the key by which a box identifies the items of a loop.
-
-        kro identifies an item by its position in the list, a box by a value of the item.
+        """Return the CEL expression for the key by which a box identifies the items of a loop. kro identifies an item
+        by its position in the list, a box by a value of the item.
         """
         item = DYN
         try:
@@ -392,10 +392,10 @@ class _Definition:
         *,
         whole: bool = True,
     ) -> str:
-        """Return a text with its expressions rewritten, or unchanged if one of them cannot be rewritten.
-
-        kro waits for a field that is absent; a box does so if the expression says `.?field.value()`. If a `whole` value
-        is a single such field, it becomes an optional, and the template field with this value is left out.
+        """Return a text with its expressions rewritten for a box, or unchanged if one of them cannot be rewritten. kro
+        waits for a field that is absent; a box does so if the expression says `.?field.value()`. If the text is the
+        `whole` value of a template field and consists of a single such field, it becomes an optional, and the template
+        field is left out.
         """
         if len(text) > _LONGEST:
             self._problems.add(path, f"has {len(text)} characters; a text has at most {_LONGEST}")
@@ -452,7 +452,7 @@ _SCHEMA_KEYS: Final = frozenset(
 
 @attrs.frozen
 class _Entry:
-    """One entry of `resources` in a ResourceGraphDefinition. Entries are compared by id and path."""
+    """One entry of `resources` in a ResourceGraphDefinition. Entries are compared only by id and path."""
 
     id: str
     raw: Mapping[str, Any] = attrs.field(eq=False)
@@ -480,7 +480,10 @@ def _combinations(names: Sequence[str], lists: Sequence[str]) -> str:
 
 
 def _as_expression(text: str) -> str:
-    """Return a text that contains expressions as one expression. Raises CelSyntaxError."""
+    """Return a text that contains expressions as one CEL expression.
+
+    Raises CelSyntaxError for an expression that cannot be parsed.
+    """
     parts = [part.text if part.is_expression else json.dumps(part.text) for part in text_parts(text)]
     if len(parts) > 1:
         parts = [part if part.startswith('"') or _PATH.fullmatch(part) else f"({part})" for part in parts]
@@ -541,9 +544,9 @@ class Rewritten:
 
 
 def rewrite(text: str, renamed: Mapping[str, str], bound: frozenset[str] = frozenset()) -> Rewritten:
-    """Return an expression with its variables renamed, and kro's functions replaced by those of a box.
+    """Return the expression `text` with its variables renamed, and kro's functions replaced by those of a box.
 
-    A variable that a macro binds is not renamed, whatever its name. Raises CelSyntaxError.
+    A variable that a macro such as `map` binds is not renamed. Raises CelSyntaxError.
     """
     tree = parse(text)
     edits: dict[int, tuple[str, str]] = {}
@@ -567,7 +570,7 @@ def rewrite(text: str, renamed: Mapping[str, str], bound: frozenset[str] = froze
 
 
 def _walk(node: Expression, bound: frozenset[str]) -> Iterator[tuple[Expression, frozenset[str]]]:
-    """Yield every node of an expression with the variables that are bound at the node.
+    """Yield every node of an expression's syntax tree with the names of the variables that are bound there.
 
     The namespace of a function, such as `lists` in `lists.range`, is not a variable.
     """
@@ -609,13 +612,14 @@ def _unknown_function(node: Call) -> str:
 
 
 def _written(text: str, node: Call, full: str) -> int | None:
-    """Return the index in `text` at which the function's full name begins, or None if blanks interrupt the name."""
+    """Return the index in `text` at which the called function's full name begins, or None if the name contains blanks.
+    """
     begin = node.at - len(full) + len(node.name)
     return begin if begin >= 0 and text.startswith(full, begin) else None
 
 
 def _inferred(value: Any, environment: Environment) -> dict[str, Any]:
-    """Return the schema of a status field, derived from the types of its expressions."""
+    """Return the schema of the status field `value`, derived from the types of its expressions."""
     if isinstance(value, Mapping):
         return {"type": "object", "properties": {key: _inferred(item, environment) for key, item in value.items()}}
     if isinstance(value, list):

@@ -88,9 +88,9 @@ class SimpleSchemas:
             return None
 
     def _alias(self, name: str, declared: str, path: str, depth: int) -> tuple[dict[str, Any], bool]:
-        """Return two values: the schema of a field whose type `name` is an alias, and whether the field is required.
+        """Return two values for a field whose type `name` is an alias: its schema, and whether the field is required.
 
-        The alias `declared` is another type with markers, which the field gets too.
+        `declared` is the alias: another type with markers (such as `default=3`), which the field gets too.
         """
         if depth > _DEEPEST:
             raise SimpleSchemaError(f"is nested more than {_DEEPEST} levels deep; does a type contain itself?")
@@ -182,7 +182,9 @@ def _unquoted(value: str) -> str:
 
 
 def _value(text: str, schema: Mapping[str, Any]) -> Any:
-    """Return the constant of a marker, such as `default=3`, in the type of its field."""
+    """Return the value in the text of a marker, such as the 3 of `default=3`, in the type that the field's `schema`
+    has.
+    """
     try:
         match schema.get("type"):
             case "integer":

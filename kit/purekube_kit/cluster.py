@@ -91,7 +91,7 @@ class ClusterUnderTest(ABC):
 
     @abstractmethod
     def _put_in_force(self, fault: ActiveFault) -> None:
-        """Let the fault `fault` have its effect from now on."""
+        """Let `fault` begin to have its effect."""
 
     @property
     @abstractmethod
@@ -461,10 +461,7 @@ def has_condition(live: Manifest, name: str) -> bool:
 
 
 def _waits_for_status(live: Manifest) -> bool:
-    """Report whether an object is a custom resource without a status.
-
-    Probably no controller has seen such an object yet.
-    """
+    """Report whether an object is a custom resource without a status, which probably no controller has seen yet."""
     group = str(live.get("apiVersion", "")).rpartition("/")[0]
     return "." in group and not group.endswith(".k8s.io") and not live.get("status")
 

@@ -115,9 +115,10 @@ class FaultBoard(WatchFaults):
         self._healed = asyncio.Event()
 
     def fault_of(self, request: KubeRequest) -> Fault | None:
-        """Return the fault for a request, or None if the request has no fault.
+        """Return the fault for a request, or None if the request is to succeed.
 
-        The first active fault that affects the request is used, and otherwise the fault that `background` gives it.
+        The first active fault that affects the request is used, or else the fault that the schedule `background`
+        returns.
         """
         for fault in self.active:
             if fault.error is None or fault.left == 0 or not fault.about.concerns(request):

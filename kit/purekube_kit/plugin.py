@@ -33,20 +33,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Check the places (kinds of cluster) that the session's options choose. Raises UsageError for an unknown place."""
+    """Check the options that choose in which kinds of cluster tests run.
+
+    Raises UsageError for an unknown kind of cluster.
+    """
     places(config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each test that uses the fixture `kube_cluster` once in each chosen place (kind of cluster)."""
+    """Run each test that uses the fixture `kube_cluster` once in each kind of cluster that the options choose."""
     if FIXTURE in metafunc.fixturenames:
         metafunc.parametrize(FIXTURE, places(metafunc.config), indirect=True, scope="function")
 
 
 def places(config: pytest.Config) -> list[str]:
-    """Return the places in which tests run. The command line option decides before the environment variable.
+    """Return the kinds of cluster in which tests run: `memory`, `assets` or `existing`.
 
-    The places are `memory`, `assets` and `existing`. Raises UsageError for an unknown place.
+    The command line option decides before the environment variable. Raises UsageError for any other word.
     """
     text = config.getoption(OPTION) or os.environ.get(VARIABLE, "") or PLACES[0]
     chosen = [place.strip() for place in text.split(",") if place.strip()]

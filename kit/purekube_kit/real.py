@@ -191,7 +191,10 @@ class RealCluster(ClusterUnderTest):
             self._say(made.told)
 
     def replica_ended(self, replica: Replica, error: BaseException | None) -> None:
-        """Start the process again if a fault has killed it. Any other error that ended the process is remembered."""
+        """Start the process again if a fault has killed it.
+
+        Any other error that ended the process is kept, to be raised later.
+        """
         if replica is not self._replica:
             return
         if error is not None:

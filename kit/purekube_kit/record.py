@@ -32,7 +32,7 @@ class Write:
 
     @property
     def told(self) -> str:
-        """The description of the write in one line, for failure messages."""
+        """The write described in one line, for failure messages."""
         if self.refused:
             return f"{self.verb} {self.ref}: refused: {self.refused}"
         return f"{self.verb} {self.ref}{'' if self.changed else ' (nothing changed)'}"

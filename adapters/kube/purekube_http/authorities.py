@@ -17,8 +17,8 @@ from purekube_http.authorization import MAX_AGE
 def tls_context(config: SingleConfig) -> ssl.SSLContext | None:
     """Return the TLS context for an https:// server, or None for http://.
 
-    It has our client certificate if there is one. Raises Permanent if certificates or keys of the configuration cannot
-    be loaded.
+    The context has our client certificate if one is configured. Raises Permanent if certificates or keys of the
+    configuration cannot be loaded.
     """
     if config.cluster.server.lower().startswith("http://"):
         return None  # loading a trust store takes most of a client's start

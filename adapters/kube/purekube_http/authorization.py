@@ -126,9 +126,9 @@ class ExecPlugin:
         return await self._flow(refused=True)
 
     async def _flow(self, *, refused: bool) -> str:
-        """Return the Authorization header of the first request that lightkube's authentication flow yields.
-
-        With `refused`, a 401 is passed to the flow, and the header of its second request is returned.
+        """Run lightkube's authentication flow, and return the Authorization header of the first request that the flow
+        yields. With `refused`, tell the flow that the first request got a 401, and return the header of its second
+        request.
         """
         flow = self._auth.async_auth_flow(httpx2.Request("GET", "https://plugin"))
         try:

@@ -98,9 +98,9 @@ def _list_of(request: KubeRequest, body: bytes) -> dict[str, Any]:
 
 
 def _replace_list_type(request: KubeRequest, manifest: dict[str, Any]) -> dict[str, Any]:
-    """Return a PartialObjectMetadataList as a list of the requested kind. The types of its items are replaced in place.
+    """Return `manifest`, a PartialObjectMetadataList, as a list of the requested kind.
 
-    Raises Unavailable for any other list.
+    The types of its items are replaced in place. Raises Unavailable for any other list.
     """
     if problem := _typed(manifest, _PARTIAL[0], f"{_PARTIAL[1]}List"):
         raise not_the_server(request, problem)
@@ -141,9 +141,9 @@ def why_foreign(request: KubeRequest, manifest: Any, *, versioned: bool = True) 
 
 
 def not_the_server(request: KubeRequest, problem: str) -> Unavailable:
-    """Return the error for a response with status 200 and an unusable body.
+    """Return the error for a response with status 200 whose body is unusable, as `problem` says.
 
-    The error's `status` distinguishes it from the error of a broken connection.
+    The `status` in the error distinguishes it from the error of a broken connection.
     """
     message = (
         f"{request}: something other than the API server answered ({problem}); is a proxy or a login page in between?"
@@ -167,7 +167,7 @@ def _typed(manifest: Any, api_version: str, kind: str) -> str:
 
 
 def _typed_list(kind: Kind, manifest: Any) -> str:
-    """Return why an answer is not a list of `kind`, or an empty string if it is such a list.
+    """Return why `manifest` is not a list of `kind`, or an empty string if it is such a list.
 
     A CRD may choose the kind of its lists freely (`spec.names.listKind`).
     """

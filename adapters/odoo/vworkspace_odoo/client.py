@@ -109,7 +109,7 @@ class HttpControlPlane:
     async def ack(self, job_id: str) -> None:
         """Acknowledge a job.
 
-        An HTML page in place of an answer counts as 404. The control plane then offers the job again.
+        An HTML page in place of a JSON answer counts as 404; the control plane then offers the job again.
         """
         try:
             await self._done("POST", f"jobs/{quote(job_id, safe='')}/ack")
@@ -187,10 +187,10 @@ class HttpControlPlane:
         token: str | None = None,
         whole: bool = True,
     ) -> _Answer:
-        """Send one request and return its successful answer. Raises the core's error for any other status.
+        """Send one request and return its successful answer.
 
-        An answer that is too long raises Unavailable if `whole`, and is cut off otherwise. `token` replaces the current
-        token.
+        Raises an OperatorError for any other status. An answer that is too long raises Unavailable if `whole`, and is
+        cut off otherwise. `token` replaces the current token.
         """
         where = self._where(method, path.partition("?")[0])
         bearer = self._token() if token is None else token

@@ -111,7 +111,7 @@ class _Span:
 
 
 def _oversized(span: _Span, body: bytes, longest: int | None) -> OversizedJob | None:
-    """Return the refusal of the job at `span`, or None if the job is not refused.
+    """Return the job at `span` as an OversizedJob, which will be refused, or None if the job must not be refused.
 
     A job without an id is not refused. A job with few values is refused only if it is the first in the answer:
     `longest` is then the number of bytes read, and otherwise None.
@@ -158,7 +158,7 @@ def _spans(body: bytes) -> Iterator[_Span]:
 def _field(body: bytes, name: re.Match[bytes]) -> dict[str, Any]:
     """Return the JSON field whose name is at the match `name`, as a dict with one entry.
 
-    The dict is empty if the match is a value and not the name of a field.
+    The dict is empty if the match is a JSON value and not the name of a field.
     """
     field = _FIELD.match(body, name.end())
     try:
