@@ -24,7 +24,8 @@ _NO_WORK: Final = frozenset({"events", "leases"})
 
 @attrs.frozen
 class Subject:
-    """The kind under examination, a sample object, and a merge patch for an edit of the spec, if given."""
+    """The kind under examination, a sample object of it, and a merge patch for an edit of the sample's spec, if given.
+    """
 
     kind: Kind
     sample: Manifest
@@ -55,7 +56,10 @@ class ControllerCase(Case):
         return self
 
     async def clean(self) -> None:
-        """Delete the sample object, since the deletion of a namespace does not remove a cluster-scoped object."""
+        """Delete the sample object.
+
+        If it is cluster-scoped, the deletion of the check's namespace does not remove it.
+        """
         await self.delete(self.ref)
 
     # --- the object --------------------------------------------------------------------------------------------------
@@ -83,7 +87,7 @@ class ControllerCase(Case):
     async def worked(self, since: int | None = None) -> None:
         """Wait for a write of the controller.
 
-        Raises NotTried if there is none, since the check `progress` reports that failure.
+        Raises NotTried if there is none in time, since the check `progress` reports that failure.
         """
 
         async def wrote() -> bool:
@@ -113,14 +117,14 @@ class ControllerCase(Case):
         await self.until(what, wrote, seconds)
 
     async def live(self) -> Manifest:
-        """Return the sample object as it is now. Raises NotTried if it is gone."""
+        """Return the sample object as it is now. Raises NotTried if the object is gone."""
         live = await self.get(self.ref)
         if live is None:
             raise NotTried("its stimulus did not come about: the object is gone")
         return live
 
     async def edit_spec(self) -> int:
-        """Apply the given edit to the object's spec, and return the object's new generation."""
+        """Apply the given edit to the sample's spec, and return the sample's new generation."""
         change = {"spec": self.subject.edited}
         return int(get_path(await self.edit(self.ref, change), "metadata", "generation") or 0)
 
@@ -171,7 +175,7 @@ class ControllerCase(Case):
         raise NotTried("the controller makes no children with an owner reference")
 
     async def absent(self, ref: ObjectRef) -> None:
-        """Wait until a child is gone.
+        """Wait until the child `ref` is gone.
 
         Raises NotTried if the child stays, since the check `children_go` reports that failure.
         """
@@ -182,12 +186,12 @@ class ControllerCase(Case):
         await self.required(f"the end of {ref}", look)
 
     async def removed(self) -> None:
-        """Delete the sample and wait until it is gone. Raises Broken if it stays."""
+        """Delete the sample and wait until it is gone. Raises Broken if the sample stays."""
         await self.delete(self.ref)
         await self.gone(self.ref, "the end of the deleted object")
 
     async def evidence_now(self) -> list[str]:
-        """Return the conditions of the present object and the controller's last writes, as evidence."""
+        """Return, as evidence, the conditions of the sample as it is now, and the controller's last writes."""
         return [shown(await self.get(self.ref)), *map(str, self.writes()[-2:])]
 
 

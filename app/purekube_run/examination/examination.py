@@ -45,8 +45,8 @@ _STARTS: Final = 60.0
 class Examination:
     """The environment that all checks share: the API server, the proxy and the processes of the examined operator.
 
-    The operator has `patience` seconds for each effect that a check waits for. It counts as started once it watches
-    the kind `primary`.
+    The operator has `patience` seconds for each effect that a check waits for. The operator counts as started once it
+    watches the kind `primary`.
     """
 
     api: KubeApiClient
@@ -79,7 +79,7 @@ class Examination:
     # --- the operator ------------------------------------------------------------------------------------------------
 
     async def start(self, command: OperatorCommand | None = None) -> OperatorProcess:
-        """Start a process of the operator with its own port of the proxy, and wait until it watches `primary`."""
+        """Start a process of the operator, whose requests go through the proxy, and wait until it watches `primary`."""
         number, since = len(self.processes) + 1, self.audit.number
         url = await self.group.start(self.proxy.serve, number)
         path = self.folder / f"kubeconfig-{number}"
@@ -93,7 +93,7 @@ class Examination:
         return process
 
     async def watching(self, process: OperatorProcess, since: int) -> None:
-        """Wait for a watch of the primary kind by the process, after request `since`.
+        """Wait until the process opens a watch of the kind `primary`, after the request with the number `since`.
 
         Raises CommandError if the process ends, or does not open the watch in time.
         """
@@ -213,7 +213,7 @@ class Case:
             self.examination.group.start_soon(self._clean)
 
     async def _clean(self) -> None:
-        """Delete the namespaces of the check, in the background of other checks."""
+        """Delete the namespaces of the check, while other checks run."""
         try:
             for name in self._namespaces:
                 with suppress(OperatorError):
@@ -223,7 +223,7 @@ class Case:
             self.examination.cleaning -= 1
 
     async def clean(self) -> None:
-        """Finish the cleanup after deletion of the namespaces has been requested, in the background of other checks.
+        """Finish the cleanup of the check, after the deletion of its namespaces was requested.
 
         This method does nothing. A subclass overrides it if the deletion needs more, such as a running controller.
         """
@@ -292,8 +292,9 @@ class Case:
         return None
 
     async def until(self, what: str, look: Callable[[], Awaitable[T | None]], seconds: float | None = None) -> T:
-        """Return the first true result of `look`. Raises Broken, which names the expected effect `what`, on a
-        timeout.
+        """Return the first true result of `look`.
+
+        After a timeout, raise Broken, whose message names the expected effect `what`.
         """
         if (result := await self.seen(look, seconds)) is None:
             limit = self.patience if seconds is None else seconds
@@ -302,8 +303,9 @@ class Case:
         return result
 
     async def required(self, what: str, look: Callable[[], Awaitable[T | None]], seconds: float | None = None) -> T:
-        """Return the first true result of `look`. Raises NotTried, which names the required event `what`, on
-        a timeout.
+        """Return the first true result of `look`.
+
+        After a timeout, raise NotTried, whose message names the missing requirement `what`.
         """
         if (result := await self.seen(look, seconds)) is None:
             raise NotTried(f"its stimulus did not come about: {what}")
@@ -311,7 +313,7 @@ class Case:
         return result
 
     async def gone(self, ref: ObjectRef, what: str, seconds: float | None = None) -> None:
-        """Wait until an object is gone. Raises Broken, which names the expected effect `what`, if the object stays."""
+        """Wait until an object is gone. If it stays, raise Broken, whose message names the expected effect `what`."""
 
         async def absent() -> bool:
             return await self.get(ref) is None
@@ -319,9 +321,9 @@ class Case:
         await self.until(what, absent, seconds)
 
     async def met(self, fault: Fault, what: str) -> None:
-        """Wait until a fault has disturbed a request.
+        """Wait until the proxy has applied a fault to a request.
 
-        Raises NotTried, with the required event `what` in its message, on a timeout.
+        After a timeout, raise NotTried, whose message names the missing requirement `what`.
         """
 
         async def hit() -> bool:
@@ -350,7 +352,7 @@ class Case:
     async def settled(self) -> int:
         """Wait until the operator has written nothing for `quiet` seconds.
 
-        Return the number of the last request before that time. Raises Broken if the operator keeps writing.
+        Return the number of the last request before those seconds. Raises Broken if the operator keeps writing.
         """
         with anyio.move_on_after(3 * self.patience + self.quiet):
             while True:
@@ -395,8 +397,8 @@ async def cluster_for(
 ) -> AsyncIterator[tuple[Any, str]]:
     """Yield the client configuration of a cluster, and its name for reports.
 
-    Without a kubeconfig, the cluster is an embedded API server with these CRDs, whose controllers are simulated as
-    `simulate` says.
+    Without a kubeconfig, the cluster is an embedded API server with these CRDs, in which the controllers that
+    `simulate` names are simulated.
     """
     if kubeconfig_path is not None:
         config = load_config(kubeconfig_path)

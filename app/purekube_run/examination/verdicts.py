@@ -18,7 +18,10 @@ class Verdict(StrEnum):
 
 
 class Broken(Exception):
-    """The error that the operator breaks the clause of a check. `evidence` lists requests, objects and times."""
+    """The error that the operator violates the clause (numbered requirement) of a check.
+
+    `evidence` lists requests, objects and times.
+    """
 
     def __init__(self, message: str, *evidence: object) -> None:
         super().__init__(message)
@@ -32,10 +35,10 @@ class NotTried(Exception):
 
 @attrs.frozen
 class Check(Generic[C]):
-    """A check of a clause. Its `sentence` states what is true of a correct operator.
+    """A check of a clause (a numbered requirement).
 
-    `needs` names what the examination must provide. A check that is `alone` disturbs the process or the whole cluster,
-    so no other check runs at the same time.
+    Its `sentence` states what is true of a correct operator. `needs` names what the examination must provide. A check
+    that is `alone` disturbs the process or the whole cluster, so no other check runs at the same time.
     """
 
     clause: str

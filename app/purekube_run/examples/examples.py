@@ -77,7 +77,7 @@ class Examples:
         return new
 
     def value(self, node: Schema | None = None) -> Any:
-        """Return a value for a node of the schema, by default for the whole schema.
+        """Return a random value that the schema `node` admits, by default the whole schema.
 
         Raises NoExample if the node's rules refuse every try.
         """
@@ -103,9 +103,8 @@ class Examples:
         return {**drawn, **deepcopy(dict(self.fixed))} if isinstance(drawn, dict) else drawn
 
     def _value(self, node: Schema, also: Sequence[Schema], depth: int) -> Any:
-        """Return a value that satisfies `node` and all schemas in `also`.
-
-        Those stem from branches that were chosen in the nodes above.
+        """Return a value that satisfies `node` and all schemas in `also`, which come from the branches of `anyOf` and
+        the like that were chosen further up.
         """
         self._left -= 1
         if not (node.rules or also or _has_junctors(node)):
@@ -113,8 +112,9 @@ class Examples:
         return self._accepted(node, lambda: self._drawn(node, also, depth))
 
     def _accepted(self, node: Schema, draw: Callable[[], Any]) -> Any:
-        """Call `draw` until its value is valid for the node, and return that value. Raises NoExample if no value is
-        valid.
+        """Call `draw` until it returns a value that the schema `node` admits, and return that value.
+
+        Raises NoExample if no value is admitted.
         """
         choose, refused = self.choose, ""
         try:
@@ -154,7 +154,8 @@ class Examples:
                 return one_of(self.choose, ({}, {"key": "value"}, {"list": [1, 2]}))
 
     def _branches(self, node: Schema) -> Iterator[Schema]:
-        """Yield further schemas that a value must satisfy: all of `allOf`, and one branch of `anyOf` and of `oneOf`."""
+        """Yield further schemas that a value must satisfy: all of `allOf`, and one branch each of `anyOf` and `oneOf`.
+        """
         checks = node.checks or _NONE
         chosen = (one_of(self.choose, branches) for branches in (checks.any_of, checks.one_of) if branches)
         for branch in (*checks.all_of, *chosen):
@@ -229,7 +230,7 @@ class Examples:
         return f"{self.choose.integer(1, 100)}%"
 
     def _integer(self, node: Schema, also: Sequence[Schema]) -> int:
-        """Return an integer near the minimum, or sometimes near the maximum.
+        """Return an integer near the minimum of the schema, or sometimes near the maximum.
 
         With `wide`, the result is sometimes any permitted integer.
         """
@@ -274,7 +275,7 @@ class Examples:
     # --- changes -----------------------------------------------------------------------------------------------------
 
     def _changed(self, node: Schema, old: Any, depth: int) -> Any:
-        """Return the value `old` of a node with one field regenerated, added or removed, at any depth."""
+        """Return the value `old` of the schema `node` with one field regenerated, added or removed, at any depth."""
         names = [name for name in node.properties if depth or name not in _NOT_DRAWN]
         if not isinstance(old, Mapping) or not names or (depth > 1 and self.choose.chance(0.3)):
             return self._tried(node, old)
@@ -298,8 +299,8 @@ def _all_checks(node: Schema, also: Sequence[Schema]) -> list[ValueChecks]:
 
 
 def _least_of(node: Schema, also: Sequence[Schema], bound: str) -> Any:
-    """Return the lowest value of the attribute `bound` (such as `max_items`) among all checks, or None if no check has
-    it.
+    """Return the lowest value of the attribute `bound` (such as `max_items`) in `node` and the schemas `also`, or None
+    if none of them has that attribute.
     """
     return min(
         (most for checks in _all_checks(node, also) if (most := getattr(checks, bound)) is not None), default=None

@@ -47,9 +47,8 @@ class Client:
 
 
 class ConnectionLimit:
-    """A limit of `total` connections, of which at most three quarters are busy, so that new connections find a place.
-
-    Health probes do not count as busy, and are never closed to make room.
+    """A limit of `total` connections, of which at most three quarters may be busy, so that there is room for new
+    connections. Health probes do not count as busy, and are never closed to make room.
     """
 
     def __init__(self, total: int) -> None:
@@ -81,7 +80,10 @@ class ConnectionLimit:
         return leaving
 
     def move(self, client: Client, stage: ConnectionStage) -> Client | None:
-        """Record a client's stage. Return a client that must be closed because of the change, or None."""
+        """Record a client's stage.
+
+        Return a client that must be closed because of the change, or None if no client must be closed.
+        """
         if client not in self._clients or client.stage is ConnectionStage.LEAVING:
             return None
         self.forget(client)
@@ -102,28 +104,26 @@ class ConnectionLimit:
         self._clients.pop(client, None)
 
     def _first_to_leave(self) -> Client | None:
-        """Return the client of the lowest rank, which is closed to make room.
+        """Return the client that is to be closed first to make room, or None if all requests are being answered.
 
-        Return None if all requests are being answered. A client that must already leave comes last, since its response
-        is almost sent.
+        A client that is already being closed comes last, since its response is almost sent.
         """
         clients = map(self._cheapest, _MAKE_ROOM)
         return next((client for client in clients if client is not None), None)
 
     def _outnumbered(self, victim: Client | None, newcomer: Client) -> Client:
-        """Return which of two clients is closed.
+        """Return which of the clients `victim` and `newcomer` is closed.
 
-        It is the newcomer if there is no victim, or if the newcomer's address has more connections than the victim's
-        address.
+        It is `newcomer` if there is no victim, or if the newcomer's address has more connections than the victim's.
         """
         counts = Counter(client.address for client in (*self._clients, newcomer))
         return newcomer if victim is None or counts[newcomer.address] > counts[victim.address] else victim
 
     def _cheapest(self, stage: ConnectionStage) -> Client | None:
-        """Return the client at a stage that is to be closed first, or None if no client is at that stage.
+        """Return the client at `stage` that is to be closed first, or None if no client is at that stage.
 
-        Among the clients of the address with the most clients at the stage, it is the one whose last step is the
-        oldest.
+        It belongs to the address with the most clients at the stage, and has been at the stage longer than the others
+        of the address.
         """
         clients = [client for client in self._clients if client.stage is stage]
         counts = Counter(client.address for client in clients)

@@ -359,8 +359,9 @@ class _Connection(H11Protocol):
         return ConnectionStage.PROBE if self.scope["path"] in self._port.limits.probes else ConnectionStage.BUSY
 
     def _set_deadline(self, name: str, seconds: float) -> None:
-        """Start the deadline `name`, unless it is running. After `seconds` without a clear, the connection is
-        closed.
+        """Start the deadline `name`, unless it is running.
+
+        If the deadline is not cleared within `seconds`, the connection is closed.
         """
         if name not in self._deadlines:
             self._deadlines[name] = self.loop.call_later(seconds, self._expired, name)

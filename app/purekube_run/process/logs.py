@@ -37,7 +37,10 @@ _QUIET: Final = ("httpx2", "httpcore2", "httpcore", "uvicorn", "asyncio", "light
 
 @attrs.define
 class Logs:
-    """The fields that every log line has, and the secrets that are masked in every line. Any thread may add to both."""
+    """The fields that every log line has, and the secrets that are masked in every line.
+
+    Any thread may add fields and secrets.
+    """
 
     secrets: SecretMask = attrs.field(factory=SecretMask)
     once: bool = False
@@ -163,10 +166,7 @@ def _plain_lines(text: Any) -> str:
 
 
 class _NoFlood(logging.Filter):
-    """A filter that passes a repeated warning of a library only once in ten seconds.
-
-    Warnings with the same format string count as the same.
-    """
+    """A filter of a library's warnings: a warning with the same format string passes only once in ten seconds."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         super().__init__()

@@ -97,9 +97,9 @@ def read_values(path: str) -> Iterator[tuple[str, Any]]:
 
 
 def problem_in(error: yaml.MarkedYAMLError) -> str:
-    """Return the message of a YAML error without its place in the file.
+    """Return the message of a YAML error without file and line.
 
-    A text that is nested too deeply gets the message `TOO_DEEP`, whichever check finds it: libyaml has a limit too.
+    A text that is nested too deeply gets the message `TOO_DEEP`, whether libyaml or the check of this module finds it.
     """
     if error.problem == "exceeded maximum nesting depth":
         return TOO_DEEP

@@ -15,7 +15,7 @@ _ESCAPES: Final[Mapping[str, int]] = {"x": 4, "u": 6, "U": 10}
 
 @attrs.frozen
 class _Field:
-    """One field: the place that messages name, and the node of its value."""
+    """One field of a YAML document: line and column that messages name, and the syntax node of its value."""
 
     mark: yaml.Mark
     value: yaml.Node
@@ -23,7 +23,7 @@ class _Field:
 
 @attrs.define
 class YamlPlaces:
-    """A lookup of line and column of the fields in one document of a file.
+    """A lookup of line and column of the fields in one YAML document.
 
     A missing field has the place of the field that would contain it.
     """
@@ -34,9 +34,8 @@ class YamlPlaces:
     """The text of the whole file."""
 
     def at(self, path: str, offset: int | None = None) -> Place:
-        """Return the place of the field at `path`.
-
-        With `offset`, return the place of the character at `offset` in the field's text.
+        """Return file, line and column of the field at `path`, or with `offset`, of the character at `offset` in the
+        field's text.
         """
         field = next(field for name in _outwards(path) if (field := self._fields.get(name)) is not None)
         if offset is not None and path in self._fields and isinstance(field.value, yaml.ScalarNode):

@@ -33,9 +33,9 @@ GROUP: Final = "vworkspace.controllers"
 
 @attrs.frozen
 class LoadedControllers:
-    """The controllers that were loaded by name: pure reconcilers, and effectful controllers or factories (`given`).
-
-    `made` are the effectful controllers, constructed without an API so that they can be inspected before they run.
+    """The controllers that were loaded by name: `pure` reconcilers, and as `given` the controllers that act on their
+    own or factories of such controllers. `made` are the controllers of `given`, constructed without an API so that they
+    can be inspected before they run.
     """
 
     pure: tuple[AnyPureReconciler, ...] = ()
@@ -170,7 +170,7 @@ def _imported(name: str, module: str) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """Return an exception as in the last line of a traceback, with the file and line that raised it."""
+    """Return an exception as in the last line of a traceback, with the file and line that raised the exception."""
     where = error.__traceback__
     while where is not None and where.tb_next is not None:
         where = where.tb_next

@@ -40,7 +40,7 @@ _log = structlog.get_logger("operator")
 class _Daemon:
     """The daemon (long-running task) of an object.
 
-    `manifest` is the object when the task started, `failure` the last reported failure.
+    `manifest` is the object at the start of the task, `failure` the text of the last failure that was reported.
     """
 
     key: ObjectRef

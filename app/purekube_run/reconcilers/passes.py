@@ -76,9 +76,9 @@ _MOST_TRIES: Final = 3
 
 
 def rules_of(controller: AnyController) -> ProgressRules:
-    """Return the rules by which the next step for a controller's object is decided.
+    """Return the rules that decide the next step for an object of `controller`.
 
-    A watcher has a second finalizer, for objects about which it has not been notified yet.
+    A controller that is a Watcher has a second finalizer, for objects about which it has not been notified yet.
     """
     kept = finalizer_of(controller)
     is_watcher = isinstance(controller, Watcher)
@@ -111,7 +111,7 @@ class _Pass:
         self.on_write((self.key, version))
 
     def result(self, error: OperatorError | None, requeue: Requeue, *, echo: bool) -> ReconcileResult:
-        """Return the result for the worker pool.
+        """Return the result of the pass for the worker pool.
 
         With `echo`, watch events of the pass's own writes requeue the key. An `error` counts as reported if it is a
         Conflict, which an Event reports, or the error of a call of user code, which the status reports.
@@ -295,9 +295,9 @@ class ControllerPasses:
                 assert_never(call.watcher_event)
 
     def _checked(self, result: object) -> CallOutcome:
-        """Return the outcome for a value that user code returned.
+        """Return the outcome of a call of user code that returned `result`.
 
-        The outcome is `Raised` if the value is not a valid result.
+        The outcome is `Raised`, with the reason, if `result` is not valid.
         """
         name = type(self.controller).__name__
         if not isinstance(result, Result):
@@ -325,9 +325,8 @@ class ControllerPasses:
         return outcome
 
     async def _tell_vanished(self, key: ObjectRef, last: Manifest) -> ReconcileResult:
-        """Call user code for an object that was deleted although its cleanup was pending, with its last known state.
-
-        Then requeue the key, since a new object of that name may exist.
+        """Call user code with `last`, the last known state of an object that was deleted although its cleanup was
+        pending. Then requeue the key, since a new object of that name may exist.
         """
         progress = self.pending_events.lives.get(key, ObjectProgress())
         call = vanished(progress, observed_facts_of(last))
@@ -381,7 +380,7 @@ class ControllerPasses:
         await self._tell_failure(key, uid, outcome)
 
     async def _tell_failure(self, key: ObjectRef, uid: str, outcome: CallOutcome) -> None:
-        """Emit an Event for a failed call of user code if no condition reports the failure.
+        """Emit an Event for a failed call of user code, unless conditions report failures.
 
         The same failure is emitted again only after a success.
         """
@@ -397,9 +396,9 @@ class ControllerPasses:
 
 
 def _requeue_of_stopped(work: _Pass, error: OperatorError) -> Requeue:
-    """Return when to requeue after an error of the pass's own requests.
+    """Return when to requeue after `error`, which a request of the pass itself raised.
 
-    If a retry may not help, that is within a minute.
+    If a retry may not help, the requeue is within a minute.
     """
     asked = None if work.came is None else work.came.requeue.after
     if isinstance(error, Conflict):
@@ -411,7 +410,7 @@ def _requeue_of_stopped(work: _Pass, error: OperatorError) -> Requeue:
 
 
 def _place(error: BaseException) -> str:
-    """Return the function and line that raised the exception."""
+    """Return the function and line of code that raised the exception, as text."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

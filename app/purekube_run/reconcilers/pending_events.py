@@ -43,7 +43,9 @@ class _Arrived:
 
 
 class PendingEvents:
-    """The pending changes of each object, and the last states of objects that were deleted before their cleanup."""
+    """The changes of each object about which user code has not been called yet, and the last states of objects that
+    were deleted before their cleanup.
+    """
 
     def __init__(self, controller: AnyController, rules: ProgressRules, store: ObjectStore) -> None:
         self._controller = controller
@@ -107,7 +109,9 @@ class PendingEvents:
             yield from self._woken(key, change)
 
     def _named_by(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the keys that the controller's `wakes` returns for the object before and after a change."""
+        """Yield the keys that the controller's `wakes` returns for the changed object, as it was before and as it is
+        now.
+        """
         if overrides(self._controller, Controller.wakes):
             for state in (change.old_object, change.object):
                 yield from () if state is None else self._answer_of_wakes(state)
@@ -136,7 +140,7 @@ class PendingEvents:
             yield key
 
     def _is_own(self, key: ObjectRef, change: CacheChange) -> bool:
-        """Report whether a change is a write of the key's last pass. If so, forget that write."""
+        """Report whether a change comes from a write of the key's last pass. If so, forget that write."""
         own, written = self._own.get(key), (change.ref, change.version)
         if own is None or change.type is ChangeType.DELETED or written not in own:
             return False
@@ -179,7 +183,7 @@ class PendingEvents:
             self._kept[key] = wake
 
     def wake(self, key: ObjectRef) -> PendingEvent:
-        """Return the changes by others that were pending when the pass began."""
+        """Return the changes by others that were pending when the pass over the object began."""
         return self._kept.get(key, NOTHING)
 
     def take(self, key: ObjectRef) -> PendingEvent:
@@ -189,7 +193,7 @@ class PendingEvents:
         return self._kept.pop(key, NOTHING)
 
     def give_back(self, key: ObjectRef, wake: PendingEvent) -> None:
-        """Restore the changes that `take` returned, after the call failed."""
+        """Restore the changes `wake`, which `take` returned, after the call of user code with them failed."""
         self._kept[key] = wake.before(self._kept.get(key))
 
     def forget(self, key: ObjectRef) -> None:

@@ -24,21 +24,21 @@ LEFT_ALONE: Final = 10.0
 
 @attrs.frozen
 class CallReturned(Generic[T]):
-    """The outcome of a call that returned a value."""
+    """The outcome of a call of user code that returned a value."""
 
     value: T
 
 
 @attrs.frozen
 class CallRaised:
-    """The outcome of a call that raised an error."""
+    """The outcome of a call of user code that raised an error."""
 
     error: BaseException
 
 
 @attrs.frozen
 class CutOff:
-    """The outcome of a call that was cancelled after some seconds."""
+    """The outcome of a call of user code that was cancelled after some seconds."""
 
     seconds: float
 
@@ -81,7 +81,8 @@ async def guarded(work: Callable[[], Awaitable[T]]) -> CallReturned[T] | CallRai
 async def _end(task: "asyncio.Task[CallReturned[T] | CallRaised]", patience: float | None) -> None:
     """Cancel a task repeatedly until it ends, or for `patience` seconds.
 
-    Log once if the task does not end. The task's key must not be reconciled a second time meanwhile.
+    If the first cancellation does not end the task, log that. Until the task ends, its object must not be reconciled
+    again.
     """
     waited = 0.0
     with anyio.CancelScope(shield=True):

@@ -51,7 +51,7 @@ def refers_key(ref: ObjectRef) -> str:
 class _InformerNeeds:
     """The fields and indexes that controllers need of one informer.
 
-    With `owner` they also need to know the field managers of the status.
+    With `owner`, the controllers also need to know the field managers of the status.
     """
 
     watches: list[Watch] = attrs.field(factory=list)

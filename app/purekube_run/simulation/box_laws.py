@@ -25,7 +25,7 @@ _WITHIN: Final = 3600.0
 
 @attrs.frozen
 class Broken:
-    """A law that a trial broke, with the object of the trial and the failure.
+    """A law (a required property of controllers) that a trial broke, with the trial's object and the failure.
 
     `try_example` repeats the trial from `number` and the seed.
     """
@@ -48,7 +48,7 @@ class Rested:
 
 
 def try_example(box: Box, definitions: Sequence[Manifest], number: int, seed: int) -> Broken | Rested:
-    """Run the trial with this number and seed.
+    """Run the trial that `number` and `seed` determine.
 
     Return the law that the trial breaks, or the state at its end if it breaks none.
     """

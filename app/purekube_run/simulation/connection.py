@@ -84,7 +84,10 @@ def _fault_of(trouble: Trouble) -> Fault:
 
 @attrs.define
 class Disturbance:
-    """A fault for the next matching request after `skip` others. `happened` is called when the fault occurs."""
+    """An order for a fault: it disturbs the next matching request after `skip` others.
+
+    `happened` is called when the fault occurs.
+    """
 
     trouble: Trouble
     happened: Callable[[KubeRequest], None]
@@ -92,9 +95,9 @@ class Disturbance:
     only: Callable[[KubeRequest], bool] = lambda request: True
 
     def concerns(self, request: KubeRequest) -> bool:
-        """Report whether the request matches.
+        """Report whether the fault may disturb a request.
 
-        A conflict matches only an apply, patch or update; a crash matches only a write.
+        A conflict disturbs only an apply, patch or update; a crash disturbs only a write.
         """
         if self.trouble is Trouble.STALE:
             return request.verb in _GUARDED
@@ -118,7 +121,7 @@ class ObservedWrite:
 
 @attrs.define(eq=False)
 class _OpenWatch:
-    """An open watch of a replica, and its faults: events are dropped, repeated, or delayed."""
+    """An open watch of a replica, and its faults: events do not arrive, arrive twice, or arrive late."""
 
     request: KubeRequest
     stream: WatchStream
@@ -214,7 +217,7 @@ class Link:
     def take(self, request: KubeRequest) -> Fault | None:
         """Return the fault for a request, or None if the request is to succeed.
 
-        The fault is the first disturbance that is due, which is used only once, or else a fault of the process's
+        The fault is the first ordered disturbance that is due, which is then removed, or else a fault of the process's
         `schedule`.
         """
         for at, ordered in enumerate(self.process.disturbances):

@@ -29,7 +29,7 @@ class NoEnd(RuntimeError):
 
 @attrs.define(eq=False)
 class _Feed:
-    """The watch of one kind for one simulator. `stream` is None until the kind is served."""
+    """The watch of one kind for one simulated controller. `stream` is None until the API server serves the kind."""
 
     simulator: Simulator
     kind: Kind
@@ -68,7 +68,9 @@ class SimulatedControllers:
 
     @property
     def _has_work(self) -> bool:
-        """Report whether a watch has events, a missing kind may be served now, or a simulated controller is due."""
+        """Report whether a watch has events, a kind that was missing may be served now, or a simulated controller is
+        due.
+        """
         if self._ready or self._resources != self._api.server.registry.generation:
             return True
         due = self.next_wake_up()
@@ -135,7 +137,10 @@ class SimulatedControllers:
                 feed.simulator.observe(feed.kind, event.object, self._now())
 
     def _list(self, feed: _Feed) -> None:
-        """List all objects of a feed's kind and watch later changes. Do nothing if the kind is not served."""
+        """List all objects of the kind in `feed` and watch later changes.
+
+        Do nothing if the API server does not serve the kind.
+        """
         feed.stream = None
         objects = run_sync(list_all(self._api, feed.kind, selector=feed.selector))
         present = {ref_of(manifest, feed.kind): manifest for manifest in objects}

@@ -41,7 +41,10 @@ class Extending:
 
 
 class ExtensionReplica(Replica):
-    """One process that runs extensions. `manager` belongs to the present start; None before the first start."""
+    """One simulated process that runs extensions.
+
+    `manager` runs the controllers of the present start; it is None before the first start.
+    """
 
     def __init__(
         self,

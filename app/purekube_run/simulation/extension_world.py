@@ -134,7 +134,7 @@ class ExtensionWorld(World):
         return runnable, ObjectRef(kind, NAMESPACES[number % len(NAMESPACES)] if kind.namespaced else None, name)
 
     def parents(self) -> Iterator[tuple[Runnable, Manifest]]:
-        """Yield every object that is reconciled, with its controller."""
+        """Yield every object that is reconciled, with the extension (box or controller) that reconciles it."""
         for runnable in self.runnables:
             for live in self.objects(kind_of(runnable)):
                 yield runnable, live

@@ -54,7 +54,9 @@ def interruption(*, after: bool, crash: bool) -> Fault:
 
 
 def at_random(random: Random, often: float) -> Schedule:
-    """Return a schedule in which the fraction `often` of requests fail: no response, a stale copy, or a crash."""
+    """Return a schedule in which about the fraction `often` of requests meet a fault: no response, a stale copy, or a
+    crash.
+    """
 
     def schedule(request: KubeRequest) -> Fault | None:
         if random.random() >= often:

@@ -36,7 +36,9 @@ Observe: TypeAlias = Callable[[ObjectRef, Record | None, Record | None], None]
 
 @attrs.frozen
 class LawViolation:
-    """A broken law: clause, name, object, time, what was observed, and the object's last write and decision."""
+    """A broken law: its clause and name, the object, the time, what was observed, and the object's last write and
+    decision.
+    """
 
     clause: str
     law: str
@@ -55,7 +57,7 @@ class LawViolation:
 
 @attrs.frozen
 class Unsettled:
-    """A law that must hold at rest and does not hold yet, with the object and the reason."""
+    """A law (required property) that must hold at rest and does not hold yet, with the object and the reason."""
 
     clause: str
     law: str
@@ -70,10 +72,11 @@ def clock(seconds: float) -> str:
 
 
 class Laws:
-    """The laws of one world. `checks` counts by clause and law, `broken` has the first breach of each law.
+    """The laws (required properties of controllers) that are checked in one world.
 
-    `lease` is the Lease whose holder alone may write; None without leader election. `own` are kinds, such as Lease,
-    that processes write even at rest. `settles` names the laws that must hold some time after all faults have ended.
+    `checks` counts by clause and law, `broken` has the first breach of each law. `lease` is the Lease whose holder
+    alone may write; None without leader election. `own` are kinds, such as Lease, that processes write even at rest.
+    `settles` names the laws that must hold some time after all faults have ended.
     """
 
     own: Sequence[Kind] = (LEASE,)
@@ -94,8 +97,9 @@ class Laws:
         world.server.store.observe(self._changed)
 
     def check(self, clause: str, law: str, ref: object, holds: bool, told: str) -> None:
-        """Count a check of a law about an object. If `holds` is False, record the breach and its description, and halt
-        the world.
+        """Count a check of a law about the object `ref`.
+
+        If `holds` is False, record the breach with its description `told`, and halt the world.
         """
         self.checks[clause, law] += 1
         if holds or (clause, law) in self.broken:
@@ -130,7 +134,8 @@ class Laws:
         self.observe(kind, self._observed)
 
     def _decided(self, ref: str, line: str) -> None:
-        """Add the decision `line`, which a controller logged about an object, to the broken laws of that object."""
+        """Add `line`, the decision that a controller logged about the object `ref`, to the broken laws of that object.
+        """
         for key, law in self.broken.items():
             if law.object == ref:
                 self.broken[key] = attrs.evolve(law, decision=line)
@@ -236,8 +241,8 @@ class Laws:
     def breaks_silence(self, write: ObservedWrite) -> bool:
         """Report whether a write breaks the law that nothing is written at rest.
 
-        Writes of Events soon after a restore of etcd do not break it: the count of an Event series is written minutes
-        after the last Event (RUN-5), and creates the Event again if the restore removed it.
+        The write of an Event soon after a restore of etcd does not break the law: the count of an Event series is
+        written minutes after the last Event (RUN-5), and creates the Event again if the restore removed it.
         """
         is_late_count = write.request.kind == EVENT and self.world.restored_at > float("-inf")
         return write.request.kind not in self.own and not is_late_count
@@ -249,9 +254,9 @@ class Laws:
         self.check("REC-6", "nothing is written at rest", "the operator", writes == 0, told)
 
     def compare(self) -> None:
-        """Compare the final state with the state of another world, once every law was found to hold.
+        """Compare the final state with the state of another world.
 
-        A subclass may override this method.
+        This is called once every law was found to hold. A subclass may override this method, which does nothing.
         """
 
     def finish(self) -> None:
@@ -264,7 +269,7 @@ class Laws:
     def complete(self) -> Iterator[LawViolation]:
         """Yield the broken laws.
 
-        A law that was recorded without a decision gets the last decision that was logged about its object.
+        A law that was recorded without a decision gets the last decision that its object's controller logged.
         """
         for law in self.broken.values():
             yield attrs.evolve(law, decision=law.decision or self.world.decisions.get(law.object, ""))

@@ -53,7 +53,7 @@ class FieldChange:
 class PlannedObject:
     """The planned change of one object, or the present state of an object that does not change.
 
-    `place` is the line of the box that keeps the object from being written or ready.
+    `place` is the line of the box on account of which the object is not written or not ready.
     """
 
     node: str
@@ -69,10 +69,10 @@ class PlannedObject:
 
 @attrs.frozen
 class BoxPlan:
-    """The result of one dry pass over a parent. `status` is the parent's status after the pass.
+    """The result of one dry pass over a parent (an object of the box's kind).
 
-    `writes` maps each verb to the number of writes in the pass, including deletes that wait until other objects are
-    ready.
+    `status` is the parent's status after the pass. `writes` maps each verb to the number of writes in the pass,
+    including deletes that wait until other objects are ready.
     """
 
     object: str
@@ -89,7 +89,7 @@ class BoxPlan:
 
 
 class _Shown:
-    """An `Entropy` that returns placeholders, so that equal inputs give equal plans."""
+    """A source of placeholders in place of random texts, so that equal inputs give equal plans."""
 
     def text(self, length: int, alphabet: str) -> str:
         """Return the placeholder."""

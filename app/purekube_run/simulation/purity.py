@@ -12,7 +12,10 @@ from purekube.reconcilers import Children, Desired, Object
 
 @attrs.define
 class AskedTwice:
-    """A wrapper that calls a pure function twice with equal arguments. `different` describes the first difference."""
+    """A wrapper that calls a pure function twice with equal arguments.
+
+    `different` describes the first difference of the results.
+    """
 
     function: Callable[[Object[Any, Any], Children], Desired[Any]]
     different: str = ""

@@ -28,7 +28,7 @@ _QUIET: Final = 720.0
 
 
 class Workload(Protocol):
-    """The simulated users of one world."""
+    """The simulated users of one world (a simulated cluster with its processes)."""
 
     done: int
     """The number of acts that had an effect."""
@@ -48,9 +48,8 @@ class Workload(Protocol):
 
 @attrs.frozen
 class Simulation(Generic[W, L]):
-    """A kind of simulation: how to construct its world, laws and users, and the possible acts (`deeds`) and faults.
-
-    `lives` generates the acts of users on a number of objects within a number of seconds.
+    """A kind of simulation: how to construct its world, laws and users, and the possible acts of users (`deeds`) and
+    faults. `lives` generates the acts of users on a number of objects within a number of seconds.
     """
 
     world: Callable[[SimulationScript], W]
@@ -74,7 +73,10 @@ class Simulation(Generic[W, L]):
         return SimulationScript(seed, replicas, seconds, tuple(acts), tuple(incidents), shards=shards)
 
     def _incidents(self, random: Random, seed: int, name: str, seconds: float, processes: int) -> Iterator[Incident]:
-        """Yield the occurrences of the fault `name`. A fault with several forms uses each form in turn."""
+        """Yield the occurrences of the fault `name` within `seconds`.
+
+        A fault that has several forms takes each form in turn.
+        """
         fault = self.faults[name]
         mean = 3600.0 / fault.per_hour
         at, number = 0.0, 0
@@ -149,7 +151,7 @@ class _Run:
     points: set[str] = attrs.field(factory=set)
 
     def note(self, write: ObservedWrite) -> None:
-        """Count a write of a replica, unless it is allowed at rest."""
+        """Count a write of a replica, unless the write is allowed at rest."""
         if self.laws.breaks_silence(write):
             self.writes += 1
             self.points.add(f"{write.request.action} {write.request.kind.kind}")

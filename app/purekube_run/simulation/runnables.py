@@ -29,7 +29,7 @@ _NO_API: KubeApi = KubeApi(cast("KubeTransport", None))
 
 
 class SameText:
-    """An `Entropy` whose texts depend only on their length, so that all simulated clusters get the same texts."""
+    """A source of texts that depend only on length and alphabet, so that all simulated clusters get the same texts."""
 
     def text(self, length: int, alphabet: str) -> str:
         """Return a text that looks random, but is always the same for a length and alphabet."""

@@ -96,7 +96,10 @@ class BrokenLaw(Exception):
 
 
 class TrialWorld(World):
-    """A world with one process, which runs a copy of `controller`. `changes` are its writes that changed an object."""
+    """A world (simulated cluster) with one process, which runs a copy of `controller`.
+
+    `changes` are the process's writes that changed an object.
+    """
 
     def __init__(self, controller: Runnable, definitions: Sequence[Manifest]) -> None:
         controller = deepcopy(controller)
@@ -142,7 +145,10 @@ class TrialWorld(World):
 
 @attrs.define
 class _Tried:
-    """A world with the object `ref` of the trial. `before` is the outside state before the object was created."""
+    """A world in which the object `ref` is tried.
+
+    `before` is the outside state (of a service) before the object was created.
+    """
 
     world: TrialWorld
     ref: ObjectRef
@@ -244,7 +250,7 @@ class Trial:
         return world.seconds - (world.changes[-1].at if world.changes else 0.0) >= _QUIET
 
     def _alike(self, world: TrialWorld) -> None:
-        """Check that the function of a pure reconciler returned equal results for equal arguments."""
+        """Check that the function of a pure reconciler always returned equal results for equal arguments."""
         function = getattr(world.controller, "function", None)
         if isinstance(function, AskedTwice) and function.different:
             raise BrokenLaw("answers alike", function.different, world)
@@ -284,7 +290,9 @@ class Trial:
                 raise BrokenLaw(law, f"outside, {held!r} became {now!r}", world)
 
     def _same(self, straight: _Tried, hurt: _Tried) -> None:
-        """Check that objects and outside state after faults equal those in the world without faults."""
+        """Check that objects and outside state in the world `hurt` by faults equal those in the world `straight`
+        without faults.
+        """
         one, other = self._shapes(straight), self._shapes(hurt)
         if one != other:
             missing, further = sorted(one.keys() - other.keys()), sorted(other.keys() - one.keys())
@@ -335,7 +343,7 @@ class Trial:
     # --- faults ------------------------------------------------------------------------------------------------------
 
     def _trouble(self, tried: _Tried, random: Random) -> None:
-        """Apply faults of all kinds for a minute, then end them and restart the process."""
+        """Apply faults of all kinds for a minute, then end the faults and restart the process."""
         world = tried.world
         kinds = [kind for kind in ("Deployment", "StatefulSet", "Job") if random.random() < 0.3]
         stall = DownstreamOutcome(Ending.STALL)
@@ -357,7 +365,7 @@ class Trial:
         tried.go_on(_STEP)
 
     def _disturb_watches(self, world: TrialWorld, random: Random) -> None:
-        """Apply one fault to all watches, or none: their events are late for a quarter of a minute, or the watches
+        """Apply one fault to all watches, or none: their events come late by a quarter of a minute, or the watches
         expire.
         """
         trouble = random.choice((None, None, WatchTrouble.LATE, WatchTrouble.EXPIRED))
@@ -382,7 +390,7 @@ class Trial:
             return  # a controller has already deleted it
 
     def _is_kept_up(self, ref: ObjectRef, live: Manifest) -> bool:
-        """Report whether the controller must restore this child after the child is deleted.
+        """Report whether the controller must create this child again after the child is deleted.
 
         Some children are created only once.
         """

@@ -221,8 +221,8 @@ class World(MemoryCluster):
     def _at_rest(self) -> bool:
         """Run the simulated controllers when no task of a process is ready.
 
-        Return True if they worked or set a timer, or if the goal is reached. Return False if virtual time may advance
-        to the next timer.
+        Return True if they worked or set a timer, or if the condition of `until` holds. Return False if virtual time
+        may advance to the next timer.
         """
         if self.controllers.work():
             return True

@@ -23,9 +23,8 @@ W_contra = TypeVar("W_contra", bound=World, contravariant=True)
 
 @attrs.frozen
 class Strike(Generic[W_co]):
-    """One occurrence of the fault `name`: the world, the index of the replica, and the duration in seconds.
-
-    `choice`, a number in [0, 1), selects further details, such as the affected watch.
+    """One occurrence of the fault `name` in `world`, with the index of the affected replica and the duration in
+    seconds. `choice`, a number in [0, 1), selects further details, such as the affected watch.
     """
 
     world: W_co

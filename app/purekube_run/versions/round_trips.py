@@ -97,7 +97,7 @@ def _tried(
 
 
 def _problem(broken: BrokenRoundTrip, place: Place) -> BoxProblem:
-    """Return a broken round trip as a problem.
+    """Return the failure `broken` of a round trip as a problem of the box.
 
     Its place is the expression that failed, or `place` if no expression failed.
     """
@@ -118,7 +118,7 @@ def examples_of(crd: CrdVersions, version: str) -> Iterator[Manifest]:
 
 
 def _example(crd: CrdVersions, known: KnownKind, random: Random, number: int) -> Manifest | None:
-    """Return an example object with the metadata of a stored object.
+    """Return an example object of a version, with the metadata of a stored object.
 
     Return None if the schema is missing or refuses every example.
     """
