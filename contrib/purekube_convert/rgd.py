@@ -612,8 +612,7 @@ def _unknown_function(node: Call) -> str:
 
 
 def _written(text: str, node: Call, full: str) -> int | None:
-    """Return the index in `text` at which the called function's full name begins, or None if the name contains blanks.
-    """
+    """Return the index in `text` at which the called function's full name begins, or None if blanks interrupt it."""
     begin = node.at - len(full) + len(node.name)
     return begin if begin >= 0 and text.startswith(full, begin) else None
 

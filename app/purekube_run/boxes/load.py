@@ -118,8 +118,8 @@ def load_text(
 ) -> LoadedBox:
     """Return the box in `text` as if the file `file` contained it.
 
-    `known` are further CRDs. `beside` maps names of CRD files to texts, which are used instead of the files to which
-    the box refers.
+    `known` are further CRDs. The last parameter maps names of CRD files to texts, which are used instead of the
+    files to which the box refers.
     """
     try:
         documents = documents_of(file, text)

@@ -198,8 +198,7 @@ class CompositeReconciler:
     def _is_missing(self, kind: Kind, namespace: str | None) -> bool:
         """Report whether the API server does not serve a kind.
 
-        That is so if the kind's informer was told that the kind is unknown, and the kind's CRD is not established
-        (REC-12).
+        That is so if the kind's informer found the kind unknown, and the kind's CRD is not established (REC-12).
         """
         runner = self.informers.find(kind, namespace)
         assert runner is not None

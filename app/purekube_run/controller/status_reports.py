@@ -136,8 +136,9 @@ class StatusReports:
     # --- a status that another field manager holds (RES-4) ----------------------------------------------------------
 
     async def report_conflict(self, key: ObjectRef, result: ReconcileResult) -> None:
-        """If another field manager holds fields of the status, as `result` says, report that in the log and by an
-        Event. The same report is not repeated before a pass has succeeded.
+        """Report that another field manager holds fields of the status, if `result` has such a conflict.
+
+        The report goes to the log and into an Event. It is not repeated before a pass has succeeded.
         """
         if not isinstance(result.error, Conflict):
             if result.error is None:

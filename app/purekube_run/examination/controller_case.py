@@ -24,8 +24,7 @@ _NO_WORK: Final = frozenset({"events", "leases"})
 
 @attrs.frozen
 class Subject:
-    """The kind under examination, a sample object of it, and a merge patch for an edit of the sample's spec, if given.
-    """
+    """The kind under examination, a sample object, and a merge patch for an edit of the sample's spec, if given."""
 
     kind: Kind
     sample: Manifest

@@ -154,8 +154,7 @@ class Examples:
                 return one_of(self.choose, ({}, {"key": "value"}, {"list": [1, 2]}))
 
     def _branches(self, node: Schema) -> Iterator[Schema]:
-        """Yield further schemas that a value must satisfy: all of `allOf`, and one branch each of `anyOf` and `oneOf`.
-        """
+        """Yield further schemas that a value must satisfy: all of `allOf`, one branch of `anyOf`, one of `oneOf`."""
         checks = node.checks or _NONE
         chosen = (one_of(self.choose, branches) for branches in (checks.any_of, checks.one_of) if branches)
         for branch in (*checks.all_of, *chosen):

@@ -99,7 +99,7 @@ class Laws:
     def check(self, clause: str, law: str, ref: object, holds: bool, told: str) -> None:
         """Count a check of a law about the object `ref`.
 
-        If `holds` is False, record the breach with its description `told`, and halt the world.
+        If `holds` is False, record the breach, which the last parameter describes, and halt the world.
         """
         self.checks[clause, law] += 1
         if holds or (clause, law) in self.broken:
@@ -134,8 +134,7 @@ class Laws:
         self.observe(kind, self._observed)
 
     def _decided(self, ref: str, line: str) -> None:
-        """Add `line`, the decision that a controller logged about the object `ref`, to the broken laws of that object.
-        """
+        """Add `line`, the decision that a controller logged about the object `ref`, to the object's broken laws."""
         for key, law in self.broken.items():
             if law.object == ref:
                 self.broken[key] = attrs.evolve(law, decision=line)
