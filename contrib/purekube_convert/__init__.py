@@ -36,7 +36,7 @@ def convert(
 
 
 def _looked_over(conversion: ConversionResult) -> ConversionResult:
-    """Return the conversion. If it has no problems, the problems that are found when its boxes are read are added."""
+    """Return the conversion. If it has no problems, read its boxes, and add the problems that are found then."""
     told = list(conversion.problems)
     for made in conversion.boxes if not told else ():
         try:

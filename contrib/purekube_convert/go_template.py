@@ -147,7 +147,7 @@ class _Pieces:
         return self._all[self._at - 1]
 
     def keyword(self) -> str:
-        """Return `else` or `end` if the next piece is this keyword, and otherwise an empty string."""
+        """Return `else` or `end` if the next piece of the template is this keyword, and otherwise an empty string."""
         piece = self.peek()
         word = piece.text.split(maxsplit=1)[0] if isinstance(piece, _Action) and piece.text else ""
         return word if word in ("else", "end") else ""

@@ -71,9 +71,10 @@ class ActiveFault:
 
 
 class FaultBoard(WatchFaults):
-    """All faults in effect. `set_behaviour` passes faults of pods to the simulated workloads.
+    """All faults in effect.
 
-    `usual` is the behaviour of these workloads without faults.
+    `set_behaviour` passes faults of pods on to the simulated workloads. `usual` is the behaviour of these workloads
+    without faults.
     """
 
     def __init__(self, set_behaviour: Callable[[DownstreamBehaviour], None], usual: DownstreamBehaviour) -> None:

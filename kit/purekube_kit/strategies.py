@@ -151,7 +151,10 @@ class _Drawing:
         }
 
     def _be_possible(self) -> None:
-        """Raise NoExample if no object satisfies the rules. Hypothesis would only report that it found no example."""
+        """Raise NoExample if no object satisfies the rules of the schema.
+
+        Without this check, Hypothesis would only report that it found no example.
+        """
         given = {field: unstructure(one) for field, one in self.spec.items() if not isinstance(one, st.SearchStrategy)}
         if self._possible or len(given) < len(self.spec):
             return

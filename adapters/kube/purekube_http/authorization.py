@@ -147,9 +147,10 @@ class ExecPlugin:
 
 
 def sendable(token: str, origin: str) -> str:
-    """Return `token`. Raises ConfigError if a header cannot hold the token; the message has `origin`, its source.
+    """Return `token`.
 
-    Without the check the HTTP layer refuses the header with an error that quotes the token.
+    Raises ConfigError if a header cannot hold the token; the message says by `origin` where the token is from. Without
+    the check the HTTP layer refuses the header with an error that quotes the token.
     """
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise ConfigError(f"{origin} does not hold a token")

@@ -77,7 +77,9 @@ def _refuse_unsupported(path: Path, source: KubeConfig, context: str | None) -> 
 
 
 def _kubeconfig_path(service_account: Path) -> str | None:
-    """Return the path of the kubeconfig to read, or None if the pod's service account is to be used."""
+    """Return the path of the kubeconfig to read, or None if the configuration is the pod's service account in the
+    folder `service_account`.
+    """
     if (service_account / "token").is_file() and "KUBERNETES_SERVICE_HOST" in os.environ:
         return None
     named = os.environ.get("KUBECONFIG", "")
@@ -102,10 +104,9 @@ def _usable_user(config: SingleConfig, origin: str) -> User:
 
 
 def _exec(plugin: UserExec | None, origin: str) -> UserExec | None:
-    """Return `plugin` with an API version and environment that lightkube accepts.
-
-    lightkube refuses `v1`, which differs from `v1beta1` only in the plugin's input (KUBERNETES_EXEC_INFO). Raises
-    Permanent for other versions, with the kubeconfig `origin` in the message.
+    """Return `plugin` with an API version and environment that lightkube accepts. lightkube refuses `v1`, which differs
+    from `v1beta1` only in the plugin's input (KUBERNETES_EXEC_INFO). Raises Permanent for other versions; the message
+    names the kubeconfig by `origin`.
     """
     if plugin is None:
         return None

@@ -123,9 +123,8 @@ class HttpTransport:
         return answer_of(single, await self.body_of(single))
 
     async def _opened(self, request: KubeRequest, read_seconds: float | None) -> aiohttp.ClientResponse:
-        """Open a stream that may be silent for `read_seconds`. None means that there is no limit.
-
-        Raises the error of an unsuccessful status.
+        """Send a request whose response may be silent for `read_seconds`, and return the response without reading its
+        body. None means that there is no limit. Raises the error of an unsuccessful status.
         """
         timeout = attrs.evolve(self._timeout, sock_read=read_seconds)
         response = await dispatch(self._watches, request, timeout=timeout)

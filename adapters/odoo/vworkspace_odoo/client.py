@@ -92,9 +92,10 @@ class HttpControlPlane:
         await self._client.aclose()
 
     async def fetch(self, cluster_id: str, wait_seconds: int) -> Fetched:
-        """Return the jobs for the cluster, after waiting at most `wait_seconds` for one (long poll).
+        """Return the jobs for the cluster.
 
-        If the answer exceeds the limits, only the jobs that fit are returned (PULL-7).
+        If there is none, wait at most `wait_seconds` for a job (long poll). If the answer exceeds the limits, only the
+        jobs that fit are returned (PULL-7).
         """
         wait = min(max(wait_seconds, 0), _LONGEST_WAIT)
         path = f"jobs?cluster={quote(cluster_id, safe='')}&wait={wait}"

@@ -28,7 +28,7 @@ def server_time(headers: httpx2.Headers) -> datetime | None:
 
 
 def refusal(status: int, headers: httpx2.Headers, body: bytes, where: str) -> OperatorError:
-    """Return the error for an answer that is not a success."""
+    """Return the error for an answer that is not a success. `where` names the request in the message."""
     message = f"{where}: {status} {_excerpt(headers, body)}".rstrip()
     if 300 <= status < 400:
         # Following a redirect would send the token to another place.

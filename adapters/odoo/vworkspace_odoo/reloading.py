@@ -78,7 +78,7 @@ class ReloadingControlPlane:
             await self._connections.control.aclose()
 
     async def fetch(self, cluster_id: str, wait_seconds: int) -> Fetched:
-        """Return the jobs for the cluster, after waiting at most `wait_seconds` for one (long poll)."""
+        """Return the jobs for the cluster. If there is none, wait at most `wait_seconds` for a job (long poll)."""
         async with self._current() as control:
             return await control.fetch(cluster_id, wait_seconds)
 

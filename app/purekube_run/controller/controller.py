@@ -139,9 +139,9 @@ class ControllerDefinition:
         return keys
 
     def raw(self, key: ObjectRef) -> bytes | None:
-        """Return the cached JSON of an object, or None if it is not cached.
+        """Return the cached JSON of an object, or None if the object is not cached.
 
-        For a large object the JSON is only an outline.
+        For a large object the JSON is only an outline (some small parts of the object).
         """
         runner = next(filter(lambda own: own.namespace in (None, key.namespace), self.own.informers), None)
         return None if runner is None else runner.store.raw(key.namespace, key.name)

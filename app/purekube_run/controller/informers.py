@@ -100,7 +100,8 @@ _OUTLINE: Final = OUTLINE.encode()
 class StoredObject:
     """An object as cached.
 
-    If the cache has only an outline of the object, `live` is the object read from the API server.
+    If the object is large, the cache has only an outline (some small parts of it), and `live` is the object read from
+    the API server.
     """
 
     raw: bytes

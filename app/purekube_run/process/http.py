@@ -151,7 +151,7 @@ class _Port:
         self._handshakes: dict[asyncio.Task[None], tuple[Client, socket.socket]] = {}
 
     async def keep_date(self) -> None:
-        """Update the date header of all answers each second, until cancelled."""
+        """Update the date header of all responses each second, until cancelled."""
         while True:
             self.state.default_headers = [(b"date", formatdate(time.time(), usegmt=True).encode())]
             await anyio.sleep(1.0)
@@ -252,7 +252,7 @@ class _Tls(SSLProtocol):
 class _Interruptible:
     """An ASGI application whose requests can be interrupted.
 
-    A request whose response has not begun is then answered by 503 with Retry-After.
+    An interrupted request whose response has not begun is answered by 503 with Retry-After.
     """
 
     def __init__(self, app: Any) -> None:

@@ -33,9 +33,10 @@ GROUP: Final = "vworkspace.controllers"
 
 @attrs.frozen
 class LoadedControllers:
-    """The controllers that were loaded by name: `pure` reconcilers, and as `given` controllers that call the
-    API themselves, or factories of such controllers. `made` are the controllers of `given`, constructed without an API so that they
-    can be inspected before they run.
+    """The controllers that were loaded by name.
+
+    `pure` are pure reconcilers, `given` are controllers that call the API themselves, or factories of such controllers.
+    `made` are the controllers of `given`, constructed without an API so that they can be inspected before they run.
     """
 
     pure: tuple[AnyPureReconciler, ...] = ()

@@ -349,7 +349,7 @@ class KubeConnection(KubeApi):
 
 @attrs.define
 class ReplicaClock:
-    """The clocks of a replica's machine. The wall clock is wrong by `offset`."""
+    """The clocks of a replica's machine. The wall clock differs from the world's time by `offset`."""
 
     time: Callable[[], datetime]
     loop: asyncio.AbstractEventLoop

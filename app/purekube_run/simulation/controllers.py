@@ -22,8 +22,8 @@ _EPSILON = 1e-6
 
 
 class NoEnd(RuntimeError):
-    """The error that simulated controllers never finish their work at one moment, because they undo each other's writes
-    or their own.
+    """The error that simulated controllers work forever while no time passes, because they undo each other's writes or
+    their own.
     """
 
 

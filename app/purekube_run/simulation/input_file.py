@@ -74,8 +74,9 @@ def check_known(path: Path, value: Any, into: type, place: str) -> None:
 
 
 def check_bounds(path: Path, value: Any, bounds: dict[str, Bounds], place: str) -> None:
-    """Raise BadFile if a field of the attrs object `value` is out of its `bounds`, a mapping from field name
-    to bounds.
+    """Raise BadFile if a field of the attrs object `value` is out of its bounds.
+
+    `bounds` maps field names to bounds.
     """
     for name, bound in bounds.items():
         number = getattr(value, name, bound.least)

@@ -16,7 +16,10 @@ from purekube_run.simulation.faults import Schedule, WatchFaults, calm
 
 
 class Surroundings(Protocol):
-    """The parts of a world that a replica uses, implemented by a world in memory and by a real cluster in tests."""
+    """The parts of a world (a cluster with its processes) that a replica uses.
+
+    A world in memory and a real cluster in tests implement them.
+    """
 
     seed: int
 

@@ -76,7 +76,7 @@ Act: TypeAlias = Callable[["_Play", ScenarioStep, Manifest], None]
 
 
 class _Play:
-    """A scenario being played."""
+    """A scenario that is being played in a simulated cluster. `subject` is the first given object of the box's kind."""
 
     def __init__(self, world: BoxWorld, scenario: Scenario) -> None:
         self.world = world

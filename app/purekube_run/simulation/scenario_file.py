@@ -109,7 +109,10 @@ def _step(document: MarkedDocument, path: str, raw: Any) -> ScenarioStep:
 
 
 def _check_words(document: MarkedDocument, path: str, raw: Mapping[str, Any], known: Collection[str], of: str) -> None:
-    """Raise CommandError for the first key of `raw` that is not in `known`. `of` names the part of the file."""
+    """Raise CommandError for the first key of `raw` that is not in `known`.
+
+    In the message, `of` names the part of the file.
+    """
     for word in raw:
         if word not in known:
             near = get_close_matches(word, known, 1)

@@ -55,16 +55,16 @@ def script_text(script: SimulationScript, broken: Mapping[str, Any] | None = Non
 def read_script(path: Path, deeds: Collection[str], faults: Collection[str]) -> SimulationScript:
     """Return the script in a file.
 
-    Raises BadFile if the file cannot be read or is malformed, or has other acts than `deeds` or other faults than
+    Raises BadFile if the file cannot be read or is malformed, or has acts other than `deeds` or faults other than
     `faults`.
     """
     return script_in(path, read_bytes(path, _LARGEST), deeds, faults)
 
 
 def script_in(path: Path, raw: bytes, deeds: Collection[str], faults: Collection[str]) -> SimulationScript:
-    """Return the script in the content `raw` of a file; `path` is only for messages.
+    """Return the script in `raw`, the content of a file; `path` is only for messages.
 
-    Raises BadFile if the content is malformed, or has other acts than `deeds` or other faults than `faults`.
+    Raises BadFile if the content is malformed, or has acts other than `deeds` or faults other than `faults`.
     """
     data = decoded(path, raw)
     if not isinstance(data, dict):

@@ -30,7 +30,7 @@ class _Search:
     def breaks(self, script: SimulationScript) -> bool:
         """Run a script if runs are left, and report whether the script breaks the law.
 
-        If it does, keep its outcome as the best.
+        If so, keep the outcome as the best.
         """
         if self.left <= 0:
             return False
@@ -55,7 +55,10 @@ def shrink(outcome: SimulationOutcome, perform: Perform, most_runs: int = MOST_R
 
 
 def _minimize(search: _Search) -> None:
-    """Remove groups of steps, of decreasing size, as long as the script without the group still breaks the law."""
+    """Remove groups of steps from the best script so far, as long as the script without the group still breaks the law.
+
+    The groups become smaller.
+    """
     parts = 2
     while search.left > 0 and len(search.best.script.steps) > 1:
         script = search.best.script

@@ -18,7 +18,7 @@ _ROLL: Final = re.compile(rb'(/roll-hash":")[0-9a-f]+')
 
 
 def stable_parts_of(live: Manifest) -> bytes:
-    """Return, as JSON, the parts of an object that must be equal in all worlds.
+    """Return, as JSON, the parts of an object that must be equal in all simulated clusters that are compared.
 
     The contents of Secrets are left out.
     """

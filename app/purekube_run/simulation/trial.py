@@ -87,7 +87,9 @@ _CHANGES: Final = 2
 
 
 class BrokenLaw(Exception):
-    """The error that a law is broken, with what was observed, and the timeline of the world."""
+    """The error that a law (required property of controllers) is broken, with what was observed, and the timeline of
+    the world.
+    """
 
     def __init__(self, law: str, told: str, world: World) -> None:
         super().__init__(law)
@@ -335,7 +337,9 @@ class Trial:
         return ref.kind in self.keeps or get_path(live, "metadata", "labels", MARKS.node) in orphans
 
     def _early(self, tried: _Tried, random: Random) -> None:
-        """Check a deletion soon after the creation, while children are still being created."""
+        """Check that an object is removed if it is deleted soon after its creation, while children are still being
+        created.
+        """
         tried.world.replica.schedule = at_random(random, _OFTEN)
         tried.go_on(random.choice((0.0, 0.5, 2.0, 5.0)))
         self._taken_down(tried, random)

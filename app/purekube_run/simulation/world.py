@@ -42,8 +42,8 @@ _AT_ONCE: Final = (0.0, 0.0)
 
 
 class WorldHotLoop(AssertionError):
-    """The error that work goes on forever without time passing, because controllers undo each other's writes or their
-    own.
+    """The error that simulated processes or controllers work forever while no time passes, because they undo each
+    other's writes or their own.
     """
 
 

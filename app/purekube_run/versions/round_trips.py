@@ -45,7 +45,10 @@ class RoundTrips:
 
 
 def round_trips(box: Box, crd: CrdVersions, place: Callable[[str], Place]) -> Iterator[RoundTrips]:
-    """Yield the test result for every version of a box that is converted. `place` locates a path in the file."""
+    """Yield the test result for every version of a box that is converted.
+
+    `place` returns file and line of a path in the box.
+    """
     converter = converter_of(box, crd)
     for at, version in enumerate(box.versions):
         if converter is not None and not version.is_storage:
