@@ -165,7 +165,7 @@ class OperationReconciler:
         return None if manifest is None else target_in(manifest)
 
     def _context(self, claims: Claims | None = None) -> OperationContext:
-        """Return what a decision needs besides observed objects: settings, time, templates, and `claims`.
+        """Return what a decision needs in addition to observed objects: settings, time, templates, and `claims`.
 
         Claims are the data by which approvals are checked. Without `claims`, they are those of a pass that has not used
         an approval.

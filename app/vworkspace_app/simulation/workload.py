@@ -121,7 +121,7 @@ class SimulatedWorkload:
         """Label the Secrets in which Helm keeps the release with the name and namespace in `meta`, as a user does
         (REC-4).
 
-        The command with the labels is in `told`, the message of the reason NameTaken. This is needed after a restore by
+        The labels are in the command of the message about NameTaken, the second parameter. This is needed after a restore by
         Velero.
         """
         words = told.partition(_TAKE_OVER)[2].split()[4:]
