@@ -121,8 +121,8 @@ class SimulatedWorkload:
         """Label the Secrets in which Helm keeps the release with the name and namespace in `meta`, as a user does
         (REC-4).
 
-        The labels are in the command of the message about NameTaken, the second parameter. This is needed after a restore by
-        Velero.
+        The labels are in the command of the message about NameTaken, the second parameter. This is needed after a
+        restore by Velero.
         """
         words = told.partition(_TAKE_OVER)[2].split()[4:]
         for secret in self.world.objects(SECRET) if words else ():
