@@ -60,6 +60,16 @@ class ParentReading:
     conditions: Mapping[str, Condition]
     brought_to: BroughtTo
 
+    @property
+    def ready(self) -> Condition | None:
+        """The parent's condition Ready."""
+        return self.conditions.get(READY)
+
+    def is_judged_by(self, revision: str) -> bool:
+        """Report whether the status was decided by this revision of the box."""
+        condition = self.conditions.get(CONDITION)
+        return condition is not None and condition.message.partition(",")[0] == revision
+
     @classmethod
     def of(cls, manifest: Manifest, kind: Kind) -> "ParentReading":
         """Read a parent from its manifest. Never raises."""
@@ -93,21 +103,20 @@ class ParentReadings:
 
 def parent_of(reading: ParentReading, assignments: Assignments, policy: BoxRollout, now: datetime) -> BoxParent:
     """Return a parent with its revision and health."""
-    meta, conditions = reading.metadata, reading.conditions
+    meta = reading.metadata
     revision = assignments.of(meta)
-    ready, due = conditions.get(READY), _due(meta, conditions, revision, policy)
-    health = _health(meta, conditions, revision)
+    due, health = _due(reading, revision, policy), _health(reading, revision)
     if health is Health.PROGRESSING and due is not None and due <= now:
         health = Health.FAILED
-    return BoxParent(reading.ref, meta, revision, health, PIN in meta.annotations, ready, due)
+    return BoxParent(reading.ref, meta, revision, health, PIN in meta.annotations, reading.ready, due)
 
 
-def _health(meta: ObjectMeta, conditions: Mapping[str, Condition], revision: str) -> Health:
+def _health(reading: ParentReading, revision: str) -> Health:
     """Return the health of a parent as its status shows it. The health is PROGRESSING if the status is about another
     revision or generation.
     """
-    ready, stalled = conditions.get(READY), conditions.get(STALLED)
-    if not _is_judged_by(conditions, revision) or ready is None or ready.observed_generation != meta.generation:
+    ready, stalled, generation = reading.ready, reading.conditions.get(STALLED), reading.metadata.generation
+    if not reading.is_judged_by(revision) or ready is None or ready.observed_generation != generation:
         return Health.PROGRESSING
     if ready.status is ConditionStatus.TRUE:
         return Health.READY
@@ -115,18 +124,13 @@ def _health(meta: ObjectMeta, conditions: Mapping[str, Condition], revision: str
     return Health.FAILED if is_stalled else Health.PROGRESSING
 
 
-def _is_judged_by(conditions: Mapping[str, Condition], revision: str) -> bool:
-    condition = conditions.get(CONDITION)
-    return condition is not None and condition.message.partition(",")[0] == revision
-
-
-def _due(meta: ObjectMeta, conditions: Mapping[str, Condition], revision: str, policy: BoxRollout) -> datetime | None:
+def _due(reading: ParentReading, revision: str, policy: BoxRollout) -> datetime | None:
     """Return the time at which a progressing parent counts as failed; None if the parent has no time limit. A parent
     whose spec changed after its last status has no time limit until its controller has written a new status.
     """
-    since, ready = BroughtTo.of(meta).since, conditions.get(READY)
-    if _is_judged_by(conditions, revision) and ready is not None:
-        if ready.status is ConditionStatus.TRUE or ready.observed_generation != meta.generation:
+    since, ready = reading.brought_to.since, reading.ready
+    if reading.is_judged_by(revision) and ready is not None:
+        if ready.status is ConditionStatus.TRUE or ready.observed_generation != reading.metadata.generation:
             return None
         changed = time_or_none(ready.last_transition_time)
         since = changed if since is None or (changed is not None and changed > since) else since
