@@ -7,74 +7,33 @@ from typing import Any, Final
 import attrs
 import pytest
 
-from purekube.apimachinery.manifest import Kind, Manifest
+from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.boxes.admission_policy import MUTATING_BINDING, MUTATING_POLICY, is_enforced_by, policy_of
 from purekube.cel import API_SERVER, LIBRARIES, CelType
 from purekube.cel.signatures import Function
-from tests.conformance.test_admission_policies import GROUP, MAPS
-from tests.support.effort import unused_name
 from tests.support.filled_objects import VALUES, Shops, filling, shop
 from tests.support.patience import PATIENCE
 from tests.support.plain_http import WIRES
-from tests.support.server_thread import Answer, Wire
+from tests.support.policy_place import GROUP, MAPS, PolicyPlace, policy_place
 
 _SETS: Final = '[JSONPatch{op: "add", path: "/data/%s", value: %s}]'
-
-
-@attrs.frozen
-class Place:
-    """A namespace of the test's own, and what it has made beside."""
-
-    wire: Wire
-    name: str
-    made: list[str] = attrs.field(factory=list)
-
-    def create(self, kind: Kind, manifest: Mapping[str, Any], query: str = "") -> Answer:
-        path = f"/apis/{kind.group}/{kind.version}/{kind.plural}"
-        answer = self.wire.send("POST", f"{path}{query}", manifest)
-        self.made.append(f"{path}/{manifest['metadata']['name']}")
-        return answer
-
-    def establish(self, case: str, *expressions: str, **more: Any) -> None:
-        """Let a policy and its binding patch ConfigMaps of this namespace with a label of the case's name."""
-        selected = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.name}}}
-        chosen = {**selected, "objectSelector": {"matchLabels": {"case": case}}, "resourceRules": [MAPS]}
-        spec = {"matchConstraints": chosen, "mutations": [*map(_patching, expressions)], "reinvocationPolicy": "Never"}
-        name = f"{self.name}-{case}"
-        policy = {**MUTATING_POLICY.manifest(name), "spec": {**spec, **more}}
-        assert self.create(MUTATING_POLICY, policy).status == 201
-        binding = {**MUTATING_BINDING.manifest(name), "spec": {"policyName": name}}
-        assert self.create(MUTATING_BINDING, binding).status == 201
-
-    def config(self, case: str, **data: str) -> Answer:
-        meta = {"name": case, "labels": {"case": case}}
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
-        return self.wire.send("POST", f"/api/v1/namespaces/{self.name}/configmaps?dryRun=All", body)
-
-    def until(self, case: str, **data: str) -> Answer:
-        """The answer to a ConfigMap once the case's policy is in force."""
-        until = time.monotonic() + PATIENCE
-        while (answer := self.config(case, **data)).status == 201 and answer.json["data"] == data:
-            assert time.monotonic() < until, case
-            time.sleep(0.1)
-        return answer
 
 
 def _patching(expression: str) -> Manifest:
     return {"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}
 
 
+def establish(place: PolicyPlace, case: str, *expressions: str, **more: Any) -> None:
+    """Let a policy and its binding patch the case's ConfigMaps."""
+    spec = {"mutations": [*map(_patching, expressions)], "reinvocationPolicy": "Never", **more}
+    place.bind(case, (MUTATING_POLICY, MUTATING_BINDING), spec, {})
+
+
 @pytest.fixture(params=WIRES)
-def place(request: pytest.FixtureRequest) -> Iterator[Place]:
-    with request.param() as wire:
-        name = unused_name("mutating")
-        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-        assert wire.send("POST", "/api/v1/namespaces", body).status == 201
-        place = Place(wire, name)
+def place(request: pytest.FixtureRequest) -> Iterator[PolicyPlace]:
+    with policy_place(request.param, "mutating") as place:
         yield place
-        for path in reversed(place.made):
-            wire.send("DELETE", path)
 
 
 DEEP: Final[tuple[Any, ...]] = (None, 3, "x", [], {}, {"name": None})
@@ -97,7 +56,7 @@ SPECS: Final[tuple[Any, ...]] = (
 LABELS: Final[tuple[Mapping[str, str], ...]] = ({}, {"a": "x", "b": "y", "n": "1.5"}, {"n": "no number"})
 
 
-def test_values_of_a_box_are_those_that_its_webhook_would_fill_in_PH_10(place: Place) -> None:
+def test_values_of_a_box_are_those_that_its_webhook_would_fill_in_PH_10(place: PolicyPlace) -> None:
     box = attrs.evolve(filling(VALUES, f"{place.name}.example.com"), name=place.name)
     shops = f"/apis/{box.kind.api_version}/namespaces/default/shops?dryRun=All"
     assert place.create(CUSTOM_RESOURCE_DEFINITION, box.crd).status == 201
@@ -120,21 +79,21 @@ def test_values_of_a_box_are_those_that_its_webhook_would_fill_in_PH_10(place: P
     assert not wrong
 
 
-def test_each_mutation_sees_what_the_one_before_made_and_validation_sees_all_PH_10(place: Place) -> None:
-    place.establish("order", _SETS % ("a", "'1'"), _SETS % ("b", "object.data.a + object.data.c"))
+def test_each_mutation_sees_what_the_one_before_made_and_validation_sees_all_PH_10(place: PolicyPlace) -> None:
+    establish(place, "order", _SETS % ("a", "'1'"), _SETS % ("b", "object.data.a + object.data.c"))
     assert place.until("order", c="2").json["data"] == {"a": "1", "b": "12", "c": "2"}
-    place.establish("again", _SETS % ("a", "has(object.data.a) ? 'twice' : 'once'"))
+    establish(place, "again", _SETS % ("a", "has(object.data.a) ? 'twice' : 'once'"))
     assert place.until("again", c="2").json["data"] == {"a": "once", "c": "2"}
-    place.establish("never", _SETS % ("a", "'1'"), matchConditions=[{"name": "never", "expression": "false"}])
+    establish(place, "never", _SETS % ("a", "'1'"), matchConditions=[{"name": "never", "expression": "false"}])
     assert place.config("never", c="2").json["data"] == {"c": "2"}
 
 
-def test_a_value_that_cannot_be_computed_refuses_the_object_unless_it_may_be_ignored_PH_10(place: Place) -> None:
+def test_a_value_that_cannot_be_computed_refuses_the_object_unless_it_may_be_ignored_PH_10(place: PolicyPlace) -> None:
     expression = _SETS % ("a", "object.data.nothing")
-    place.establish("ignored", expression, _SETS % ("b", "'1'"), failurePolicy="Ignore")
+    establish(place, "ignored", expression, _SETS % ("b", "'1'"), failurePolicy="Ignore")
     assert place.until("ignored", c="2").json["data"] == {"b": "1", "c": "2"}
-    place.establish("fails", expression)
-    answer, policy = place.until("fails", c="2"), f"{place.name}-fails"
+    establish(place, "fails", expression)
+    answer, policy = place.until("fails", c="2"), place.policy("fails")
     told = f"expression '{expression}' resulted in error: no such key: nothing"
     message = f"policy '{policy}' with binding '{policy}' denied request: {told}"
     assert (answer.status, answer.json["reason"], answer.json["message"]) == (403, "Invalid", message)
@@ -149,9 +108,9 @@ def test_a_value_that_cannot_be_computed_refuses_the_object_unless_it_may_be_ign
         ([], "spec.mutations"),
     ],
 )
-def test_a_policy_that_cannot_work_is_refused(place: Place, mutations: list[Any], field: str) -> None:
+def test_a_policy_that_cannot_work_is_refused(place: PolicyPlace, mutations: list[Any], field: str) -> None:
     spec = {"matchConstraints": {"resourceRules": [MAPS]}, "mutations": mutations, "reinvocationPolicy": "Never"}
-    answer = place.create(MUTATING_POLICY, {**MUTATING_POLICY.manifest(f"{place.name}-broken"), "spec": spec})
+    answer = place.create(MUTATING_POLICY, {**MUTATING_POLICY.manifest(place.policy("broken")), "spec": spec})
     assert (answer.status, answer.json["reason"]) == (422, "Invalid")
     assert [cause["field"] for cause in answer.json["details"]["causes"]] == [field]
 

@@ -1,6 +1,5 @@
 """RUN-9, RUN-12: who may act as somebody else, on the embedded API server and on a kube-apiserver alike."""
 
-import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from purekube.apimachinery.errors import Right, refused_right
 from purekube_kit.kube_apiserver import OPERATOR_USER
 from tests.support.lent_server import lent
 from tests.support.patience import PATIENCE
-from tests.support.server_thread import Answer, Wire, served, wall_clock, wired
+from tests.support.server_thread import Answer, Wire, served, wall_clock, wired, wired_to
 
 RBAC: Final = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
 WHO: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -34,13 +33,8 @@ def _embedded() -> Iterator[tuple[Wire, Wire]]:
 
 @contextmanager
 def _real() -> Iterator[tuple[Wire, Wire]]:
-    with lent() as server:
-        trust = ssl.create_default_context(cadata=server.authority.decode())
-        with (
-            wired(server.url, server.token, trust) as admin,
-            wired(server.url, server.operator_token, trust) as operator,
-        ):
-            yield admin, operator
+    with lent() as server, wired_to(server) as admin, wired_to(server, server.operator_token) as operator:
+        yield admin, operator
 
 
 on_both = pytest.mark.parametrize(

@@ -6,7 +6,6 @@ of stories.
 
 import json
 import shutil
-import ssl
 import subprocess
 import time
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ from kubelab.server import ApiServer
 from tests.support.commands import run
 from tests.support.lent_server import lent
 from tests.support.patience import PATIENCE
-from tests.support.server_thread import Wire, served, wall_clock, wired
+from tests.support.server_thread import Wire, served, wall_clock, wired, wired_to
 from tests.support.violations import CRD
 
 pytestmark = pytest.mark.slow
@@ -51,10 +50,8 @@ def embedded() -> Iterator[Server]:
 
 @contextmanager
 def real() -> Iterator[Server]:
-    with lent() as found:
-        trust = ssl.create_default_context(cadata=found.authority.decode())
-        with wired(found.url, token=found.token, trust=trust) as wire:
-            yield Server(wire, found.kubeconfig())
+    with lent() as found, wired_to(found) as wire:
+        yield Server(wire, found.kubeconfig())
 
 
 @pytest.fixture(params=[embedded, real], ids=["embedded", "kube-apiserver"])

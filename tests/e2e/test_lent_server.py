@@ -1,17 +1,14 @@
 """RUN-8: a kube-apiserver that is lent to one story after the other holds nothing of the story before."""
 
-import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 import pytest
 
-from purekube_kit.kube_apiserver import RealServer
 from tests.support.boxes import crd
 from tests.support.lent_server import lent
 from tests.support.plain_http import until
-from tests.support.server_thread import Wire, wired
+from tests.support.server_thread import Wire, wired_to
 
 pytestmark = pytest.mark.slow
 
@@ -29,17 +26,15 @@ MADE: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-@contextmanager
-def opened(server: RealServer) -> Iterator[Wire]:
-    with wired(server.url, server.token, ssl.create_default_context(cadata=server.authority.decode())) as wire:
-        yield wire
+def is_made(wire: Wire, path: str) -> bool:
+    return wire.send("POST", path, MADE[path]).status == 201
 
 
 def test_the_next_story_has_the_same_server_and_finds_nothing_in_it() -> None:
-    with lent() as first, opened(first) as wire:
-        for path, manifest in MADE.items():
-            until(lambda path=path, manifest=manifest: wire.send("POST", path, manifest).status == 201)  # type: ignore[misc]
-    with lent() as second, opened(second) as wire:
+    with lent() as first, wired_to(first) as wire:
+        for path in MADE:
+            until(partial(is_made, wire, path))
+    with lent() as second, wired_to(second) as wire:
         assert second is first
         for path, manifest in MADE.items():
             assert wire.send("GET", f"{path}/{manifest['metadata']['name']}").status == 404

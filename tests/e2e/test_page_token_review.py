@@ -1,6 +1,5 @@
 """SEE-3: a real API server says whose a token is, and whether its owner may look at the page."""
 
-import ssl
 from pathlib import Path
 
 import anyio
@@ -9,7 +8,7 @@ import pytest
 from purekube_http import KubeApiClient, load_config
 from purekube_run.process.yaml_documents import Format, dump
 from tests.support.lent_server import lent
-from tests.support.server_thread import Wire, wired
+from tests.support.server_thread import Wire, wired_to
 from vworkspace_app.page.access import PATH, TokenReview, judged
 
 pytestmark = pytest.mark.slow
@@ -29,8 +28,7 @@ def token_of(wire: Wire, name: str) -> str:
 
 def test_whoever_may_get_the_path_is_let_in_and_nobody_else_SEE_3(tmp_path: Path) -> None:
     with lent() as found:
-        trust = ssl.create_default_context(cadata=found.authority.decode())
-        with wired(found.url, token=found.token, trust=trust) as wire:
+        with wired_to(found) as wire:
             tokens = {name: token_of(wire, name) for name in ("jane", "joe")}
             rule = {"nonResourceURLs": [PATH], "verbs": ["get"]}
             role = {"metadata": {"name": "vworkspace-page"}, "rules": [rule]}

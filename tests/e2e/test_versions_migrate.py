@@ -18,7 +18,7 @@ from tests.support.cluster_choice import real_server
 from tests.support.commands import Running, run
 from tests.support.effort import unused_name
 from tests.support.plain_http import until
-from tests.support.server_thread import Wire, served, wall_clock, wired
+from tests.support.server_thread import Wire, served, wall_clock, wired, wired_to
 from tests.support.two_versions import TwoVersions
 
 pytestmark = pytest.mark.slow
@@ -65,11 +65,8 @@ class Site:
 @contextmanager
 def _cluster() -> Iterator[tuple[Wire, dict[str, Any], ApiServer | None]]:
     if os.environ.get("KUBEBUILDER_ASSETS"):
-        import ssl
-
         found = real_server()
-        trust = ssl.create_default_context(cadata=found.authority.decode())
-        with wired(found.url, token=found.token, trust=trust) as wire:
+        with wired_to(found) as wire:
             yield wire, found.kubeconfig(), None
     else:
         server = ApiServer(now=wall_clock)

@@ -4,7 +4,6 @@ A start costs three seconds of processor time, a return a tenth of that. What a 
 would do it, which do not run here; if anything stays, the next story gets a new server.
 """
 
-import ssl
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -13,7 +12,7 @@ from typing import Any, Final
 import attrs
 
 from purekube_kit.kube_apiserver import RealServer, started
-from tests.support.server_thread import Wire, wired
+from tests.support.server_thread import Wire, wired_to
 from tests.support.server_use import real_assets
 
 __all__ = ["lent", "stop_lent_server"]
@@ -78,21 +77,14 @@ def stop_lent_server() -> None:
 
 
 def _all(server: RealServer) -> list[_Found]:
-    with _wire(server) as wire:
+    with wired_to(server) as wire:
         return [*_objects(wire)]
-
-
-@contextmanager
-def _wire(server: RealServer) -> Iterator[Wire]:
-    trust = ssl.create_default_context(cadata=server.authority.decode())
-    with wired(server.url, server.token, trust) as wire:
-        yield wire
 
 
 def _is_as_new(idle: _Idle) -> bool:
     """Remove what the story has made; report whether nothing of it is left."""
     limit = time.monotonic() + _SECONDS
-    with _wire(idle.server) as wire:
+    with wired_to(idle.server) as wire:
         while time.monotonic() < limit:
             made = sorted((one for one in _objects(wire) if one.uid not in idle.new), key=lambda one: one.order)
             if not made:

@@ -1,6 +1,5 @@
 """Plain HTTP to the embedded API server and to a kube-apiserver, for what no port can say (RUN-8, RUN-9)."""
 
-import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ import pytest
 from kubelab.server import ApiServer
 from tests.support.cluster_choice import real_server
 from tests.support.patience import PATIENCE
-from tests.support.server_thread import Wire, served, wall_clock, wired
+from tests.support.server_thread import Wire, served, wall_clock, wired, wired_to
 
 __all__ = ["WIRES", "until"]
 
@@ -24,9 +23,7 @@ def _embedded() -> Iterator[Wire]:
 
 @contextmanager
 def _real() -> Iterator[Wire]:
-    found = real_server()
-    trust = ssl.create_default_context(cadata=found.authority.decode())
-    with wired(found.url, token=found.token, trust=trust) as wire:
+    with wired_to(real_server()) as wire:
         yield wire
 
 

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import attrs
@@ -15,6 +15,9 @@ from kubelab.cluster.serving import serving_thread
 from kubelab.http.serving import serve_forever
 from kubelab.server import ApiServer
 from tests.support.patience import PATIENCE
+
+if TYPE_CHECKING:
+    from purekube_kit.kube_apiserver import RealServer
 
 
 def wall_clock() -> datetime:
@@ -70,6 +73,13 @@ class Wire:
     def close(self) -> None:
         """Close the connection."""
         self.connection.close()
+
+
+@contextmanager
+def wired_to(server: "RealServer", token: str = "") -> Iterator[Wire]:
+    """A connection to a kube-apiserver, as its administrator unless a token is given."""
+    with wired(server.url, token or server.token, ssl.create_default_context(cadata=server.authority.decode())) as wire:
+        yield wire
 
 
 @contextmanager
