@@ -27,6 +27,7 @@ from purekube_http import KubeApiClient, load_config
 from purekube_http.forwarding import Forwarder
 from purekube_run.examination.audit import Audit, Call, Where
 from purekube_run.examination.operator_process import OperatorCommand, OperatorProcess
+from purekube_run.examination.patience import first_true
 from purekube_run.examination.proxy import Fault, Proxy
 from purekube_run.examination.verdicts import Broken, Check, Finding, NotTried, Verdict
 from purekube_run.process.command_line import CommandError
@@ -36,7 +37,6 @@ C = TypeVar("C", bound="Case")
 
 HUMAN: Final = "kubectl-edit"
 """The field manager of the user whom the examiner plays."""
-_LOOK: Final = 0.05
 _BESIDE: Final = 6
 _STARTS: Final = 60.0
 
@@ -102,12 +102,15 @@ class Examination:
         def watches(call: Call) -> bool:
             return call.process == process.number and call.verb == "watch" and call.is_of(kind) and call.status == 200
 
-        with anyio.move_on_after(_STARTS):
-            while await self.audit.until(watches, 0.2, since) is None:
-                if process.status is not None:
-                    raise CommandError(f"the operator ended with status {process.status}:\n{process.last_lines}")
-            return
-        raise CommandError(f"the operator watches no {kind.plural} after {_STARTS:g} s:\n{process.last_lines}")
+        async def opened() -> Call | None:
+            if process.status is not None:
+                raise CommandError(f"the operator ended with status {process.status}:\n{process.last_lines}")
+            return await self.audit.until(watches, 0.2, since)
+
+        began = anyio.current_time()
+        if await first_true(opened, _STARTS) is None:
+            waited = anyio.current_time() - began
+            raise CommandError(f"the operator watches no {kind.plural} after {round(waited)} s:\n{process.last_lines}")
 
     def end(self) -> None:
         """Kill every process of the operator."""
@@ -150,9 +153,11 @@ class Examination:
                 group.start_soon(run_one, check)
         for check in [check for check in checks if check.alone]:
             await run_one(check)
-        with anyio.move_on_after(self.patience):
-            while self.cleaning:
-                await anyio.sleep(_LOOK)
+
+        async def clean() -> bool:
+            return not self.cleaning
+
+        await first_true(clean, self.patience)
         return [findings[check] for check in checks]
 
     async def _finding(self, check: Check[C], case: "Callable[[Examination, Check[C]], C]") -> Finding:
@@ -282,23 +287,19 @@ class Case:
     async def seen(self, look: Callable[[], Awaitable[T | None]], seconds: float | None = None) -> T | None:
         """Call `look` until its result is true, and return that result.
 
-        Return None if it takes longer than `seconds`, by default `patience`.
+        Return None if it takes longer than `seconds`, by default `patience`, on a machine that is not busy.
         """
-        with anyio.move_on_after(self.patience if seconds is None else seconds):
-            while True:
-                if result := await look():
-                    return result
-                await anyio.sleep(_LOOK)
-        return None
+        return await first_true(look, self.patience if seconds is None else seconds)
 
     async def until(self, what: str, look: Callable[[], Awaitable[T | None]], seconds: float | None = None) -> T:
         """Return the first true result of `look`.
 
         After a timeout, raise Broken, whose message names the expected effect `what`.
         """
+        began = anyio.current_time()
         if (result := await self.seen(look, seconds)) is None:
-            limit = self.patience if seconds is None else seconds
-            raise Broken(f"{what}: not within {limit:g} s", *await self.evidence_now())
+            waited = anyio.current_time() - began
+            raise Broken(f"{what}: not within {round(waited)} s", *await self.evidence_now())
         assert result is not None
         return result
 
@@ -354,13 +355,15 @@ class Case:
 
         Return the number of the last request before those seconds. Raises Broken if the operator keeps writing.
         """
-        with anyio.move_on_after(3 * self.patience + self.quiet):
-            while True:
-                number, before = self.audit.number, len(self.writes())
-                await anyio.sleep(self.quiet)
-                if len(self.writes()) == before:
-                    return number
-        raise Broken(f"still writing after {3 * self.patience:g} s", *self.writes()[-3:])
+
+        async def at_rest() -> tuple[int] | None:
+            number, before = self.audit.number, len(self.writes())
+            await anyio.sleep(self.quiet)
+            return (number,) if len(self.writes()) == before else None
+
+        if (rest := await first_true(at_rest, 3 * self.patience + self.quiet)) is None:
+            raise Broken(f"still writing after {3 * self.patience:g} s", *self.writes()[-3:])
+        return rest[0]
 
 
 @asynccontextmanager

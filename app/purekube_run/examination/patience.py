@@ -1,0 +1,43 @@
+"""Waits of the examiner, which last longer on a busy machine."""
+
+import os
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+import anyio
+
+T = TypeVar("T")
+
+_LOOK: Final = 0.05
+_AT_MOST: Final = 5.0
+"""The limit of `busyness`, so that what never comes is told in time."""
+
+
+def busyness() -> float:
+    """Return how many tasks compete for each processor of this machine, averaged over the last minute, from 1 to 5.
+
+    An operator gets that fraction of a processor. The result is 1 if the system does not report a load.
+    """
+    try:
+        load = os.getloadavg()[0]
+    except OSError:
+        return 1.0
+    return min(_AT_MOST, max(1.0, load / (os.cpu_count() or 1)))
+
+
+async def first_true(
+    look: Callable[[], Awaitable[T | None]], seconds: float, busyness: Callable[[], float] = busyness
+) -> T | None:
+    """Call `look` until its result is true, and return that result.
+
+    Return None after `seconds` multiplied by `busyness`, which is called again before each pause, because a machine
+    may become busy during a wait.
+    """
+    began = anyio.current_time()
+    with anyio.move_on_after(seconds * busyness()) as scope:
+        while True:
+            if result := await look():
+                return result
+            scope.deadline = began + seconds * busyness()
+            await anyio.sleep(_LOOK)
+    return None
