@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 _LOOK: Final = 0.05
 _AT_MOST: Final = 5.0
-"""The limit of `busyness`, so that what never comes is told in time."""
+"""The limit of `busyness`, so that a wait for an effect that never shows ends soon enough."""
 
 
 def busyness() -> float:
