@@ -89,10 +89,10 @@ class _Caches(Informers):
 
 @attrs.frozen
 class AppliedInstallation:
-    """The parts of the shell commands that grant rights.
+    """The parts of the shell commands that this process suggests when a right is missing.
 
-    `command` prints the roles of the process that runs applied boxes, `account` holds the options that name the account
-    of the boxes.
+    `command` prints the manifests with the roles of this process. `account` is the command-line option that names the
+    ServiceAccount to which the rights of the boxes are granted.
     """
 
     account: str = "--service-account vworkspace-boxes"
@@ -110,8 +110,9 @@ class AppliedInstallation:
 class AppliedBoxes:
     """The OperatorBoxes that a process runs.
 
-    `manager` runs the controllers of their parents (objects of a box's kind). `taken` are status writers of the
-    process's other controllers, whose kinds no box may have. ControllerRevisions of boxes are in `namespace`.
+    Each box defines the controller of one kind. The objects of that kind are the parents of the box, and `manager` runs
+    their controllers. `taken` are the process's other controllers: no box may have a kind whose status one of them
+    writes. The ControllerRevisions of boxes are in `namespace`.
     """
 
     def __init__(
@@ -308,8 +309,8 @@ class AppliedBoxes:
     async def _missing_rights(self, name: str, observed: BoxSnapshot, history: Sequence[Revision]) -> str:
         """Return a message about the rights that the box `name` lacks, or "" if it lacks none.
 
-        The box needs rights on its kinds, and on kinds that its earlier revisions created, whose objects must be
-        pruned.
+        The box needs rights on the kinds that it creates now. It also needs rights on kinds that only its earlier
+        revisions created, to prune the objects that are left.
         """
         box = observed.box
         if box is None:
@@ -324,9 +325,9 @@ class AppliedBoxes:
         return told_of(name, self._installed.account, lacking, retired)
 
     async def _lacking(self, name: str, access: CompositeAccess) -> tuple[Right, ...]:
-        """Return the rights in `access` that the box lacks.
+        """Return the rights in `access` that the box lacks, or an empty tuple if it has them all.
 
-        Once all of them were granted, no further access reviews are sent.
+        Once the box had them all, this is remembered, and the API server is not asked again.
         """
         if (name, access) in self._granted:
             return ()
@@ -341,18 +342,18 @@ class AppliedBoxes:
         return next((each.box.kind for each in every if each.box is not None), None)
 
     async def _changed(self, applied: AppliedBox, box: Box | None, history: Sequence[Revision]) -> list[BoxProblem]:
-        """Return the problems of a definition that differs from the revisions in `history`.
+        """Return the problems of a new definition of a box.
 
-        A definition must not change the box's kind, or whether the box acts through a ServiceAccount. The cluster must
-        have all rules of the box.
+        There is a problem if the definition has another kind than the revisions in `history`, or if it starts or stops
+        using a ServiceAccount. There is also a problem if the CRD or the policy in the cluster lacks rules of the box.
         """
         former = [(await self._loaded(applied.metadata.name, each.definition)).box for each in history]
         return [*changed_problems(box, former), *unenforced_problems(box), *await self._policy_problems(applied, box)]
 
     async def _policy_problems(self, applied: AppliedBox, box: Box | None) -> tuple[BoxProblem, ...]:
-        """Return a problem if the cluster lacks the ValidatingAdmissionPolicy of a box.
+        """Return the problems if the cluster lacks the admission policies of a box, else an empty tuple.
 
-        A policy that was found is looked up again when the OperatorBox changes, or after a minute.
+        Once the policies were found, they are looked up again only after the OperatorBox changed, or after a minute.
         """
         name, version = applied.metadata.name, applied.metadata.resource_version
         found, until = self._enforced.get(name, ("", 0.0))
@@ -365,10 +366,10 @@ class AppliedBoxes:
     # --- serving ------------------------------------------------------------------------------------------------------
 
     async def _serve(self, name: str, history: Sequence[Revision]) -> str:
-        """Start the controller for a box's parents.
+        """Start the controller for a box's parents. Return "", or the reason why the controller cannot start.
 
-        Return "", or the reason why the controller cannot start. It serves every revision that compiles and has its
-        rights; without such a revision the parents are not reconciled.
+        The controller reconciles by every revision that compiles and whose rights the box has. If there is no such
+        revision, no controller is started, and "" is returned.
         """
         boxes = {
             revision.name: loaded.box

@@ -45,7 +45,8 @@ class LoadedDefinition:
     """The compiled definition of an applied box.
 
     `box` is None if there are `problems`. `gates` are the compiled expressions of the rollout's `when`. `crds` are the
-    names of the CRDs that were looked up in the cluster, and `absent` are those of them that do not exist.
+    names of the CRDs that were looked up in the cluster. `absent` are the names in `crds` that the cluster does not
+    have.
     """
 
     box: Box | None
@@ -111,9 +112,10 @@ def unenforced_problems(box: Box | None) -> tuple[BoxProblem, ...]:
 
 
 async def policy_problems(api: KubeApi, box: Box | None) -> tuple[BoxProblem, ...]:
-    """Return a problem for the rules of a box, and one for its computed values, if the cluster lacks their policy.
+    """Return the problems if the cluster lacks an admission policy that the box needs.
 
-    Raises the OperatorErrors of `KubeApi.get`.
+    There is at most one problem for the policy that validates the box's rules, and one for the policy that sets its
+    computed values. Raises the OperatorErrors of `KubeApi.get`.
     """
     found: dict[str, BoxProblem] = {}
     for kind, wanted in ({} if box is None else policy_of(box)).items():
@@ -124,7 +126,11 @@ async def policy_problems(api: KubeApi, box: Box | None) -> tuple[BoxProblem, ..
 
 
 async def _unenforced(api: KubeApi, kind: Kind, wanted: Manifest, duty: str) -> str:
-    """Return why the policy or binding `wanted` does not do its duty in the cluster; "" if it does."""
+    """Return "" if the cluster has the admission policy or binding `wanted`, else a message that it is missing or
+    differs.
+
+    `duty` is a phrase for the message: the task of the policy.
+    """
     ref = ref_of(wanted, kind)
     try:
         live = await api.get(ref)
@@ -243,8 +249,10 @@ async def _allowed(api: KubeApi, right: Right, on: Access) -> bool:
 
 def told_of(name: str, account: str, lacking: Sequence[Right], retired: Iterable[Kind] = ()) -> str:
     """Return the message about the missing rights `lacking`, with the command that grants them, or "" if none is
-    missing. `name` is the box, and `account` has the command's options for the account that lacks the rights. `retired`
-    are kinds that the box no longer creates, if the rights are needed to prune their objects.
+    missing.
+
+    `name` is the name of the box. `account` is the command's option that names the account to which the rights are
+    granted. `retired` are kinds that the box no longer creates, but whose objects it must still prune.
     """
     if not lacking:
         return ""

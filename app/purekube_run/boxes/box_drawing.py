@@ -56,7 +56,11 @@ def _all(box: Box) -> list[BoxNode]:
 
 
 def _edges(node: BoxNode) -> Iterator[Edge]:
-    """Yield the edges of a graph's node, leaving out an edge with the same `to` and `until` as an earlier edge."""
+    """Yield the edges of a node, each dependency only once.
+
+    An edge is left out if an earlier edge leads to the same resource (`to`) and waits for the same stage of it
+    (`until`).
+    """
     seen: set[tuple[str, Until]] = set()
     for edge in node.edges:
         if (edge.to, edge.until) not in seen:

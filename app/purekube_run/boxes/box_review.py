@@ -1,4 +1,4 @@
-"""The review of an OperatorBox when it is applied: the answer says what its status would say (PH-10)."""
+"""The validating webhook for OperatorBoxes: it reports on apply what the status would report later (PH-10)."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -118,8 +118,8 @@ def load_text(
 ) -> LoadedBox:
     """Return the box in `text` as if the file `file` contained it.
 
-    `known` are further CRDs. The last parameter maps names of CRD files to texts, which are used instead of the
-    files to which the box refers.
+    `known` are further CRDs. `beside` maps names of CRD files to their texts. Where the box refers to such a file, the
+    text in `beside` is used instead of the file on disk.
     """
     try:
         documents = documents_of(file, text)
@@ -224,9 +224,9 @@ def _crds(documents: Iterable[MarkedDocument], problems: list[BoxProblem]) -> It
 def further_crds(paths: Sequence[Path], words: Container[str] | None = None) -> Iterator[CrdVersions]:
     """Yield the CRDs in files and folders.
 
-    With `words`, only CRDs whose kind is in `words` are yielded, and files with only other kinds are not parsed, since
-    a folder may contain all CRDs of a cluster. Raises CommandError for a path that does not exist, and for a file or
-    CRD that cannot be read.
+    If `words` is given, only CRDs whose kind is one of these words are yielded. Files without such a kind are skipped
+    unparsed, since a folder may contain all CRDs of a cluster. Raises CommandError for a path that does not exist, and
+    for a file or CRD that cannot be read.
     """
     for path in paths:
         for file in _files(path):

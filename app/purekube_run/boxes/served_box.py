@@ -1,4 +1,4 @@
-"""A box whose parents are reconciled by this process, and what its caches still lack (PH-10)."""
+"""A box whose parents are reconciled by this process, and the caches for which it still waits (PH-10)."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,11 @@ from purekube_run.controller.runner import Runner
 
 @attrs.define(eq=False)
 class ServedBox:
-    """A box whose parents are reconciled. `assignments` say by which revision of the box each parent is reconciled."""
+    """A box whose parents (the objects of its kind) this process reconciles.
+
+    `revisions` are the names of the box's revisions that are running. `assignments` tell which revision reconciles each
+    parent.
+    """
 
     revisions: tuple[str, ...]
     reconciler: CompositeReconciler

@@ -29,10 +29,10 @@ Follower: TypeAlias = Callable[[CompositeReconciler, bool], None]
 
 
 class ServedBoxes:
-    """The boxes whose parents are reconciled, by name, and the controllers of these parents, which `manager` runs.
+    """The boxes whose parents (the objects of a box's kind) this process reconciles, by the name of the box.
 
-    `changed` is called with the name of a box when one of its parents changes. `taken` are status writers of the
-    process's other controllers, whose kinds no box may have.
+    `manager` runs the controllers of the parents. `changed` is called with the name of a box when one of its parents
+    changes. `taken` are the process's other controllers: no box may have a kind whose status one of them writes.
     """
 
     def __init__(
@@ -57,9 +57,10 @@ class ServedBoxes:
             follower(served.reconciler, True)
 
     async def serve(self, name: str, boxes: Mapping[str, Box], history: Sequence[Revision]) -> str:
-        """Reconcile the parents of the box `name` by its revisions, which `boxes` has in compiled form by revision
-        name. If `boxes` is empty, stop the controller of the parents. Return "", or the reason why the controller
-        cannot start.
+        """Start the controller of the parents of the box `name`, or restart the controller if the revisions differ.
+
+        `boxes` maps the name of each revision that can run to its compiled box. If `boxes` is empty, the controller is
+        only stopped. Return "", or the reason why the controller cannot start.
         """
         served = self.boxes.get(name)
         if served is not None and {*served.revisions} == {*boxes}:
@@ -103,9 +104,9 @@ class ServedBoxes:
 
 
 def served_assignments(history: Sequence[Revision], served: Collection[str], in_use: Iterable[str]) -> Assignments:
-    """Return which revision of the box reconciles each parent.
+    """Return the assignments: the names of all revisions in `history`, and the revision that new parents get.
 
-    A parent to which no revision is assigned yet gets one of the revisions in `served`.
+    New parents get one of the revisions in `served`, which can run. `in_use` are the revisions that parents have now.
     """
     known = [revision for revision in history if revision.name in served]
     sound = [revision.name for revision in known if not revision.given_up] or [known[-1].name]

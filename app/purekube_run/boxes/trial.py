@@ -31,9 +31,10 @@ _AT_ONCE: Final = 50
 
 @attrs.define
 class Trial:
-    """A layer around the requests of a dry pass over the parent `ref`, which turns each write into a dry run.
+    """A layer around the API client that turns the writes of one pass over the parent `ref` into dry runs.
 
-    `source` is the parent's manifest, to which its patches are applied. `known` are the objects in the snapshot.
+    `source` is the parent's manifest. Patches of the parent are not sent, but applied to `source`. `known` are the
+    objects that existed before the pass.
     """
 
     ref: ObjectRef
@@ -68,8 +69,9 @@ class Trial:
     async def _dry_run(self, request: KubeRequest, send: Send) -> Manifest:
         """Return the server's answer to a dry run of a write.
 
-        The body is returned as sent if an earlier write of the pass would delete the object, or if a dry run fails with
-        NotFound, since an earlier write may create the missing object. NotFound for a merge or JSON patch is raised.
+        If an earlier write of the pass would delete the object, return the body of the request instead. The same is
+        done if the server answers NotFound, since an earlier write of the pass may create what is missing. For a merge
+        or JSON patch NotFound is raised.
         """
         body = request.body if isinstance(request.body, dict) else {}
         if request.ref in self.deleted:
@@ -97,7 +99,7 @@ class _Placeholder:
 
 @attrs.define
 class _Watched:
-    """The rules of a pass, wrapped so that parent and snapshot of the rules' last decision are remembered."""
+    """A wrapper around the rules of a pass that remembers the arguments of the last decision: parent and snapshot."""
 
     rules: PassRules[Parent, Snapshot]
     parent: Parent
@@ -111,9 +113,11 @@ class _Watched:
 async def tried(
     composite: Composite, api: KubeApi, ref: ObjectRef, manifest: Manifest, observed: Snapshot, now: datetime
 ) -> Verdict:
-    """Return the verdict of a dry pass over the parent `ref`: how many objects the pass would write, and why a write
-    would be refused. `manifest` is the parent, `observed` the snapshot at the beginning of the pass. Raises Unavailable
-    if the pass ends by an error that does not depend on the box's revision, such as a lost connection.
+    """Run a pass over the parent `ref` with dry runs. Return the verdict: how many objects the pass would write, and
+    why a write would be refused.
+
+    `manifest` is the parent, and `observed` the snapshot at the beginning of the pass. Raises Unavailable if an error
+    that does not depend on the box's revision ends the pass, such as a lost connection.
     """
     trial = Trial(ref, manifest, frozenset(observed.objects))
     rules, parent = composite.pass_rules(lambda: now, _Placeholder()), composite.read(manifest)
@@ -131,10 +135,10 @@ async def tried(
 
 @attrs.define
 class Judge:
-    """A judge of a box's new revisions, which tries each revision on the box's parents by dry passes.
+    """A judge of a box's new revisions, which tries each revision on the box's parents by passes with dry runs.
 
-    A parent's verdict is kept until the parent's generation or the revision changes, but a refusal only for a limited
-    time.
+    A verdict on a parent is kept until the parent's generation or the revision changes. A verdict that refuses is also
+    tried again after some time.
     """
 
     reconciler: CompositeReconciler

@@ -111,10 +111,10 @@ def informers_of(
 
 
 def _watched(namespaces: Sequence[str], *, near: bool) -> Sequence[str | None]:
-    """Return the namespaces for each of which an informer is needed.
+    """Return the namespaces for which separate informers are needed. None stands for one informer of all namespaces.
 
-    None in the result means an informer of all namespaces. Only for kinds that are `near` (their objects are in the
-    parent's namespace) is the result restricted to `namespaces`.
+    The result is `namespaces` if the kind is `near`: its objects are always in the parent's namespace. For other kinds,
+    or if `namespaces` is empty, the result contains only None.
     """
     return namespaces if namespaces and near else (None,)
 
@@ -122,7 +122,9 @@ def _watched(namespaces: Sequence[str], *, near: bool) -> Sequence[str | None]:
 def shared_informers(
     api: KubeApi, clock: Clock, random: Callable[[], float], *, namespaces: bool
 ) -> Iterator[InformerRunner]:
-    """Yield the informers that all composites of a process share: of CRDs, and with `namespaces` also of Namespaces."""
+    """Yield the informers that all composites of a process share: one of CRDs, and one of Namespaces if `namespaces` is
+    True.
+    """
     definitions = ObjectStore(CUSTOM_RESOURCE_DEFINITION, transform=slim_definition)
     yield InformerRunner(api, CUSTOM_RESOURCE_DEFINITION, clock=clock, random=random, store=definitions)
     if namespaces:

@@ -44,9 +44,11 @@ _log = structlog.get_logger("operator")
 
 @attrs.define(eq=False)
 class CompositeReconciler:
-    """The reconciler of one composite, which takes snapshots from caches and maps each changed object to parents
-    (PH-6). `informers` watch parents and children, `externals` the objects that the composite only reads, `shared` CRDs
-    and Namespaces.
+    """The reconciler of one composite (PH-6). It takes snapshots from caches, and finds the parents that a changed
+    object affects.
+
+    `informers` watch parents and children. `externals` watch the objects of other owners, which the composite only
+    reads. `shared` watch CRDs and Namespaces.
     """
 
     composite: Composite
@@ -188,9 +190,10 @@ class CompositeReconciler:
         return self.shared.store(NAMESPACE).get(None, parent.namespace)
 
     def peers(self, parent: Parent) -> frozenset[str]:
-        """Return the namespaces that admit, by an annotation, children of parents in this parent's namespace.
+        """Return the names of the other namespaces that allow children of parents from this parent's namespace.
 
-        The result is empty unless the composite computes the namespaces of children.
+        A namespace allows them by an annotation. The result is empty unless the composite computes the namespaces of
+        children.
         """
         asks = self.composite.asks_namespaces
         return self.composite.peers(self.shared.store(NAMESPACE).objects(), parent) if asks else frozenset()

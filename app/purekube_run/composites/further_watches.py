@@ -21,7 +21,7 @@ from purekube_run.controller.informers import projected
 class AccountWatches:
     """The watches that impersonate the service accounts that parents name.
 
-    `informers_of` makes the informers of an account. At most `most` accounts in each namespace are watched.
+    `informers_of` returns the informers to run for an account. At most `most` accounts in each namespace are watched.
     """
 
     informers_of: Callable[[ObjectRef], Iterable[InformerRunner]]
@@ -77,9 +77,9 @@ class AccountWatches:
 
 @attrs.define(eq=False)
 class TakenNames:
-    """The watches of objects whose names children need, but which belong to other owners.
+    """The watches of objects that stand in the way of a child: the object has the child's name, but another owner.
 
-    Parents wait for a name until its object changes or is deleted. At most `most` objects are watched.
+    The parent waits until that object changes or is deleted. At most `most` objects are watched.
     """
 
     api: KubeApi

@@ -65,10 +65,10 @@ class Queue:
 class StatusManager:
     """The writer of the status of a kind: its field manager, and the texts with which it reports errors.
 
-    `words` form the status that reports an error which stopped a pass; without them the error is only logged. `title`
-    names the controller in messages. `remedy` returns the command that grants a missing right, and `not_permitted`
-    returns a sentence with that command. With `yields`, an object whose status another controller writes is not
-    reconciled (RES-4).
+    `words` make the status that reports an error which stopped a pass. Without `words`, such an error is only logged.
+    `title` names the controller in messages. `remedy` returns the command that grants a missing right, and
+    `not_permitted` a sentence with that command. If `yields` is True, objects whose status another controller writes
+    are not reconciled (RES-4).
     """
 
     owner: StatusOwner
@@ -106,11 +106,11 @@ async def at_any_time() -> None:
 class ControllerDefinition:
     """The definition of one controller. `name` appears in metrics and logs.
 
-    `caches` hold the objects of the kind, and every object that a pass writes and must see afterwards. `further` are
-    other informers that only this controller uses. `synced` waits for the caches that a first pass needs. `all_keys`
-    yields the objects to reconcile, by default those in the caches of `own`. `background` runs while this process
-    leads. `on_resync` is called for each key when its `resync` interval (in seconds) has elapsed, and `on_write` for
-    each write of a pass.
+    `caches` hold the objects of the kind, and every object that a pass writes and must see afterwards. `own` are the
+    informers of the kind. `further` are other informers that only this controller uses. `synced` returns when the
+    caches that a first pass needs are filled. `all_keys` yields the objects to reconcile, by default all objects cached
+    by `own`. The tasks in `background` run while this process leads. `on_resync` is called for each key when its
+    `resync` interval (in seconds) has elapsed, and `on_write` for each write of a pass.
     """
 
     name: str

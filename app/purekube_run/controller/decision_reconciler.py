@@ -1,4 +1,4 @@
-"""The reconciler of a kind that a pure function decides; objects long in progress are re-read live (REC-1)."""
+"""A reconciler whose decisions a pure function makes; objects that are long in progress are re-read live (REC-1)."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
@@ -23,11 +23,11 @@ _log = structlog.get_logger("operator")
 
 @attrs.define
 class LiveRereads:
-    """The keys whose work is in progress.
+    """The objects whose work is in progress, by key, and the times at which they are read again.
 
-    The objects on which such a key depends are read from the API server every `every` seconds, to find changes that the
-    caches have missed. With many keys in progress the reads are rarer, on average one key in `spacing` seconds, so that
-    the cost does not grow with their number.
+    Every `every` seconds, the objects on which such a key depends are read from the API server, to find changes that
+    the caches have missed. So that many keys do not cost many reads, there is on average at most one such read of a key
+    in `spacing` seconds.
     """
 
     informers: Informers
@@ -60,10 +60,10 @@ class LiveRereads:
         self._since.pop(key, None)
 
     def until_next(self, key: ObjectRef, result: ReconcileResult, *, under_way: bool) -> ReconcileResult:
-        """Return `result` with a requeue no later than the next live read of the key, if work is `under_way`.
+        """Return `result`, changed so that the key is requeued no later than its next live read.
 
-        Without that requeue, a lost watch event could leave the key without a further pass. If no work is under way,
-        forget the key.
+        Without that requeue, a lost watch event could leave the key without a further pass. If no work is `under_way`,
+        forget the key and return `result` unchanged.
         """
         if not under_way:
             self.forget(key)
@@ -95,13 +95,13 @@ async def nothing_to_do(key: ObjectRef) -> ReconcileResult:
 
 @attrs.frozen(eq=False)
 class DecisionReconciler(Generic[S, V]):
-    """The reconciler of a kind whose `rules` decide by a pure function.
+    """The reconciler of a kind whose decisions are made by the pure function in `rules`.
 
-    `read` returns the object in its structured form, or None if the object must be ignored. `observe` may raise
-    OperatorError. `is_under_way` decides from the object before the pass and the result whether work is in progress. If
-    work stays in progress for minutes, the objects of `depends_on` are read live (`net`). `absent` is called for an
-    object that the cache does not have, `concluded` after each pass. While `is_backlogged`, a status that may wait is
-    not written.
+    `read` parses the cached object; it returns None if the object must be ignored. `observe` returns the snapshot for
+    the decision, and may raise OperatorError. `is_under_way` reports whether work is still in progress after a pass.
+    While it is, `net` reads the objects that `depends_on` returns live every few minutes. `absent` is called instead of
+    a pass if the cache does not have the object, and `concluded` after each pass. While `is_backlogged` returns True, a
+    status that may wait is not written.
     """
 
     rules: PassRules[S, V]

@@ -1,4 +1,4 @@
-"""Detection that a kind has become served: informers of missing kinds are woken (REC-12, RUN-1)."""
+"""The wake-up of informers whose kind was missing, once the kind's CRD is established (REC-12, RUN-1)."""
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
@@ -35,9 +35,9 @@ def slim_definition(manifest: Manifest) -> Manifest:
 
 
 def wake_when_served(runners: Callable[[], Iterable[InformerRunner]]) -> Callable[[CacheChange], None]:
-    """Return a handler for changes of CustomResourceDefinitions that wakes the informers of kinds now served.
+    """Return a handler for changes of CRDs. It wakes the informers of a CRD's kind when the CRD is established.
 
-    `runners` returns the informers at the time of a change.
+    `runners` returns all informers at the time of a change.
     """
 
     def handle(change: CacheChange) -> None:
@@ -59,9 +59,9 @@ def is_established(definition: Manifest) -> bool:
 
 
 def is_served(kind: Kind, definitions: ObjectStore) -> bool:
-    """Report whether the cached CRD of a kind is established.
+    """Report whether the cached CRD of a kind is established, so that the API server serves the kind.
 
-    The kind's informer may find the kind served a moment later (REC-12).
+    The kind's informer may notice this a moment later (REC-12).
     """
     definition = definitions.raw(None, kind.crd_name)
     return definition is not None and _is_established(definition)

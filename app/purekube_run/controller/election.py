@@ -76,11 +76,12 @@ class Fence:
 
 
 class Elector:
-    """A candidate for the lease `namespace`/`name`, or for the lease of its shard (RUN-13).
+    """A candidate for the Lease `namespace`/`name`. If the operator is split into shards, it is the Lease of this
+    process's shard (RUN-13).
 
-    `api` must not be guarded by the fence, as it acquires and renews the lease. `identity` must be unique to this
-    process. `random` returns numbers in [0, 1). `wall` returns the times written into the lease; decisions use no wall
-    time.
+    `api` acquires and renews the Lease, so `fence` must not guard it. `identity` must be unique to this process.
+    `random` returns numbers in [0, 1). `wall` returns the times that are written into the Lease; no decision depends on
+    them.
     """
 
     def __init__(

@@ -38,9 +38,9 @@ LOOK_SECONDS: Final = 0.25
 class BackgroundEvents:
     """An `EventSink` that writes Events through `api` while `run` runs. `instance` names this process in each Event.
 
-    While `is_backlogged`, Events wait for at most ten seconds, and at most two hundred at a time. A warning is written
-    within a quarter of a second. Waiting Events are lost when the process is killed. `link` returns the URL of a page
-    about an object, which is appended to the note of each warning about it; empty for none.
+    While `is_backlogged` returns True, at most two hundred Events wait, each at most ten seconds. New warnings do not
+    wait longer than a quarter of a second. Waiting Events are lost when the process is killed. `link` returns the URL
+    of a page about an object, or "" if there is none. It is appended to the note of each warning about the object.
     """
 
     def __init__(

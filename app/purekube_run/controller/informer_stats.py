@@ -32,9 +32,11 @@ _PAGE_SECONDS: Final = 120.0
 
 @attrs.define
 class Heartbeat:
-    """The times of an informer's last activity in seconds of the monotonic clock, initially `began`.
+    """The times at which an informer last received an event (`moved_at`) and an answer of the API server
+    (`answered_at`).
 
-    `patience` is how many seconds may now pass without activity.
+    Times are seconds of the monotonic clock. Both times start as `began`. The informer may now be inactive for
+    `patience` seconds.
     """
 
     began: float
@@ -63,7 +65,7 @@ class Heartbeat:
 
 
 def by_its_roles(right: Right) -> str:
-    """Return general advice on granting a missing right, for a process whose roles no command prints."""
+    """Return the advice to ask an administrator for a missing right, for a process whose roles no command prints."""
     who = right.user or "the account that it runs as"
     return f"an administrator of the cluster gives it to {who}, by the roles that it was installed with"
 

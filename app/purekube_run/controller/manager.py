@@ -84,8 +84,9 @@ class ControllerManager:
         return runner
 
     async def unload(self, runner: Runner) -> None:
-        """Remove a controller after its running reconciles have ended, and the informers that no other
-        controller uses.
+        """Wait until the controller's running reconciles have ended, then remove the controller.
+
+        Informers that no other controller uses are stopped, too.
         """
         await runner.pool.finish()
         runner.close()
