@@ -29,11 +29,12 @@ _SPREAD: Final = 0.1
 
 @attrs.frozen
 class ManagerOptions:
-    """The options of all controllers of a process.
+    """The options that all controllers of a process share.
 
-    `random` returns numbers in [0, 1) for jitter; `entropy` generates secrets. `observer` returns the observer of a
-    controller's reconciles. Ids of reconciles begin with `run_id`. `concluded` is called with the result of each pass.
-    Only objects in namespaces of this process's `shard` are reconciled. With `namespaces`, composites watch only these.
+    `random` returns numbers in [0, 1) for jitter; `entropy` generates secrets. `observer` is called with a controller's
+    name, and returns the observer of the controller's reconciles. Ids of reconciles begin with `run_id`. `concluded` is
+    called with the result of each pass. Only objects in namespaces of this process's `shard` are reconciled. If
+    `namespaces` is not empty, composites watch only these namespaces.
     """
 
     random: Callable[[], float]
@@ -49,8 +50,8 @@ class ManagerOptions:
 class Runner:
     """A running controller on `api`.
 
-    While this process does not lead, no keys are stored, since they would only accumulate. When it becomes leader, it
-    begins with all objects.
+    While this process does not lead, changes enqueue no keys, since the queue would only grow. When the process becomes
+    leader, all objects are enqueued.
     """
 
     def __init__(

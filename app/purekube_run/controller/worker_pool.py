@@ -54,10 +54,11 @@ class WorkerPool:
     """A pool of workers that reconciles keys, at most `workers` at a time and never one key twice at once.
 
     A reconcile that raises is counted and retried with backoff. A reconcile that takes longer than `time_limit` seconds
-    is cancelled. After a write, its key waits up to `cache_timeout` seconds for the cache to show the write
-    (`has_seen`); then the objects are read live (`refresh`). `report_blocked` reports an error that stopped a pass.
-    `not_permitted` returns the remedy for a missing right. Keys for which `admits` is False belong to another shard and
-    are never enqueued. Log lines have the controller's `name`, and an id of the reconcile that begins with `run_id`.
+    is cancelled. A key that wrote objects is reconciled again only when the cache shows these writes (`has_seen`).
+    After `cache_timeout` seconds the written objects are read live instead (`refresh`). `report_blocked` reports an
+    error that stopped a pass. `not_permitted` returns the remedy for a missing right. Keys for which `admits` returns
+    False belong to another shard and are never enqueued. Log lines have the controller's `name`, and an id of the
+    reconcile that begins with `run_id`.
     """
 
     def __init__(
@@ -187,8 +188,10 @@ class WorkerPool:
         return self._queue.due_in(key, self._clock.monotonic())
 
     def queued(self) -> Iterator[tuple[ObjectRef, str, float]]:
-        """Yield every key of the queue with its state and a time: since when it is `processing` or `ready`, or until
-        when it is `waiting`.
+        """Yield every key of the queue with its state and a time.
+
+        For a key that is `processing` or `ready`, it is the time since when. For a key that is `waiting`, it is the
+        time when the wait ends.
         """
         return self._queue.entries()
 
@@ -295,8 +298,10 @@ class WorkerPool:
         return ReconcileAttempt.late(self._time_limit)
 
     async def _decide(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileResult:
-        """Reconcile `key`, after reading from the API server the objects in `unseen`, whose writes the cache did not
-        show in time.
+        """Reconcile `key`.
+
+        First read the objects in `unseen` from the API server: an earlier pass wrote them, but the cache did not show
+        these writes in time.
         """
         if unseen:
             self._counters.read_live()

@@ -32,7 +32,9 @@ class Subject:
 
 
 class ControllerCase(Case):
-    """One run of a check with one object of the kind, which is the sample in the namespace of the check."""
+    """One run of a check of a controller. The check has a namespace of its own, and one object of the kind: the
+    sample.
+    """
 
     def __init__(self, examination: Examination, check: Check[Any]) -> None:
         super().__init__(examination, check)
@@ -86,7 +88,7 @@ class ControllerCase(Case):
     async def worked(self, since: int | None = None) -> None:
         """Wait for a write of the controller.
 
-        Raises NotTried if there is none in time, since the check `progress` reports that failure.
+        If there is none in time, raise NotTried rather than Broken: only the check `progress` counts that as a failure.
         """
 
         async def wrote() -> bool:
@@ -176,7 +178,7 @@ class ControllerCase(Case):
     async def absent(self, ref: ObjectRef) -> None:
         """Wait until the child `ref` is gone.
 
-        Raises NotTried if the child stays, since the check `children_go` reports that failure.
+        If the child stays, raise NotTried rather than Broken: only the check `children_go` counts that as a failure.
         """
 
         async def look() -> bool:

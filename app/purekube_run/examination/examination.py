@@ -138,7 +138,8 @@ class Examination:
     ) -> list[Finding]:
         """Run checks and return their findings in the order of the checks.
 
-        `case` returns the context manager within which a check runs. `on_finding` is called with each finding at once.
+        `case` returns a new run of a check, within which (`async with`) the check's function is called. `on_finding` is
+        called with each finding as soon as its check ends.
         """
         findings: dict[Check[C], Finding] = {}
         limit = anyio.Semaphore(_BESIDE)
@@ -192,7 +193,11 @@ class Examination:
 
 
 class Case:
-    """One run of a check: its namespaces, methods that act as a user, and the operator's requests during the run."""
+    """One run of a check, for use by the check's function.
+
+    The run creates a namespace for the check. Its methods change objects as a user would, and return the operator's
+    requests since the run began.
+    """
 
     labels: ClassVar[Mapping[str, str]] = {}
     """The labels of its namespaces."""
@@ -287,7 +292,7 @@ class Case:
     async def seen(self, look: Callable[[], Awaitable[T | None]], seconds: float | None = None) -> T | None:
         """Call `look` until its result is true, and return that result.
 
-        Return None if it takes longer than `seconds`, by default `patience`, on a machine that is not busy.
+        Return None after `seconds`, by default `patience`. On a busy machine the wait is longer.
         """
         return await first_true(look, self.patience if seconds is None else seconds)
 
@@ -398,10 +403,10 @@ async def open_examination(
 async def cluster_for(
     kubeconfig_path: Path | None, crds: Sequence[Manifest], simulate: str = ""
 ) -> AsyncIterator[tuple[Any, str]]:
-    """Yield the client configuration of a cluster, and its name for reports.
+    """Yield the client configuration of a cluster, and the cluster's name for reports.
 
-    Without a kubeconfig, the cluster is an embedded API server with these CRDs, in which the controllers that
-    `simulate` names are simulated.
+    Without a kubeconfig, the cluster is an embedded API server that serves the kinds of `crds`. `simulate` names the
+    controllers that are simulated in this cluster.
     """
     if kubeconfig_path is not None:
         config = load_config(kubeconfig_path)

@@ -65,7 +65,7 @@ def holds_form(conditions: Mapping[str, Mapping[str, Any]]) -> None:
 def holds_times(writes: Sequence[Call]) -> None:
     """Raise Broken if a write changed lastTransitionTime of a condition but not the condition's status.
 
-    Raises NotTried for fewer than two writes that left conditions.
+    Raises NotTried if fewer than two of the writes were answered with an object that has conditions.
     """
     states = [(call, conditions_of(call.answer)) for call in writes if conditions_of(call.answer)]
     if len(states) < 2:

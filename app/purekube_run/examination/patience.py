@@ -16,7 +16,7 @@ _AT_MOST: Final = 5.0
 def busyness() -> float:
     """Return how many tasks compete for each processor of this machine, averaged over the last minute, from 1 to 5.
 
-    An operator gets that fraction of a processor. The result is 1 if the system does not report a load.
+    With a result of 3, an operator gets a third of a processor. The result is 1 if the system does not report a load.
     """
     try:
         load = os.getloadavg()[0]
@@ -30,8 +30,8 @@ async def first_true(
 ) -> T | None:
     """Call `look` until its result is true, and return that result.
 
-    Return None after `seconds` multiplied by `busyness`, which is called again before each pause, because a machine
-    may become busy during a wait.
+    Return None after a timeout of `seconds` multiplied by the result of `busyness`. The timeout is computed again after
+    each call of `look`, because a machine may become busy during a wait.
     """
     began = anyio.current_time()
     with anyio.move_on_after(seconds * busyness()) as scope:

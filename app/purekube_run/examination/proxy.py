@@ -183,9 +183,10 @@ class Proxy:
     async def _relay(
         self, process: int, call: Call | None, fault: Fault | None, answer: ForwardedAnswer, send: Send
     ) -> None:
-        """Send a completely read response to the operator.
+        """Read the API server's response completely, then send it to the operator.
 
-        If the fault acts `after` the request, kill the process or refuse the request instead.
+        If `fault` acts after the request, do not send that response: kill the operator's process, or refuse the
+        request.
         """
         try:
             content = await answer.body()

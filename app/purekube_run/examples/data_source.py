@@ -52,7 +52,10 @@ class SimplestData:
 
 
 def apart(choose: DataSource) -> DataSource:
-    """Return a source seeded by one choice of `choose`, for examples that would otherwise need hundreds of choices."""
+    """Return a new source of choices that costs only one choice of `choose`: the new source's seed.
+
+    It is used for examples that would otherwise need hundreds of choices.
+    """
     seed = choose.integer(0, _SEEDS)
     return Seeded(Random(seed)) if seed else SimplestData()
 

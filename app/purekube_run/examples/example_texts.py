@@ -136,7 +136,10 @@ class _Matching:
                 return ""
 
     def _sequence(self, parts: Sequence[syntax.Node], low: int, high: int) -> str:
-        """Return one string for all parts of a sequence, each within the length that the remaining parts leave."""
+        """Return a string that matches all parts of a sequence, one after the other.
+
+        The string has `low` to `high` characters, so each part leaves enough of that length for the parts after it.
+        """
         lengths = [_length(part) for part in parts]
         rest_least, rest_most = sum(least for least, _ in lengths), sum(most for _, most in lengths)
         drawn: list[str] = []

@@ -68,7 +68,10 @@ class Examples:
         return self._body().get("spec", {})
 
     def changed(self, old: Manifest) -> Manifest:
-        """Return the object after one to three random changes of a user that the validation of updates permits."""
+        """Return the object after one to three random changes, as a user might make them.
+
+        A change that the schema's validation of updates refuses is left out.
+        """
         new = old
         for _ in range(self.choose.integer(1, 3)):
             changed = self._changed(self.schema, new, 0)
@@ -103,8 +106,9 @@ class Examples:
         return {**drawn, **deepcopy(dict(self.fixed))} if isinstance(drawn, dict) else drawn
 
     def _value(self, node: Schema, also: Sequence[Schema], depth: int) -> Any:
-        """Return a value that satisfies `node` and all schemas in `also`, which come from the branches of `anyOf` and
-        the like that were chosen further up.
+        """Return a value that satisfies `node` and all schemas in `also`.
+
+        `also` are branches of `anyOf`, `oneOf` and `allOf` that were chosen for the values around this one.
         """
         self._left -= 1
         if not (node.rules or also or _has_junctors(node)):

@@ -1,4 +1,4 @@
-"""The limit of connections of one port: which connection is accepted, and which is closed for it (RUN-11).
+"""The limit of connections of one port, and the choice of the connection to close when it is reached (RUN-11).
 
 Pure: no sockets and no time. A connection's rank is its progress, from the lowest: its client does not read the
 response, its request is incomplete, it is idle between two requests, its request is being answered. If all places are
@@ -104,9 +104,10 @@ class ConnectionLimit:
         self._clients.pop(client, None)
 
     def _first_to_leave(self) -> Client | None:
-        """Return the client that is to be closed first to make room, or None if all requests are being answered.
+        """Return the client whose connection is closed first to make room.
 
-        A client that is already being closed comes last, since its response is almost sent.
+        Return None if every connection has a request that is being answered. Clients that are already being closed come
+        last, since their response is almost sent.
         """
         clients = map(self._cheapest, _MAKE_ROOM)
         return next((client for client in clients if client is not None), None)

@@ -105,8 +105,8 @@ async def serve(
 ) -> None:
     """Serve an ASGI application until cancelled. `ready` is called when connections are about to be accepted.
 
-    A client whose certificate `knows` rejects is disconnected; the certificate is empty if `tls` does not require one.
-    Without `tls`, the connections are plain HTTP.
+    Without `tls`, the connections are plain HTTP. `knows` is called with the certificate of each client, which is empty
+    if `tls` does not require one. If `knows` returns False, the client is disconnected.
     """
     port = _Port(app, limits or ConnectionLimits(), tls, knows)
     async with anyio.create_task_group() as group:
@@ -332,13 +332,16 @@ class _Connection(H11Protocol):
                 self._set_deadline("body", limits.body)
 
     def pause_writing(self) -> None:
-        """Start the deadline for reading by the client, since the client does not read the response."""
+        """Start a deadline, because the client does not read the response and the write buffer is full.
+
+        The client must read again before the deadline, or the connection is closed.
+        """
         super().pause_writing()
         self._set_deadline("reading", self._port.limits.whole)
         self._moved()
 
     def resume_writing(self) -> None:
-        """Clear the deadline for reading by the client, since the client reads again."""
+        """Clear the deadline that `pause_writing` started, because the client reads the response again."""
         self._clear_deadline("reading")
         super().resume_writing()
         self._moved()
@@ -377,7 +380,9 @@ class _Connection(H11Protocol):
             timer.cancel()
 
     def _abort(self) -> None:
-        """Close the connection by a reset, which discards unsent data, since a client may not read it."""
+        """Close the connection by a TCP reset. Unsent data is discarded, so that a client that does not read cannot
+        delay this.
+        """
         connection = self.transport.get_extra_info("socket")
         if connection is not None and connection.fileno() >= 0:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
