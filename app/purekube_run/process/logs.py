@@ -209,7 +209,9 @@ def _take_over_libraries(level: int, shared: list[Processor], renderer: Processo
 
 
 def _take_over_defects() -> None:
-    """Log an exception that ends the process or a thread as a log line, so that its traceback is redacted."""
+    """Write uncaught exceptions, which end the process or a thread, to this process's log, so that secrets in the
+    traceback are masked.
+    """
     log = structlog.get_logger("process")
 
     def log_defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

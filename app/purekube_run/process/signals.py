@@ -34,10 +34,11 @@ def run_until_stopped(
     listen: str = "",
     stopping: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run `work` until it ends. SIGINT and SIGTERM set its event, and `grace` seconds later cancel the work (RUN-4).
+    """Run `work` until it ends, and let SIGINT and SIGTERM stop it in two steps (RUN-4).
 
-    `stopping` is called when the signal arrives, before any work ends. A second signal ends the process immediately.
-    Raises CommandError if work had to be cancelled, or if the address `listen` cannot be bound.
+    First the signal sets the event that `work` gets as its argument. If `work` still runs `grace` seconds later, it is
+    cancelled. `stopping` is called when the signal arrives. A second signal ends the process immediately. Raises
+    CommandError if `work` had to be cancelled, or if the address `listen` cannot be bound.
     """
 
     async def graceful() -> None:

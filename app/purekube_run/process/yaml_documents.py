@@ -99,7 +99,7 @@ def read_values(path: str) -> Iterator[tuple[str, Any]]:
 def problem_in(error: yaml.MarkedYAMLError) -> str:
     """Return the message of a YAML error without file and line.
 
-    A text that is nested too deeply gets the message `TOO_DEEP`, whether libyaml or the check of this module finds it.
+    For a text that is nested too deeply, the message is always `TOO_DEEP`, while libyaml has a wording of its own.
     """
     if error.problem == "exceeded maximum nesting depth":
         return TOO_DEEP
@@ -125,7 +125,7 @@ def _shown(path: str) -> str:
 
 
 def _check_limits(text: str, most: int | None) -> None:
-    """Raise MarkedYAMLError for a text from which no values must be built.
+    """Raise MarkedYAMLError if it is not safe to build values from a text.
 
     Such a text has aliases, deep nesting, huge numbers, or more than `most` values.
     """

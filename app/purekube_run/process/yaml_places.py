@@ -1,4 +1,4 @@
-"""The places of fields in a YAML document: line and column in the file for a path, as messages contain it."""
+"""The line and column of each field in a YAML file, found by the field's path, for error messages."""
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -34,8 +34,9 @@ class YamlPlaces:
     """The text of the whole file."""
 
     def at(self, path: str, offset: int | None = None) -> Place:
-        """Return file, line and column of the field at `path`, or with `offset`, of the character at `offset` in the
-        field's text.
+        """Return file, line and column of the field at `path`.
+
+        With `offset`, return the position of the character at `offset` in the field's text instead.
         """
         field = next(field for name in _outwards(path) if (field := self._fields.get(name)) is not None)
         if offset is not None and path in self._fields and isinstance(field.value, yaml.ScalarNode):
@@ -45,9 +46,9 @@ class YamlPlaces:
         return Place(path, self.file, line + 1, column + 1)
 
     def _inside(self, node: yaml.ScalarNode, offset: int) -> tuple[int, int]:
-        """Return line and column, counted from 0, of the character at `offset` in a string.
+        """Return line and column in the file, counted from 0, of the character at `offset` in a string.
 
-        For a folded string, return those of its start.
+        For a folded string, return line and column of the string's start.
         """
         line, column = node.start_mark.line, node.start_mark.column
         if node.style == "|":

@@ -35,8 +35,9 @@ GROUP: Final = "vworkspace.controllers"
 class LoadedControllers:
     """The controllers that were loaded by name.
 
-    `pure` are pure reconcilers, `given` are controllers that call the API themselves, or factories of such controllers.
-    `made` are the controllers of `given`, constructed without an API so that they can be inspected before they run.
+    `pure` are pure reconcilers. `given` are controllers that call the API themselves: instances, or classes and
+    functions that make them. `made` are the instances of all `given` controllers. They have no API and never run, but
+    can be inspected.
     """
 
     pure: tuple[AnyPureReconciler, ...] = ()

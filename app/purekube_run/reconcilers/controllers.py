@@ -111,10 +111,11 @@ def _writer(controller: AnyController) -> StatusManager:
 
 
 def bind(given: GivenController, api: KubeApi) -> AnyController:
-    """Return the controller, constructed if necessary, with `api` limited to the verbs that the controller declares.
+    """Return the controller, constructed if `given` is a class or a factory. Its `api` is limited to the verbs that it
+    declares.
 
-    The verbs are known only after the construction, so they are set afterwards. Raises CommandError if the controller
-    cannot be constructed.
+    Only the constructed controller declares its verbs, so the limit is filled in after the construction. Raises
+    CommandError if the controller cannot be constructed.
     """
     verbs: dict[Kind, frozenset[str]] = {}
     rights = DeclaredRights("a controller", verbs)

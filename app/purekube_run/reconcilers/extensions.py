@@ -36,10 +36,10 @@ class Extensions:
         composites: Sequence[Composite],
         controllers: Sequence[GivenController],
     ) -> "Extensions":
-        """Return the extensions, which use `api`.
+        """Return the extensions, whose controllers all use the client `api`.
 
-        Controllers in Python with a field `api` get this client too. `shared` are informers of CRDs, and of Namespaces
-        if composites read them. Raises CommandError for controllers that cannot run together.
+        `shared` are informers of CRDs, and of Namespaces if composites read Namespaces. Raises CommandError for
+        controllers that cannot run together.
         """
         return cls(
             tuple(composite_reconcilers(api, clock, composites, options, shared)),
@@ -60,8 +60,8 @@ class Extensions:
 class ExtensionManager(ControllerManager):
     """A manager that runs only extensions, for `box run`, `controllers run` and users' tests.
 
-    Construct it in the event loop that runs it. With `namespaces` it watches Namespaces from the start, for composites
-    that are loaded later and read Namespaces. Raises CommandError for controllers that cannot run together.
+    Construct it in the event loop that runs it. If `namespaces` is True, Namespaces are watched from the start: then
+    composites that read Namespaces can be loaded later. Raises CommandError for controllers that cannot run together.
     """
 
     def __init__(

@@ -78,7 +78,7 @@ _MOST_TRIES: Final = 3
 def rules_of(controller: AnyController) -> ProgressRules:
     """Return the rules that decide the next step for an object of `controller`.
 
-    A controller that is a Watcher has a second finalizer, for objects about which it has not been notified yet.
+    For a Watcher they have a second finalizer, which an object carries until the first call for it has succeeded.
     """
     kept = finalizer_of(controller)
     is_watcher = isinstance(controller, Watcher)
@@ -113,8 +113,8 @@ class _Pass:
     def result(self, error: OperatorError | None, requeue: Requeue, *, echo: bool) -> ReconcileResult:
         """Return the result of the pass for the worker pool.
 
-        With `echo`, watch events of the pass's own writes requeue the key. An `error` counts as reported if it is a
-        Conflict, which an Event reports, or the error of a call of user code, which the status reports.
+        With `echo`, watch events of the pass's own writes requeue the key. An `error` is marked as reported already if
+        it is a Conflict, since an Event reports it, or if a call of user code raised it, since the status reports it.
         """
         is_reported = isinstance(error, Conflict) or (self.came is not None and error is self.came.error)
         return ReconcileResult(
@@ -345,9 +345,10 @@ class ControllerPasses:
     # --- reporting ------------------------------------------------------------------------------------------
 
     async def _write_status(self, work: _Pass, came: Consequences, outcome: CallOutcome) -> None:
-        """Write the status.
+        """Write the status that follows from the call of user code.
 
-        If the object was edited meanwhile, write the status of the newest version, so that no outcome is lost.
+        If the object was changed meanwhile, read it and try again with the newest version, so that the outcome is not
+        lost.
         """
         generation = int(metadata(work.manifest).get("generation") or 0)
         result = outcome.result if isinstance(outcome, Returned) else None
@@ -380,9 +381,10 @@ class ControllerPasses:
         await self._tell_failure(key, uid, outcome)
 
     async def _tell_failure(self, key: ObjectRef, uid: str, outcome: CallOutcome) -> None:
-        """Emit an Event for a failed call of user code, unless conditions report failures.
+        """Emit an Event for a failed call of user code. If the controller has conditions, do nothing, since they report
+        failures.
 
-        The same failure is emitted again only after a success.
+        A failure that repeats emits no further Event until a call has succeeded.
         """
         if Feature.CONDITIONS in self.rules.features:
             return

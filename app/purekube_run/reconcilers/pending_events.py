@@ -1,4 +1,4 @@
-"""The changes to each object since its last call that matter to one controller (PH-7).
+"""The changes that matter to one controller, collected for each object until the next call of user code (PH-7).
 
 A pass's own writes come back as watch events, before or after their responses. So changes are collected as they arrive,
 and examined when the next pass begins: those with a version that the pass wrote are ignored.
@@ -43,8 +43,9 @@ class _Arrived:
 
 
 class PendingEvents:
-    """The changes of each object about which user code has not been called yet, and the last states of objects that
-    were deleted before their cleanup.
+    """The changes of each object about which user code has not been called yet.
+
+    It also keeps the last states of objects that disappeared before user code could clean up after them (`vanished`).
     """
 
     def __init__(self, controller: AnyController, rules: ProgressRules, store: ObjectStore) -> None:

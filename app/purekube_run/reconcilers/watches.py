@@ -49,9 +49,9 @@ def refers_key(ref: ObjectRef) -> str:
 
 @attrs.define
 class _InformerNeeds:
-    """The fields and indexes that controllers need of one informer.
+    """The fields and indexes that controllers need from one informer.
 
-    With `owner`, the controllers also need to know the field managers of the status.
+    If `owner` is given, the cached objects also keep the field managers of their status.
     """
 
     watches: list[Watch] = attrs.field(factory=list)

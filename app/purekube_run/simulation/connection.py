@@ -61,7 +61,8 @@ class SlowAnswer(BaseException):
 def _fault_of(trouble: Trouble) -> Fault:
     """Return the fault for a trouble.
 
-    Each call makes a new error, since a raised error's traceback refers to its world.
+    Each call makes a new error. A shared one would keep in its traceback all objects of the world in which it was
+    raised.
     """
     match trouble:
         case Trouble.CRASH_BEFORE | Trouble.CRASH_AFTER:
@@ -84,7 +85,8 @@ def _fault_of(trouble: Trouble) -> Fault:
 
 @attrs.define
 class Disturbance:
-    """An order for a fault: it disturbs the next matching request after `skip` others.
+    """A fault that is ordered in advance: it affects the next request for which `only` is true, after `skip` such
+    requests.
 
     `happened` is called when the fault occurs.
     """
@@ -145,9 +147,10 @@ class Troubled(Protocol):
 
 @attrs.define(eq=False)
 class Link:
-    """The network of one process from its start to its end, which all its connections share.
+    """The simulated network between one process and the API server.
 
-    `latency` is the minimum and maximum time of a request in seconds; None for no latency.
+    All connections of the process share it, and it lives as long as the process. `latency` is the minimum and maximum
+    duration of a request in seconds. None means no latency.
     """
 
     process: Troubled
@@ -217,8 +220,8 @@ class Link:
     def take(self, request: KubeRequest) -> Fault | None:
         """Return the fault for a request, or None if the request is to succeed.
 
-        The fault is the first ordered disturbance that is due, which is then removed, or else a fault of the process's
-        `schedule`.
+        The first disturbance that is due for this request is removed from the process's `disturbances` and returned. If
+        none is due, the process's `schedule` decides.
         """
         for at, ordered in enumerate(self.process.disturbances):
             if not ordered.concerns(request):
@@ -263,10 +266,10 @@ class Link:
 
 
 class KubeConnection(KubeApi):
-    """A connection of one replica to `api`, which applies latency and faults.
+    """A connection of one replica to `api`, which applies the latency and the faults of the network `link`.
 
-    `before_write` is the fence that may refuse a write. `on_write` is called with every write that reached the API
-    server, and `version` returns the version of its store.
+    `before_write` is called before each write, and raises if the replica may not write. `on_write` is called with every
+    write that reached the API server. `version` returns the version of the API server's store.
     """
 
     def __init__(

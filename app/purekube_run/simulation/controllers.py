@@ -88,10 +88,10 @@ class SimulatedControllers:
             self._ready[number] = feed
 
     def plan(self, loop: VirtualTimeLoop) -> bool:
-        """Set a timer of `loop` for the next due time of a simulated controller, unless an earlier timer is set
-        already.
+        """Set a timer of `loop` for the next due time of a simulated controller, so that virtual time advances to it.
 
-        Return whether a timer was set, so that virtual time may advance.
+        Return True if a timer was set. Return False if no controller is ever due, or if an earlier timer is set
+        already.
         """
         if (due := self.next_wake_up()) is None:
             return False

@@ -228,7 +228,7 @@ class ExtensionWorkload:
         """Do nothing, since no law of these worlds depends on a user's help."""
 
     def counts(self) -> Mapping[str, int]:
-        """Return no counts: this workload counts only acts."""
+        """Return an empty mapping, since this workload has no counts besides `done`."""
         return {}
 
     def perform(self, act: Act) -> None:
@@ -309,8 +309,10 @@ class ExtensionWorkload:
 
 
 def _lives(random: Random, objects: int, seconds: float) -> Iterator[Act]:
-    """Yield the acts of users on `objects` objects: an early creation each, then on average a change every
-    ten minutes.
+    """Yield the acts of users on a number of `objects` within `seconds`.
+
+    Each object is created in the first third of the time. Later a user changes it every ten minutes on average, or more
+    often in a short simulation.
     """
     deeds, weights = zip(*_WEIGHTS.items(), strict=True)
     for number in range(objects):

@@ -46,16 +46,17 @@ class WatchFaults:
 
 
 def interruption(*, after: bool, crash: bool) -> Fault:
-    """Return the fault that a request gets no response, or with `crash` that the process ends.
+    """Return the fault that a request gets no response. With `crash`, return the fault that the process ends during it.
 
-    With `after`, the request takes effect before the fault.
+    If `after` is True, the request takes effect before the fault.
     """
     return Fault(Crash() if crash else Unavailable("no answer"), after)
 
 
 def at_random(random: Random, often: float) -> Schedule:
-    """Return a schedule in which about the fraction `often` of requests meet a fault: no response, a stale copy, or a
-    crash.
+    """Return a schedule in which about the fraction `often` of requests have a fault.
+
+    The faults are a missing response, a conflict because of a stale resourceVersion, and a crash of the process.
     """
 
     def schedule(request: KubeRequest) -> Fault | None:

@@ -88,7 +88,7 @@ def check_bounds(path: Path, value: Any, bounds: dict[str, Bounds], place: str) 
 def _depth(raw: bytes) -> int:
     """Return the nesting depth of brackets outside of strings.
 
-    If there are too few brackets to exceed the limit, return 0.
+    If the whole text has too few brackets to exceed the limit, return 0 without a closer look.
     """
     depth = deepest = 0
     in_string = escaped = False

@@ -74,9 +74,10 @@ def clock(seconds: float) -> str:
 class Laws:
     """The laws (required properties of controllers) that are checked in one world.
 
-    `checks` counts by clause and law, `broken` has the first breach of each law. `lease` is the Lease whose holder
-    alone may write; None without leader election. `own` are kinds, such as Lease, that processes write even at rest.
-    `settles` names the laws that must hold some time after all faults have ended.
+    Each law belongs to a clause, a numbered requirement. `checks` counts the checks of each law, and `broken` has the
+    first breach of each law. `lease` is the Lease whose holder alone may write; None without leader election. `own` are
+    kinds, such as Lease, that processes write even at rest. `settles` names the laws that must hold some time after all
+    faults have ended.
     """
 
     own: Sequence[Kind] = (LEASE,)
@@ -99,7 +100,7 @@ class Laws:
     def check(self, clause: str, law: str, ref: object, holds: bool, told: str) -> None:
         """Count a check of a law about the object `ref`.
 
-        If `holds` is False, record the breach, which the last parameter describes, and halt the world.
+        If `holds` is False, record the breach with the description `told`, and halt the world.
         """
         self.checks[clause, law] += 1
         if holds or (clause, law) in self.broken:
