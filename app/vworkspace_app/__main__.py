@@ -34,7 +34,8 @@ def _escape(error: UnicodeError) -> tuple[str, int]:
 def run_command(arguments: Sequence[str], *, guarded: bool = False) -> int:
     """Run one command and return its exit status; problems are printed in one line on standard error.
 
-    With `guarded`, standard output and error of this process show control sequences instead of obeying them.
+    If `guarded` is True, control sequences in the output of this process are printed as visible text, so that a
+    terminal does not obey them.
     """
     missing = _missing_package()
     if (answer := answered(arguments, complete=missing is None)) is not None:

@@ -124,9 +124,9 @@ class Laws:
         self._observers[place_of(kind)].append((kind, observer))
 
     def keep_notes(self, kind: Kind, clause: str, law: str) -> None:
-        """Check from now on that the users' annotation is never removed from objects of a kind.
+        """Check from now on that an annotation that users set is never removed from objects of a kind.
 
-        `law` is the name of this law.
+        `clause` and `law` name this law in reports.
         """
         self.observe(kind, partial(self._noted, clause, law))
 
@@ -256,7 +256,7 @@ class Laws:
     def compare(self) -> None:
         """Compare the final state with the state of another world.
 
-        This is called once every law was found to hold. A subclass may override this method, which does nothing.
+        It is called at the end of a run, if no law was broken. This method does nothing; a subclass may override it.
         """
 
     def finish(self) -> None:
@@ -267,9 +267,9 @@ class Laws:
         self.check("RUN-2", "time passes", "the world", False, told)
 
     def complete(self) -> Iterator[LawViolation]:
-        """Yield the broken laws.
+        """Yield the broken laws, each with a decision.
 
-        A law that was recorded without a decision gets the last decision that its object's controller logged.
+        If none was recorded with the law, it is the last decision that a controller logged about the law's object.
         """
         for law in self.broken.values():
             yield attrs.evolve(law, decision=law.decision or self.world.decisions.get(law.object, ""))

@@ -1,4 +1,4 @@
-"""The plan of a box for one parent: one pass, executed on an API server in memory that has the observed objects.
+"""The plan of a box for one parent: the writes of one pass, tried on a copy of the cluster's objects in memory.
 
 So the API server decides on defaults, conflicts and immutable fields as in a cluster, and no real cluster is touched.
 """

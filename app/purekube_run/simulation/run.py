@@ -48,8 +48,10 @@ class Workload(Protocol):
 
 @attrs.frozen
 class Simulation(Generic[W, L]):
-    """A kind of simulation: how to construct its world, laws and users, and the possible acts of users (`deeds`) and
-    faults. `lives` generates the acts of users on a number of objects within a number of seconds.
+    """A kind of simulation.
+
+    `world`, `laws` and `workload` construct the parts of a run. `lives` generates the acts of users on a number of
+    objects within a number of seconds. `deeds` are the possible acts, and `faults` the possible faults by name.
     """
 
     world: Callable[[SimulationScript], W]
@@ -140,7 +142,9 @@ class SimulationOutcome:
 
 @attrs.define
 class _Run:
-    """A running script. `writes` counts the writes of replicas that are not allowed at rest."""
+    """A running script. `writes` counts the replicas' writes that would break the law that nothing is written at
+    rest.
+    """
 
     simulation: Simulation[Any, Any]
     script: SimulationScript

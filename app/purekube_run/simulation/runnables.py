@@ -51,9 +51,9 @@ def composite_of(runnable: Box | PureReconciler[Any, Any]) -> Composite:
 
 
 def _declared(runnable: Runnable) -> Box | PureReconciler[Any, Any] | AnyController:
-    """Return an extension as a box, pure reconciler or controller.
+    """Return an extension as a box, pure reconciler or controller, so that its declarations can be read.
 
-    If it is a class or factory, it is called without an API.
+    A controller that is given as a class or factory is constructed, with an API that cannot be used.
     """
     return runnable if isinstance(runnable, Box | PureReconciler) else bind(runnable, _NO_API)
 

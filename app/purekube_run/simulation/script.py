@@ -22,7 +22,7 @@ class Act:
 class Incident:
     """One occurrence of a fault: its time, the affected replica, and its duration in seconds.
 
-    `choice`, a number in [0, 1), selects what else the fault leaves open, such as the watch that it affects.
+    `choice`, a number in [0, 1), selects further details of the fault, such as the affected watch.
     """
 
     at: float
@@ -34,10 +34,11 @@ class Incident:
 
 @attrs.frozen
 class SimulationScript:
-    """A whole run. Acts and faults end after `seconds`; each of the `shards` has `replicas` replicas.
+    """The script of a whole run: the acts of users and the faults (`incidents`), which end after `seconds`.
 
-    `boxes` are files and `controllers` are names of a user's controllers to simulate, with CRDs in the files `crds`.
-    Without any, the operator itself is simulated.
+    Each of the `shards` has `replicas` replicas. `boxes` are the box files to simulate, and `controllers` the names of
+    a user's controllers. `crds` are files with further CRDs. Without boxes and controllers, the operator itself is
+    simulated.
     """
 
     seed: int

@@ -55,9 +55,9 @@ def shrink(outcome: SimulationOutcome, perform: Perform, most_runs: int = MOST_R
 
 
 def _minimize(search: _Search) -> None:
-    """Remove groups of steps from the best script so far, as long as the script without the group still breaks the law.
+    """Make the best script smaller: leave out groups of its steps, as long as the same law breaks without them.
 
-    The groups become smaller.
+    It begins with halves of the script, and tries smaller groups when no group of the present size can be left out.
     """
     parts = 2
     while search.left > 0 and len(search.best.script.steps) > 1:

@@ -147,9 +147,9 @@ class TrialWorld(World):
 
 @attrs.define
 class _Tried:
-    """A world in which the object `ref` is tried.
+    """The object `ref` of a trial, in one of the trial's worlds.
 
-    `before` is the outside state (of a service) before the object was created.
+    `before` is the state of the service outside the cluster before the object was created.
     """
 
     world: TrialWorld
@@ -176,12 +176,12 @@ class _Tried:
 
 @attrs.frozen
 class Trial:
-    """A trial of a controller on an object. `run` raises BrokenLaw.
+    """A trial of a controller on one object. `run` checks the laws and raises BrokenLaw.
 
-    The object must come to rest within `within` seconds. `outside` returns the state of a service outside the cluster:
-    it must be equal in all worlds, and after the deletion equal to that before the creation. `definitions` are CRDs of
-    further kinds. Objects of the kinds in `keeps` may stay after the deletion. With `by_hand`, users delete and change
-    children during the faults.
+    The object must come to rest within `within` seconds. `outside` returns the state of a service outside the cluster
+    that the controller manages. That state must be the same with and without faults, and the deletion must restore it
+    to the state before the creation. `definitions` are CRDs of further kinds. Objects of the kinds in `keeps` may stay
+    after the deletion. If `by_hand` is True, users delete and change children during the faults.
     """
 
     controller: Runnable
@@ -292,8 +292,9 @@ class Trial:
                 raise BrokenLaw(law, f"outside, {held!r} became {now!r}", world)
 
     def _same(self, straight: _Tried, hurt: _Tried) -> None:
-        """Check that objects and outside state in the world `hurt` by faults equal those in the world `straight`
-        without faults.
+        """Compare two worlds: `hurt`, which had faults, and `straight`, which had none.
+
+        Raise BrokenLaw if their objects differ, or the states of the service outside the cluster.
         """
         one, other = self._shapes(straight), self._shapes(hurt)
         if one != other:
@@ -369,8 +370,9 @@ class Trial:
         tried.go_on(_STEP)
 
     def _disturb_watches(self, world: TrialWorld, random: Random) -> None:
-        """Apply one fault to all watches, or none: their events come late by a quarter of a minute, or the watches
-        expire.
+        """Choose at random one fault, or none, and apply it to all watches.
+
+        Either their events come late, by a quarter of a minute, or the watches expire.
         """
         trouble = random.choice((None, None, WatchTrouble.LATE, WatchTrouble.EXPIRED))
         watches = len(world.replica.link.watches)

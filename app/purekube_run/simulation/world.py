@@ -50,10 +50,10 @@ class WorldHotLoop(AssertionError):
 class World(MemoryCluster):
     """One cluster with its processes. Time passes only in `run` and `until`.
 
-    `trace` has a line for every write request, every act and every fault. The functions `on_write` are called for every
-    write of a replica that reached the API server, `on_end` when a process ends. A process that was killed is started
-    again after a random time between the two `restarts` in seconds. An error that ends a process is passed to `on_end`,
-    or if that is empty, raised by `until`.
+    `trace` has a line for every write request, every act and every fault. The functions in `on_write` are called for
+    every write of a replica that reached the API server, and those in `on_end` when a process ends. A process that was
+    killed starts again after a random time between the two numbers of seconds in `restarts`. If an error ends a
+    process, the functions in `on_end` get the error; if there are none, `until` raises it.
     """
 
     def __init__(

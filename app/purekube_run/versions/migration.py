@@ -1,4 +1,4 @@
-"""Migration of stored objects to the storage version: each is written unchanged, then the status is trimmed (PH-8).
+"""Migration of objects to the storage version: all are written again, then status.storedVersions is trimmed (PH-8).
 
 Guarantees
     `status.storedVersions` names a version as long as an object may be stored in it. It is trimmed when every object

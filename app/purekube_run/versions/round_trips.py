@@ -56,10 +56,11 @@ def round_trips(box: Box, crd: CrdVersions, place: Callable[[str], Place]) -> It
 
 
 def check_kinds(kinds: Iterable[Resource[Any, Any]]) -> tuple[Converter, ...]:
-    """Return the converters of the kinds that have several versions, after testing each converter by round trips.
+    """Test the functions of kinds on examples. Return the converters of the kinds that have several versions.
 
-    Functions that review objects are tested, too. Raises CommandError if a round trip fails or changes an object, and
-    if a function raises or gives defaults that the schema refuses or that change when they are given again.
+    Converters are tested by round trips to another version and back. Functions that validate objects or give defaults
+    are called. Raises CommandError if a round trip fails or changes an object, or if a function raises. The same holds
+    if the schema refuses the defaults, or if giving them a second time changes the object.
     """
     converters = []
     for kind in kinds:

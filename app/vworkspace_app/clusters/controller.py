@@ -1,5 +1,4 @@
-"""The Cluster controller, which writes the operator's report on itself to the Cluster object of its id (RES-3,
-PULL-5).
+"""The Cluster controller, which writes the operator's status into the cluster's Cluster object (RES-3, PULL-5).
 
 The object is created at the start if there is none and either the control plane's URL is known or no agent needs one
 (SEE-4). If a user deletes it afterwards, it is not created again before the next start.

@@ -61,8 +61,8 @@ class ConvertedFile:
 def convert_file(file: str, crds: Sequence[Path] = (), *, trusting: bool = False) -> ConvertedFile:
     """Convert a file of another framework to boxes. Raises CommandError if a file cannot be read.
 
-    `crds` are files with CRDs of kinds that the boxes use. With `trusting`, the boxes set `trustParents` wherever the
-    original lets users choose namespaces, names or accounts in the objects of a box's kind.
+    `crds` are files with CRDs of kinds that the boxes use. Some originals let the users who write an object of the
+    box's kind choose namespaces, names or accounts. If `trusting` is True, the boxes allow the same, by `trustParents`.
     """
     marked_documents = read_marked(file)
     if not marked_documents:
@@ -133,7 +133,10 @@ def write_files(files: tuple[Written, ...], folder: Path) -> Iterator[Path]:
 
 
 def _definitions(document: Any, folder: Path) -> dict[str, Mapping[str, Any]]:
-    """Return the CRDs in files that a Katalog names, by file name. CRDs at a URL are left out."""
+    """Return the CRDs in the files that a Katalog (the file format of the framework Orkestra) names, by file name.
+
+    CRDs at a URL are left out.
+    """
     out: dict[str, Mapping[str, Any]] = {}
     for name in definition_files(document):
         if "://" not in name:
