@@ -74,9 +74,10 @@ def check(
 ) -> int:
     """Check whether everything is there that the operator needs, each point with what to do.
 
-    The version of the API server, definitions, Flux and engines, the operator's rights in each open namespace against
-    what `manifests` prints, accounts, credentials, the control plane, clocks. Exit status 1 where a point failed. It
-    only reads, and asks the API server for reviews of rights. Examples:
+    Checked are: the version of the API server, CRDs, Flux and the engines of Operations, the operator's rights in each
+    managed namespace, accounts, credentials, the control plane, and clocks. The rights must be those that `manifests`
+    prints. Exit status 1 says that a point failed. The command only reads, and asks the API server for access reviews.
+    Examples:
 
         vworkspace-operator check --pre
         vworkspace-operator check

@@ -148,7 +148,8 @@ def crds(
 ) -> None:
     """Print the CRDs of the kinds that controllers have classes of.
 
-    Of a kind with several versions they name the Service vworkspace-controllers-webhook, which converts. Example:
+    The CRD of a kind with several versions names the Service vworkspace-controllers-webhook as its conversion webhook.
+    Example:
 
         vworkspace-operator controllers crds shops | kubectl apply --server-side -f -
     """
@@ -203,7 +204,8 @@ def manifests(
 ) -> None:
     """Print what runs controllers in a cluster: service account, roles, two replicas of one process for all of them.
 
-    Deleting a CRD deletes every object of its kind; so `controllers crds` alone prints them. Example:
+    The CRDs are not printed here but by `controllers crds`, because deleting a CRD deletes every object of its kind.
+    Example:
 
         vworkspace-operator controllers manifests shops --image registry.example.com/shops:1 | kubectl apply -f -
     """

@@ -71,10 +71,10 @@ def render_manifests(
 
 
 def render_values(path: str, options: InstallOptions, output: Format, *, others: bool) -> str:
-    """Return the manifests that the Helm chart renders for a values file, as text. Raises CommandError.
+    """Return the manifests that the Helm chart renders for a values file, as text.
 
-    Of `options` only the namespace to install into is used. `others` says that the command line has further options,
-    which is an error.
+    Only the namespace to install into is taken from `options`. Raises CommandError if `options` or `others` show that
+    the command line has any other option.
     """
     from vworkspace_app.install.chart_values import chart_values, values_documents  # the validator is slow to import
 
@@ -156,9 +156,9 @@ def chosen_settings(given: list[str]) -> dict[str, str]:
 
 
 def labels_of(given: list[str], *, asked: bool) -> dict[str, str]:
-    """Return the labels given as KEY=VALUE by `--service-monitor-label`. Raises CommandError.
+    """Return the labels given as KEY=VALUE by `--service-monitor-label`.
 
-    `asked` says whether an object that gets these labels is requested.
+    Raises CommandError for a malformed label, and if labels are given although no object that gets them is `asked` for.
     """
     if given and not asked:
         raise CommandError(
@@ -251,8 +251,8 @@ def manifests(
 ) -> None:
     """Print what is to be installed, as YAML for `kubectl apply -f -`: the operator, and the CRDs by `--crds-only`.
 
-    Deleting the CRDs deletes every instance; so no other command prints them. Without `--webhook-ca` or
-    `--cert-manager` no admission webhooks: the reconciler applies the same rules. Examples:
+    The CRDs are not printed with the rest, because deleting them deletes every instance. Without `--webhook-ca` or
+    `--cert-manager` there are no admission webhooks; the reconciler still applies the same rules. Examples:
 
         vworkspace-operator manifests --crds-only | kubectl apply --server-side -f -
         vworkspace-operator manifests --image registry.example.com/operator:1 | kubectl apply --server-side -f -

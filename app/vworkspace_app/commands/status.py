@@ -176,8 +176,9 @@ def status(
 ) -> None:
     """Show how instances, Operations, the cluster and objects of boxes stand, why, since when, and what would help.
 
-    For one object: who asked for it, everything that was made of it, and its last events; for one of a box with its
-    file also the nodes that wait, and for what. It works without an operator that runs, and says so. Examples:
+    For one object it shows also who requested the object, everything that was made of it, and its last Events. For an
+    object of a box, with the box's file, it shows also the nodes that wait, and for what. The command works without a
+    running operator, and says if none runs. Examples:
 
         vworkspace-operator status
         vworkspace-operator status -w

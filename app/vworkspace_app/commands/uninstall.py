@@ -49,8 +49,8 @@ def forget_objects_of_box(
 ) -> None:
     """Take the finalizer of a box off its objects, which can be deleted then. For a box that will not run again.
 
-    Stop what runs it first: it puts its finalizer on again. The children stay; those with an owner reference go with
-    their object. Example:
+    First stop the process that runs the box, since it would add the finalizer again. Children stay, except those with
+    an owner reference: they are deleted with their object. Example:
 
         vworkspace-operator box forget webapp.yaml --dry-run
     """
@@ -70,7 +70,8 @@ def forget_objects(
 ) -> None:
     """Take the finalizers of controllers off their objects, which can be deleted then. For controllers that are gone.
 
-    Stop them first: one that runs puts its finalizer on again. What they have made stays. Example:
+    First stop the processes that run the controllers, since they would add the finalizers again. The objects that the
+    controllers made stay. Example:
 
         vworkspace-operator controllers forget shops --dry-run
     """

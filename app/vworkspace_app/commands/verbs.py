@@ -92,7 +92,8 @@ def approve(
 ) -> None:
     """Agree to one run of an Operation, with exactly the parameters that it has now.
 
-    It needs the right to read the operator's credentials: an account that has it may approve. Example:
+    The command reads the Secret with the operator's credentials, so every account that may read it may approve.
+    Example:
 
         vworkspace-operator approve restore-monday -n org-myteam --by alice
     """

@@ -25,10 +25,10 @@ class _Account:
 
 @attrs.frozen
 class ControlPlaneAt:
-    """The control plane to examine: its URL, and credentials. A call opens a subject for one check.
+    """The control plane to examine: its URL, and credentials.
 
-    `enqueue_command` is a shell command that reads a job as JSON from standard input and prints its id. `ca` is a PEM
-    certificate.
+    Calling the object opens an `HttpSubject`, through which one check talks to the control plane. `enqueue_command` is
+    a shell command that reads a job as JSON from standard input and prints its id. `ca` is a PEM certificate.
     """
 
     url: str
@@ -40,7 +40,7 @@ class ControlPlaneAt:
 
     @asynccontextmanager
     async def __call__(self) -> AsyncIterator["HttpSubject"]:
-        """Open a subject for the block, and close its connections afterwards."""
+        """Open an `HttpSubject` for the block, and close its connections afterwards."""
         subject = HttpSubject(self)
         try:
             yield subject
@@ -50,7 +50,7 @@ class ControlPlaneAt:
 
 
 class HttpSubject:
-    """A subject that examines a control plane over HTTP. It keeps its connections open."""
+    """The control plane as one check uses it, over HTTP. Its connections stay open until `aclose`."""
 
     def __init__(self, at: ControlPlaneAt) -> None:
         self._at = at

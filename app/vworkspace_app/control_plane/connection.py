@@ -37,9 +37,9 @@ class AgentSettings:
 class OutageHold:
     """A gate that decides whether one queue of messages to the control plane may send.
 
-    In an outage the queue is held, and each attempt needs a permission; otherwise it sends without limit. `wake` is
-    called when the queue may send again. An attempt that the control plane answers permits another, because polls may
-    fail while other requests work.
+    Normally the queue sends without limit. In an outage the queue is held: each attempt to send needs a permission
+    (`allow_one`). If the control plane answers such an attempt, another one is permitted, because polls may fail while
+    other requests work. `wake` is called when the queue may send again.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:

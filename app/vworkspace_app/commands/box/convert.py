@@ -191,10 +191,11 @@ def convert_box(
 ) -> int:
     """Make boxes of a Katalog of Orkestra, or of a ResourceGraphDefinition of kro, and check them.
 
-    What has no counterpart in a box, and what `box check` refuses of the result, is printed on standard error with its
-    line, and the exit status is then 1; the boxes are made all the same. A CRD that a Katalog names is read from the
-    file next to it; give the CRDs of other kinds with --crds, or their plurals are guessed. With --trust-parents a box
-    says `trustParents` for what the original lets an instance decide: namespaces, names, accounts. Examples:
+    Boxes are made even of a file that cannot be converted completely. Each part without a counterpart in a box is then
+    printed on standard error with its line, as is each problem that `box check` finds in the new boxes, and the exit
+    status is 1. A CRD that a Katalog names is read from the file next to it. Give the CRDs of other kinds with --crds,
+    or their plurals are guessed. With --trust-parents a box gets `trustParents` wherever the original lets an instance
+    choose a namespace, a name or an account. Examples:
 
         vworkspace-operator box convert webapp.katalog.yaml
         vworkspace-operator box convert webapp.rgd.yaml -o boxes --crds crds/

@@ -117,10 +117,11 @@ def render_box_manifests(
 
 
 def render_object(file: str, crds: Sequence[Path], output: Format) -> str:
-    """Return the OperatorBox to apply, as text. It is the box with the CRD's spec instead of the CRD's file name.
+    """Return the OperatorBox to apply, as text. It has the spec of the CRD in place of the name of the CRD's file.
 
-    Before the OperatorBox come the policies for rules that no CRD can check and values that no CRD can compute, if the
-    box has such. Raises CommandError, also for a box that needs a webhook and therefore would not be accepted.
+    Before the OperatorBox come the admission policies that it needs: for rules that no CRD can check, and for values
+    that no CRD can compute. Raises CommandError for a box with problems. A box that needs a webhook is such a box,
+    since it would not be accepted.
     """
     box, _ = _loaded(file, crds)
     if problems := list(refused_where_applied(box)):
@@ -175,12 +176,12 @@ def rbac(
 ) -> None:
     """Print the roles of a box: exactly the verbs that it uses, on the kinds that its file names.
 
-    A box with spec.serviceAccountName needs `impersonate` instead of rights on children; each account that its objects
-    name needs those.
+    A box with spec.serviceAccountName gets the verb `impersonate` instead of rights on children. The accounts that its
+    objects name need the rights on children: print their roles with --for-account.
 
-    Pruning what an earlier file made, of a kind that this one does not name, needs rights of its own until that is
-    gone: an object whose prune waits for them says so in Stalled, with this command. Each is a role of its own, to be
-    deleted then. Examples:
+    If an earlier file of the box made objects of a kind that this file does not name, pruning them needs further
+    rights. --previous and --former print one role for each such kind. Until the role is applied, the object that waits
+    for the pruning shows this command in its condition Stalled. Delete the role when the pruning is done. Examples:
 
         vworkspace-operator box rbac webapp.yaml --namespace team | kubectl apply --server-side -f -
         vworkspace-operator box rbac webapp.yaml --service-account vworkspace-operator --no-leader-elect
@@ -224,7 +225,8 @@ def manifests(
 ) -> None:
     """Print what runs a box in a cluster: service account, roles, the box as a ConfigMap, two replicas.
 
-    Deleting a CRD deletes every object of its kind; so no other command prints it. Examples:
+    The CRD is not printed with the rest but by --crds-only, because deleting a CRD deletes every object of its kind.
+    Examples:
 
         vworkspace-operator box manifests webapp.yaml --crds-only | kubectl apply --server-side -f -
         vworkspace-operator box manifests webapp.yaml --image registry.example.com/operator:1 | kubectl apply -f -

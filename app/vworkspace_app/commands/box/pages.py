@@ -41,7 +41,7 @@ def graph(
 ) -> None:
     """Print what waits for what, as the source of a diagram; each edge has the line that made it.
 
-    GitHub and many editors draw Mermaid; `dot` of Graphviz draws the other. Example:
+    GitHub and many editors draw Mermaid. The program `dot` of Graphviz draws the output of `-o dot`. Example:
 
         vworkspace-operator box graph webapp.yaml -o dot | dot -Tsvg > webapp.svg
     """

@@ -203,9 +203,9 @@ def plan(
 ) -> int:
     """Show what a box would do now for one object, or for every object of a cluster, without a write.
 
-    The pass is carried out on the embedded API server, which holds what was observed: defaults, conflicts with other
-    field managers (where the objects show their managedFields) and fields that cannot be changed are the server's own
-    answers. Contents of Secrets are not shown. Examples:
+    The pass runs on the embedded API server, which gets the observed objects first. So it is a real API server that
+    sets defaults, and that refuses conflicts with other field managers and changes of immutable fields. Conflicts are
+    found only if the observed objects show their managedFields. Contents of Secrets are not shown. Examples:
 
         vworkspace-operator box plan webapp.yaml --cr shop.yaml
         vworkspace-operator box plan webapp.yaml --cr shop.yaml --observed live/ -o diff

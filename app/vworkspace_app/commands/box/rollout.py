@@ -51,9 +51,10 @@ def rollout(
 ) -> int:
     """Show or change the roll-out of a box that is applied to the cluster.
 
-    `undo` writes the definition of an earlier revision into the object, which then rolls out; a GitOps tool that
-    applies the object would write its own again. `resume` also tries a revision again that `onFailure: Undo` gave up.
-    Exit status 1 with `status` says that the roll-out is not complete. Examples:
+    `undo` writes the definition of an earlier revision into the OperatorBox, which then rolls out. If a GitOps tool
+    applies the OperatorBox, the tool reverts that: change its source instead. `resume` continues a paused roll-out, and
+    tries a revision again that `onFailure: Undo` gave up. With `status`, exit status 1 says that the roll-out is not
+    complete. Examples:
 
         vworkspace-operator box rollout status webapp
         vworkspace-operator box rollout undo webapp --to-revision webapp-0123456789

@@ -158,10 +158,11 @@ def play_box(
 ) -> int:
     """Play a box's scenarios, and try laws on objects drawn from its CRD, without a cluster and without waiting.
 
-    Workloads are simulated, time is virtual. Scenarios are data: what is given, and steps (until, expect, gone, change,
-    create, delete, fault, restart, after); a write with `refused` must be refused. The laws, without and with faults:
-    it comes to rest and then writes nothing, conditions do not flap, what is in the way has a name, faults leave no
-    trace, and what is deleted goes with everything of its own. Exit status 1 where something does not hold. Examples:
+    Workloads are simulated, and time is virtual. A scenario is data: the given objects, then steps (until, expect,
+    gone, change, create, delete, fault, restart, after). A write with `refused` must be refused. The laws are tried
+    without and with faults. An object comes to rest, and then nothing is written. Its conditions do not flap, and they
+    name what it waits for. Faults leave no trace. A deleted object is removed with all its children. Exit status 1 says
+    that an expectation or a law does not hold. Examples:
 
         vworkspace-operator box test webapp.yaml
         vworkspace-operator box test webapp.yaml more-tests.yaml --examples 200 --seed 7
