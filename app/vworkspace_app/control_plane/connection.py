@@ -83,11 +83,12 @@ log = structlog.get_logger("vworkspace.agent")
 
 
 class Connection:
-    """The state of the connection to the control plane, which only the outcome of polls changes.
+    """The connection to the control plane and its state: unknown, connected, unreachable or rejected.
 
-    `on_change` is called at each change of the state, `on_lost` when a poll fails after success, and `on_sign_of_life`
-    when another request succeeds while polls fail. `reread` reads the credential again and returns whether it changed.
-    It is called once after the credential is rejected, and again only after a request has been answered.
+    Only polls change the state; other requests do not. `on_change` is called at each change of the state, `on_lost`
+    when a poll fails after success. `on_sign_of_life` is called when another request succeeds while polls fail.
+    `reread` reads the credential again and returns whether the credential changed. After a rejection it is called once,
+    and not again before the control plane has answered a request.
     """
 
     def __init__(
@@ -193,8 +194,5 @@ class Connection:
 
 
 def _seconds_of(state: ConnectionState, now: Instant) -> int:
-    """Return for how many seconds the connection has been connected, unreachable or rejected, as `state` says.
-
-    Return 0 before the first answer.
-    """
+    """Return for how many seconds the connection has had the given state. Return 0 before the first answer."""
     return 0 if state.since is None else round(now.since(state.since))

@@ -48,9 +48,9 @@ _NEVER_REPORTED = _Reported("", None, None)
 class EventSender:
     """The sender of events to the control plane. It has the outbox, and the last reported state of each object.
 
-    `objects` yields every owned object, for the snapshot that replaces dropped events. `cluster` returns the Cluster
-    object that reports on this operator, or None if there is none. Nothing is sent before a poll has succeeded.
-    `on_overflow` is called when the sender begins to drop events, and when it stops dropping them.
+    If events had to be dropped, a snapshot replaces them: the state of every object that `objects` yields. `cluster`
+    returns the Cluster object that reports on this operator, or None if there is none. Nothing is sent before a poll
+    has succeeded. `on_overflow` is called when the sender begins to drop events, and when it stops dropping them.
     """
 
     def __init__(

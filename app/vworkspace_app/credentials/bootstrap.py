@@ -38,12 +38,12 @@ class Bootstrap:
 
 
 async def find_bootstrap(api: KubeApi, namespace: str, *, cluster_id: str = "", url: str = "") -> Bootstrap | None:
-    """Return the data to register with, from the first Cluster by name that has a control plane's URL and an existing
-    registration token.
+    """Return the data with which to register this cluster, from a Cluster object, or None if no Cluster object
+    qualifies.
 
-    Only Clusters with the id `cluster_id` are considered, or all if it is empty. `url` is used instead of a Cluster's
-    own URL if it is given. Return None if there is no such Cluster. Raises the errors of `KubeApi.list` and
-    `KubeApi.get` except NotFound.
+    A Cluster object qualifies if it names a registration token that exists, and a control plane's URL. The first by
+    name is taken. If `cluster_id` is not empty, only Cluster objects with that id qualify. If `url` is not empty, it is
+    used instead of a Cluster object's own URL. Raises the errors of `KubeApi.list` and `KubeApi.get` except NotFound.
     """
     try:
         page = await api.list(CLUSTER)

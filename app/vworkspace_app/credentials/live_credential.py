@@ -108,7 +108,7 @@ class CredentialWatch:
     async def _read(self) -> bool:
         """Read the credential and update `live`.
 
-        Return False if the API server did not return the credential, so that it must be read again even without a
+        Return False if the API server did not answer. Then the credential must be read again soon, even if it does not
         change.
         """
         try:

@@ -38,9 +38,9 @@ class RotationHooks:
 class RotationManager:
     """The manager of the agent's credential, which renews the credential before it expires.
 
-    `secret` is the content of the Secret; the attribute `live` is the same content with the token in use.
-    `on_locked_out` is called after each rejection while no token is accepted. `jitter` in [0, 1) spreads renewals over
-    time.
+    `secret` follows the content of the credentials Secret. The attribute `live` has the same content, but always the
+    token that is in use. `on_locked_out` is called after each rejection while the control plane accepts no token.
+    `jitter` in [0, 1) spreads renewals over time.
     """
 
     def __init__(

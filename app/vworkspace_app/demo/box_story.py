@@ -1,6 +1,4 @@
-"""The story of a box: three phases, of which two wait for children of the phase before. All of it is also checked (PH-3
-to PH-6).
-"""
+"""The demo's story of a box, told and checked step by step: its children are created in three phases (PH-3 to PH-6)."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -82,12 +80,11 @@ class BoxTeller(Narrator[BoxScene]):
         await self._all_ready()
 
     async def _through(self, kind: Kind, gate: str, opens: Wanted, number: str) -> None:
-        """Wait for a change that opens the gate of a child, and then for the creation of the child, which is of this
-        `kind`.
+        """Show that a child is created only after its gate has opened.
 
-        A gate is a condition of the box that must be true before the child is created; `gate` is its text. It opens
-        with a change for which `opens` is true. Check that the child was not created earlier. `number` is the printed
-        step's number.
+        A gate is a condition of the box that must be true before a child is created. `gate` is its text, and `kind` the
+        kind of the child. Wait for a change for which `opens` is true: that change opens the gate. Then wait for the
+        creation of the child, and check that it did not exist before. `number` is the printed number of the step.
         """
         opened = await self.see(opens, f"waiting for: {gate}")
         self.stage.step(number, opened.at, f"the gate opens: {gate}")

@@ -148,7 +148,7 @@ def named_chart(chart: str, version: str) -> NamedChart:
 
 
 def registry_of(address: str, place: str) -> OciRegistry:
-    """Return a client of the registry at `address`, for its path and `place` below that.
+    """Return a client of the registry at `address` (oci://HOST[:PORT][/PATH]), for repositories below PATH and `place`.
 
     Raises CommandError for an invalid address.
     """

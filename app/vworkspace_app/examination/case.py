@@ -1,4 +1,4 @@
-"""A check of this API while it runs: a managed namespace with its own Flux, instances, Operations and jobs."""
+"""The run of a check on instances and Operations: its namespace, its simulated Flux, and its steps as a user."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, Self
@@ -49,7 +49,9 @@ NEEDS: Final[Mapping[str, str]] = {
 
 
 class InstanceCase(Case):
-    """A running check of instances with a namespace of its own, and the steps that such checks have in common."""
+    """One run of a check on instances or Operations, in a namespace of its own. Its methods are steps that checks
+    share.
+    """
 
     labels: ClassVar = {labels.NAMESPACE_GATE: labels.NAMESPACE_GATE_VALUE}
 
@@ -159,9 +161,9 @@ class InstanceCase(Case):
         return await self.required(what, look)
 
     async def ready(self, ref: ObjectRef) -> Manifest:
-        """Return the instance once it is Ready at its generation.
+        """Wait until the instance is Ready at its generation, and return it.
 
-        Raises NotTried after the time limit, since only the check of REC-1 examines this.
+        After the time limit, raise NotTried rather than Broken: only the check of REC-1 counts that as a failure.
         """
         return await self.required("an instance that becomes Ready (REC-1)", lambda: self.is_ready(ref))
 
