@@ -356,7 +356,7 @@ class InstanceCase(Case):
     async def acked(self, job: JobEntry) -> None:
         """Wait until a job is acknowledged.
 
-        Raises NotTried after the time limit, since only the check of PULL-1 examines this.
+        After the time limit, raise NotTried rather than Broken: only the check of PULL-1 counts that as a failure.
         """
 
         async def look() -> bool:

@@ -57,8 +57,8 @@ B = TypeVar("B", FluxBehaviour, DownstreamBehaviour)
 class Played(Generic[B]):
     """A simulated controller that runs as a task in `group`, and can be paused.
 
-    `make` creates the simulator from its behaviour at each start. An object that the simulator cannot handle does not
-    end it.
+    At each start `make` creates the simulator from the present behaviour. If the simulator cannot handle an object, the
+    task goes on.
     """
 
     def __init__(self, api: KubeApi, group: TaskGroup, make: Callable[[B], Any], behaviour: B) -> None:

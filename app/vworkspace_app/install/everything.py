@@ -1,6 +1,4 @@
-"""The manifests of an installation in the order to apply them, those of a managed namespace, and the kustomize bases
-(RUN-7).
-"""
+"""The manifests of the operator in the order to apply them, of a managed namespace, and the kustomize bases (RUN-7)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final

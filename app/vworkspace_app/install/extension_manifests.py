@@ -152,8 +152,8 @@ def controllers_installation(
     """Yield all manifests that run controllers, except CRDs, whose deletion would delete every object of the kinds.
 
     `name` is the name of the Deployment and of the ServiceAccount to which `roles` are bound; `names` are the
-    controllers to run from packages in `image`. The process serves the webhooks of the kinds `hooked`, which the API
-    server trusts by `trust`.
+    controllers to run from packages in `image`. `hooked` are the kinds with webhooks, which the process serves. `trust`
+    has the authority by which the API server trusts these webhooks.
     """
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta_of(name, options.namespace)}
     yield from roles

@@ -48,8 +48,8 @@ def disruption_budget(metadata: Mapping[str, Any], labels: Mapping[str, str]) ->
 def _egress() -> list[dict[str, Any]]:
     """Return egress rules that allow everything except the node's own addresses, where clouds serve credentials.
 
-    The API server and the control plane can be selected neither by labels nor by a known port. DNS is allowed to pods,
-    and to the node's DNS cache.
+    They cannot be limited to the API server and the control plane, whose addresses and ports are unknown. DNS is
+    allowed to pods, and to the node's DNS cache.
     """
     outside: list[dict[str, Any]] = [
         {"ipBlock": {"cidr": "0.0.0.0/0", "except": [_LINK_LOCAL]}},

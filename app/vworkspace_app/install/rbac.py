@@ -40,8 +40,9 @@ def rules(accesses: Iterable[Access]) -> list[dict[str, Any]]:
 def cluster_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
     """Yield the operator's ClusterRole and its binding.
 
-    The rights that the admission plugin OwnerReferencesPermissionEnforcement requires are a separate role, which stays
-    when the manifests are applied again without that option.
+    If `options` request it, also yield a second ClusterRole with the rights that the admission plugin
+    OwnerReferencesPermissionEnforcement requires. It is separate so that applying the manifests without that option
+    does not take these rights away.
     """
     yield from cluster_wide(options.role_name(), access.EVERYWHERE, options)
     if options.owner_reference_protection:

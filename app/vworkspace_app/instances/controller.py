@@ -45,9 +45,9 @@ InstanceSource: TypeAlias = ApplicationInstance | Unreadable[ApplicationInstance
 
 
 def release_names(manifest: Manifest) -> Iterator[str]:
-    """Yield the name of an instance's release as `<namespace>/<name>`, as an index key.
+    """Yield the index key of an instance: the namespace and name of its release, `<namespace>/<name>`.
 
-    By this key the instance is reconciled when an object with that name changes that the instance does not own.
+    When an object of that name changes that has another owner, the index finds the instance to reconcile.
     """
     name = get_path(manifest, "spec", "release", "name")
     if isinstance(name, str):
@@ -188,10 +188,10 @@ class InstanceReconciler:
         return InstanceObserved(namespace, objects, missing, override=override, withdrawn=withdrawn)
 
     async def _release_request(self, instance: ApplicationInstance) -> tuple[ReleaseOverride | None, frozenset[str]]:
-        """Return the change of the release that a helm Operation requests, and the uids of Operations whose request was
-        withdrawn.
+        """Return what Operations of the engine helm request of the instance's release (REC-9).
 
-        The change is None if no Operation requests one (REC-9).
+        The first value is the requested change of the release, or None if there is no request. The second value
+        contains the uids of Operations whose request was withdrawn.
         """
         target = ObjectRef(APPLICATION_INSTANCE, instance.metadata.namespace, instance.metadata.name)
         held = self.informers.store(OPERATION).indexed(UPGRADES_OF, str(target))

@@ -63,9 +63,11 @@ class Agent:
 
     `random` returns numbers in [0, 1) for jitter. `reread` reads the credential again and returns whether it changed.
     `rotate` obtains and stores a new credential. `objects` lists the owned objects from the informers. `cluster`
-    returns the Cluster object that reports on this operator. `noticed` is called with each write to the cluster,
-    `on_change` when the connection's state changes or events start or stop being dropped, `on_result` with the outcome
-    of each job that has a result, and `on_step` with the states before and after each event. No callback may raise.
+    returns the Cluster object that reports on this operator.
+
+    The other functions are called when something happens, and none may raise. `noticed` gets each write to the cluster,
+    `on_result` the outcome of each job that has a result, and `on_step` the states before and after each event.
+    `on_change` is called when the connection's state changes, and when events begin or cease to be dropped.
     """
 
     def __init__(

@@ -40,7 +40,8 @@ class AgentOptions:
     """The options of the job agent: the control plane that offers jobs, and the store of open jobs (PULL-1, PULL-4).
 
     `rotation` renews the credential; None if it cannot be stored. `reread` reads the credential again and returns
-    whether the token changed. `opener` creates the object that verifies and decrypts payloads from the credentials.
+    whether the token changed. `opener` gets the credentials and returns an object that verifies and decrypts the
+    payloads of jobs, or None if they have no key.
     """
 
     control: ControlPlane
@@ -154,7 +155,8 @@ class ManagedAgent:
     def _hurry(self, credentials: Credentials) -> None:
         """Send waiting messages and poll again immediately, if the URL, the token or a certificate has changed.
 
-        Any other change leaves the waiting poll alone, and so does a fallback to the other token after a rejection.
+        Do nothing if only other fields changed. Do nothing either if the token changed because the control plane
+        rejected the one in use, since trying sooner would not help.
         """
         before, self._connection = self._connection, _connection(credentials)
         rotation = self._options.rotation

@@ -1,6 +1,4 @@
-"""The conversion of the settings of `run` into those of decisions, and into the weak settings that a Cluster reports
-(RUN-12).
-"""
+"""The settings of `run`, converted for the agent and the controllers, and checked for weak settings (RUN-12)."""
 
 import socket
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The manager, which runs caches, controllers and optionally the job agent of one process on ports alone.
+"""The manager, which runs the caches, the controllers and optionally the job agent of one process.
 
 It is used by production, the demo, the tests and programs that embed the operator; only `production` knows adapters.
 The start order is: informers; reconciles, once every cache has synced and this process is elected; then the agent,
@@ -63,10 +63,11 @@ class Manager:
     With `agent` it pulls jobs. Without one it reconciles what users and GitOps tools apply, and calls no control plane
     (SEE-4). `credentials` may change while it runs; without an agent only their approval secret is used. `composites`
     and `controllers` (reconcilers and watchers in Python) run in the same process. Applied boxes run if the settings
-    enable them; they refuse a kind whose status a composite or one of `writers` writes. `random` returns numbers in [0,
-    1) for jitter. `receiver`, if given, gets notices about objects that need a person's attention, `collector` the
-    spans of traces. `ready` is set when the caches have synced. If there are several shards, each reconciles the
-    objects in its own namespaces; only the first shard reports to the Cluster object and may have an agent.
+    enable them. An applied box is refused if its kind's status is written by a composite or by one of `writers`, the
+    other controllers with a status. `random` returns numbers in [0, 1) for jitter. `receiver` gets notices about
+    objects that need a person's attention, and `collector` gets the spans of traces. Without them, none are sent.
+    `ready` is set when the caches have synced. If there are several shards, each reconciles the objects in its own
+    namespaces; only the first shard reports to the Cluster object and may have an agent.
     """
 
     def __init__(
@@ -130,8 +131,7 @@ class Manager:
     def _applied_boxes(self, api: KubeApi, options: ManagerOptions, taken: Sequence[StatusWriter]) -> AppliedBoxes:
         """Return the runner of applied boxes, which are boxes in the form of OperatorBox objects.
 
-        Their controllers run in a manager that works in the namespaces of every shard, and that is added to this
-        process.
+        A second manager is added to this process for them, because they run in the namespaces of every shard.
         """
         clock, whole = self._clock, attrs.evolve(options, shard=WHOLE)
         manager = ExtensionManager(api, clock, self.events, whole, namespaces=True)

@@ -68,9 +68,9 @@ def _slim_own(manifest: Manifest) -> Manifest:
 class CacheScope:
     """The namespaces whose objects this process caches: the namespaces of its shard (RUN-13), or all.
 
-    Shards are assigned by a hash of the namespace, by which a list request cannot select. So every shard reads all
-    lists and watches, and drops other shards' objects immediately. Objects in `velero_namespace` are cached by every
-    shard. With `all_of_ours` the objects of the operator's own kinds are cached in all namespaces.
+    A hash of the namespace decides the shard, and a list request cannot select by a hash. So every shard reads all
+    lists and watches, and drops the objects of other shards immediately. Objects in `velero_namespace` are cached by
+    every shard. If `all_of_ours` is True, the objects of the operator's own kinds are cached in all namespaces.
     """
 
     shard: Shard = WHOLE

@@ -70,7 +70,11 @@ def _require_unfinished(*jobs: Manifest) -> None:
 
 
 async def _delete_hanging(c: InstanceCase, job: ObjectRef) -> None:
-    """Delete a Job in exactly the state in which it was seen to hang. Raises NotTried if the Job completed."""
+    """Delete a Job that hangs. Raises NotTried if the Job completes before its deletion.
+
+    The deletion has the Job's resourceVersion as precondition, so that it fails if the Job changed meanwhile. It is
+    then tried again.
+    """
 
     async def is_deleted() -> bool:
         live = metadata(await c.get(job) or {})
@@ -88,10 +92,10 @@ Body: TypeAlias = Callable[[InstanceCase], Awaitable[None]]
 
 
 def _with_jobs(outcome: DownstreamOutcome) -> Callable[[Body], Body]:
-    """Return a decorator for checks in which Jobs end only with `outcome`.
+    """Return a decorator for checks in which the simulated Job controller ends every Job with `outcome`.
 
-    If a check fails although a Job completed, because the cluster's own Job controller ran it, the check raises
-    NotTried instead.
+    The cluster may have a Job controller of its own that completes Jobs nevertheless. If a check fails and a Job
+    completed, the check raises NotTried instead.
     """
 
     def decorated(body: Body) -> Body:

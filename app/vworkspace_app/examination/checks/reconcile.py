@@ -272,9 +272,9 @@ async def observed_generation(c: InstanceCase) -> None:
 
 
 async def _take(c: InstanceCase, replicas: int | None) -> None:
-    """Apply `spec.values.replicaCount` to the HelmRelease as a user with kubectl does.
+    """Apply `spec.values.replicaCount` to the HelmRelease, as a user does who wants to own that field.
 
-    If `replicas` is None, the user gives up the field.
+    If `replicas` is None, apply without the field, so that the user no longer owns it.
     """
     spec: Any = {} if replicas is None else {"values": {"replicaCount": replicas}}
     head = {"apiVersion": HELM_RELEASE.api_version, "kind": HELM_RELEASE.kind}
