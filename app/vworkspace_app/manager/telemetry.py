@@ -26,8 +26,8 @@ from vworkspace_core.credentials.secret import Credentials
 class Components:
     """The parts of a process that telemetry observes. `agent` is None if the process pulls no jobs.
 
-    `managers` run the controllers. `applied` are the boxes that are applied to the cluster, None if this process does
-    not run them; boxes are loaded and unloaded while it runs. `api` is the operator's API server.
+    `managers` run the controllers. `applied` runs the boxes that are applied to the cluster, and loads and unloads them
+    at run time. It is None if this process does not run such boxes. `api` is the operator's API server.
     """
 
     informers: Informers

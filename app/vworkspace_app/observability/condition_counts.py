@@ -81,9 +81,9 @@ class Unready:
 
 @attrs.define
 class _Longest:
-    """The objects with one condition, in a heap ordered by the time at which the condition began.
+    """The objects with one condition, and a heap of them ordered by the time at which the condition began.
 
-    Entries that are no longer true stay in `heap` until they come first.
+    An object whose condition ended is removed from `since` only. Its entry stays in `heap` until it comes first.
     """
 
     since: dict[ObjectRef, float] = attrs.field(factory=dict)

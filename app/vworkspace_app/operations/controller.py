@@ -167,8 +167,8 @@ class OperationReconciler:
     def _context(self, claims: Claims | None = None) -> OperationContext:
         """Return what a decision needs in addition to observed objects: settings, time, templates, and `claims`.
 
-        Claims are the data by which approvals are checked. Without `claims`, they are those of a pass that has not used
-        an approval.
+        `claims` is the data by which approvals are checked. If it is None, it is made from the present settings,
+        without any used approval.
         """
         approvals = self.approvals
         if claims is None:
@@ -261,15 +261,17 @@ class OperationReconciler:
         yield from (ref for ref, is_next in self._waiting_for(change) if is_next)
 
     def keys_behind(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield Operations on the changed Operation's target that still have to wait, but perhaps for another Operation
-        than before.
+        """Yield the Operations on the changed Operation's target that still cannot start after the change.
+
+        They are reconciled because they may now wait for another Operation than before.
         """
         yield from (ref for ref, is_next in self._waiting_for(change) if not is_next)
 
     def _waiting_for(self, change: CacheChange) -> Iterator[tuple[ObjectRef, bool]]:
-        """Yield the Operations that wait for the changed Operation's target, each with whether it may start now.
+        """Yield the other Operations on the changed Operation's target that do not run yet, each with whether it may
+        start now.
 
-        Yield nothing if the change cannot let another Operation start.
+        Yield nothing if the change does not affect whether they may start.
         """
         target = target_in(change.object)
         if target is None or not _makes_room(change):
@@ -346,8 +348,9 @@ def _refuse_unknown_past(source: Unreadable[Operation]) -> None:
 
 
 def _makes_room(change: CacheChange) -> bool:
-    """Report whether an Operation was running or waiting for its turn before a change, and is not in that same state
-    after it.
+    """Report whether a change of an Operation may let other Operations on its target start.
+
+    That is so if the Operation was running, or was next to start, and is no longer in that state after the change.
     """
     gone = change.type is ChangeType.DELETED
     before = _run_state(change.object if gone else change.old_object)

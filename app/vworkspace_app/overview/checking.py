@@ -169,10 +169,11 @@ async def _check_rights(
 async def _missing(
     api: KubeApiClient, kind: Kind, subject: Mapping[str, Any], desired: Sequence[tuple[Right, str]]
 ) -> list[Right] | None:
-    """Return those of the rights `desired` that the subject lacks, in the same order.
+    """Return the rights in `desired` that the subject lacks, in the same order.
 
-    Each right comes with the name of an object, or an empty name. `kind` is the kind of the reviews by which the API
-    server is asked. Return None if the user may not create such reviews.
+    `desired` has pairs of a right and the name of the object to which it is restricted, or "" if it is not restricted.
+    `kind` is the kind of access review that is sent to the API server for each right. Return None if the user may not
+    send such reviews.
     """
     limit, answers = anyio.CapacityLimiter(_AT_ONCE), dict[int, bool | OperatorError]()
 

@@ -245,7 +245,10 @@ class _Memory:
 
 
 async def judged(reviews: Reviews, token: str) -> TokenReview:
-    """Return whether the API server knows a token, and permits its user to open the page. Raises OperatorError."""
+    """Review a token by the API server, and return the result: unknown, allowed, or forbidden to open the page.
+
+    Raises OperatorError.
+    """
     known = await reviews.review(_review_manifest(TOKEN_REVIEW, {"token": token}), kind=TOKEN_REVIEW)
     if get_path(known, "status", "authenticated") is not True:
         return TokenReview.UNKNOWN

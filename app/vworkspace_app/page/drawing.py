@@ -233,10 +233,10 @@ def graph_part(object_graph: ObjectGraph, linked: Set[Kind] = frozenset(), remar
 
 
 def _distance_to_cause(node: ObjectGraphNode) -> tuple[int, bool, int]:
-    """Return a sort key. The node with the least key explains the state of the others.
+    """Return a sort key by which the node comes first that best explains the state of the others.
 
-    This is the most severe node. Of equally severe nodes it is a node that waits for no other, and of these the one
-    that is farthest downstream, such as a pod and not its release.
+    The most severe nodes come first. Among these, nodes that wait for no other come first, and then those that are
+    farthest downstream, such as a pod before its release.
     """
     return urgency(node.severity), bool(node.waits_for), -node.column
 

@@ -69,8 +69,8 @@ class Followers:
     def has_room(self, address: str) -> bool:
         """Report whether another follower from a client address is admitted.
 
-        If the site is full, the follower is admitted only if another address has at least two followers more than this
-        one. That address then loses its newest follower.
+        If the limit of followers is reached, it is admitted only if another address has at least two followers more
+        than this address. The address with the most followers then loses its newest one.
         """
         if len(self._followers) < self._most:
             return True
@@ -82,8 +82,8 @@ class Followers:
     ) -> AsyncIterator[bytes]:
         """Yield server-sent events for one follower, until it has to make room for another.
 
-        `view` is the part of the URL by which followers share a rendering. `have` is the digest of the screen that the
-        browser shows now.
+        Followers with the same `path` and `view` (a part of the URL) share one rendering of the screen. `have` is the
+        digest of the screen that the browser shows now.
         """
         if not self.has_room(address):
             return
@@ -121,7 +121,7 @@ class Followers:
             self._leave(follower, path, view)
 
     def _make_room(self) -> None:
-        """End the newest follower of the address that has the most followers, if the site is full."""
+        """Disconnect one follower if the limit of followers is reached: the newest of the address that has the most."""
         if len(self._followers) >= self._most:
             counts = Counter(follower.address for follower in self._followers)
             leaving = max(reversed(self._followers), key=lambda follower: counts[follower.address])
