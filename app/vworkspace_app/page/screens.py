@@ -97,7 +97,9 @@ Heard: TypeAlias = Callable[[str | None], None]
 
 
 class ScreenSource(Protocol):
-    """A source of screens for a site."""
+    """A source of the content that a website shows: it returns the screen (the content of one page) for each URL
+    path.
+    """
 
     @property
     def tabs(self) -> Sequence[Tab]:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class ServedPage:
-    """The page of an operator process, without routes if the settings give no access to it.
+    """The page of an operator process. If `access` is NONE, there is no page, and `routes` is empty.
 
-    `hide` masks the process's secrets in texts. `hosts` are names under which an open page is served, in addition to
-    the names that `KnownHosts` accepts.
+    `hide` masks the process's secrets in texts. A page without tokens is served only under known host names: those that
+    `KnownHosts` accepts, and those in `hosts`.
     """
 
     def __init__(

@@ -15,7 +15,10 @@ F = TypeVar("F", bound=Callable[..., None])
 
 
 def with_flags(command: F) -> F:
-    """Return `command` with a flag for each setting instead of its `**flags`. A flag that is not given is None."""
+    """Return `command`, in whose signature a flag for each setting takes the place of `**flags`.
+
+    A flag that the user does not give has the value None.
+    """
     return with_flags_of(SETTINGS)(command)
 
 

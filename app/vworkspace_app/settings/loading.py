@@ -54,8 +54,8 @@ _OF_A_SERVICE = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_[0-9]+_(TC
 
 @attrs.frozen
 class Loaded:
-    """The effective settings. `origins` says by setting where the value is from: a flag, a variable, the file, or
-    `default`.
+    """The effective settings. `origins` maps each setting's name to where its value came from: a flag, a variable, the
+    file, or `default`.
     """
 
     settings: RunSettings

@@ -72,8 +72,8 @@ _OF_GUESTS: Final = 5
 def lives(random: Random, instances: int, seconds: float) -> Iterator[Act]:
     """Yield the acts of the simulated users on this number of instances.
 
-    If an instance is in the guests' namespace, which changes and is deleted during the run, also yield the acts on that
-    namespace.
+    Some instances are in the namespace of guests, which is not always managed and is deleted during the run. If there
+    are such instances, also yield the acts on that namespace.
     """
     acts = [act for number in range(instances) for act in _life(random, number, seconds)]
     yield from acts
@@ -96,9 +96,10 @@ def _life(random: Random, number: int, seconds: float) -> Iterator[Act]:
 
 
 def _life_of_namespace(random: Random, seconds: float) -> Iterator[Act]:
-    """Yield the acts on the guests' namespace.
+    """Yield the acts on the namespace of guests.
 
-    The namespace is created as managed, loses the label for a while, gets it again, is deleted, and is created again.
+    The namespace is created as managed. Later it loses the label that makes it managed, gets it again, is deleted, and
+    is created again.
     """
     shares = (random.uniform(0.0, 0.1), *sorted(random.uniform(0.3, 0.9) for _ in range(4)))
     for step, (share, do) in enumerate(zip(shares, (Do.OPEN, Do.CLOSE, Do.OPEN, Do.END, Do.OPEN), strict=True)):

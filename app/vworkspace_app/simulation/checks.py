@@ -17,7 +17,8 @@ _SECRETS: Final = (PASSWORD.encode(), b"tok-")
 class OperatorChecks(Laws):
     """The laws that hold in every simulated world, applied to a world with the operator.
 
-    If the operator has several shards, each of them has a Lease, which `WriteLaws` checks instead of these laws.
+    One of them is that only the holder of the Lease writes. With several shards there are several Leases, so that
+    `WriteLaws` checks this law instead.
     """
 
     def __init__(self, world: SimulatedWorld) -> None:

@@ -177,8 +177,8 @@ class InstanceLaws:
     def _check_left(self, ref: ObjectRef, before: Record) -> None:
         """Check that an instance loses its finalizer only when its HelmRelease no longer exists.
 
-        A release that another client has just created again, as Velero does in a restore, is not in the operator's
-        cache yet: the garbage collector removes it, as its owner is gone.
+        A HelmRelease is exempt if another client has just created it again, as Velero does in a restore. It is not in
+        the operator's cache yet, and the garbage collector removes it, since its owner is gone.
         """
         if labels.FINALIZER not in before.finalizers or self._laws.is_restored_now:
             return

@@ -87,8 +87,8 @@ def _fields_of(manifest: Manifest) -> frozenset[str]:
 class _Walk:
     """A walk through an object that masks values and secrets.
 
-    `mask` replaces every value below the fields named in `fields`. `unquoted` removes values from texts that may quote
-    them.
+    `mask` replaces every value below the fields named in `fields`. `unquoted` returns a text without these values, for
+    fields that may quote them, such as messages.
     """
 
     fields: frozenset[str]

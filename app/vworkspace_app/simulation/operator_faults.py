@@ -136,7 +136,9 @@ def _control_late(at: OperatorStrike) -> None:
 
 
 def _crash_at_point(at: OperatorStrike) -> None:
-    """Crash the first process that makes a write at a random write point, either before or after the write."""
+    """Choose one of the writes in CRASH_POINTS, and crash the first process that makes it, either before or after the
+    write.
+    """
     side, _, point = CRASH_POINTS[int(at.choice * len(CRASH_POINTS))].partition(" ")
     trouble = Trouble.CRASH_BEFORE if side == "before" else Trouble.CRASH_AFTER
     ordered: list[tuple[list[Disturbance], Disturbance]] = []

@@ -122,13 +122,15 @@ class OperatorLaws(OperatorChecks):
         self.check("RES-7", "no secret in a log", ref, not leaks(line.encode()), "a secret")
 
     def unsettled(self) -> Iterator[Unsettled]:
-        """Yield each object that does not satisfy a law at present, of those laws that need time to be satisfied."""
+        """Yield each object that does not satisfy a law yet. Only laws that need some time to become true are
+        examined.
+        """
         return unsettled(self.operator_world)
 
     def compare(self) -> None:
-        """Check that the world has the same state as a fresh world in which only the last intents were applied.
+        """Compare the objects with those of a fresh world, to which only the final wishes of the users were applied.
 
-        Only runs whose seed is a multiple of ten are checked.
+        They must be in the same state. Only runs whose seed is a multiple of ten are checked.
         """
         if self.world.seed % _COMPARED:
             return

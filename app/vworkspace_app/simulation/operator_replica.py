@@ -32,7 +32,7 @@ _FAR: Final = (0.01, 0.06)
 class ControlConnection:
     """The connection of one replica to the simulated control plane.
 
-    `on_token_used` is called with each token and whether it was accepted, as by the connection over HTTP.
+    After each request `on_token_used` is called with the token, and with whether the control plane accepted it.
     """
 
     def __init__(

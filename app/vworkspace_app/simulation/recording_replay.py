@@ -93,8 +93,9 @@ def replayed(recording: Recording, settings: Settings) -> ReplayedRecording:
 
 
 class _Replay:
-    """The replay of one recording: the objects at the present moment of the replay, and the decisions whose writes they
-    lack.
+    """The replay of one recording. It has the objects as they are at the present moment of the replay.
+
+    It also remembers each decision whose writes do not show in the recorded objects yet.
     """
 
     def __init__(self, recording: Recording, settings: Settings) -> None:
@@ -221,7 +222,10 @@ class _Replay:
         return reconcile_operation(source, observed, context)
 
     def _is_secretly_decided(self, operation: Operation) -> bool:
-        """Report whether an Operation waits to start and may need an approval, which is never part of a recording."""
+        """Report whether the decision on an Operation depends on an approval, which a recording does not contain.
+
+        That is so if the Operation has not started, and may need an approval.
+        """
         if operation.status.phase in (Phase.RUNNING, *TERMINAL_PHASES):
             return False
         template = self._templates.find(operation.spec.type, operation.spec.engine)
@@ -270,10 +274,10 @@ def _effects(decision: Decision) -> Iterator[str]:
 def _with_desired_hashes(
     applies: Iterable[Apply], objects: Mapping[ObjectRef, Manifest]
 ) -> dict[ObjectRef, Manifest] | None:
-    """Return `objects`, in which the hashes in `applies` replace masked hashes of objects that differ in nothing else.
+    """Return `objects`, in which masked hashes are replaced by the hashes in `applies`.
 
-    Hashes of objects with values are masked in a recording and cannot be compared, so the values are compared instead.
-    Return None if no hash was replaced.
+    A recording has masked hashes for objects with values, so hashes cannot be compared. Instead a hash is replaced if
+    the object does not differ from the apply in anything else. Return None if no hash was replaced.
     """
     stamped = {}
     for apply in applies:
