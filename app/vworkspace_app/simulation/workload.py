@@ -38,7 +38,7 @@ _OF_OPERATIONS: Final = (
 
 
 def space_of(name: str) -> str:
-    """Return the namespace of the instance `name`, which follows from the name."""
+    """Return the namespace of the instance `name`. The name's prefix and number determine the namespace."""
     kind, _, number = name.rpartition("-")
     return GUESTS if kind == "guest" else NAMESPACES[int(number) % len(NAMESPACES)]
 
@@ -118,11 +118,11 @@ class SimulatedWorkload:
                 self._take_over(live["metadata"], str(blocked.get("message")))
 
     def _take_over(self, meta: Mapping[str, Any], told: str) -> None:
-        """Label the Secrets in which Helm keeps the release with the name and namespace in `meta`, as a user does
+        """Let an instance take over a Helm release that exists already, by the command in the message of its condition
         (REC-4).
 
-        The labels are in the command of the message about NameTaken, the second parameter. This is needed after a
-        restore by Velero.
+        The command labels the Secrets in which Helm keeps the release. This is needed after a restore by Velero. `meta`
+        is the metadata of the instance, and `told` the message of the condition Blocked with reason NameTaken.
         """
         words = told.partition(_TAKE_OVER)[2].split()[4:]
         for secret in self.world.objects(SECRET) if words else ():

@@ -1,4 +1,4 @@
-"""The deletion of our objects that keeps what is deployed for them, even if an operator runs or it is killed (RUN-7).
+"""The deletion of the operator's objects without their children, even while an operator runs or is killed (RUN-7).
 
 Expected flow
     An object is marked as abandoned, with our finalizer → it is deleted, with orphaned dependents → its children are
@@ -34,9 +34,9 @@ _HOLDING: Final = (FINALIZER, "orphan")
 
 
 async def advance_deletion(api: KubeApi, kind: Kind, manifests: Sequence[Manifest]) -> None:
-    """Advance the deletion of these objects as far as possible now.
+    """Advance the deletion of these objects as far as possible now, and keep their children.
 
-    It must be called repeatedly until they are gone.
+    Several calls are needed. Call it again, with the objects as they are then, until they are gone.
     """
     owners = [owner for manifest in manifests if (owner := await _marked(api, kind, manifest)) is not None]
     if await _disowned(api, kind, owners):

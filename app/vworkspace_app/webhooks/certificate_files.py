@@ -20,7 +20,8 @@ _RELOAD_SECONDS = 5.0
 class CertificateFiles:
     """A folder with a certificate chain `tls.crt` and its key `tls.key`, such as a mounted TLS Secret.
 
-    With `authority`, a file of certificates, clients must present a certificate that one of them signed.
+    `authority` is a file with certificates of authorities. If it is given, each client must present a certificate that
+    one of the authorities signed.
     """
 
     folder: Path
