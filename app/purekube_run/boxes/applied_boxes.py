@@ -265,8 +265,9 @@ class AppliedBoxes:
     async def _objects(
         self, box: Box | None, kind: Kind | None, served: ServedBox | None, revisions: Sequence[Manifest]
     ) -> AsyncIterator[tuple[ObjectRef, Manifest]]:
-        """Yield every object for the snapshot of a box, with its reference: its revisions, its parents, their CRD, and
-        Namespaces.
+        """Yield the objects for the snapshot of a box, each with its reference.
+
+        These are the box's revisions, its parents, their CRD, and Namespaces.
         """
         for manifest in revisions:
             yield ref_of(manifest, CONTROLLER_REVISION), manifest

@@ -148,7 +148,11 @@ async def _unenforced(api: KubeApi, kind: Kind, wanted: Manifest, duty: str) -> 
 
 
 def _examined(model: OperatorBox, installed: Sequence[CrdVersions]) -> LoadedBox:
-    """Return a box compiled with the `installed` CRDs. The CRD of the box's kind is in `model` or in `installed`."""
+    """Return the box of the definition `model`, compiled with the `installed` CRDs.
+
+    The CRD of the box's own kind is either in `model` or among `installed`. If it is in neither, the result has a
+    problem.
+    """
     source, problem = model.spec.crd, ""
     own: CrdVersions | None = None
     try:

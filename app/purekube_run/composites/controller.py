@@ -225,8 +225,9 @@ class CompositeReconciler:
     def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:
         """Yield the parents that a change of a Namespace affects.
 
-        These are the parents in the Namespace, since their snapshots may contain its labels, and the parents in
-        namespaces that its annotation admits or admitted before.
+        The parents in the Namespace are affected if their snapshots contain its labels. An annotation of the Namespace
+        may list other namespaces whose parents may have children in it. The parents in these namespaces are affected,
+        too.
         """
         woken = {change.ref.name} if self.composite.namespaces else set()
         if self.composite.asks_namespaces:

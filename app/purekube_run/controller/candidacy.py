@@ -1,4 +1,4 @@
-"""A candidate for a Lease: a connection of its own for the Lease, and a fence before every write (RUN-4)."""
+"""The participation in leader election: a separate connection renews the Lease, and a fence guards writes (RUN-4)."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

@@ -52,8 +52,9 @@ class Watches:
 
 @attrs.frozen
 class Queue:
-    """The settings of a work queue: the number of workers, the time limit of a pass in seconds, and which keys exclude
-    each other. Namespaces take turns. Two keys with the same `exclusion_key` are never reconciled at the same time.
+    """The settings of a work queue: the number of workers, and the time limit of a pass in seconds.
+
+    Two keys with the same `exclusion_key` are never reconciled at the same time. None excludes no other key.
     """
 
     workers: int = 16

@@ -75,7 +75,11 @@ _log = structlog.get_logger("informer")
 
 @attrs.frozen
 class InformerStats:
-    """The counts of one informer (RUN-1). Ages are in seconds, infinite before the first contact."""
+    """The counts of one informer (RUN-1).
+
+    `contact_age` is the number of seconds since the API server was last heard, and infinite before the first contact.
+    `troubles` counts the failed lists and watches, and `last_trouble` is the last error.
+    """
 
     kind: Kind
     namespace: str | None

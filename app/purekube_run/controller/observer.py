@@ -22,9 +22,9 @@ class Reconciled:
     """The report on one reconcile.
 
     It took `seconds`, after its key had waited in the queue for `waited` seconds. `error` is the error that the
-    reconcile returned or raised; with `crashed` it is not an OperatorError. With `timed_out`, the reconcile was
-    cancelled at its time limit. `decision` is the last decision of the pass; `executed` has verb and object of each
-    write.
+    reconcile returned or raised. `crashed` is True if that is not an OperatorError, but a defect. `timed_out` is True
+    if the reconcile was cancelled at its time limit. `decision` is the last decision of the pass; `executed` has verb
+    and object of each write.
     """
 
     ref: ObjectRef

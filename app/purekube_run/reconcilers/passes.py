@@ -398,9 +398,9 @@ class ControllerPasses:
 
 
 def _requeue_of_stopped(work: _Pass, error: OperatorError) -> Requeue:
-    """Return when to requeue after `error`, which a request of the pass itself raised.
+    """Return when to requeue after `error`, by which a request of the pass itself (not of user code) failed.
 
-    If a retry may not help, the requeue is within a minute.
+    The key is requeued within a minute even for an error that a retry may not cure.
     """
     asked = None if work.came is None else work.came.requeue.after
     if isinstance(error, Conflict):

@@ -69,8 +69,8 @@ class PendingEvents:
     def of_itself(self, change: CacheChange) -> Iterator[ObjectRef]:
         """Record a change of an object of the controller's kind, and yield the object's key.
 
-        A change that a filter drops is not recorded and yields nothing. A change by the controller itself is not
-        recorded.
+        If a filter drops the change, nothing is recorded or yielded. A change by the controller's own write is not
+        recorded either, but the key is yielded.
         """
         if self._is_own(change.ref, change):
             yield change.ref  # the worker pool ignores it as well
@@ -169,8 +169,10 @@ class PendingEvents:
             self._own.setdefault(key, set()).add((ref, version))
 
     def begin(self, key: ObjectRef) -> None:
-        """Begin a pass, once the caches show every write of the previous pass. Keep only changes by others as
-        pending.
+        """Examine the changes that arrived since the last pass, at the beginning of the next one.
+
+        Those that the last pass wrote are dropped, and changes by others become pending. The caches must show every
+        write of the last pass when this is called.
         """
         wake, own = self._kept.get(key, NOTHING), self._own.pop(key, set())
         for arrived in self._arrived.pop(key, ()):

@@ -53,7 +53,7 @@ class FieldChange:
 class PlannedObject:
     """The planned change of one object, or the present state of an object that does not change.
 
-    `place` is the line of the box on account of which the object is not written or not ready.
+    If the object is not written or not ready, `place` is the line of the box that is the reason.
     """
 
     node: str

@@ -46,8 +46,8 @@ _BUILT_IN = ("", "batch", CUSTOM_RESOURCE_DEFINITION.group)
 class ClusterSettings:
     """The settings of the operator on which the status of Cluster objects depends. They do not change while it runs.
 
-    `window` is the number of seconds of silence after which the cluster counts as disconnected. `damping` is how many
-    seconds polls must fail before it counts as unconnected.
+    After `window` seconds without contact to the control plane, the condition Disconnected becomes True. `damping` is
+    how many seconds polls must fail before the condition Connected becomes False.
     """
 
     cluster_id: str

@@ -151,8 +151,8 @@ def reconciler(
 ) -> None:
     """Write a project with a kind, its reconciler in Python and a test, which passes as it is.
 
-    With --from-crd the classes are those of the stored version of a CRD that exists. What they do not express is
-    printed on standard error with its path. Examples:
+    With --from-crd the project has classes for the storage version of an existing CRD. The parts of the CRD that
+    classes cannot express are printed on standard error with their paths. Examples:
 
         vworkspace-operator init reconciler shops --group example.com --kind Shop
         kubectl get crd certificates.cert-manager.io -o yaml | vworkspace-operator init reconciler certs --from-crd -

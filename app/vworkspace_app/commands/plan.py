@@ -57,7 +57,7 @@ class PlanRequest:
 class Planned:
     """The result of the command `plan`: a text and a one-line summary of the decision.
 
-    `changes` says that a write is planned, `is_blocked` that the object is blocked.
+    `changes` is True if a write is planned, and `is_blocked` is True if the object is blocked.
     """
 
     text: str
@@ -259,9 +259,9 @@ def print_plan(
 ) -> int:
     """Print what the operator would do for one object, given what is observed; nothing is contacted.
 
-    A summary and notes go to standard error. The files hold one ApplicationInstance, or one Operation with its target,
-    and any number of observed objects
-    (other Operations, downstream objects, Namespaces), in any order. Examples:
+    A summary and notes are printed on standard error. The files contain the object to plan: one ApplicationInstance, or
+    one Operation with its target. They may also contain any number of observed objects (other Operations, downstream
+    objects, Namespaces), in any order. Examples:
 
         vworkspace-operator plan instance.yaml
         vworkspace-operator plan instance.yaml observed.yaml -o json

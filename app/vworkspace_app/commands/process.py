@@ -55,7 +55,7 @@ _log = structlog.get_logger("operator")
 
 @attrs.frozen
 class OperatorProcess:
-    """The parts of an operator process that are passed to the function which does its work.
+    """The parts of a process that the function `work`, which runs controllers, gets as its argument.
 
     `server` is the URL of the API server.
     """

@@ -219,7 +219,7 @@ def uninstall(
 ) -> None:
     """Take the operator out of a cluster: applications, operator, CRDs, in this order, telling each step.
 
-    May be repeated: it goes on where it stopped. Examples:
+    The command may be repeated, and continues where it stopped. Examples:
 
         vworkspace-operator uninstall --dry-run
         vworkspace-operator uninstall --keep-applications

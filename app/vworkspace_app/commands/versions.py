@@ -159,8 +159,8 @@ def migrate_versions(
 ) -> None:
     """Move stored objects to the storage version of their kind, and trim status.storedVersions when all are moved.
 
-    Each object is written without a change. It may be stopped at any time and begun again: the status is trimmed last.
-    What is refused is named, and the exit status is 1 then. Examples:
+    Each object is written without a change. The command may be interrupted at any time and repeated, since the status
+    is trimmed last. Each object that the API server refuses is named, and the exit status is then 1. Examples:
 
         vworkspace-operator versions migrate --dry-run
         vworkspace-operator versions migrate webapps.example.com

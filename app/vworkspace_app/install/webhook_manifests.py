@@ -52,7 +52,7 @@ def configurations(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 class TrustedBy(Protocol):
-    """The installation of webhooks: its namespace, and the option by which the API server trusts its certificate."""
+    """The namespace of a server of webhooks, and the option by which the API server trusts the server's certificate."""
 
     @property
     def namespace(self) -> str: ...

@@ -268,9 +268,10 @@ class Reconnect:
             queue.outage_hold.hold()
 
     def try_one(self) -> None:
-        """Permit an attempt after another failed poll, because other requests may succeed although polls fail.
+        """Permit a few messages after another failed poll, because other requests may succeed although polls fail.
 
-        Each call permits an ack or result, and alternately a status or a batch of events.
+        Each call permits one ack or result, and one status or batch of events. Of the latter two, each is tried first
+        in every second call.
         """
         self._rounds += 1
         self._urgent.try_one()

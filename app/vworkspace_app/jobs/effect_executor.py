@@ -19,10 +19,10 @@ log = structlog.get_logger("vworkspace.agent")
 
 
 class JobEffectExecutor:
-    """An executor of effects: the cluster and job store operations that the job state machine requests.
+    """An executor of effects: the operations on the cluster and the job store that the job state machine requests.
 
-    At most `parallel` effects run at a time, and `feed` is called with the outcome of each. `tasks` is the group in
-    which effects run. It is None before the start and after the end; then no effect is begun, and the next process
+    At most `parallel` effects run at a time, and `feed` is called with the outcome of each. `tasks` is the task group
+    in which effects run. Before the start and after the end it is None, and no effect is begun: the next process
     continues from the stored records. `noticed` is called with each object that was applied or whose deletion was
     requested, so that caches need not wait for a watch.
     """

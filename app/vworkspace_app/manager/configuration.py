@@ -88,8 +88,9 @@ def operator_settings(
 
 
 def _weak_settings(settings: RunSettings) -> Iterator[str]:
-    """Yield a sentence for each setting of the process that weakens security, apart from those on which decisions
-    depend (RUN-12).
+    """Yield a sentence for each setting of the process that weakens security (RUN-12).
+
+    Settings on which the controllers' decisions depend are left out; they are examined with the decisions.
     """
     if settings.agent and settings.job_signatures == Signatures.UNSIGNED:
         yield "--job-signatures=unsigned: a job without a signature counts, unless a Cluster requires one"

@@ -53,8 +53,8 @@ class ObjectChange:
 class Difference:
     """The changes that applying one manifest would cause, and the operator's decision after it.
 
-    `present` is the object as it would be after the apply. `is_held` says that the control plane wrote the object, and
-    that the change affects fields of the control plane.
+    `present` is the object as it would be after the apply. `is_held` is True if the control plane wrote the object, and
+    the change affects fields of the control plane.
     """
 
     changes: tuple[ObjectChange, ...]

@@ -140,7 +140,7 @@ class CombinedSource:
 
     @property
     def extent(self) -> Extent:
-        """The extents of all sources."""
+        """The phrases of all sources, joined into one."""
         extents = [source.extent for source in self._sources]
         return Extent(" and ".join(extent.phrase for extent in extents), "".join(extent.mark for extent in extents))
 

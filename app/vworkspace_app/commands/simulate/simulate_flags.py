@@ -114,9 +114,9 @@ def replay(
 ) -> int:
     """Run a saved run again, or decide a recorded cluster again, and show any moment of it.
 
-    Everything is printed that happened, with each decision and the row of the table that decided. Exit status 0: no law
-    is broken, or the recorded objects show what this version decides; 1: one is, or they differ; 2: the file cannot be
-    used. Examples:
+    All events are printed, and each decision with the row of the decision table that applied. Exit status 0: the run
+    breaks no law, or this version decides as the recorded objects show. Exit status 1: a law is broken, or a decision
+    differs. Exit status 2: the file cannot be used. Examples:
 
         vworkspace-operator simulate replay broken-PULL-4-20261519.json
         vworkspace-operator simulate replay broken-PULL-4-20261519.json --at 0:41:07
