@@ -20,9 +20,9 @@ _log = structlog.get_logger("operator")
 
 @attrs.define(eq=False)
 class Enforcement:
-    """A repeated comparison of boxes with their CRDs in a cluster.
+    """A comparison of boxes with their CRDs in a cluster, repeated at a fixed interval.
 
-    Rules that a CRD lacks are logged once until they change.
+    What a CRD lacks is logged once, and again only when it changes.
     """
 
     api: KubeApi

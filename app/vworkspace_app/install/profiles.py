@@ -42,7 +42,10 @@ def profile_flags(profile: Profile, chosen: Mapping[str, str], *, agent: bool) -
 
 
 def profile_settings(profile: Profile, *, agent: bool) -> dict[str, str]:
-    """Return the settings of a profile by name, as text; without an agent, no settings of jobs."""
+    """Return the settings of a profile as text, by name.
+
+    If `agent` is False, settings about jobs are left out.
+    """
     of_profile = _STRICT if profile is Profile.MULTI_TENANT else _OPEN
     return {name: text for name, text in of_profile.items() if agent or name not in _OF_JOBS}
 

@@ -184,7 +184,10 @@ def _tree(branch: Branch, now: datetime, screen: Screen, head: str = "", below: 
 
 
 def _label(branch: Branch, now: datetime, screen: Screen) -> Iterator[str]:
-    """Yield the line of an object in a tree; below it versions that differ, and the message if it is unhealthy."""
+    """Yield the line of an object in a tree.
+
+    Lines below it show the object's versions, and its message if the object is unhealthy.
+    """
     summary, since = branch.summary, age(branch.summary.since, now)
     node = f"{branch.node}: " if branch.node else ""
     reason = "" if summary.reason == summary.state.value else summary.reason
