@@ -7,6 +7,7 @@ use other algorithms than ours and must be refused), and 8785 3.2 (canonical JSO
 import base64
 import hmac
 import json
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -29,8 +30,8 @@ from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.state import JobStage, JobState, accept, record_of, restore
 from vworkspace_fake.controlplane.sealing import KeyPairs, Sealing
 from vworkspace_odoo import JosePayloads
+from vworkspace_odoo.jose import canonical, decrypt_compact, verify_detached
 from vworkspace_odoo.keys import decryption_keys, signing_keys
-from vworkspace_odoo.payloads import canonical, decrypt_compact, verify_detached
 
 PAIRS = {
     "Ed25519": KeyPairs.generate(),
@@ -345,6 +346,26 @@ def test_what_is_missing_is_refused_where_it_is_required_and_only_there() -> Non
     for scope in (JobScope(CLUSTER_ID), JobScope(CLUSTER_ID, security=Security(opener=JosePayloads()))):
         assert taken(sent, scope).task is not None, "nobody asked for a signature, and nobody can check it"
     assert taken(job(), JobScope(CLUSTER_ID, security=Security(opener=opener(ED)))).task is not None
+
+
+@pytest.mark.parametrize("missing", ["joserfc", "rfc8785"])
+def test_without_the_packages_of_signatures_nothing_signed_is_taken_and_the_reason_says_what_to_install(
+    missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = Sealing(ED.sealing.signing_key)(job(), CLUSTER_ID)
+    sealed = Sealing(None, ED.sealing.recipient_key)(job(), CLUSTER_ID)
+    for name in ("vworkspace_odoo.jose", "vworkspace_odoo.keys"):
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
+    scope = JobScope(CLUSTER_ID, security=in_force(Security(), opener(ED)))
+
+    assert scope.security.require_signed
+    said = refused(sent, scope, Reason.SIGNATURE_INVALID)
+    assert f"{missing} is missing" in said
+    assert "vworkspace-operator[operator,signatures]" in said
+    refused(job(), scope, Reason.SIGNATURE_INVALID)
+    unsigned = JobScope(CLUSTER_ID, security=Security(opener=opener(ED)))
+    assert f"{missing} is missing" in refused(sealed, unsigned, Reason.DECRYPTION_FAILED)
 
 
 def test_a_wrong_signature_is_refused_also_where_none_is_required() -> None:

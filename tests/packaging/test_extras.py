@@ -13,6 +13,8 @@ from tests.packaging.projects import OPERATOR, PACKAGES, ROOT, ours_below, parts
 from vworkspace_app.missing_packages import LABORATORY, ONLY_EMBEDDED
 
 CONFORMANCE = ("conformance", "commands/conformance/control_plane.py")
+SIGNATURES = ("adapters/odoo/vworkspace_odoo/jose.py", "adapters/odoo/vworkspace_odoo/keys.py")
+"""What is imported with the first signed or encrypted job."""
 
 
 def _excepted() -> Iterator[tuple[str, str]]:
@@ -22,6 +24,9 @@ def _excepted() -> Iterator[tuple[str, str]]:
             importer, _, imported_module = line.partition(" -> ")
             yield imported_module.partition(".")[0], importer.split(".")[-2]
 
+
+IMAGE = "compile --extra operator --extra signatures "
+"""How `scripts/lock` says what the image installs."""
 
 EXCEPTED = set(_excepted())
 """What the contract of the parts still permits: an import package, and the room that imports it."""
@@ -55,7 +60,7 @@ def beyond(known: set[str], folders: Iterable[Path]) -> set[tuple[str, str]]:
 
 
 def test_the_operator_imports_nothing_that_its_extra_does_not_bring() -> None:
-    """The image has the extra `operator` and nothing more.
+    """The image has the extras `operator` and `signatures`, and nothing more.
 
     The laboratory and the conversion are imported where a command wants them; the command says what is missing.
     """
@@ -64,10 +69,11 @@ def test_the_operator_imports_nothing_that_its_extra_does_not_bring() -> None:
     found = beyond(known, [path for path in operator.packages if path.name not in LABORATORY])
 
     conformance = tuple("app/vworkspace_app/" + part for part in CONFORMANCE)
-    elsewhere = {(name, path) for name, path in found if not path.startswith(conformance)}
+    elsewhere = {(name, path) for name, path in found if not path.startswith(conformance) and path not in SIGNATURES}
     demo = {("rich", path) for _, path in elsewhere if path.startswith("app/vworkspace_app/demo/")}
     assert {name for name, _ in elsewhere - demo} <= {*LABORATORY}, elsewhere
     assert {name for name, path in found if path.startswith(conformance)} == {"pytest"}
+    assert {name for name, path in found if path in SIGNATURES} == distributions(operator.extras["signatures"])
 
 
 @pytest.mark.parametrize(
@@ -79,7 +85,7 @@ def test_the_operator_imports_nothing_that_its_extra_does_not_bring() -> None:
         ("purekube-convert", "purekube_convert", ()),
         ("purekube-kit", "purekube_kit", ()),
         (OPERATOR, "vworkspace_core", ()),
-        (OPERATOR, "vworkspace_odoo", ("operator",)),
+        (OPERATOR, "vworkspace_odoo", ("operator", "signatures")),
         (OPERATOR, "vworkspace_fake", ("embedded",)),
     ],
 )
@@ -109,7 +115,8 @@ def test_the_runtime_imports_the_laboratory_for_trials_and_simulations_only() ->
 def test_the_extras_of_the_operator_contain_each_other_and_a_missing_package_is_told_by_the_smallest() -> None:
     operator = projects()[OPERATOR]
 
-    assert f"{OPERATOR}[operator]" in operator.extras["embedded"]
+    assert f"{OPERATOR}[operator,signatures]" in operator.extras["embedded"]
+    assert IMAGE in (ROOT / "scripts" / "lock").read_text(encoding="utf-8")
     assert f"{OPERATOR}[embedded]" in operator.extras["kit"]
     assert set(ONLY_EMBEDDED) == {*distributions(projects()["kubelab"].extras["tls"]), "rich"}
     assert ours_below(OPERATOR, "embedded") - ours_below(OPERATOR, "operator") == {"kubelab", "purekube_convert"}

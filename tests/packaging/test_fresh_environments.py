@@ -158,7 +158,7 @@ def servers(tmp_path: Path) -> Iterator[Servers]:
 
 
 def test_the_operator_of_the_image_carries_out_a_job(image_source: Path, tmp_path: Path, servers: Servers) -> None:
-    """Extra `operator` and the image's wheel: no laboratory."""
+    """The image's wheel without any laboratory, and without the packages of signatures, which only signed jobs need."""
     fresh = Environment(tmp_path / "fresh")
     fresh.pip(
         "install",
