@@ -587,10 +587,16 @@ def test_values_that_no_crd_can_compute_are_those_of_a_policy_which_has_to_be_th
 
 
 async def filled_in_by_the_policy(site: BoxSite) -> None:
-    """Wait until the server has read the policy, and an object gets its value."""
+    """Wait until the server has read the policy, and an object gets its value.
+
+    kube-apiserver looks the kind of a new CRD up for such a policy, and answers 503 until it has found it.
+    """
 
     async def is_filled() -> bool:
-        ref = await site.create(SHOP, "first", spec=SPEC)
+        try:
+            ref = await site.create(SHOP, "first", spec=SPEC)
+        except Unavailable:
+            return False
         if get_path(await site.get(ref), "spec", "host") == "first.x":
             return True
         await site.admin.delete(ref)
