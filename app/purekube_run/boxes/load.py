@@ -118,8 +118,8 @@ def load_text(
 ) -> LoadedBox:
     """Return the box in `text` as if the file `file` contained it.
 
-    `known` are further CRDs. `beside` maps names of CRD files to their texts. Where the box refers to such a file, the
-    text in `beside` is used instead of the file on disk.
+    `known` are further CRDs. The last argument maps names of CRD files to their texts. Where the box refers to such a
+    file, that text is used instead of the file on disk.
     """
     try:
         documents = documents_of(file, text)

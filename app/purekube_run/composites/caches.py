@@ -111,7 +111,7 @@ def informers_of(
 
 
 def _watched(namespaces: Sequence[str], *, near: bool) -> Sequence[str | None]:
-    """Return the namespaces for which separate informers are needed. None stands for one informer of all namespaces.
+    """Return the namespaces for which separate informers are needed. None means one informer of all namespaces.
 
     The result is `namespaces` if the kind is `near`: its objects are always in the parent's namespace. For other kinds,
     or if `namespaces` is empty, the result contains only None.

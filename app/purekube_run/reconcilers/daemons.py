@@ -135,8 +135,8 @@ class Daemons:
     async def _run(self, daemon: _Daemon, given: Any) -> None:
         """Call the user's code until it returns, is cancelled, or raises an error for which there is no retry.
 
-        Retries have an increasing backoff. The backoff starts anew if the last call ran longer than the delay before
-        that call.
+        Retries have an increasing backoff. The backoff starts again from its first delay if the last call ran longer
+        than the delay before that call.
         """
         attempt, delay = 0, 0.0
         while True:

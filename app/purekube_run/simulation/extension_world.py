@@ -228,7 +228,7 @@ class ExtensionWorkload:
         """Do nothing, since no law of these worlds depends on a user's help."""
 
     def counts(self) -> Mapping[str, int]:
-        """Return an empty mapping, since this workload has no counts besides `done`."""
+        """Return an empty mapping, since this workload has no counts other than `done`."""
         return {}
 
     def perform(self, act: Act) -> None:

@@ -100,7 +100,7 @@ class Laws:
     def check(self, clause: str, law: str, ref: object, holds: bool, told: str) -> None:
         """Count a check of a law about the object `ref`.
 
-        If `holds` is False, record the breach with the description `told`, and halt the world.
+        If `holds` is False, record the breach with its description, and halt the world.
         """
         self.checks[clause, law] += 1
         if holds or (clause, law) in self.broken:

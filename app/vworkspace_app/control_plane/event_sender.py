@@ -239,7 +239,7 @@ class EventSender:
             self._on_overflow()
 
     def _snapshot(self) -> None:
-        """Begin to queue a snapshot, which stands in for events that were dropped or not sent.
+        """Begin to queue a snapshot, which replaces events that were dropped or not sent.
 
         It has all conditions of all owned objects, and transitions of Operations that may not have been reported.
         """

@@ -1,4 +1,4 @@
-"""The demo's story of a box, told and checked step by step: its children are created in three phases (PH-3 to PH-6)."""
+"""The demo's story of a box, checked step by step: its children are created in three phases (PH-3 to PH-6)."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping

@@ -275,7 +275,7 @@ def _meta(resource: Manifest) -> dict[str, Any]:
 def _is_before(job: JobEntry, created: Manifest, clocks_differ: timedelta) -> bool:
     """Report whether a job was acknowledged before an object was created, or in the same second.
 
-    The cluster's clock may lag behind the control plane's clock by `clocks_differ`, so that time is tolerated.
+    The cluster's clock may be up to `clocks_differ` slower than the control plane's, so that time is tolerated.
     """
     acked = format_time(job.acked_at - clocks_differ) if job.acked_at else "never"
     return acked <= str(get_path(created, "metadata", "creationTimestamp"))

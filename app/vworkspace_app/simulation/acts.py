@@ -82,7 +82,10 @@ def lives(random: Random, instances: int, seconds: float) -> Iterator[Act]:
 
 
 def _life(random: Random, number: int, seconds: float) -> Iterator[Act]:
-    """Yield the acts on one instance: its creation early in the run, then about one change every half hour."""
+    """Yield the acts on one instance: its creation early in the run, then about one change every half hour.
+
+    In a run of less than an hour, changes are more frequent.
+    """
     by_jobs = number % _OF_JOBS == _OF_JOBS - 1
     is_guest = not by_jobs and number % _OF_GUESTS == _OF_GUESTS - 2
     name = f"{'job' if by_jobs else 'guest' if is_guest else 'app'}-{number}"

@@ -122,7 +122,7 @@ class SimulatedWorkload:
         (REC-4).
 
         The command labels the Secrets in which Helm keeps the release. This is needed after a restore by Velero. `meta`
-        is the metadata of the instance, and `told` the message of the condition Blocked with reason NameTaken.
+        is the metadata of the instance. The last argument is the message of its condition Blocked (NameTaken).
         """
         words = told.partition(_TAKE_OVER)[2].split()[4:]
         for secret in self.world.objects(SECRET) if words else ():
