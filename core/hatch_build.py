@@ -14,6 +14,8 @@ class Elsewhere(BuildHookInterface):  # type: ignore[misc,type-arg,unused-ignore
     """The hook that adds the packages of other folders to a wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add them, except where the wheel is for an editable installation."""
+        """Add the packages of the other folders to the wheel, through `build_data`. Add nothing for an editable
+        installation.
+        """
         if version != "editable":
             build_data["force_include"].update(ELSEWHERE)

@@ -67,7 +67,10 @@ def _timed(old: Condition | None, want: DesiredCondition, generation: int, now: 
 
 
 def _reason_time(old: Condition | None, want: DesiredCondition, now: str) -> str | None:
-    """Return when the present status and reason of `want` began; None if `lastTransitionTime` shows it already."""
+    """Return the time for the field `reasonTransitionTime` of the wanted condition: when its status and reason began.
+
+    Return None if the field is not needed, because `lastTransitionTime` shows the same time.
+    """
     if old is None:
         return None
     if (old.status, old.reason) == (want.status, want.reason):

@@ -272,8 +272,8 @@ def _converter(*, detailed: bool, strict: bool = False) -> Converter:
 
 
 def _means_absent(field: "attrs.Attribute[Any]") -> bool:
-    """Report whether JSON leaves the field out when it has its default value. This is so for an empty default and for
-    0, not for False.
+    """Report whether a field with its default value is left out of JSON. It is, if the default is empty or 0. It is
+    not, if the default is False.
     """
     return isinstance(field.default, attrs.Factory) or (  # type: ignore[arg-type]
         field.default is not attrs.NOTHING and field.default is not False and not field.default
@@ -281,8 +281,8 @@ def _means_absent(field: "attrs.Attribute[Any]") -> bool:
 
 
 def _is_empty(field: "attrs.Attribute[Any]") -> bool:
-    """Report whether JSON leaves the field out when it has its default value. This is so for an empty default, not for
-    0 or False.
+    """Report whether a field with its default value is left out of JSON. It is, if the default is empty. It is not, if
+    the default is 0 or False.
     """
     return _means_absent(field) and field.default != 0
 
@@ -323,15 +323,18 @@ def _with_unstructuring(
 
 
 def strict_converter() -> Converter:
-    """Return a new cattrs converter configured like `STRICT`, to which callers may add hooks for their types."""
+    """Return a new cattrs converter that refuses unknown fields and collects all errors, like the shared one `STRICT`.
+
+    Callers may add hooks for their own types to it.
+    """
     return _converter(detailed=True, strict=True)
 
 
 def reporting_converter() -> Converter:
     """Return a new converter for the specs and statuses of users' classes.
 
-    The converter stops at the first error, as `FAST` does. Unlike `FAST`, it writes a number that is 0 by default, so
-    that a count of 0 is shown.
+    Like `FAST`, the default converter, it stops at the first error. Unlike `FAST`, it writes a number even if 0 is its
+    default, so that a count of 0 is shown.
     """
     return _with_unstructuring(_converter(detailed=False), _is_empty)
 

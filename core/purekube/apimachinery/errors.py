@@ -203,7 +203,7 @@ class Permanent(OperatorError):
 
 
 def leaves_of(error: BaseException) -> Iterator[BaseException]:
-    """Yield the errors in an exception group, at any depth; an error outside of a group is yielded itself."""
+    """Yield the errors in an exception group, at any depth. If `error` is not a group, yield `error` alone."""
     if isinstance(error, BaseExceptionGroup):
         for each in error.exceptions:
             yield from leaves_of(each)
@@ -212,7 +212,9 @@ def leaves_of(error: BaseException) -> Iterator[BaseException]:
 
 
 def unwrap_group(error: BaseException) -> BaseException:
-    """Return the error without groups that have it as their only member. A group of several errors is unchanged."""
+    """Return the only error in an exception group, also through nested groups. Return a group of several errors
+    unchanged, and an error that is not a group.
+    """
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error

@@ -35,18 +35,18 @@ class CelRule:
         return "oldSelf" in self.rule
 
     def refusal(self, value: Any) -> str:
-        """Return the message that refuses this particular `value`; the API server gives the same `message` for all
-        values.
+        """Return the message that refuses this particular `value`. (The API server's message is always `message`, for
+        any value.)
         """
         return self.message if self.message_of is None else self.message_of(value)
 
 
 def formed(form: Form | str, *, example: str = "", of: str = "") -> CelRule:
-    """Return the rule that a text must have a form, such as the form of a DNS name.
+    """Return a rule that requires a text to have a form, such as the form of a DNS name.
 
-    The message describes the form in words instead of showing the pattern. `form` is a Form, or a pattern in `FORMS`;
-    `example` replaces the form's own example. `of` names the field if the rule is on the whole object; the API server
-    then does not repeat the value.
+    The message describes the form in words instead of showing the pattern. `form` is a Form, or a pattern in `FORMS`.
+    `example` replaces the form's own example. `of` names the text's field if the rule is declared on the whole object.
+    In that case the API server does not repeat the value in its message.
     """
     known = form if isinstance(form, Form) else FORMS[form]
     known = attrs.evolve(known, example=example) if example else known

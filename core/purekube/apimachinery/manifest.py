@@ -119,9 +119,9 @@ def metadata(manifest: Manifest) -> Mapping[str, Any]:
 def with_preconditions(manifest: Manifest, live: Manifest | None) -> dict[str, Any]:
     """Return `manifest` with the uid and resourceVersion of `live`, so that an apply changes only that state (RUN-4).
 
-    The server refuses the apply as Stale if the object was replaced or has changed. Without `live` the apply can only
-    create: the manifest gets a resourceVersion that no object has, which the server ignores if the object is absent
-    (S-10).
+    If the object was replaced or changed since, the server refuses the apply as Stale. If `live` is None, the manifest
+    gets a resourceVersion that no object has. The apply then creates an absent object, for which the server ignores the
+    version, and is refused for an existing one (S-10).
     """
     meta = metadata(live) if live is not None else {"resourceVersion": _NO_VERSION}
     pinned = {name: meta[name] for name in ("uid", "resourceVersion") if name in meta}

@@ -122,7 +122,9 @@ APPLIED_HASH: Final = "vworkspace.io/applied-hash"
 
 
 def is_abandoned(meta: ObjectMeta) -> bool:
-    """Report whether the annotation `ABANDON` requests to remove the finalizer without an uninstall (RES-5)."""
+    """Report whether the annotation `ABANDON` is "true": the user wants the finalizer removed without an uninstall
+    (RES-5).
+    """
     return meta.annotations.get(ABANDON) == "true"
 
 

@@ -60,17 +60,18 @@ def pruned(text: str, levels: int = LEVELS) -> str:
 def decode_answer(raw: bytes, *path: str | tuple[str, ...]) -> Any:
     """Decode an answer of the API server, even if it is nested too deeply for other decoders.
 
-    `path` leads to the object in the answer, or to a list of objects; if empty, the answer itself is the object. Its
-    last step may name several fields. From an object nested too deeply, the values that are too deep are left out, and
-    the object's field `UNREADABLE` lists their paths. Raises msgspec.DecodeError and UnicodeDecodeError for text that
-    is not JSON.
+    `path` leads to the object in the answer, or to a list of objects. If it is empty, the answer itself is the object.
+    The last step of `path` may be a tuple of field names, each of which holds an object. In an object that is nested
+    too deeply, values that are too deep become null, and the object's field `UNREADABLE` lists their paths. Raises
+    msgspec.DecodeError and UnicodeDecodeError for text that is not JSON.
     """
     return decode_with(msgspec.json.decode, raw, *path)
 
 
 def decode_with(decode: Callable[[bytes], T], raw: bytes, *path: str | tuple[str, ...]) -> T:
-    """Decode `raw` with the function `decode`, even if it is nested too deeply; otherwise as `decode_answer` does.
-    `decode` must return the objects at `path` as mappings.
+    """Decode `raw` with the function `decode`. If `raw` is nested too deeply, leave values out as `decode_answer` does.
+
+    `path` is the path that `decode_answer` takes. `decode` must return the objects at `path` as mappings.
     """
     try:
         return _calmly(decode, raw)
@@ -99,8 +100,9 @@ def _calmly(decode: Callable[[bytes], T], raw: bytes) -> T:
 
 
 def _with_headroom(decode: Callable[[bytes], T], raw: bytes) -> T:
-    """Return `decode(raw)`. Deeply nested text is decoded below extra stack frames: a value that can be decoded so can
-    also be read later by functions that are deeper in the stack.
+    """Return `decode(raw)`. If `raw` may be deeply nested, call `decode` from deeper in the stack than necessary.
+
+    A value nested so deeply that later functions could not read it thus fails already here, with RecursionError.
     """
     if raw.count(b"{") + raw.count(b"[") < _SHALLOW:
         return decode(raw)
@@ -118,8 +120,10 @@ def too_deep(manifest: Any) -> tuple[str, ...]:
 
 
 def _cut(raw: bytes, level: int) -> bytes:
-    """Return the JSON text `raw` with a placeholder in place of each value that is nested more than `LEVELS` deep. The
-    replaced values are two levels below the objects at nesting level `level`, such as `spec.template`.
+    """Return the JSON text `raw` with a placeholder in place of each value that is nested more than `LEVELS` deep.
+
+    `level` is the nesting level of the objects in `raw`. The values replaced are two levels below, such as
+    `spec.template`.
     """
     depths = list(accumulate(map(_STEP.__getitem__, _STRING.sub(b"", raw).translate(None, _NO_BRACKET))))
     parts, copied = [], 0
@@ -134,8 +138,10 @@ def _cut(raw: bytes, level: int) -> bytes:
 
 
 def _too_deep(depths: Sequence[int], level: int) -> Iterator[tuple[int, int]]:
-    """Yield the indexes in `depths` of the first and last bracket of each value that opens at `level` and is nested too
-    deeply. `depths` has the nesting depth after each bracket of a JSON text.
+    """Yield, for each value that is nested too deeply, the indexes in `depths` of its first and its last bracket.
+
+    Only values that open at nesting depth `level` are considered. `depths` has one number for each bracket of a JSON
+    text: the nesting depth after that bracket.
     """
     deepest = level + LEVELS
     at = 0

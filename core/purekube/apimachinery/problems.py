@@ -25,7 +25,9 @@ class Places(Protocol):
     """A lookup of the positions at which a document's fields are written."""
 
     def at(self, path: str, offset: int | None = None) -> Place:
-        """Return the position of the field at `path`, or with `offset`, of the character at that index of its text."""
+        """Return the position of the field at `path`. With `offset`, return the position of the character at that index
+        in the field's text.
+        """
         ...
 
 

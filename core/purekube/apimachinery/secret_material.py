@@ -124,7 +124,8 @@ def _members(value: Mapping[Any, Any]) -> Iterator[_Child]:
 def _keys(value: Mapping[Any, Any]) -> Iterator[tuple[Any, bool]]:
     """Yield pairs: a key of the mapping, and whether its value is a secret.
 
-    The key's own name can show this, or the key is `value` next to the name of a secret.
+    A value is a secret if its key names a secret. In `{name: DB_PASSWORD, value: …}` the value under `value` is one
+    too.
     """
     named = _names_secret(value)
     for key in value:
@@ -201,11 +202,11 @@ def visible(text: str) -> str:
 
 
 def redact(value: Any) -> Any:
-    """Return `value` (text or JSON) with `***` in place of every secret in it. Idempotent, never raises.
+    """Return `value` (text or JSON) with `***` in place of every secret in it. Never raises.
 
-    Text: private keys, passwords in URLs, bearer and basic credentials, JWTs, approval claims, well-known forms of
-    tokens, and anything after a secret key and `=` or `:`. JSON: values under secret keys, and every text as above. The
-    placeholder stays.
+    Secrets in a text are private keys, passwords in URLs, bearer and basic credentials, JWTs, approval claims,
+    well-known forms of tokens, and anything after a secret key and `=` or `:`. In JSON, values under secret keys are
+    secrets too. A second call changes nothing more.
     """
     if type(value) is dict and _is_harmless(value):
         return value

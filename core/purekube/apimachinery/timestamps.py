@@ -27,11 +27,11 @@ def exact_time(instant: datetime) -> str:
 
 
 def later_of(now: datetime, skew: timedelta) -> datetime:
-    """Return the later of two times: `now`, by this process's clock, and the same instant by the control plane's clock
-    (PULL-12).
+    """Return the later of two readings of the present time: `now`, by this process's clock, and `now + skew`, by the
+    control plane's clock (PULL-12).
 
-    `skew` is how far the control plane's clock is ahead, measured from an unsigned header. An expiry is thus reached as
-    soon as either clock has passed it. A skew beyond `LARGEST_SKEW` is ignored.
+    `skew` is how far the control plane's clock is ahead, taken from an unsigned header. With the later time, an expiry
+    is reached as soon as either clock has passed it. A skew beyond `LARGEST_SKEW` is ignored.
     """
     return now + skew if timedelta(0) < skew <= LARGEST_SKEW else now
 
@@ -44,7 +44,7 @@ _LAST: Final = datetime.max.replace(tzinfo=UTC)
 class Instant:
     """One point in time on two clocks: `wall` is for display, `seconds` (monotonic) for measuring intervals.
 
-    The wall clock may be set forward or back by a day, and no interval may change its length because of that.
+    The length of an interval thus stays right if someone sets the wall clock forward or back.
     """
 
     wall: datetime

@@ -1,7 +1,5 @@
-"""The admission policies of an applied box, by which the API server does what no CRD can and no webhook has to (PH-10).
-
-A ValidatingAdmissionPolicy checks rules, and a MutatingAdmissionPolicy fills in computed values. Both see objects as
-the box's webhooks do: in the stored version, with defaults, and times as text.
+"""The admission policies of an applied box: the API server checks and fills in by them what a CRD cannot express,
+without a webhook (PH-10).
 """
 
 from collections.abc import Mapping, Sequence
@@ -63,20 +61,22 @@ def _checking(box: Box, rules: Sequence[AdmissionRule]) -> Mapping[str, Any]:
 
 
 def _filling(box: Box, mutations: Sequence[CompiledMutation]) -> Mapping[str, Any]:
-    """Return the spec of the policy for computed values: one patch, so that no value depends on another one.
+    """Return the spec of the mutating policy that fills in computed values. One patch sets them all, so that no value
+    is computed from another.
 
-    It is not invoked again after later plugins, as the box's webhook is not: a value is computed from what was written.
+    The API server does not invoke the policy again after later admission plugins, nor would it invoke the box's webhook
+    again. A value is thus computed from what the user wrote.
     """
     mutation = {"patchType": "JSONPatch", "jsonPatch": {"expression": patch_of(mutations)}}
     return {**_common(box), "mutations": [mutation], "reinvocationPolicy": "Never"}
 
 
 def _common(box: Box) -> Mapping[str, Any]:
-    """Return what the specs of both policies have, including fields that the API server would default, so that specs
-    can be compared.
+    """Return the fields that the specs of both policies share. They include the fields that the API server would
+    default, so that a spec can be compared with a live one.
 
-    A write fails if the policy cannot be evaluated, as without the box's webhook: an object without its values is wrong
-    for all expressions of the box.
+    A write fails if the policy cannot be evaluated, as it does if a webhook is unreachable: without its computed values
+    the object would be wrong for all expressions of the box.
     """
     reviewed = {
         "apiGroups": [box.kind.group],

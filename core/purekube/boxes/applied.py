@@ -106,10 +106,10 @@ class BoxSnapshot(Snapshot):
 
     `box` is the compiled definition, None if it has `problems`. `gates` are the compiled expressions of `rollout.when`.
     `lacking` is a message about missing rights, `unserved` a message about any other reason why parents cannot be
-    reconciled. `filling` is set while the parents' controller still fills its caches: the seconds since this began.
-    `serving` has the revisions that the parents' controller runs. `kind` is the kind of the parents, if known.
-    `judgement` is the result of this process's dry run over the parents that would move to the newest revision.
-    `readings` remembers the parents that earlier snapshots have read.
+    reconciled. `filling` counts the seconds for which the parents' controller has been filling its caches; None once
+    they are full. `serving` names the revisions that the parents' controller runs. `kind` is the kind of the parents,
+    if known. `judgement` is the result of this process's dry run over the parents that would move to the newest
+    revision. `readings` caches the parents that earlier snapshots have read.
     """
 
     box: Box | None = None
@@ -386,8 +386,10 @@ def _removal(state: BoxState) -> Decision:
 
 
 def _orphaned(state: BoxState) -> Decision:
-    """Return the decision that removes the box's finalizer from its parents once no controller serves them, and from
-    the box after that.
+    """Return the decision for a deleted box whose parents stay: it removes the box's finalizer from the parents, and
+    from the box itself when no parent has it any more.
+
+    The decision is empty while a controller still serves the parents.
     """
     name = finalizer_named(state.applied.metadata.name)
     held = [parent for parent in state.parents if name in parent.metadata.finalizers]

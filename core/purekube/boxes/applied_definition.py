@@ -1,4 +1,4 @@
-"""The kind OperatorBox: its CRD from the classes of a box's file, and the status of an applied one (PH-10)."""
+"""The kind OperatorBox, by which a box is applied to a cluster: its CRD, and the classes of its status (PH-10)."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -44,7 +44,7 @@ class Refusal:
 
 @attrs.frozen
 class JudgementStatus:
-    """The judgement of a revision over the objects that move to it, before the first one does. Nothing is written."""
+    """The result of dry runs of a revision over the objects that would move to it. They precede the first move."""
 
     revision: str = schema_field("The revision that was judged.", default="")
     objects: int = schema_field("How many objects it was judged over.", default=0)

@@ -84,8 +84,9 @@ def decide_with_status(state: BoxState) -> Decision:
 
 
 def _is_taken_over(state: BoxState) -> bool:
-    """Report whether the status that an earlier process wrote stays unchanged for now. This is so while this process
-    fills its caches, if by that status the box's present definition was being served.
+    """Report whether the status that an earlier process wrote stays unchanged for now.
+
+    It stays while this process fills its caches, provided that it says that the present definition is being served.
     """
     meta, seconds = state.applied.metadata, state.observed.filling
     if seconds is None or seconds >= _FILLING_SECONDS or state.observed.failures:
@@ -106,8 +107,8 @@ def _stopped(before: Mapping[str, Condition], blocked: ReconcileError) -> Iterat
 
 
 def _is_starting(before: Mapping[str, Condition]) -> bool:
-    """Report whether the condition Serving in `before` has a provisional reason, so that the message of a retried error
-    may replace it.
+    """Report whether the condition Serving in `before` has a provisional reason: starting, or retrying after an error.
+    The message of a new error may then replace the condition's message.
     """
     return SERVING in before and before[SERVING].reason in (BoxReason.STARTING, RETRYING)
 

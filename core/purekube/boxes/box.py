@@ -138,10 +138,10 @@ class StatusCondition:
 
 @attrs.frozen
 class BoxRule:
-    """A validation rule that every parent must satisfy.
+    """A validation rule that every parent must satisfy, and who checks it.
 
-    `in_crd`: the CRD can check it in the storage version; it cannot if the rule reads fields that CRD rules do not see.
-    `in_webhook`: the CRD cannot check it in every served version, so that the webhook does.
+    `in_crd` is True if the CRD can check it in the storage version; a CRD's rules cannot read every field. `in_webhook`
+    is True if there is a served version in which the CRD cannot check it. The webhook then checks it.
     """
 
     rule: str
@@ -153,7 +153,10 @@ class BoxRule:
 
 @attrs.frozen(eq=False)
 class CompiledMutation:
-    """A default for a field of the parent, filled in if the field is absent. `is_default`: the CRD can fill it in."""
+    """A default that fills in a field of the parent if the field is absent.
+
+    `is_default` is True if the default can be written into the CRD. Otherwise the webhook fills in the field.
+    """
 
     path: tuple[str, ...]
     value: Template
@@ -162,9 +165,10 @@ class CompiledMutation:
 
 @attrs.frozen(eq=False)
 class CompiledVersion:
-    """A version of the kind that the box declares, with conversion templates by the path of the field that each sets.
+    """A version of the kind that the box declares, with the templates that convert objects.
 
-    Templates in `up` convert to the storage version and read `old`; those in `down` convert back and read `self`.
+    `up` and `down` map the path of a field to the template for its value. The templates in `up` convert to the storage
+    version and read the variable `old`; those in `down` convert back and read `self`.
     """
 
     name: str

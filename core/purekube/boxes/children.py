@@ -91,7 +91,7 @@ def list_name(kind: str) -> str:
 
 
 def readable(source: str) -> str:
-    """Return the text of an expression with an index that CEL accepts in place of each `*` in `children.<kind>[*]`.
+    """Return the expression `source` in a form that CEL accepts: `*` in `children.<kind>[*]` becomes the name `_`.
 
     All other characters keep their positions. Raises CelSyntaxError if a part of the text is not a CEL token.
     """

@@ -86,8 +86,8 @@ class _Reader:
     # --- status -------------------------------------------------------------------------------------------------------
 
     def check_status(self) -> None:
-        """Report status fields that the CRD does not declare: the API server would drop them, and each pass rewrite
-        them.
+        """Report status fields that the box writes but the CRD does not declare. The API server would drop them, and
+        every reconcile would write them again.
         """
         if not self.crd.has_status:
             message = f"{self._file}: the version {self.crd.storage} needs `subresources: {{status: {{}}}}`"
@@ -180,8 +180,8 @@ class _Reader:
 
     @property
     def _converts(self) -> bool:
-        """Report whether the box's kind has conversions, by which an object of another version may have other fields
-        than in the storage version.
+        """Report whether objects of the box's kind are converted between versions. An object may then have other fields
+        in a served version than in the storage version.
         """
         strategy = get_path(self.crd.manifest, "spec", "conversion", "strategy")
         return bool(self.model.spec.versions) or strategy == "Webhook"
