@@ -360,7 +360,9 @@ def examine(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, place
 
 
 def _islands(paths: Set[VariablePath]) -> tuple[str, ...]:
-    """Return the paths without a known type as sorted dotted texts, except paths below another path of the set."""
+    """Return the paths without a known type as sorted dotted texts. If both a path and a path below it are in the set,
+    return only the upper one.
+    """
     first = (path for path in paths if not any(path[:length] in paths for length in range(1, len(path))))
     return tuple(sorted(".".join(path).replace(f".{ITEM}", ITEM) for path in first))
 

@@ -32,8 +32,10 @@ TAKEN: Final = frozenset((*RESERVED, *TYPES, "self", "oldSelf", "old", "children
 
 @attrs.frozen(eq=False)
 class Entry:
-    """A resource as written in the box's file, with its path in the file and its phase. `drain` is the number of its
-    deletion phase, if it runs before a deletion.
+    """A resource as written in the box's file, with its path in the file and its phase.
+
+    `drain` is the number of the deletion phase in which the resource runs; None for a resource that exists while the
+    parent lives.
     """
 
     resource: BoxResource
@@ -73,8 +75,9 @@ def entries_of(model: OperatorBox) -> Iterator[Entry]:
 
 
 def apply_mode(entry: Entry) -> ApplyMode:
-    """Return the apply mode (always, if absent, or once) of a resource. The mode of its phase applies if the resource
-    does not set a mode.
+    """Return the policy by which a resource is written: on every difference, only if absent, or once.
+
+    If the resource sets none, it is once in a phase that runs on creation, and on every difference elsewhere.
     """
     if entry.resource.apply is not None:
         return entry.resource.apply
@@ -258,9 +261,9 @@ class Externals:
         return is_secret(kind) and chosen and Power.SECRETS not in self.deputies.trusted
 
     def with_fields(self, at: int, external: ExternalNode, read: Iterable[VariablePath]) -> ExternalNode:
-        """Return `external` with the paths of its fields that expressions read.
+        """Return `external` with its `fields` set to the paths in the object that the box's expressions read.
 
-        `at` is its index in the file. `read` has the paths that all expressions of the box read.
+        `at` is the index of the external in the file. `read` has the paths that all expressions of the box read.
         """
         said = self.said[at]
         below = {_field_path(variable_path[1:]) for variable_path in read if variable_path[0] == external.id}

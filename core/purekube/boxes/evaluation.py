@@ -150,8 +150,8 @@ class Reported:
 def report(box: Box, evaluation: Evaluation, scope: Scope) -> Reported:
     """Evaluate the status fields and conditions that the box declares, after all its resources were evaluated.
 
-    A field whose expression fails is left out. `faults` of the result has the error, unless the expression reads a
-    value that does not exist yet.
+    A field whose expression fails is left out of the result. The error is added to the result's `faults`, unless the
+    expression merely reads a value that does not exist yet.
     """
     faults: list[str] = []
     fields: dict[str, Any] = {}

@@ -27,10 +27,10 @@ _OPERAND: Final = re.compile(r"[A-Za-z_][\w.]*")
 
 @attrs.frozen(eq=False)
 class FormChecks:
-    """The checks of a box's resources that are made without the types of their expressions.
+    """The checks of a box's resources that need no types of expressions.
 
-    `names` are the ids of externals (objects that the box only reads), and of the resources that exist for the whole
-    life of the parent.
+    `names` are the ids of the externals (objects that the box only reads) and of the resources that exist as long as
+    the parent does.
     """
 
     findings: Findings
@@ -132,7 +132,8 @@ class FormChecks:
     def check_twice(self, living: Iterable[Entry]) -> None:
         """Report two resources that write the same object, since they would overwrite each other.
 
-        Two resources of which one's `includeWhen` negates the other's are allowed, since only one exists.
+        Two resources are allowed if `includeWhen` of one negates that of the other, since only one of them exists at a
+        time.
         """
         seen: dict[tuple[str, ...], list[Entry]] = {}
         for entry in living:
@@ -163,7 +164,9 @@ def _plain(text: str) -> str:
 
 
 def _negated(text: str) -> str:
-    """Return `!x` for the path of a field `x`, and `x` for `!x`; "" for any other expression."""
+    """Return the negation of an expression that is a field's path: `!x` for `x`, and `x` for `!x`. Return "" for any
+    other expression.
+    """
     if _OPERAND.fullmatch(text):
         return f"!{text}"
     return text[1:] if text.startswith("!") and _OPERAND.fullmatch(text[1:]) else ""

@@ -263,8 +263,10 @@ def _below(schema: Schema | None, steps: Sequence[str]) -> Schema | None:
 
 @attrs.frozen
 class _Outcomes:
-    """A search for all values that an expression may have. `taints` says of each variable whether it is secret and who
-    controls it. `decided` is the same for the conditions that select between values.
+    """A search for all values that an expression may have.
+
+    A taint says whether a value is secret and who controls it. `taints` has the taint of each variable; `decided` is
+    the taint of the conditions around the expression, which select between values.
     """
 
     text: str
@@ -273,8 +275,10 @@ class _Outcomes:
     decided: Taint = TRUSTED
 
     def of(self, node: Expression) -> Iterator[tuple[Steps, Taint, CelType]]:
-        """Yield each value that the expression `node` may have, as a triple: the keys above the value, its taint
-        (whether it is secret, and who controls it), and its type.
+        """Yield a triple for each value that the expression `node` may have: keys, taint and type.
+
+        The keys lead to the value if the expression builds a map. The taint says whether the value is secret and who
+        controls it.
         """
         match node:
             case Conditional(condition, positive, negative):

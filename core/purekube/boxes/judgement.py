@@ -29,8 +29,10 @@ class Foresight(Enum):
 
 @attrs.frozen
 class Verdict:
-    """The numbers of writes that a revision causes for one object, and why a write would be refused. `refused` is "" if
-    none would be refused. `deletes_afterwards` counts the deletes that wait until the rest is ready.
+    """The result of a dry run for one object: how many children the revision would create, change and delete.
+
+    `deletes_afterwards` counts the deletes that wait until the rest is ready. `refused` is the reason why a write would
+    be refused; "" if none would be.
     """
 
     ref: ObjectRef

@@ -168,7 +168,10 @@ def refused_where_applied(box: Box) -> Iterator[BoxProblem]:
 
 
 def _not_computed(admission: BoxAdmission, every: Sequence[CompiledMutation]) -> Iterator[BoxProblem]:
-    """Yield a problem for each value that a policy cannot compute, and for each that is a part of another one."""
+    """Yield a problem for each computed value that an admission policy cannot compute.
+
+    Two values also give a problem if one field lies within the other.
+    """
     for mutation in admission.mutations:
         path = index("spec.mutation", every.index(mutation))
         for reason in dict.fromkeys(beyond_the_api_server(mutation.value, admission.type)):

@@ -53,7 +53,10 @@ class BoxParent:
 
 @attrs.frozen
 class ParentReading:
-    """The metadata of a parent, its conditions by type, and its record of the revision that it has."""
+    """The parts of a parent that a rollout reads: its metadata and its conditions by type.
+
+    `brought_to` is the parsed annotation that names the parent's revision.
+    """
 
     ref: ObjectRef
     metadata: ObjectMeta
@@ -66,7 +69,7 @@ class ParentReading:
         return self.conditions.get(READY)
 
     def is_judged_by(self, revision: str) -> bool:
-        """Report whether the status was decided by this revision of the box."""
+        """Report whether the parent's present status was written by this revision of the box."""
         condition = self.conditions.get(CONDITION)
         return condition is not None and condition.message.partition(",")[0] == revision
 

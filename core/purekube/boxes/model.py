@@ -87,7 +87,7 @@ class ImmutableMode(StrEnum):
 
 
 class OwnerMode(StrEnum):
-    """The way in which an object names its owner."""
+    """The mark by which an object names its owner: an owner reference, or a label."""
 
     REFERENCE = "Reference"
     LABEL = "Label"
@@ -151,7 +151,9 @@ class CrdSource:
 
     @classmethod
     def of(cls, raw: Any) -> "CrdSource":
-        """Read a file's name, `{name: …}` or `{spec: …}`."""
+        """Read the field `crd` of a box's file: a file's name, `{name: …}` or `{spec: …}`. Raises an error for any
+        other form.
+        """
         if isinstance(raw, str) and raw:
             return cls(file=raw)
         if isinstance(raw, Mapping):
@@ -181,7 +183,7 @@ class CrdSource:
 
 @attrs.frozen
 class WhenEntry:
-    """One entry of `when` or `any`: a gate as mapping, or an expression in `${…}`."""
+    """One entry of `when` or `any`: a gate written as a mapping, or an expression written as `${…}`."""
 
     gate: WhenCondition | None = None
     expression: str = ""
@@ -204,7 +206,9 @@ class WhenEntry:
 
     @classmethod
     def of(cls, raw: Any) -> "WhenEntry":
-        """Read a mapping, or a text. Raises ValueError with all that is wrong."""
+        """Read an entry from a mapping (a gate) or a text (an expression). Raises ValueError that names all problems of
+        the gate.
+        """
         if isinstance(raw, str):
             return cls(expression=raw)
         try:
@@ -237,7 +241,7 @@ class Dependency:
 
     @classmethod
     def of(cls, raw: Any) -> "Dependency":
-        """Read an id, or `{id: …, until: …}`."""
+        """Read a dependency from a text (the id), or from `{id: …, until: …}`. Raises an error for any other form."""
         if isinstance(raw, str) and raw:
             return cls(raw)
         if isinstance(raw, Mapping):
@@ -272,7 +276,8 @@ class ForEach:
 
     @classmethod
     def of(cls, raw: Any) -> "ForEach":
-        """Read a mapping of the variable and `key`."""
+        """Read `forEach` from a mapping with two keys: a variable's name, with the expression of the list, and `key`.
+        """
         if isinstance(raw, Mapping) and isinstance(raw.get("key"), str) and len(raw) == 2:
             variable, items = next((name, value) for name, value in raw.items() if name != "key")
             if isinstance(variable, str) and isinstance(items, str):
@@ -312,7 +317,7 @@ class GeneratedFields:
 
     @classmethod
     def of(cls, raw: Any) -> "GeneratedFields":
-        """Read a mapping of paths."""
+        """Read the value of `generate`: a mapping from paths to the options of each field."""
         if not isinstance(raw, Mapping):
             raise _must_be("a mapping of fields such as data.password to {length: 32}")
         return cls(tuple(_generated(str(path), entry) for path, entry in raw.items()))
@@ -472,7 +477,9 @@ class BoxMutation:
 
 @attrs.frozen
 class BoxVersion:
-    """A version of the kind; the first without `up` and `down` is the storage version, which `self` always is."""
+    """A version of the kind. The first one without `up` and `down` is the storage version, the version that `self`
+    always has.
+    """
 
     name: str = schema_field("Its name: `v1alpha1`.", schema={"minLength": 1})
     up: Mapping[str, Any] = schema_field("Fields of the storage version, from `old`.", default=attrs.Factory(dict))

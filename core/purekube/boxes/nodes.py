@@ -231,10 +231,10 @@ def _ready(node: BoxNode) -> Callable[[Scope, Item, Manifest], bool | Hold]:
 
 @attrs.frozen
 class _Touching:
-    """A filter for the dependencies of a resource that were needed to render its objects.
+    """A filter that finds which dependencies of a resource its objects really needed when they were rendered.
 
-    A branch of a conditional expression that was not taken causes no dependency. Without conditional expressions every
-    inferred dependency counts.
+    If a conditional expression did not evaluate a branch, the branch causes no dependency. Without conditional
+    expressions every inferred dependency counts.
     """
 
     edges: tuple[Edge, ...]
@@ -252,13 +252,17 @@ class _Touching:
         )
 
     def by(self, evaluation: Evaluation, values: Sequence[Mapping[str, Any]]) -> Set[Edge] | None:
-        """Return the dependencies that rendering with these `values` needed; None if every dependency counts."""
+        """Return the dependencies that were needed to render the resource with `values`, the variables of each item.
+        Return None if every dependency counts.
+        """
         if not self.choosing or not self.edges:
             return None
         return {edge for edge in self.edges if edge.to in self.plain or self._needs(evaluation, edge.to, values)}
 
     def _needs(self, evaluation: Evaluation, name: str, values: Sequence[Mapping[str, Any]]) -> bool:
-        """Report whether a conditional expression fails for some item without the variable `name`."""
+        """Report whether a conditional expression reads the variable `name` for some item. It does if it fails without
+        the variable.
+        """
         for scope in values:
             without = {key: value for key, value in scope.items() if key != name}
             for expression in self.choosing:

@@ -55,9 +55,11 @@ def inferred(
     lists: Mapping[str, tuple[str, ...]],
     place: Place,
 ) -> Iterator[Edge]:
-    """Yield the dependencies that follow from `reads`: paths, each with whether the expression tolerates its absence.
+    """Yield the dependencies of a resource that follow from the paths that its expressions read.
 
-    `lists` maps the name of a list, such as `children.deployment[*]`, to the ids of its resources.
+    Each item of `reads` is a path, and whether the expression tolerates that nothing is at the path. `targets` are the
+    resources on which others may depend, by id. `lists` maps the name of a list, such as `children.deployment[*]`, to
+    the ids of its resources. `place` is the place in the file to name in messages about these dependencies.
     """
     for path, soft in reads:
         root, rest = path[0], path[1:]

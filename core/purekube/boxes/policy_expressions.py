@@ -20,10 +20,10 @@ _DYN: Final = ".optMap(value, dyn(value))"
 
 
 def patch_of(mutations: Sequence[CompiledMutation]) -> str:
-    """Return the expression of the JSON patch that fills in absent fields of `object`.
+    """Return a CEL expression whose value is a JSON patch that fills in absent fields of `object`.
 
-    `self` is bound to the object, as in the box. `found` holds a list for each field, with its value if it is filled
-    in, so that each value is computed once. A line break ends a comment at the end of an expression.
+    In the expression, `self` is the object, as in the box's own expressions. The variable `found` holds a list for each
+    field: with its value if it is to be filled in, else empty. Each value is thus computed only once.
     """
     values = ",\n".join(f"{_absent('self', one.path)} ? {_listed(one.value)} : []" for one in mutations)
     parents = dict.fromkeys(one.path[:depth] for one in mutations for depth in range(1, len(one.path)))
@@ -34,7 +34,9 @@ def patch_of(mutations: Sequence[CompiledMutation]) -> str:
 
 
 def _parent(path: Sequence[str], mutations: Sequence[CompiledMutation]) -> str:
-    """Return the operations that add an absent object, if a field below it gets a value."""
+    """Return the CEL text of the patch operations that add the object at `path` if it is absent and a field below it
+    gets a value.
+    """
     below = (f"size(found[{at}])" for at, one in enumerate(mutations) if one.path[: len(path)] == path)
     return f"({_absent('self', path)} && {' + '.join(below)} > 0 ? [{_add(path, '{}')}] : [])"
 
@@ -44,7 +46,9 @@ def _add(path: Sequence[str], value: str) -> str:
 
 
 def _absent(place: str, path: Sequence[str]) -> str:
-    """Return the condition that nothing or null is at `path` in the object `place`, and only objects above it."""
+    """Return a CEL condition: true if the field at `path` in the object `place` is absent or null, and all that is
+    above the field is an object, absent or null.
+    """
     step = _text(path[0])
     is_empty, below = f"!({step} in {place}) || {place}[{step}] == null", f"{place}[{step}]"
     if len(path) == 1:
@@ -61,14 +65,17 @@ def pointer(path: Sequence[str]) -> str:
 
 
 def _listed(template: Template) -> str:
-    """Return the expression of a list with the value of a template, which is empty for an absent optional."""
+    """Return the CEL text of a list with one item, the template's value. The list is empty if that value is an absent
+    optional.
+    """
     return f"[{_item(template.raw, iter(template.expressions))}]"
 
 
 def _item(raw: Any, expressions: Iterator[BoxExpression]) -> str:
-    """Return an item of a list: any value, or nothing for an absent optional.
+    """Return the CEL text of a list's item: a value, or `?` and an optional, which adds nothing to the list if it is
+    absent.
 
-    `dyn` lets one list or object have values of several types.
+    Values are wrapped in `dyn(…)`, so that one list or object can have values of several types.
     """
     if isinstance(raw, str) and whole_expression(raw) is not None:
         expression = next(expressions)
@@ -96,7 +103,9 @@ def _entry(key: str, value: Any, expressions: Iterator[BoxExpression]) -> str:
 
 
 def _joined(text: str, expressions: Iterator[BoxExpression]) -> str:
-    """Return the sum of the parts of a text; the empty text before them refuses parts that are no texts."""
+    """Return the CEL text that joins the parts of `text` with `+`. It begins with the empty string, so that an
+    expression whose value is no string fails.
+    """
     parts = text_parts(text)
     if not any(part.is_expression for part in parts):
         return _text("".join(part.text for part in parts))
@@ -105,9 +114,10 @@ def _joined(text: str, expressions: Iterator[BoxExpression]) -> str:
 
 
 def _typed(expression: BoxExpression) -> str:
-    """Return the text of an expression in which each value at an optional index, `labels[?'a']`, has the type `dyn`.
+    """Return the text of an expression with the type `dyn` given to each value at an optional index, such as
+    `labels[?'a']`.
 
-    The API server takes it for a value of the first type that a function accepts: `int(text)` fails without this.
+    Without it, the API server assumes the first type that a function accepts, and `int(text)` fails for such a value.
     """
     text, opened, ends = expression.program.text, list[bool](), list[int]()
     found = [*tokens(text)]
@@ -151,7 +161,9 @@ def beyond_the_api_server(template: Template, type: CelType) -> Iterator[str]:
 
 
 def _unknown(node: Expression) -> Iterator[str]:
-    """Yield a reason for `cel.bind` and for names of fields that are no identifiers, which boxes can write."""
+    """Yield the reason for each construct in `node` that boxes may use and the API server does not know: `cel.bind`,
+    and names of fields that are no identifiers.
+    """
     if isinstance(node, Bind):
         yield "there is no cel.bind()"
     if isinstance(node, Select | HasMacro):

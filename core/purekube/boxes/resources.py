@@ -300,8 +300,8 @@ class Resources:
             yield from (Edge(to, UNTIL[dependency.until], place, declared=True) for to in ids if to != entry.id)
 
     def check_status_circles(self, fields: Mapping[str, Template], conditions: Sequence[StatusCondition]) -> None:
-        """Report templates of resources, status fields and conditions that read a value derived from themselves, since
-        they would change forever.
+        """Report each resource, status field or condition that reads a value computed from itself: it would change
+        forever.
         """
         self._check_status_itself(fields, conditions)
         made_of = {

@@ -114,10 +114,11 @@ class RevisedBox:
 
 
 def retired_kinds(box: Box, former: Mapping[str, Box], parents: Iterable[Manifest]) -> tuple[Kind, ...]:
-    """Return the kinds that a box no longer has while a parent may still own objects of these kinds.
+    """Return the child kinds that former revisions of a box had, that `box` has no more, and of which parents may own
+    objects.
 
-    A parent may own objects of the kinds of its revision, whose box is in `former`, and of kinds recorded on it. The
-    result is empty for a box that acts through ServiceAccounts, since those accounts need the rights.
+    A parent may own objects of the kinds of its revision (`former` maps revisions to boxes) and of kinds recorded on
+    it. The result is empty for a box that acts through ServiceAccounts, because they may lack rights on these kinds.
     """
     present = composite_of(box)
     kinds = {name: composite_of(each).child_kinds for name, each in former.items()}

@@ -136,8 +136,8 @@ def revision_manifest(box: ObjectMeta, namespace: str, definition: Mapping[str, 
 def way_back(history: Sequence[Revision], present: str) -> Revision | None:
     """Return the revision to which `rollout undo` returns from the revision `present`; None if there is none.
 
-    The newest other revision is chosen that was neither given up nor refused. If any revision of the box ever had a
-    Ready parent, the chosen revision must have had one too.
+    It is the newest other revision that was neither given up nor refused. If any revision of the box ever had a Ready
+    parent, the chosen revision must have had one too.
     """
     earlier = [revision for revision in history if revision.name != present and revision.is_sound]
     if any(revision.is_proven for revision in history):
