@@ -276,7 +276,8 @@ class ForEach:
 
     @classmethod
     def of(cls, raw: Any) -> "ForEach":
-        """Read `forEach` from a mapping with two keys: a variable's name, with the expression of the list, and `key`.
+        """Read `forEach` from a mapping with two keys: the variable's name, with the expression of the list, and `key`.
+        Raises an error for any other form.
         """
         if isinstance(raw, Mapping) and isinstance(raw.get("key"), str) and len(raw) == 2:
             variable, items = next((name, value) for name, value in raw.items() if name != "key")
@@ -477,9 +478,7 @@ class BoxMutation:
 
 @attrs.frozen
 class BoxVersion:
-    """A version of the kind. The first one without `up` and `down` is the storage version, the version that `self`
-    always has.
-    """
+    """A version of the kind; the first without `up` and `down` is the storage version, which `self` always is."""
 
     name: str = schema_field("Its name: `v1alpha1`.", schema={"minLength": 1})
     up: Mapping[str, Any] = schema_field("Fields of the storage version, from `old`.", default=attrs.Factory(dict))
