@@ -200,7 +200,9 @@ class Assignments:
         return next((name for name in chosen if name in self.names), self.newcomers)
 
     def told(self, meta: ObjectMeta) -> tuple[str, str]:
-        """Return the reason and the message of the condition Revision of the parent with this metadata."""
+        """Return the reason and the message for the condition Revision in the status of the parent with this
+        metadata.
+        """
         name, pin = self.of(meta), meta.annotations.get(PIN)
         if pin is None:
             return "Recorded", name

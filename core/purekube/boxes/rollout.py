@@ -40,7 +40,7 @@ class Member:
 
 
 class RolloutPhase(StrEnum):
-    """The state of a rollout, which is the reason of the condition RolledOut."""
+    """The state of a rollout. Its value is also the reason of the condition RolledOut."""
 
     COMPLETE = "Complete"
     STOPPED = "Stopped"
@@ -96,9 +96,11 @@ def next_step(
     given_up: Collection[str] = (),
     pinned: int = 0,
 ) -> RolloutStep:
-    """Return the next step of the rollout of the revision `target`.
+    """Return the next step of the rollout of the revision `target` over the parents in `members`.
 
-    Parents at a revision in `given_up` are moved away from it immediately, whatever the `foresight` is.
+    `gate` reports, from the counts so far, whether the user's conditions permit further moves. `foresight` is the
+    result of the dry run of `target`. Parents at a revision in `given_up` are moved away from it immediately, whatever
+    `gate` and `foresight` say. `pinned` is the number of pinned parents, for the counts.
     """
     moved = [member for member in members if member.revision == target]
     counts = RolloutCounts(

@@ -31,8 +31,9 @@ SECRETS_ONLY: Final = (
 class Variables:
     """The variables that an expression may read.
 
-    `certain` are the variables whose schema says which fields always exist: `self`, and items of its lists. Fields of
-    children may be missing. `aliases` maps a variable of `forEach` to the path of the list whose items it holds.
+    `certain` are the variables for which the schema tells which fields always exist: `self`, and items of lists in
+    `self`. Any field of another variable may be missing. `aliases` maps a variable of `forEach` to the path of the list
+    whose items it holds.
     """
 
     types: Mapping[str, CelType]
@@ -69,8 +70,8 @@ class Variables:
         return attrs.evolve(self, types={**self.types, name: kind}, taints={**self.taints, name: taint})
 
     def places_of(self, checked: Checked) -> Iterator[tuple[VariablePath, bool]]:
-        """Yield every path that the expression `checked` reads, each with whether the expression tolerates the path's
-        absence. A variable of `forEach` is replaced by the path of its list.
+        """Yield every path that the expression `checked` reads, each with whether the expression works if the path is
+        absent. A variable of `forEach` is replaced by the path of its list.
         """
         for read in sorted(checked.reads):
             alias = self.aliases.get(read.path[0])
@@ -203,7 +204,7 @@ def _article(cel_type: CelType) -> str:
 
 
 def read_by(expression: BoxExpression, variables: Variables) -> Iterator[tuple[VariablePath, bool]]:
-    """Yield the paths that an expression reads, each with whether the expression tolerates its absence."""
+    """Yield the paths that an expression reads, each with whether the expression works if the path is absent."""
     checked = expression.program.checked
     return iter(()) if checked is None else variables.places_of(checked)
 

@@ -82,8 +82,8 @@ _DATA: Final = ("data", "stringData")
 class Taint:
     """The secrecy and origin of a value: whether it may reveal Secrets, and who controls it.
 
-    `source` is the object that the value is or contains, None if there is none, and `path` is its place in the object.
-    `owned` says that the value is exactly the name of an object that the box creates.
+    `source` is the Kubernetes object that the value is, or is a part of; None if there is none. `path` is the place of
+    the value in that object. `owned` says that the value is exactly the name of an object that the box creates.
     """
 
     data: bool = False
@@ -136,7 +136,9 @@ class Taint:
         return self.whole if self.listed or self.path else attrs.evolve(self, listed=self.source is not None)
 
     def meets(self, other: "Taint") -> "Taint":
-        """Return the taint (secrecy, and who controls it) of a value with either this taint or `other`."""
+        """Return the taint (secrecy, and who controls it) of a value that may be either of two: one with this taint,
+        one with `other`.
+        """
         if self.source is not None and other.source is not None:
             alike = (self.source, self.path, self.listed) == (other.source, other.path, other.listed)
             return self.under(other) if alike else self.whole.under(other.whole)
@@ -213,8 +215,8 @@ class _Tracer:
         return _Tracer({**self.variables, **names})
 
     def _index(self, operand: Taint, key: Expression) -> Taint:
-        """Return the taint (secrecy, and who controls it) of `operand[key]`. A literal key names a field or an item; a
-        computed key may be any.
+        """Return the taint (secrecy, and who controls it) of `operand[key]`. A literal key selects one field or item. A
+        computed key may select any of them.
         """
         if not operand.listed and isinstance(key, Literal) and isinstance(key.value, str):
             return operand.field(key.value)

@@ -1,4 +1,4 @@
-"""Gates as mappings (PH-4): shorthand for expressions, so that there is one meaning.
+"""`when` gates that are written as mappings (PH-4): each is a short form of one CEL expression.
 
 `{field: children.web.status.readyReplicas, equals: 3}` is `children.?web.?status.?readyReplicas.optMap(v, v == 3)
 .orValue(false)`: a path that is missing does not hold and is no error, negated or not. `exists` alone tests for
@@ -169,7 +169,7 @@ def path_of(gate: WhenCondition) -> list[str | int]:
 
 
 def comparison_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str | None:
-    """Return the comparison that a `when` gate makes, as CEL text whose types are checked. Return None if the gate
+    """Return the comparison that a `when` gate makes, as CEL text for the type checker. Return None if the gate
     compares no values.
     """
     form = _TYPED.get(gate.operator)

@@ -1,4 +1,6 @@
-"""The compilation of gates of phases and resources: mappings and expressions have one meaning (PH-4)."""
+"""The compilation of `when` gates of phases and resources, both those written as mappings and those written as
+expressions (PH-4).
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -52,7 +54,9 @@ class _Entry:
 
     @property
     def is_choice(self) -> bool:
-        """Report whether the entry reads only the parent, and no time, so that only a change of it opens the gate."""
+        """Report whether only a change of the parent can open the gate: the entry reads the parent alone, and
+        no time.
+        """
         return self.asked.after is None and _looks_at_parent(self.expression)
 
 
@@ -87,7 +91,7 @@ class WhenEntries:
     def _any(
         self, entries: Sequence[WhenEntry], path: str, seen: Variables, phase: str, optional: bool | None
     ) -> Iterator[BoxWhen]:
-        """Yield one gate that opens if any of `entries` is true; nothing if one of them cannot be compiled."""
+        """Yield one gate that opens if any of `entries` is true. Yield nothing if one of them cannot be compiled."""
         made = [one for at, entry in enumerate(entries) if (one := self._entry(entry, index(path, at), seen))]
         if made and len(made) == len(entries):
             yield self._gate(made, path, seen, phase, optional)
@@ -106,7 +110,9 @@ class WhenEntries:
 
     def _together(self, entries: Sequence[_Entry], path: str, seen: Variables) -> BoxExpression | None:
         """Return one expression that is true if any of `entries` is true, even if another entry fails. Return None if
-        there are none. Each entry was compiled alone before, so that messages about errors name its place.
+        there are no entries.
+
+        Each entry has been compiled alone before, so that an error message names the place of the entry.
         """
         if len(entries) < 2:
             return entries[0].expression if entries else None

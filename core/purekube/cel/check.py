@@ -76,9 +76,9 @@ class Absence:
 
 @attrs.frozen
 class Checked:
-    """The result of a type check: the expression's type, the paths that it reads, and two subsets of these paths.
+    """The result of a type check: the expression's type and the paths that it reads.
 
-    One subset has the paths that may be absent, the other the paths whose type is unknown.
+    `absences` lists those of the paths that may be absent, `unknown` those whose type is unknown.
     """
 
     type: CelType

@@ -352,7 +352,7 @@ def _conditional(condition: Evaluator, positive: Evaluator, negative: Evaluator)
 
 
 def _present_values(run: Evaluator, optional: bool, scope: Scope) -> Iterator[Any]:
-    """Yield the value of an element of a list literal; nothing for an optional element (`?`) that is absent."""
+    """Yield the value of one element of a list literal. Yield nothing if the element is optional (`?`) and absent."""
     value = run(scope)
     if not optional:
         yield value
@@ -407,7 +407,9 @@ class _Loop:
         self.cost = cost
 
     def scopes(self, scope: Scope) -> Iterator[tuple[Any, Scope]]:
-        """Yield each item with the scope of the body: one dict that is modified in each iteration."""
+        """Yield each item with a scope for the macro's body that holds the item. The scope is the same dict each time,
+        changed in place.
+        """
         value = self.target(scope)
         if not isinstance(value, (list, Mapping)):
             raise no_overload()

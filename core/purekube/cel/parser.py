@@ -154,7 +154,9 @@ class _Parser:
                 raise self._error(f"at most {self._limits.chain} members stand in a row")
 
     def _made(self, name: str, begin: Token) -> Expression:
-        """Return the call that makes an object of the type `name` from its fields: `JSONPatch{op: "add"}`."""
+        """Return the parsed construction of an object, such as `JSONPatch{op: "add"}`, as a call. `name` is the
+        object's type.
+        """
         fields = self._map(begin)
         if any(not isinstance(key, Identifier) for key, _ in fields.entries):
             raise CelSyntaxError(f"a field of {name} is a name, as in {name}{{field: 1}}", self._source, begin.position)

@@ -27,7 +27,9 @@ from purekube.cel.syntax import (
 
 
 def resolved(node: Expression, variables: frozenset[str], container: str = "") -> Expression:
-    """Return the tree with one Identifier for each variable whose name contains dots, instead of a chain of Selects."""
+    """Return `node` with each chain of Selects that spells a variable's name, such as `a.b`, replaced by one
+    Identifier.
+    """
     return _Resolver(variables, container, frozenset()).visit(node)
 
 

@@ -196,7 +196,9 @@ def dotted(node: Expression | None) -> str:
 
 
 def constructor(name: str) -> str:
-    """Return the name of the function that makes an object of the type `name`: `JSONPatch{…}` is a call of it."""
+    """Return the name of the function that makes an object of the type `name`. The syntax tree holds `JSONPatch{…}` as
+    a call of that function.
+    """
     return f"{name}{{}}"
 
 
@@ -254,7 +256,9 @@ def rebuilt(node: Expression, change: Callable[[Expression], Expression]) -> Exp
 
 
 def size_of(node: Expression) -> int:
-    """Return the minimum number of nodes that one evaluation visits, without bodies of macros, which cost extra."""
+    """Return the minimum number of nodes that one evaluation of `node` visits. Bodies of macros are not counted: their
+    cost is added for each item.
+    """
     if isinstance(node, Macro):
         return 1 + size_of(node.target)
     return 1 + sum(size_of(child) for child in children(node))

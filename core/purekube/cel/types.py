@@ -18,8 +18,8 @@ class Field:
 class CelType:
     """A type of the expression language. `dyn` is known only at run time and matches every type.
 
-    `parameters` are those of list, map, optional and type. `fields` are those of an object, created on demand. A name
-    that begins with `$` is a type parameter of a signature.
+    `parameters` are the types within a list, map, optional or type. `fields` are the fields of an object; None for
+    another type. A name that begins with `$` is a type parameter of a signature.
     """
 
     name: str
@@ -104,7 +104,9 @@ def substituted(cel_type: CelType, bound: Mapping[str, CelType]) -> CelType:
 
 
 def joined(types: list[CelType]) -> CelType:
-    """Return the common type of `types`, in which each part that differs between the types is `dyn`."""
+    """Return the common type of `types`. Where they differ, the common type has `dyn`: `list(int)` and `list(string)`
+    give `list(dyn)`.
+    """
     if not types:
         return DYN
     first = types[0]

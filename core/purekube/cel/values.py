@@ -67,7 +67,7 @@ class TypeValue:
 
 @attrs.frozen
 class Network:
-    """The value of the Kubernetes library `cidr()`: an address with the length of its prefix."""
+    """The value of the function `cidr()` in Kubernetes' library: an address with the length of its prefix."""
 
     address: Address
     prefix: int
@@ -94,7 +94,9 @@ class Url:
 
 @attrs.frozen
 class Semver:
-    """The value of the Kubernetes library `semver()`. Ordered by precedence, which ignores build metadata."""
+    """The value of the function `semver()` in Kubernetes' library: a semantic version. The order ignores build
+    metadata.
+    """
 
     major: int
     minor: int

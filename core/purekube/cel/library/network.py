@@ -58,7 +58,7 @@ def _to_network(value: Any) -> Network:
 
 
 def _method(run: Callable[[Any], Any], *types: type) -> Callable[[Any], Any]:
-    """Return a function like `run` for values of `types`, which fails for values of other types."""
+    """Return a function that calls `run` for values of `types` and fails for values of other types."""
 
     def called(value: Any) -> Any:
         if not isinstance(value, types):

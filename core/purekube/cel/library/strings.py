@@ -130,8 +130,9 @@ def _format(budget: Budget, text: Any, arguments: Any) -> str:
 
 
 def _clause(text: str, at: int) -> tuple[int | None, str, int]:
-    """Parse the format clause of `text` at `at`, after its `%`. Return its precision (None if not given), its verb (the
-    letter that selects the form), and the position of its end.
+    """Parse one format clause, such as `%.2f`, whose `%` ends before the position `at`.
+
+    Return its precision (None if not given), its verb (the letter that selects the form), and the position of its end.
     """
     precision = None
     if text.startswith(".", at):

@@ -24,9 +24,10 @@ def _moment(value: Any, zone: Any = "UTC") -> datetime:
 
 
 def _part(of_moment: Callable[[datetime], int], nanos: int = 0) -> Callable[..., int]:
-    """Return a function for a part of a timestamp, such as the hours.
+    """Return a function that returns a part of a timestamp, such as the hours.
 
-    With `nanos`, the length of a unit, the function also returns the whole units in a duration.
+    If `nanos` (the length of a unit) is not 0, the function also accepts a duration. For a duration it returns the
+    number of whole units.
     """
 
     def run(value: Any, *zone: Any) -> int:
