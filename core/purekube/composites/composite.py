@@ -27,8 +27,8 @@ A pass needs a round for each wave, since a wave that is ready at once lets the 
 
 
 def peers_annotation(marks: Marks) -> str:
-    """Return the name of an annotation of a namespace: it lists the other namespaces whose parents may have children in
-    this one.
+    """Return the name of the annotation by which a namespace admits children from elsewhere. The annotation lists the
+    other namespaces whose parents may have children there.
     """
     return f"{marks.domain}/peers"
 
@@ -62,7 +62,7 @@ class External(Protocol):
 
 
 def wants_metadata(external: External) -> bool:
-    """Report whether only the object's metadata is read, as of some Secrets."""
+    """Report whether the controller reads only the object's metadata. This is so for some Secrets."""
     return external.kind == SECRET and all(path[:1] == ("metadata",) for path in external.fields)
 
 
@@ -83,13 +83,14 @@ class Composite:
     """The description of a kind whose objects (parents) have children. Boxes and pure reconcilers are converted to it.
 
     `word` is the noun for people (`box`). `controller` is the controller's name in metrics and logs. `role_command` is
-    the command that prints its roles. `labels` are put on every child in addition to the marks; `selector` finds the
-    children of all parents. `fields` names the fields of the parent's status other than conditions. Children of the
-    kinds in `anywhere` may be in any namespace. Parents are reconciled in the namespaces that the selector `namespaces`
-    chooses. With `asks_namespaces` the namespaces of children are computed, and each must consent (RUN-12). `secrets`
-    says how much is read of children that are Secrets. `kinds_of` returns the kinds of a parent's children, where
-    parents differ. Without `references` no child has an owner reference. `account` returns the ServiceAccount that acts
-    for a parent, None if the parent names none. `explain`, if given, reports the state of every node of a parent.
+    the command that prints the controller's roles. `marks` are the labels and annotations that identify a parent's
+    children; `labels` are further labels of every child. `selector` finds the children of all parents. `fields` names
+    the fields of the parent's status other than conditions. Children of the kinds in `anywhere` may be in any
+    namespace. Parents are reconciled in the namespaces that the selector `namespaces` chooses. With `asks_namespaces`
+    the namespaces of children are computed, and each must consent (RUN-12). `secrets` says how much is read of children
+    that are Secrets. `kinds_of`, if given, returns the kinds of one parent's children, since they differ between
+    parents. Without `references` no child has an owner reference. `account` returns the ServiceAccount that acts for a
+    parent, None if the parent names none. `explain`, if given, reports the state of every node of a parent.
     """
 
     name: str
@@ -154,8 +155,8 @@ class Composite:
 
     @property
     def peers_annotation(self) -> str:
-        """The name of an annotation of a namespace: it lists the other namespaces whose parents may have children in
-        this one (RUN-12).
+        """The name of the annotation by which a namespace admits children from elsewhere (RUN-12). The annotation lists
+        the other namespaces whose parents may have children there.
         """
         return peers_annotation(self.marks)
 
@@ -194,9 +195,10 @@ class Composite:
         return with_written_annotations(self.status_owner.with_holders(manifest), manifest, records, self.manager)
 
     def record(self, parent: Parent, annotation: str) -> str:
-        """Return the text of the parent's annotation in which this controller keeps a record.
+        """Return the text of the annotation `annotation` on the parent, a record of this controller.
 
-        The text is empty unless managedFields show that this controller wrote it (RUN-12).
+        Return "" if managedFields do not show that this controller wrote the annotation, since others may write it too
+        (RUN-12).
         """
         return written_annotation(parent.manifest, annotation, self.manager) or ""
 
@@ -235,8 +237,10 @@ class Composite:
     def deletes_afterwards(
         self, parent: Parent, observed: Snapshot, now: datetime, made: Container[ObjectRef]
     ) -> tuple[Delete, ...]:
-        """Return the deletes of unwanted children that wait until all other objects are ready, except deletes of the
-        objects in `made`.
+        """Return the deletes of unwanted children that wait until all other objects are ready. Objects in `made` are
+        left out.
+
+        The result is empty if the composite cannot explain its plan, or if the parent is being deleted.
         """
         if self.explain is None or parent.metadata.deletion_timestamp is not None:
             return ()

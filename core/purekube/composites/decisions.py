@@ -71,7 +71,11 @@ def reconcile_children(composite: Composite, parent: Parent, observed: Snapshot,
 
 
 def _kinds(composite: Composite, parent: Parent, observed: Snapshot) -> tuple[Kind, ...]:
-    """Return the child kinds, then kinds of earlier definitions with live children or that cannot be listed."""
+    """Return the kinds to record on the parent: the present child kinds, then kinds of earlier definitions.
+
+    A kind of an earlier definition is kept while the parent still has live children of the kind, and while the kind
+    cannot be listed.
+    """
     if composite.record(parent, composite.kinds_annotation) == kinds_annotation(composite.child_kinds):
         return composite.child_kinds
     uid = parent.metadata.uid
@@ -86,11 +90,10 @@ def _kinds(composite: Composite, parent: Parent, observed: Snapshot) -> tuple[Ki
 def _annotations(
     composite: Composite, parent: Parent, kinds: tuple[Kind, ...], records: tuple[CreateRecord, ...]
 ) -> Mapping[str, str | None]:
-    """Return the annotations with which the parent records kinds and created objects, as far as they must be written;
-    usually none.
+    """Return the changes to the annotations on which the parent records child kinds and created objects; usually none.
 
-    If another field manager wrote an equal text, the annotation is removed first: a write that changes nothing would
-    leave the annotation to that manager.
+    If another field manager wrote an equal text, the annotation is removed first (None). Otherwise the write would
+    change nothing, and the annotation would stay with that manager.
     """
     desired = {
         composite.kinds_annotation: kinds_annotation(kinds) or None,
@@ -157,8 +160,8 @@ def tear_down(
 
 
 def _hidden_teardown(composite: Composite, observed: Snapshot) -> tuple[DesiredCondition, ...]:
-    """Return the conditions of a parent whose deletion waits for objects that may exist but whose kinds the operator
-    may not list.
+    """Return the conditions of a parent whose deletion cannot be finished: the operator may not list some child kinds,
+    and objects of these kinds may still exist.
     """
     message = hidden_message(composite, observed.hidden_kinds)
     return conditions_of_teardown(Teardown(TeardownStep.WAITING, message, Decision()))
@@ -191,7 +194,7 @@ def orphan_children(composite: Composite, parent: Parent, observed: Snapshot, no
 
 
 def present_fields(composite: Composite, parent: Parent) -> Mapping[str, Any]:
-    """Return the status fields, among those that the composite declares, that the parent has now."""
+    """Return the fields in the parent's present status that the composite declares as its own."""
     status = parent.manifest.get("status")
     return {name: status[name] for name in composite.fields if name in status} if isinstance(status, Mapping) else {}
 
@@ -233,8 +236,10 @@ def _row(wanted: Iterable[DesiredCondition]) -> str:
 
 
 def _minor(composite: Composite, live: LiveStatus, desired: Sequence[DesiredCondition]) -> Minor:
-    """Return the parts of the status whose change may be written later. As long as the same obstacle keeps the parent
-    from being Ready, these are Ready, Reconciling and the fields. Otherwise there are none.
+    """Return the parts of the status whose change may be written later.
+
+    These are Ready, Reconciling and the fields, as long as the obstacle that keeps the parent from being Ready is the
+    same as in the `live` status. Otherwise there are none.
     """
     before, now = (_obstacle(conditions) for conditions in (live.conditions, desired))
     if not now or before != now:

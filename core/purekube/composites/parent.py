@@ -95,8 +95,8 @@ def _resource(kind: Kind) -> str:
 
 
 def created_records(text: str) -> tuple[CreateRecord, ...]:
-    """Return the records of objects that are created once from `text`, the value of an annotation; none if `text`
-    cannot be read.
+    """Read the records of objects that are created only once. `text` is the value of the annotation that holds them.
+    Return nothing if `text` cannot be read.
     """
     try:
         listed = msgspec.json.decode(text or "[]")

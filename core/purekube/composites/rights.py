@@ -25,11 +25,11 @@ _MADE: Final = ("get", "create", "patch", "delete")
 
 @attrs.frozen
 class CompositeAccess:
-    """The rights of a composite's controller.
+    """The rights of a composite's controller, by where they are needed.
 
-    `everywhere` is granted by a ClusterRole; `tenant` is needed in the namespaces of its objects, by a Role in each or
-    by the ClusterRole. A process that watches only some namespaces needs `tenant` only there. `own` is needed in the
-    namespace of the process, for leader election.
+    `everywhere` are rights that a ClusterRole grants. `tenant` are rights that the controller needs in the namespaces
+    with its objects: a Role in each namespace grants them, or the ClusterRole. A process that watches only some
+    namespaces needs `tenant` only in these. `own` are rights in the namespace of the process, for leader election.
     """
 
     everywhere: tuple[Access, ...]
@@ -109,7 +109,9 @@ def is_of_account(composite: Composite, right: Right) -> bool:
 
 
 def remedy(composite: Composite, right: Right, former: Iterable[Kind] = ()) -> str:
-    """Return the command that grants `right`. Its role includes the kinds of an earlier definition in `former`."""
+    """Return the command that grants `right`. The command's role also covers the kinds in `former`, which only an
+    earlier definition used.
+    """
     of_former = "".join(f" --former {shlex.quote(kinds_annotation((kind,)))}" for kind in former)
     if is_of_account(composite, right) or (composite.impersonates and of_former):
         namespace, _, name = right.user.removeprefix(SERVICE_ACCOUNT_USERS).partition(":")
@@ -119,9 +121,10 @@ def remedy(composite: Composite, right: Right, former: Iterable[Kind] = ()) -> s
 
 
 def role_applied(command: str, right: Right, default_account: str = "") -> str:
-    """Return a shell command that grants a right.
+    """Return a shell command that grants the missing right `right`.
 
-    `command` prints the role, by default for the account `default_account`.
+    `command` is the command that prints the role. Without an option it prints the role of the account
+    `default_account`.
     """
     where = f" --namespace {right.namespace}" if right.namespace else ""
     return f"{command}{where}{_account(right.user, default_account)} | kubectl apply --server-side -f -"
@@ -139,10 +142,10 @@ def _account(user: str, default: str) -> str:
 def with_remedies(
     composite: Composite, parent: Parent, hidden: Mapping[Kind, Right], desired: Iterable[DesiredCondition]
 ) -> Iterator[DesiredCondition]:
-    """Yield the conditions, and add to a message about a missing right the command that grants the right.
+    """Yield the conditions. If a message is about a missing right, append the command that grants the right.
 
-    Objects of the `hidden` kinds cannot be pruned until the kinds may be listed. Until then the parent is Stalled, but
-    its Ready is unchanged, since all desired objects may be ready.
+    Objects of the kinds in `hidden` cannot be pruned until the operator may list these kinds. Until then Stalled is
+    True; Ready is not changed, since all desired objects may be ready.
     """
     former = tuple(kind for kind in composite.recorded_kinds(parent) if kind not in composite.child_kinds)
     for condition in desired:

@@ -14,7 +14,7 @@ from purekube.apimachinery.timestamps import shifted
 class Backoff:
     """An exponential backoff: delays between `base` and `cap` seconds that double with every attempt.
 
-    The delay after attempt n lies between half of `base * 2**n` and the whole, clamped to `base` and `cap`. `jitter`,
+    The delay after attempt n lies between `base * 2**n / 2` and `base * 2**n`, clamped to `base` and `cap`. `jitter`,
     from 0 to 1, selects the point in that range, so that clients that failed together retry at different times.
     """
 

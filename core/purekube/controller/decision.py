@@ -112,10 +112,10 @@ class Snapshot:
 
     `objects` holds the existing downstream objects: every object whose name the source requires, and every object of a
     downstream kind that carries the source's uid. Their order has no meaning. `failures` are refused writes of an
-    earlier decision in the same pass. `missing_kinds` are kinds that the API server does not serve. `hidden_kinds` maps
-    each kind that only an earlier version of the definition used, and that the operator may not list, to the missing
-    right; objects of these kinds are unknown. `namespace` is the source's Namespace object, if the decision needs it.
-    `peers` are names of other namespaces that admit objects made for a source in this namespace.
+    earlier decision in the same pass. `missing_kinds` are kinds that the API server does not serve. `hidden_kinds` are
+    kinds that only an earlier definition used and that the operator may not list, each with the missing right. Objects
+    of these kinds are unknown. `namespace` is the source's Namespace object, if the decision needs it. `peers` are
+    names of other namespaces that admit objects made for a source in this namespace.
     """
 
     namespace: Manifest | None = None

@@ -238,7 +238,7 @@ def _unseen(work: ReconcilePass[S, V], ref: ObjectRef) -> bool:
 
 
 def _refresh_live(work: ReconcilePass[S, V], ref: ObjectRef, live: Manifest | None) -> bool:
-    """Put the object as read, `live`, into the snapshot, and return True. Return False if `live` is None."""
+    """Put `live`, the object as just read, into the snapshot, and return True. If `live` is None, only return False."""
     if live is not None:
         work.observe(ref, live)
     return live is not None
@@ -286,7 +286,8 @@ def _filled(create: Create, entropy: Entropy | None) -> Manifest:
 async def _read_live(work: ReconcilePass[S, V], ref: ObjectRef) -> Manifest | None:
     """Return the live object with its managedFields, or None if it cannot be read.
 
-    Caches drop managedFields, but a conflict's message names a command that depends on them (REC-8).
+    A cached object has no managedFields. The message about a conflict needs them, for the command that it names
+    (REC-8).
     """
     try:
         return await work.downstream.get(ref)

@@ -15,9 +15,9 @@ import attrs
 class InformerVitals:
     """The state of one informer for health checks. Ages are in seconds, and infinite for events that never happened.
 
-    `answered_ago` is the age of the server's last answer, refusals included; `heard_ago` of the last answer that
-    brought the store up to date; `moved_ago` of the informer's own last action. `patience` is how many seconds the
-    informer may now be idle. `trouble` is the last failure without secrets, empty if there is none.
+    `answered_ago` is the age of the server's last answer, refusals included. `heard_ago` is the age of the last answer
+    that brought the store up to date. `moved_ago` is the age of the informer's own last action. `patience` is how many
+    seconds the informer may now be idle. `trouble` is the last failure without secrets, empty if there is none.
     """
 
     name: str

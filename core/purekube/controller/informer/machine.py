@@ -107,8 +107,8 @@ def resume_or_relist(
 ) -> InformerStep:
     """Return the step that waits and then resumes a broken watch, or lists again if the wait is too long to resume.
 
-    If the stream had lasted for the longest backoff, the failure counts as the first: a proxy between client and
-    server, such as a load balancer, cuts idle connections.
+    A failure after a long-lived stream counts as the first failure, since load balancers and proxies cut idle
+    connections. The stream is long-lived if it lasted for at least the longest backoff.
     """
     lasted = moment.now - state.asked_at >= moment.policy.backoff.cap
     counted = attrs.evolve(state, failures=0) if lasted else state
@@ -200,10 +200,12 @@ def _streamed(state: InformerState, event: WatchEvent, moment: InformerContext) 
 
 
 def _compared(state: InformerState, page: PageRead, moment: InformerContext) -> InformerStep:
-    """Return the step after the list of one object (`page`) that checks whether the broken watch may be resumed.
+    """Return the step after the informer has listed one object (`page`) to check whether its broken watch may be
+    resumed.
 
-    The informer lists all objects again if the server is older than the watch's position, or was away long enough to be
-    restored: a restored server may have reached the same resourceVersion by other writes.
+    The informer lists all objects again if the server's resourceVersion is older than the watch's position. It does so
+    too if the server was away so long that its storage may have been restored from a backup: by other writes, the
+    restored server may have reached the same resourceVersion.
     """
     if older(page.resource_version, state.resource_version):
         return relist(state, RelistCause.BACKWARDS, moment)

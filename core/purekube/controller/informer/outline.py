@@ -59,7 +59,9 @@ def is_outline(manifest: Manifest) -> bool:
 
 
 def _small(members: Any, largest: int) -> dict[str, Any]:
-    """Return the first 16 members whose name and JSON together have at most `largest` characters or bytes."""
+    """Return the small members of a JSON object, at most 16. A member is small if its name and its JSON together are at
+    most `largest` long. The result is empty if `members` is no object.
+    """
     if not isinstance(members, Mapping):
         return {}
     small = {name: value for name, value in members.items() if len(name) + len(_encode(value)) <= largest}

@@ -90,7 +90,7 @@ class _Entry:
         return unpack(self.content, self.typical) if self.is_packed else self.content
 
     def pack(self) -> int:
-        """Compress the object's JSON. Return by how many bytes it grows, usually a negative number."""
+        """Compress the object's JSON. Return the change of its size in bytes, usually a negative number."""
         before, self.content, self.is_packed = len(self.content), pack(self.content, self.typical), True
         return len(self.content) - before
 
@@ -184,8 +184,8 @@ class ObjectStore:
     def has_seen(self, ref: ObjectRef, version: str) -> bool:
         """Report whether the store has received the write of `ref` that produced the resourceVersion `version`.
 
-        The watch delivers in order, so the resourceVersion of the whole store decides for every object of the kind. A
-        live read may also have stored the object earlier.
+        The watch delivers in order, so a newer resourceVersion of the whole store is proof for every object. A newer
+        copy of the object itself, from a live read, is proof too.
         """
         entry = self._entries.get(_name(ref))
         seen = {self.resource_version, entry.version if entry else ""} - {""}
