@@ -1,5 +1,7 @@
-"""The admission policies of an applied box: the API server checks and fills in by them what a CRD cannot express,
-without a webhook (PH-10).
+"""The admission policies of an applied box: its checks and computed values without a webhook (PH-10).
+
+A ValidatingAdmissionPolicy checks rules, and a MutatingAdmissionPolicy fills in computed values. Both see objects as
+the box's webhooks do: in the stored version, with defaults, and times as text.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,4 @@
-"""The compilation of `when` gates of phases and resources, both those written as mappings and those written as
-expressions (PH-4).
-"""
+"""The compilation of `when` gates of phases and resources, written as mappings or as expressions (PH-4)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
