@@ -48,9 +48,9 @@ def without_managed_fields(manifest: Manifest) -> Manifest:
 
 
 def with_foreign_holders(manifest: Manifest, manager: str) -> Manifest:
-    """Return `manifest` with only those managedFields that other managers hold and that an apply may write.
+    """Return `manifest` with its managedFields reduced to the entries of managers other than `manager`.
 
-    Other managers are all except `manager`; usually they hold no such field. The result is not a deep copy.
+    Only entries of fields that an apply may write are kept; usually there are none. The result is not a deep copy.
     """
     held = list(_foreign(metadata(manifest).get(_HELD), manager))
     plain = without_managed_fields(manifest)
@@ -110,10 +110,10 @@ def written_annotation(live: Manifest | None, annotation: str, manager: str) -> 
 
 
 def with_written_annotations(manifest: Manifest, live: Manifest, annotations: Iterable[str], manager: str) -> Manifest:
-    """Return `manifest` with a managedFields entry that shows which of the `annotations` `manager` wrote.
+    """Return `manifest` with a managedFields entry that records which of the `annotations` the manager `manager` wrote.
 
-    `manifest` is a trimmed copy of `live`, whose managedFields decide (`written_annotation`). The result is not a deep
-    copy.
+    `manifest` is a trimmed copy of `live`. The managedFields of `live` tell who wrote an annotation. The result is not
+    a deep copy.
     """
     ours: dict[str, Any] = {
         f"f:{name}": {} for name in annotations if written_annotation(live, name, manager) is not None

@@ -33,9 +33,9 @@ def is_controlled_by(manifest: Manifest, uid: str) -> bool:
 def belongs_to(manifest: Manifest, uid: str, marks: Callable[[], Iterable[Mapping[str, str | None]]]) -> bool:
     """Report whether the owner with `uid` may apply over the object `manifest`.
 
-    The owner may if it controls the object, or if the object has no controller and carries one of the `marks`: labels
-    with values, None for a label that must be absent. Labels are not needed next to an owner reference. An object
-    orphaned by a deleted owner of the same name (`--cascade=orphan`) is thus adopted.
+    The owner may if it is the object's controller. It may too if the object has no controller and carries one of the
+    `marks`. A mark maps label names to values; None means that the label must be absent. An object that a deleted owner
+    of the same name left behind (`--cascade=orphan`) is thus adopted.
     """
     controller = controller_of(manifest)
     if controller is not None:
@@ -91,7 +91,9 @@ def controlled(
 
 
 def locked(manifest: Manifest) -> dict[str, Any]:
-    """Return the manifest with the finalizer `UNRECORDED`, which keeps the object until its uid has been recorded."""
+    """Return the manifest with the finalizer `UNRECORDED`. It keeps the object from being deleted until the owner has
+    recorded the object's uid.
+    """
     meta = metadata(manifest)
     return {**manifest, "metadata": {**meta, "finalizers": [*(meta.get("finalizers") or ()), UNRECORDED]}}
 

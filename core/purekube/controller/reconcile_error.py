@@ -62,8 +62,10 @@ class ReconcileError:
         return self.cause is ReconcileErrorCause.TRANSIENT
 
     def message_over(self, before: Condition | None = None) -> str:
-        """Return the message for the condition that reports the error. If it differs from the message of `before`, the
-        present condition, only in the log id, return that message, since otherwise each retry would write the status.
+        """Return the message for the condition that reports the error.
+
+        `before` is the present condition. If its message differs only in the log id, return that message: with a new
+        id, each retry would write the status.
         """
         text = safe(self.text, _LONGEST)
         if before is not None and before.message.partition(_LOG_LINE)[0] == text.partition(_LOG_LINE)[0]:
@@ -93,7 +95,7 @@ def reconcile_error_of(
 
 @attrs.frozen
 class ReconcileErrorWords:
-    """The way in which a kind's status reports an error that stopped a pass: conditions, fields and Events."""
+    """The rules by which a kind's status reports an error that stopped a pass: its conditions, fields and Events."""
 
     kind: Kind
     types: Sequence[str]
@@ -116,7 +118,9 @@ class ReconcileErrorWords:
 def standard_words(
     kind: Kind, types: Sequence[str], write_condition: Callable[[Condition], Mapping[str, Any]] = condition_json
 ) -> ReconcileErrorWords:
-    """Return how a status with the conditions Ready, Reconciling and Stalled reports an error that stopped a pass."""
+    """Return the rules for a kind with the conditions Ready, Reconciling and Stalled: how its status reports an error
+    that stopped a pass.
+    """
     return ReconcileErrorWords(
         kind,
         types,

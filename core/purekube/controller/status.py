@@ -57,7 +57,8 @@ _NONE = Minor()
 class StatusChange:
     """A status to write: the apply configuration for `/status`, and the conditions that change.
 
-    The manifest carries the resourceVersion on which it was decided, so that the server refuses a stale one (REC-6).
+    The manifest carries the resourceVersion of the object from which it was computed. The server refuses the write as
+    Stale if the object has changed since (REC-6).
     """
 
     manifest: Manifest

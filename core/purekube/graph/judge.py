@@ -44,8 +44,9 @@ _MOST_NAMES = 3
 
 @attrs.define
 class NodeEvaluation:
-    """The results of evaluating the resources of a graph one after another: `judge` adds those of one resource. The
-    results are the state of each object, and the writes that bring the objects to the desired state.
+    """The results for a graph: the state of each object, and the writes that bring the objects to their desired state.
+
+    The nodes are evaluated one after another. Each call of `judge` adds the results of one node.
     """
 
     graph: Graph

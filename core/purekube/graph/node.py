@@ -32,10 +32,10 @@ class Item:
 
 @attrs.frozen
 class Child:
-    """An object as other graph nodes see it: desired (`rendered`) and existing (`live`), either of which may be None.
+    """An object as other graph nodes see it: desired (`rendered`) and existing (`live`). Either may be None.
 
-    Until its node is rendered, `rendered` is None and `live` is found by its labels. Soft references in a cycle read a
-    node before it is rendered.
+    A soft reference in a cycle reads a node before the node is rendered. Until then `rendered` is None, and `live` is
+    the object found by its labels.
     """
 
     key: str
@@ -46,8 +46,8 @@ class Child:
 
     @property
     def object(self) -> Manifest | None:
-        """The live object with the rendered one merged over it: the value of `web` in an expression, for a
-        node `web`.
+        """The live object with the rendered one merged over it. An expression that names the graph node reads this
+        value.
         """
         if self.live is None or self.rendered is None:
             return self.live if self.rendered is None else self.rendered
@@ -151,7 +151,8 @@ class HoldCause(Enum):
 
 @attrs.frozen
 class Hold:
-    """The reason why a function of a graph node cannot return True or the node's items.
+    """The reason why a function of a graph node cannot answer True, or cannot return the node's items. The function
+    returns the Hold instead.
 
     `HoldCause.NO` counts as False. For any other cause in `include` or `render`, the node's objects are neither written
     nor pruned. `touched` are the dependencies that the evaluation read, as in `Rendered`.

@@ -83,7 +83,9 @@ def renewal_wait(state: LeaseState, moment: LeaseContext) -> float:
 
 
 def retry_wait(state: LeaseState, moment: LeaseContext) -> float:
-    """Return how many seconds a leader waits after a failed renewal; the less the nearer the Lease's expiry is."""
+    """Return how many seconds a leader waits after a failed renewal. The wait becomes shorter as the Lease's expiry
+    nears.
+    """
     left, period = state.held_until - moment.now, moment.policy.retry_period
     return min(left, max(period / 8, min(period, left / 2)))
 
@@ -136,9 +138,10 @@ def _wait_as_standby(state: LeaseState, moment: LeaseContext, *effects: LeaseEff
 
 
 def _try_acquire(state: LeaseState, effects: tuple[LeaseEffect, ...], moment: LeaseContext) -> LeaseStep:
-    """Return the step that takes a Lease that is free, expired, or already held by this candidate's lost write.
+    """Return the step that begins to take the Lease, if it may be taken; otherwise the candidate waits.
 
-    For any other Lease the candidate waits. `effects` come first in the step.
+    The Lease may be taken if it has no holder, if it has expired, or if it names this candidate already: an earlier
+    write whose response was lost has succeeded. `effects` come first in the step.
     """
     left = _free_at(state, moment.policy) - moment.now
     if left > 0:
@@ -172,7 +175,7 @@ def _acquire_if_uncontested(state: LeaseState, event: PeersRead | PeersUnread, m
 def _free_at(state: LeaseState, policy: LeasePolicy) -> float:
     """Return the monotonic time when the Lease may be taken.
 
-    A deleted Lease counts like an existing Lease, since its holder may still run.
+    A Lease that someone deleted is not free at once, since its last holder may still run.
     """
     if holder_of(state.lease) in ("", state.identity):
         return float("-inf")
@@ -180,10 +183,10 @@ def _free_at(state: LeaseState, policy: LeasePolicy) -> float:
 
 
 def _confirm(state: LeaseState, lease: Manifest, moment: LeaseContext) -> LeaseStep:
-    """Return the step that lists the Leases of the other shards once more, after this candidate has taken its Lease.
+    """Return the step of a candidate that has just taken its Lease: it lists the Leases of the other shards once more.
 
-    A candidate with another number of shards that took its Lease earlier is seen now; a candidate that takes its Lease
-    later sees this one.
+    This finds a replica with another number of shards that took a Lease just before. A replica that takes a Lease later
+    will find this candidate's Lease in the same way.
     """
     seen, _ = _observe(state, lease, moment)
     taken = attrs.evolve(seen, role=Role.CONFIRMING, held_until=state.asked_at + moment.policy.renew_deadline)
@@ -208,9 +211,10 @@ def _confirming(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> L
 
 
 def _yield(state: LeaseState, disagreement: Disagreement, moment: LeaseContext) -> LeaseStep:
-    """Return the step that yields to replicas with another number of shards, and waits until they have ended.
+    """Return the step by which this candidate gives way to replicas that work with another number of shards. It then
+    waits until they have ended.
 
-    This candidate's Lease is released, so that those replicas do not wait for it in turn.
+    If the candidate holds its Lease, it releases the Lease, so that those replicas do not wait for it.
     """
     if holder_of(state.lease) != state.identity or not _version(state.lease):
         return _wait_as_standby(state, moment, ShardsDisagree(disagreement))
@@ -220,7 +224,10 @@ def _yield(state: LeaseState, disagreement: Disagreement, moment: LeaseContext) 
 
 
 def _yielding(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
-    """Return the step of a standby after the response to its release; a failed release is retried after a read."""
+    """Return the step after the response to the release of the Lease: the candidate is a standby again.
+
+    If the release failed, it is tried again after the next read of the Lease.
+    """
     return _wait_as_standby(
         _observe(state, event.lease, moment)[0] if isinstance(event, LeaseWritten) else state, moment
     )
@@ -229,8 +236,10 @@ def _yielding(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> Lea
 def _judged(
     state: LeaseState, event: PeersRead | PeersUnread, moment: LeaseContext
 ) -> tuple[LeaseState, Disagreement | OperatorError | None]:
-    """Return the state with the listed Leases of other shards, and the reason why the candidate may not lead (None if
-    it may). The reason is a replica with another number of shards, or the error of the list.
+    """Return the state after a list of the other shards' Leases, and the reason why the candidate may not lead.
+
+    The reason is a replica with another number of shards, or the error of the list. It is None if the candidate may
+    lead.
     """
     if isinstance(event, PeersUnread):
         # A missing right comes from the role of a release without shards, so no other replica works with several

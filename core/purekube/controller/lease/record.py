@@ -1,4 +1,4 @@
-"""The content of the Lease that the replicas of a shard compete for, and of the other shards' (RUN-4, RUN-13)."""
+"""The content of Leases: the one that the replicas of a shard compete for, and other shards' (RUN-4, RUN-13)."""
 
 import re
 from collections.abc import Iterable, Mapping

@@ -51,7 +51,9 @@ def owners_of_kind(kind: Kind) -> KeysOf:
 
 
 def by_spec(keys_of: KeysOf) -> KeysOf:
-    """Return a handler like `keys_of` that ignores updates that keep `metadata.generation`, such as heartbeats."""
+    """Return a handler like `keys_of` that ignores updates in which `metadata.generation` stays the same, such as
+    writes of the status.
+    """
 
     def keys(change: CacheChange) -> Iterator[ObjectRef]:
         before = change.old_object
@@ -96,9 +98,10 @@ def verdict_first(change: CacheChange) -> Urgency:
 
 
 def started_runs_first(change: CacheChange) -> Urgency:
-    """Return the urgency for objects of engines that run Operations.
+    """Return the urgency of a change of an engine's object, such as a Job that carries out an Operation.
 
-    Their changes are reconciled before ordinary changes, but objects of the first list can wait.
+    A change of a run is reconciled before ordinary changes. An object of the first list, seen when the process starts,
+    can wait.
     """
     return Urgency(_has_started(change))
 

@@ -367,7 +367,9 @@ class WorkQueue(Generic[K]):
             heapq.heappop(self._delays)
 
     def _block(self) -> None:
-        """Set aside each next key whose lock (exclusion key) is held by a key that is being processed."""
+        """Set keys aside whose lock (exclusion key) is held by a key that is being processed, until the next key of
+        each level can be taken.
+        """
         for level in self._levels.values():
             while level and (exclusion := self._exclusion_key(level.next_in_turn)) in self._blocked:
                 key = level.next_in_turn
@@ -393,7 +395,7 @@ class WorkQueue(Generic[K]):
         )
 
     def _forget_overtaken(self) -> None:
-        """Remove outdated entries of the heap of delayed keys once they are about half of it."""
+        """Remove the outdated entries from the heap of delayed keys, once about half of its entries are outdated."""
         if len(self._delays) > 2 * len(self._pending) + 64:
             self._delays = [entry for entry in self._delays if self._waits(entry[2], entry[0])]
             heapq.heapify(self._delays)
