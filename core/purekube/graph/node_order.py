@@ -74,7 +74,7 @@ class Graph:
 
     @property
     def depth(self) -> int:
-        """The number of waves (depths in the graph at which nodes are)."""
+        """The number of waves: one more than the length of the longest dependency path."""
         return max(self.waves.values(), default=-1) + 1
 
 

@@ -162,7 +162,9 @@ class Owner:
         return ObjectRef(kind, namespace, str(meta.get("name") or ""))
 
     def node_of(self, live: Manifest) -> str:
-        """Return the id (`label_text` of it) in the object's label of its graph node; "" if it has no such label."""
+        """Return the value of the object's label that identifies its graph node: the node's id in the form of
+        `label_text`. Return "" if the object has no such label.
+        """
         return str(get_path(live, "metadata", "labels", self.marks.node) or "")
 
     def wave_of(self, live: Manifest) -> int:
@@ -177,8 +179,8 @@ class Owner:
         return bool(get_path(live, "metadata", "annotations", self.marks.removal) == _ORPHAN)
 
     def rendered(self, node: GraphNode, item: Item, ref: ObjectRef, wave: int, roll: str = "") -> dict[str, Any]:
-        """Return the manifest to send for the object `ref`: that of `item` with labels, wave, owner reference and hash.
-        `roll` is the hash for the pod template, or "" for none.
+        """Return the manifest to send for the object `ref`: the manifest of `item`, with labels, wave, owner reference
+        and hash added. `roll` is the hash for the pod template, or "" for none.
         """
         meta = {**metadata(item.manifest), **({"namespace": ref.namespace} if ref.namespace else {})}
         item_label = {self.marks.item: label_text(item.key)} if item.key else {}

@@ -82,8 +82,10 @@ class RemovalStep:
 
 
 def removal_step(owner: Owner, held: Held, observed: Snapshot, before_delete: BeforeDelete) -> RemovalStep:
-    """Return the next step of removing the objects `held`. The step orphans the objects that are marked to be orphaned,
-    and of the others deletes those of the highest wave (depth in the graph).
+    """Return the next step of removing the objects in `held`.
+
+    The step orphans all objects that are marked to be orphaned. Of the other objects it deletes those of the highest
+    wave (depth in the graph).
     """
     failures = {failure.ref: setback(failure, owner.manager) for failure in observed.failures}
     orphans = [(ref, live) for ref, live in held if owner.is_orphaned(live) and not is_terminating(live)]

@@ -54,8 +54,10 @@ class WantedItem:
 
 @attrs.frozen
 class WantedNode:
-    """The result of evaluating a graph node: its desired objects. There are none if an `include` condition, or the
-    dependency `excluded_by`, excludes the node, or if the node could not be evaluated (`hold`).
+    """The result of evaluating a graph node: its desired objects.
+
+    There are none if an `include` condition excludes the node, or if the node `excluded_by`, on which it depends, is
+    excluded. There are none either if the node could not be evaluated; `hold` is the reason.
     """
 
     node: GraphNode
@@ -106,8 +108,8 @@ def _child(desired: WantedItem) -> Child:
 
 @attrs.define
 class _Evaluation:
-    """The state of an evaluation of a graph. `nodes` is the mapping of that name in `scope`, to which each evaluated
-    node is added.
+    """The state of an evaluation of a graph. `nodes` is the same mapping as `scope.nodes`; each evaluated node is added
+    to it.
     """
 
     graph: Graph

@@ -148,7 +148,10 @@ def is_immutable(failure: Failure) -> bool:
 
 
 def earliest_requeue(requeues: Iterable[Requeue]) -> Requeue:
-    """Return one requeue for all: the earliest time, with the pace of the failure that is most likely to pass."""
+    """Return one requeue that stands for all of `requeues`; `Requeue.NO` if there are none.
+
+    It has the most urgent pace among them, and the lowest limit `after`.
+    """
     found = tuple(requeues)
     if not found:
         return Requeue.NO

@@ -47,7 +47,9 @@ def _without(config: Mapping[str, Any], fields: Set[str], path: str) -> dict[str
 
 
 def following(config: Manifest, answer: Manifest) -> Manifest:
-    """Return `config` for a second apply; its resourceVersion, if any, is replaced by that of the first `answer`."""
+    """Return the manifest for a second apply of `config`. If `config` has a resourceVersion, the manifest has that of
+    `answer`, the server's answer to the first apply.
+    """
     if "resourceVersion" not in config["metadata"]:
         return config
     version = answer["metadata"]["resourceVersion"]

@@ -106,7 +106,7 @@ class KubeRequest:
 
     @property
     def is_review(self) -> bool:
-        """True for a review, which is answered and not stored (SubjectAccessReview)."""
+        """True for a request that the API server answers without storing an object, such as a SubjectAccessReview."""
         return self.verb is KubeVerb.CREATE and not self.subresource and self.kind.group in _REVIEWS
 
     @property

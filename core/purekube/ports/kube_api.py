@@ -185,9 +185,11 @@ class KubeApi:
         return await self._apply(self._about(KubeVerb.APPLY, ref, params, subresource="status", body=manifest))
 
     async def _apply(self, request: KubeRequest) -> Manifest:
-        """Send an apply, and send it a second time if the server stored null for a map that the apply empties (S-42).
+        """Send an apply. If the server stored null for a map that the apply empties, send the same apply a second time
+        (S-42).
 
-        If the server refuses that null, the map is left out of the first apply. A dry run has no second apply.
+        The server may refuse such a null. In that case send the first apply without the map. A dry run has no second
+        apply.
         """
         try:
             answer = await self.transport.send(request)
@@ -204,7 +206,9 @@ class KubeApi:
         return await self.transport.send(attrs.evolve(request, body=following(request.body, answer)))
 
     async def _instead(self, request: KubeRequest, refusal: Invalid) -> Manifest:
-        """Send `request` in place of one refused with `refusal`; raise `refusal` if this one is invalid too."""
+        """Send `request` in place of a request that the server refused with `refusal`. If `request` is invalid too,
+        raise `refusal`.
+        """
         try:
             return await self.transport.send(request)
         except Invalid:

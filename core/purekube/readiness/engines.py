@@ -118,5 +118,7 @@ def source(manifest: Manifest) -> Readiness:
 
 
 def helm_repository(manifest: Manifest) -> Readiness:
-    """Return the readiness of a HelmRepository, as of any Flux source. One of type `oci` is ready once it exists."""
+    """Return the readiness of a HelmRepository. It follows the rule of a Flux source, except that a repository of type
+    `oci` is ready once it exists.
+    """
     return ready("Exists") if text(mapping(manifest, "spec"), "type") == "oci" else source(manifest)

@@ -57,9 +57,9 @@ ALL: Final = frozenset(Feature)
 class Controller(ABC, Generic[O]):
     """The common base of reconcilers and watchers.
 
-    `kind` is a `Resource`, or the `Kind` of objects that another project defines. Objects of the latter are passed as
-    manifests, and get no finalizer unless `plain = ()` switches it on, and never conditions or a status. `plain` names
-    the features to switch off; True switches off all of them.
+    `kind` is a `Resource`, or the `Kind` of objects that another project defines. Objects of such a `Kind` are passed
+    as manifests. They get a finalizer only if `plain = ()` switches it on, and never conditions or a status. `plain`
+    names the features to switch off; True switches off all of them.
     """
 
     kind: ClassVar[Resource[Any, Any] | Kind]
@@ -101,8 +101,8 @@ class Controller(ABC, Generic[O]):
     def lifespan(self) -> AbstractAsyncContextManager[None]:
         """Return a context that is open while the process runs: it opens clients before any call, and closes them last.
 
-        Override this method with an `asynccontextmanager` that yields once. If the start raises or takes longer than
-        `timeout`, the process ends. The end is cancelled after ten seconds.
+        Override this method with an `asynccontextmanager` that yields once. The process ends if the part before the
+        `yield` raises or takes longer than `timeout`. The part after the `yield` is cancelled after ten seconds.
         """
         return nullcontext()
 
@@ -173,7 +173,11 @@ def name_of(controller: AnyController) -> str:
 
 
 def features_of(controller: AnyController) -> frozenset[Feature]:
-    """Return the features of a controller. SYNC needs a finalizer, by which old objects differ from new objects."""
+    """Return the features of a controller.
+
+    Without FINALIZER there is no SYNC either, because the finalizer tells objects that the controller already handled
+    from new objects.
+    """
     plain = controller.plain
     if plain is None:
         foreign = {Feature.FINALIZER, Feature.SYNC, Feature.CONDITIONS, Feature.STATUS}

@@ -1,4 +1,4 @@
-"""Attrs classes, as source text, for a structural schema that exists: `resource` makes the same schema of them (PH-7).
+"""The source text of attrs classes for a given structural schema: `resource` makes the same schema of them (PH-7).
 
 A keyword that no type implies goes into `schema_field(schema=…)` or into the `SCHEMA` of a class, so that the schema
 stays as it is; where Python has a wider type than the schema, a note says so.
@@ -117,7 +117,9 @@ class Classes:
     _status: bool = False
 
     def add(self, name: str, schema: Mapping[str, Any], path: str, *, status: bool = False) -> None:
-        """Add a class `name` for a spec, or with `status` for a status, whose fields all need defaults."""
+        """Add a class called `name` for the schema of a spec. With `status` it is a status, and all fields of its
+        classes get defaults.
+        """
         self._status = status
         self._of_status |= {name} if status else set()
         if schema.keys() & {FREE, "additionalProperties"}:
@@ -328,8 +330,10 @@ _KEPT: Final = frozenset(("default", "enum", "not"))
 
 
 def split_rules(schema: Mapping[str, Any]) -> tuple[Sequence[Mapping[str, Any]], dict[str, Any]]:
-    """Return two answers: the CEL rules of a schema as rules for `rule`, and as a schema keyword if `rule` cannot
-    express all of them. One of the two is empty.
+    """Return the CEL rules of a schema in one of two forms; the other form is empty.
+
+    The first form is used if a call of `rule` can express each of them: a sequence of rules. The second form is a
+    schema with the keyword `x-kubernetes-validations`.
     """
     rules = schema.get(RULES, [])
     if all(rule.keys() <= _IN_A_RULE and rule.get("message") for rule in rules):
@@ -338,7 +342,7 @@ def split_rules(schema: Mapping[str, Any]) -> tuple[Sequence[Mapping[str, Any]],
 
 
 def rule_call(one: Mapping[str, Any]) -> Group:
-    """Return the source of a call of `rule` for an entry of `x-kubernetes-validations`."""
+    """Return the source text of a call of `rule`. `one` is the CEL rule as an item of `x-kubernetes-validations`."""
     named = {"field_path": one.get("fieldPath"), "reason": one.get("reason")}
     given = {name: literal(value) for name, value in named.items() if value and value != "FieldValueInvalid"}
     return call("rule", literal(one["rule"]), literal(one["message"]), **given)

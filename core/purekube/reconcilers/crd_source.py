@@ -1,4 +1,4 @@
-"""The module of a kind, as source text, from a CRD that exists: classes of spec and status, and their `resource`."""
+"""The source text of a kind's module, made from a given CRD: classes of spec and status, and their `resource`."""
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence

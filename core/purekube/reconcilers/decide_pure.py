@@ -104,8 +104,10 @@ def composite_of(pure: AnyPureReconciler) -> Composite:
 
 
 def _read_refs(pure: AnyPureReconciler, parent: Parent) -> Iterator[tuple[Read, ObjectRef]]:
-    """Yield each `Read` whose object's name is known, with that object's reference; nothing if `parent` is
-    unreadable.
+    """Yield each `Read` (an object that the reconciler only reads) with the reference of its object, if the name is
+    known.
+
+    Yield nothing if the parent does not fit its classes.
     """
     if not pure.reads:
         return
