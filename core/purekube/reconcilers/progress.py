@@ -63,9 +63,10 @@ def observed_facts_of(manifest: Manifest, *, is_ready: bool = False) -> Observed
 
 @attrs.frozen
 class PendingEvent:
-    """The changes since the last call: of the object, and of the objects in `by`, which the object owns or reads.
+    """The changes since the last call of the controller: changes of the object itself, and of other objects.
 
-    `old` is the object before the first unreported change.
+    `by` are the other objects that changed; the object owns or reads them. `old` is the object before the first
+    unreported change.
     """
 
     changed: bool = False
@@ -139,8 +140,9 @@ class NoOp:
 
 @attrs.frozen
 class SetFinalizers:
-    """The step that writes `finalizers` on the object, after which the next step is decided. `last` says that the
-    object may be gone afterwards.
+    """The step that sets the object's finalizers to `finalizers`. The next step is decided after this write.
+
+    `last` says that the object may be gone after the write.
     """
 
     finalizers: tuple[str, ...]
@@ -256,10 +258,9 @@ def vanished(progress: ObjectProgress, last: ObservedFacts) -> CallController | 
 
 
 def before_finalizers(rules: ProgressRules, progress: ObjectProgress, step: SetFinalizers) -> ObjectProgress:
-    """Return the progress before `step` is executed, with `is_new` set if the step adds the controller's first
-    finalizer.
+    """Return the progress to remember before the write of `step`, since the server's response may be lost.
 
-    The progress is recorded before the write because the server's response may be lost.
+    It has `is_new` set if the step adds the controller's first finalizer.
     """
     is_first = not step.last and rules.begun in step.finalizers and not progress.begun
     return attrs.evolve(progress, is_new=progress.is_new or is_first)

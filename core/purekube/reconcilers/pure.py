@@ -141,12 +141,13 @@ def pure_reconciler(
 ) -> Callable[[DesiredOf[Spec, Status]], PureReconciler[Spec, Status]]:
     """Return a decorator that makes a controller from a pure function.
 
-    `owns` are the kinds of its nodes, which are watched, and for which roles are printed. If one is a `Resource`, its
-    schema says that a status is waited for. `drain` returns nodes that run to completion before a deletion. `name` is
-    by default the function's name. Finalizers, labels, field managers, metrics and logs contain it, so a renamed
-    controller does not recognize the objects that it made before. `namespaces` is a label selector of the namespaces
-    whose objects are reconciled. `across_namespaces`: nodes may be in other namespaces than the parent.
-    `strict_order`: there are no owner references, so that only this controller deletes objects.
+    `owns` are the kinds of the function's nodes; they are watched, and roles for them are printed. For a kind given as
+    a `Resource` the schema is known, so the controller waits for a status if the schema has one. `drain` returns nodes
+    that run to completion before a deletion. `name` is by default the function's name. Finalizers, labels, field
+    managers, metrics and logs contain the name, so a renamed controller does not recognize the objects that it made
+    before. `namespaces` is a label selector of the namespaces whose objects are reconciled. `across_namespaces`: nodes
+    may be in other namespaces than the parent. `strict_order`: there are no owner references, so that only this
+    controller deletes objects.
 
     Raises ValueError with what to write instead.
     """

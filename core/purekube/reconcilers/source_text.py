@@ -1,4 +1,4 @@
-"""Python source text of literals and calls, laid out as ruff's formatter does, which therefore changes nothing."""
+"""Python source text of literals and calls, laid out in the same way as ruff's formatter lays it out."""
 
 import re
 import textwrap

@@ -53,10 +53,10 @@ class Watched:
 class Filters:
     """A filter that drops updates of an object unless they change a selected part. Adds and deletes always pass.
 
-    `labels` and `annotations` are True for all, or a selection of names. `finalizers` are names whose addition or
-    removal lets an update pass, in addition to the controller's own finalizers. `predicate` is called last; if it
-    raises, the update passes. `generation` lets a new generation pass; without generations, all except metadata and
-    status is compared.
+    `generation` lets an update with a new generation pass. For a kind without generations it lets an update pass that
+    changes anything except metadata and status. `labels` and `annotations` are True for all, or a selection of names.
+    `finalizers` are names whose addition or removal lets an update pass, in addition to the controller's own
+    finalizers. `predicate` is called last; if it raises, the update passes.
     """
 
     generation: bool = True

@@ -116,7 +116,9 @@ class Pattern:
         self._transitions = 0
 
     def _step(self, state: _State, character: str) -> "_State | None":
-        """Return the automaton's state after `character`; None if a match ends before the character."""
+        """Return the automaton's state after it has read `character`. Return None if a match is complete before that
+        character.
+        """
         self._transitions += 1
         if self._transitions > _MOST_TRANSITIONS:
             self._forget()
@@ -133,9 +135,9 @@ class Pattern:
         return following
 
     def _closed(self, kernel: _Kernel, after: str) -> set[int] | None:
-        """Return all program positions that are reachable without consuming a character; None if one of them accepts.
+        """Return all program positions that can be reached from `kernel` without consuming a character.
 
-        `after` is the next character of the text.
+        Return None if a match is complete at one of them. `after` is the next character of the text.
         """
         starting, first, newline, word = kernel
         pending, seen = list(starting), set[int]()
@@ -156,10 +158,10 @@ class Pattern:
     def _advance(
         self, threads: Iterable[tuple[int, int]], before: str, after: str
     ) -> tuple[list[tuple[int, int]], int | None]:
-        """Return the threads after the character `after`, in order of preference, and where an accepted thread began.
+        """Return the threads after the character `after`, in order of preference, and where a complete match began.
 
-        A thread is a program position with the text position where it began. The second result is None if no thread has
-        reached the end of the pattern before `after`.
+        A thread is a pair: a program position, and the text position where its match began. The second result is None
+        if no thread completes a match before `after`.
         """
         first, newline, word = before == _EDGE, before == "\n", _is_word(before)
         seen, following = set[int](), list[tuple[int, int]]()

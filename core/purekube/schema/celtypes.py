@@ -27,10 +27,9 @@ _ROOT: Final[Mapping[str, Schema]] = {
 def type_of_schema(schema: Schema, *, root: bool = False, plain: bool = False) -> CelType:
     """Return the CEL type of a value of `schema`; `root` says that the schema is that of a whole object.
 
-    In rules of CRDs (not `plain`), texts of some formats are times, durations and bytes, and only name and generateName
-    of metadata are visible. With `plain`, a value has the type of its JSON, and metadata the type of its schema.
-    Numbers and nullable values then have a dynamic type, since a number may be written as 3 or 3.0, and a value may be
-    null.
+    The default is the type in a rule of a CRD: strings of some formats are times, durations and bytes, and only name
+    and generateName of metadata are visible. With `plain` it is the type of the value's JSON, and metadata has the type
+    of its schema. Numbers and nullable values are then `dyn`, since JSON may have 3 or 3.0, and null.
     """
     if schema.int_or_string or (plain and (schema.nullable or schema.type is JsonType.NUMBER)):
         return DYN

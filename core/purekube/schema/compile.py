@@ -138,8 +138,10 @@ def compile_node(
 
 @attrs.frozen
 class _Above:
-    """The properties that a schema node inherits from the nodes above it. `free`: one of them preserves unknown fields.
-    `correlatable`: an update can match a value with its old value.
+    """The properties that a schema node inherits from the nodes above it.
+
+    `free` says that one of them preserves unknown fields. `correlatable` says that an update can find the old value
+    that corresponds to a value of the node.
     """
 
     free: bool = False

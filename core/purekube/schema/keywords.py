@@ -16,7 +16,9 @@ class KeywordReader:
     problems: list[SchemaProblem] = attrs.field(factory=list)
 
     def type_of(self, raw: Mapping[str, Any], path: str) -> JsonType:
-        """Return the JSON type of the schema node `raw`; record a problem if it or a list's `items` is absent."""
+        """Return the JSON type of the schema node `raw`. Record a problem if the type is absent, or if a list has no
+        `items`.
+        """
         kind = self.json_type(raw, path)
         if kind is JsonType.ANY and raw.get("type"):
             return kind

@@ -10,8 +10,8 @@ def apply_defaults(schema: Schema, value: Any, old: Any = MISSING) -> Any:
     """Return `value` with every default of `schema` filled in; `value` itself if no default is missing.
 
     Defaults are filled in top-down, so a default object gets the defaults of its own fields. The result shares no
-    structure with the schema. `old`, if given, must lack no default; parts that `value` shares with it (the same Python
-    objects) are skipped.
+    structure with the schema. `old`, if given, must have all its defaults filled in already; parts that `value` shares
+    with it (the same Python objects) are skipped.
     """
     if not schema.has_defaults or value is old:
         return value

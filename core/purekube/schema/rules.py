@@ -27,7 +27,8 @@ def needs_conversion(schema: Schema) -> bool:
 def convert(schema: Schema | None, value: Any) -> Any:
     """Return `value` with each part converted to the type that it has in CEL rules by its schema.
 
-    A declared field that is null is absent for a rule: measured with `has(self.f)` on kube-apiserver 1.34.3 and 1.36.3.
+    A declared field that is null is left out, because `has(self.f)` is false for it (on kube-apiserver 1.34.3 and
+    1.36.3).
     """
     if schema is None or value is None:
         return value

@@ -30,8 +30,8 @@ def equal(left: Any, right: Any) -> bool:
 
 
 def _same_shape(left: Any, right: Any) -> bool:
-    """Report whether two values that Python considers equal also have booleans at the same places (1 == True in
-    Python).
+    """Report whether two values that are equal in Python are equal in JSON too: Python takes True for 1, JSON
+    does not.
     """
     if left is right:
         return True

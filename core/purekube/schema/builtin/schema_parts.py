@@ -91,7 +91,7 @@ def table(schema: OpenApi) -> OpenApi:
 
 
 def atomic_object(schema: OpenApi) -> OpenApi:
-    """Return `schema`, of an object, marked as atomic (`x-kubernetes-map-type: atomic`)."""
+    """Return the object schema `schema` marked as atomic (`x-kubernetes-map-type: atomic`)."""
     return {**schema, "x-kubernetes-map-type": "atomic"}
 
 
