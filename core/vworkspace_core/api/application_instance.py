@@ -65,9 +65,9 @@ class Release:
 
 
 def _only_for(source: ValuesSource, attribute: str) -> CelRule:
-    """Return the CEL rule that the field with the name of `source` is set if that source is selected, and else absent.
+    """Return the CEL rule for one source of values: its field is set exactly if `source` selects it.
 
-    `attribute` is the name of the same field in the Python class.
+    The field has the name of the source in JSON. `attribute` is its name in the Python class.
     """
     name = source.value
     return CelRule(

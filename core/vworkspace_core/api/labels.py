@@ -187,9 +187,9 @@ def is_retry_token(token: str) -> bool:
 def request_mark(annotations: Mapping[str, Any]) -> str | None:
     """Return a hash that identifies the last request on the object, or None if there is no request.
 
-    It is made from the key of the object's job and the retry token. `status.observedRequest` repeats the hash, so that
-    a status from before the request is not mistaken for its result (PULL-3); the generation does not show this, since a
-    request need not change it.
+    The hash is made from the key of the object's job and the retry token. `status.observedRequest` repeats it, so that
+    a status from before the request is not mistaken for the request's result (PULL-3). The generation cannot serve for
+    this, since a request need not change the spec.
     """
     asked = [str(annotations.get(name) or "") for name in (IDEMPOTENCY_KEY, RETRY)]
     return _digest("\n".join(asked), _MARK_DIGITS) if any(asked) else None

@@ -82,8 +82,8 @@ def claimed_by_another_operator(source: Claimable, settings: _OfCluster) -> bool
     """Report whether another cluster's operator may own the object `source`, so that this operator must not write its
     status (RES-5).
 
-    It may if the object's label names another cluster and the status has conditions, unless one of these is the
-    condition Blocked with the reason WrongCluster that this operator itself wrote.
+    It may if the object's label names another cluster and the status has conditions. The answer is False, however, if
+    this operator itself wrote one of them: the condition Blocked with the reason WrongCluster.
     """
     if not meant_for_another_cluster(source.metadata, settings):
         return False

@@ -115,8 +115,8 @@ def _holds(recorded_hash: str, spec: ApplicationInstanceSpec) -> tuple[bool, boo
 def is_overtaken(spec: ApplicationInstanceSpec, recorded_hash: str, version: Any, values_patch: Any) -> bool:
     """Report whether the spec has changed since a request, so that part of the request no longer applies.
 
-    Another chart ends the requested `version`, and other values end the requested `values_patch`. `recorded_hash` is
-    the `spec_hash` at the time of the request.
+    A changed chart invalidates the requested `version`, and changed values invalidate the requested `values_patch`.
+    `recorded_hash` is the `spec_hash` at the time of the request.
     """
     same_chart, same_values = _holds(recorded_hash, spec)
     return bool(version and not same_chart) or bool(values_patch is not None and not same_values)
@@ -182,9 +182,10 @@ def _on_top(asked: ReleaseOverride, standing: ReleaseOverride, spec: Application
 def _sum(
     first: Mapping[str, Any] | None, second: Mapping[str, Any] | None, spec: ApplicationInstanceSpec
 ) -> Mapping[str, Any] | None:
-    """Return one merge patch that has the effect of applying `first` and then `second` to the spec's values.
+    """Return one merge patch with the same effect on the spec's values as `first` followed by `second`.
 
-    If the patches were merged without the values, a null of `first` would be lost where `second` adds keys below it.
+    Patches cannot simply be merged with each other. If `first` removes a key by null and `second` sets keys below it,
+    the removal would be lost.
     """
     if first is None or second is None:
         return second if first is None else first

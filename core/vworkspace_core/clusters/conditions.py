@@ -1,4 +1,4 @@
-"""The conditions of a Cluster object. One about which nothing is known at present is left out, and stays as it was.
+"""The conditions of a Cluster object. A condition is left out, and so not changed, while nothing is known about it.
 
 Connected turns False once polls have failed for a while (ten seconds) and True at the first round trip: a single poll
 that a proxy drops does not count. A restart changes nothing: until the first answer, the status stays as the former

@@ -30,8 +30,8 @@ from vworkspace_core.control_plane.connection import Connectivity
 def strictest_policy(base: Policy, clusters: Iterable[bytes], cluster_id: str) -> Policy:
     """Return `base` restricted further by the policy of every Cluster object with this id.
 
-    `clusters` are the objects' JSON, in any order. A deleted Cluster no longer counts, since only an administrator of
-    the cluster may delete it.
+    `clusters` are the JSON of the Cluster objects that exist, in any order. The policy of a deleted one ends with it,
+    since only an administrator of the cluster may delete a Cluster.
     """
     return _together(
         base, frozenset(policy for cluster in clusters if (policy := _policy_of(cluster, cluster_id)) is not None)

@@ -47,9 +47,9 @@ def hardened_condition(weak_settings: WeakSettings) -> DesiredCondition:
 
 
 def _reason(weak_settings: WeakSettings) -> Reason:
-    """Return the reason of the condition Hardened: the one for the most severe of the weak settings.
+    """Return the reason of the condition Hardened, for the most severe of the weak settings.
 
-    The condition's message begins with that setting.
+    The condition's message names that setting first.
     """
     if weak_settings.settings:
         return Reason.OPEN_SETTINGS
@@ -139,10 +139,11 @@ class AgentReport:
 class ClusterInventory(Snapshot):
     """The state of the operator at one moment, for a decision about the Cluster status.
 
-    Times are monotonic, so that steps of the wall clock have no effect. `window` is the number of seconds of silence
-    after which the cluster counts as disconnected. `damping` is how many seconds polls must fail before it counts as
-    unconnected. `written` is when this process last wrote the status, None if it has not. `credentials_secret` is empty
-    if the credential comes from a file. `agent` is None if the operator runs without a job agent (SEE-4).
+    Times are monotonic, so that steps of the wall clock have no effect. After `window` seconds without any successful
+    call to the control plane, the cluster counts as disconnected. After `damping` seconds of failed polls, the
+    condition Connected becomes False. `written` is when this process last wrote the status, None if it has not.
+    `credentials_secret` is empty if the credential comes from a file. `agent` is None if the operator runs without a
+    job agent (SEE-4).
     """
 
     cluster_id: str

@@ -1,4 +1,4 @@
-"""The state of the connection to the control plane, which includes a rejected credential, and the pace of retries.
+"""The state of the connection to the control plane (unreachable, credential rejected, …), and the pace of retries.
 
 See PULL-5 and PULL-7.
 """

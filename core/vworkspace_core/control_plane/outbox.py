@@ -40,12 +40,10 @@ BATCH: Final = 100
 class Outbox:
     """A buffer of events for the control plane, oldest first.
 
-    `dropped` counts events lost since the buffer was last empty.
-
-    A snapshot of the present conditions replaces dropped events. `ahead` is the snapshot's next part, which is sent
-    before the events and does not count against `capacity`. `goes_on` says that further parts follow. `made_up` is how
-    many of the dropped events a snapshot replaces. `suspect` is how many of the next events were last refused together,
-    so that at least one of them is malformed.
+    `dropped` counts events lost since the buffer was last empty. A snapshot of the present conditions replaces lost
+    events; `made_up` is how many it replaces. `ahead` is the part of the snapshot to send next, before the events; it
+    does not count against `capacity`. `goes_on` says that the snapshot has further parts. `suspect` is the size of the
+    last refused batch: at least one of that many next events is malformed.
     """
 
     events: tuple[Event, ...] = ()
@@ -102,8 +100,10 @@ class Outbox:
         return attrs.evolve(self._without(batch), suspect=max(0, self.suspect - len(batch)))._drained()
 
     def refused(self, batch: Sequence[Event]) -> tuple["Outbox", Event | None]:
-        """Return two answers: the outbox after `batch` was refused as malformed, and the malformed event once it is
-        identified, or None before. Half of the batch is sent next. A refused batch of one event is dropped.
+        """Return two answers: the outbox after `batch` was refused as malformed, and the malformed event.
+
+        If the batch has several events, none is removed, and the second answer is None: half of the batch is sent next.
+        If it has a single event, that event is the malformed one and is dropped.
         """
         if len(batch) > 1:
             return attrs.evolve(self, suspect=len(batch)), None
