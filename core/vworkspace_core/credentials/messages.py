@@ -110,7 +110,7 @@ CredentialAnswer: TypeAlias = SecretWritten | WriteFailed | SecretChanged | Issu
 
 @attrs.frozen
 class EffectAnswered:
-    """The event that `answer` to the effect `number` has come from the control plane or the API server.
+    """The event that the control plane or the API server answered the effect with the number `number`.
 
     An answer to an effect that the machine no longer waits for changes nothing.
     """

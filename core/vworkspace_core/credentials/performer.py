@@ -24,8 +24,8 @@ class CredentialPerformer:
     """An interpreter that performs the credential machine's effects: writes of the Secret, and calls of the control
     plane.
 
-    `url`, `cluster_id` and `ca` are written into a Secret that has no credential yet. If `names` is True, they are
-    written into a Secret with a credential too.
+    A Secret that gets its first credential also gets `url`, `cluster_id` and `ca`. If `names` is True, any Secret that
+    is written gets them.
     """
 
     kube: KubeApi
@@ -83,9 +83,8 @@ class CredentialPerformer:
         return r.SecretWritten()
 
     def _changed(self, effect: r.WriteSecret, secret: Manifest) -> Manifest:
-        """Return `secret` with the content that `effect` requests.
-
-        The present resourceVersion stays in it, so that the API server refuses a stale update.
+        """Return `secret` with the content that `effect` requests. The result keeps the resourceVersion of `secret`, so
+        that the API server refuses a stale update.
         """
         changed = with_stored(secret, effect.stored)
         if self.names or not effect.expected:

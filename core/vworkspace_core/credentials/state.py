@@ -41,9 +41,10 @@ AT_REST: Final = frozenset({RotationStage.IDLE, RotationStage.VERIFYING})
 class CredentialState:
     """The state of the credential machine. `stored` is the Secret's present content, `writing` its next content.
 
-    `requests` wait for a rotation. `cluster_requests` count as long as the Cluster object has them. `locked_out` says
-    that the control plane accepts no token of the operator. `effect_number` is the number of the last effect, whose
-    answer is expected. `not_before` is when a failed rotation is retried. `jitter` in [0, 1) spreads renewals.
+    `requests` wait for a rotation. `cluster_requests` are further requests, valid only while the Cluster object has
+    them. `locked_out` says that the control plane accepts no token of the operator. `effect_number` is the number of
+    the last effect, whose answer is expected. `not_before` is when a failed rotation is retried. `jitter` in [0, 1)
+    spreads renewals.
     """
 
     stored: StoredCredential = attrs.field(factory=StoredCredential)

@@ -234,11 +234,11 @@ def _retried(failure: Failure, message: str, requeue: Requeue, released_before: 
 
 
 def _leftover(failure: Failure) -> str:
-    """Return a message if `failure` is that a HelmRelease has both `chart` and `chartRef`, of which only one may be
-    set.
+    """Return a message if `failure` was caused by a HelmRelease that has both `chart` and `chartRef`, of which only one
+    may be set. Return "" for any other failure.
 
-    This happens if another field manager owns the field that the operator no longer applies: the field then stays,
-    which is in effect a field conflict. The result is empty for every other failure.
+    The operator applies only one of the two. The other stays in the object if another field manager owns it, so this is
+    in effect a field conflict.
     """
     have, want = get_path(failure.live, "spec"), get_path(failure.wanted, "spec")
     if failure.ref.kind != HELM_RELEASE or not isinstance(have, Mapping) or not isinstance(want, Mapping):

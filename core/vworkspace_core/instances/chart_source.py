@@ -107,9 +107,9 @@ def is_blamed_on_source(observed: ObservedRelease, ready: Mapping[str, Any]) -> 
 
 
 def _repeats(ready: Mapping[str, Any], origin: Manifest) -> bool:
-    """Report whether `ready`, the Ready=False of a release, has the message of the condition Ready of `origin`.
+    """Report whether `ready`, the Ready=False of a release, ends with the message of the condition Ready of `origin`.
 
-    `origin` is the release's Flux source or HelmChart; helm-controller copies its message.
+    `origin` is the release's Flux source or HelmChart, from which helm-controller copies messages.
     """
     return message_of(ready).endswith(message_of(condition_of(origin, "Ready")))
 

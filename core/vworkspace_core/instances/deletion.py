@@ -205,9 +205,9 @@ def _failed_uninstall(live: Manifest) -> str:
 
 
 def _cure(source: ApplicationInstance, left: tuple[tuple[ObjectRef, Manifest], ...]) -> str:
-    """Return the end of a message, with the remedy if Flux fails to uninstall the release.
+    """Return text to append to a message: the remedy for an uninstall in which Flux failed.
 
-    It is empty if no object in `left`, the objects that the instance still controls, reports a failed uninstall.
+    `left` has the objects that the instance still controls. Return "" if none of them reports a failed uninstall.
     """
     if not any(_failed_uninstall(live) for _, live in left):
         return ""
@@ -225,8 +225,8 @@ def _annotating(source: ApplicationInstance) -> str:
 def _unsuspended(ref: ObjectRef, live: Manifest) -> MergePatch | None:
     """Return the patch that resumes a suspended HelmRelease, or None if it is not suspended.
 
-    Flux would skip the uninstall of a suspended HelmRelease. Otherwise `spec.suspend` is set by apply, but during
-    deletion the HelmRelease is no longer applied.
+    Flux does not uninstall a suspended HelmRelease. A patch is needed because a HelmRelease is no longer applied during
+    the deletion of its instance.
     """
     if get_path(live, "spec", "suspend") is not True:
         return None

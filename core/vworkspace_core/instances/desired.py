@@ -1,4 +1,4 @@
-"""The downstream objects of an ApplicationInstance, which follow from it, its override and the settings (REC-3, REC-4).
+"""The downstream objects of an ApplicationInstance, computed from it, its override and the settings (REC-3, REC-4).
 
 Every manifest is complete: owner reference, labels, annotations and spec are in one apply. Objects that the HelmRelease
 reads are immutable, with names derived from their content (`naming`): the apply of the HelmRelease is the one step in
@@ -76,8 +76,9 @@ def desired_objects(
 ) -> DesiredObjects:
     """Return the objects (HelmRelease, source and others) to apply for an instance that has a chart and a release.
 
-    Live objects with names of an earlier version of the operator keep them while their content is as desired, since a
-    change of names would make Flux reconcile every instance. They are renamed with the next change of the HelmRelease.
+    Earlier versions of the operator gave these objects other names. As long as their content is as desired, the objects
+    keep the earlier names, since new names would make Flux reconcile every instance. The next change of the HelmRelease
+    renames them.
     """
     desired = recall(_desired_objects, instance, override, settings)
     if _source_in_use(objects.get(desired.release_ref)) == desired.release.name:
@@ -167,8 +168,8 @@ def _fragment(instance: ApplicationInstance) -> dict[str, Any]:
 def _needs_config_map(instance: ApplicationInstance) -> bool:
     """Report whether the values that integrations imply need a ConfigMap of their own.
 
-    They do if the explicit values are in a Secret or ConfigMap: the operator never reads it, so it cannot merge the
-    values.
+    They do if the explicit values are in a Secret or ConfigMap of the user. The operator never reads that object, so it
+    cannot merge the two.
     """
     return _referenced(instance.spec.values) and bool(_fragment(instance))
 
@@ -316,10 +317,9 @@ def _config_map(desired: _DesiredObjects, name: str) -> Apply:
 
 
 def _values(desired: _DesiredObjects, beneath: str) -> dict[str, Any]:
-    """Return the fields `valuesFrom` and `values` of the HelmRelease's spec, which Flux merges in that order.
+    """Return the fields `valuesFrom` and `values` of the HelmRelease's spec. Flux merges `values` over `valuesFrom`.
 
-    `beneath` is the name of the ConfigMap with the values that integrations imply, or an empty text if there is no such
-    ConfigMap.
+    `beneath` is the name of the ConfigMap with the values that integrations imply; "" if there is no such ConfigMap.
     """
     values, patch = (
         desired.instance.spec.values,

@@ -50,9 +50,9 @@ def former_names(release: Release) -> Names:
 
 
 def releases_of(name: str) -> Iterator[str]:
-    """Yield the names of the releases for which an object named `name` may have been created.
+    """Yield the names of the releases for which the operator may have created an object named `name`.
 
-    These include releases whose own objects would collide with the name.
+    Several releases are possible, because different releases can lead to the same object name.
     """
     yield name
     bare = _CLOSED.sub("", name)

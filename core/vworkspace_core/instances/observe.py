@@ -1,4 +1,4 @@
-"""Reads of a decision's input from the API server, and the check for releases that Helm has from others (REC-4)."""
+"""Reads of a decision's input from the API server, and a check: did others install a release of that name? (REC-4)"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -67,7 +67,7 @@ def _release(instance: ApplicationInstance) -> str:
 
 
 def _record_parts(record: Manifest) -> dict[str, Any]:
-    """Return the parts of `record`, a Secret of Helm, that show whose it is: name, namespace, labels and owner
+    """Return the metadata of `record`, a Secret of Helm, that identifies its owner: name, namespace, labels and owner
     references.
     """
     return {"metadata": {key: metadata(record).get(key) for key in _WHOSE}}

@@ -200,8 +200,8 @@ def was_released(status: Mapping[str, Any]) -> bool:
 def is_first_pass(status: Mapping[str, Any]) -> bool:
     """Report whether Flux is still in the pass that first installs the release.
 
-    In that pass Flux records the release first and its generation last. A HelmRelease that was recreated over an
-    existing release upgrades in its first pass, which its status shows.
+    In that pass Flux records the release first and the observed generation last. A first pass over an existing release,
+    for a HelmRelease that was recreated, does not count: its status shows an upgrade.
     """
     return bool(status.get("observedGeneration", -1) == -1 and status.get("lastAttemptedReleaseAction") != "upgrade")
 

@@ -39,9 +39,9 @@ def adoption(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance) 
 def orphaning_patch(ref: ObjectRef, live: Manifest, instance: ObjectMeta) -> MergePatch | None:
     """Return the patch after which an object outlives its instance, or None if no change is needed.
 
-    The patch removes the owner reference. It also marks an object that the instance is about to adopt, so that a
-    pending apply fails as stale. It suspends a HelmRelease that is being deleted, so that Flux does not uninstall the
-    release.
+    The patch removes the owner reference, and marks the object by an annotation. An object that the instance was about
+    to adopt is marked too, so that the pending apply fails as stale. A HelmRelease that is being deleted is also
+    suspended, so that Flux does not uninstall the release.
     """
     meta, owners = metadata(live), ownership.owners_without(live, instance.uid)
     is_owned = len(owners) < len(meta.get("ownerReferences") or ())

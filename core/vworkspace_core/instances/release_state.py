@@ -221,9 +221,9 @@ def _deployed(observed: ObservedRelease, ready: Mapping[str, Any]) -> Classified
 def _stuck(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease | None:
     """Return the release state if Ready is Unknown although Flux's last action succeeded, or None otherwise.
 
-    If that lasts long it is a known defect of helm-controller (#1409), and the state is Ready; before, the action
-    counts as under way. A hanging upgrade looks the same, except that its generation is observed only when the pass has
-    ended.
+    At first the action counts as still under way. If Ready stays Unknown for long, that is a known defect of
+    helm-controller (#1409), and the state is Ready. A hanging upgrade is no such case: its generation is observed only
+    when the pass has ended.
     """
     released = observed.condition("Released")
     if ready.get("status") != "Unknown" or released.get("status", "True") != "True":

@@ -48,8 +48,10 @@ def token_of(instance: ApplicationInstance, chart: ChartSource, override: Releas
 
 
 def is_handled(status: Mapping[str, Any], token: str) -> bool:
-    """Report whether Flux's status shows an attempt for `token`, or for a longer token that includes `token`, since
-    part of a former token may have been withdrawn. The answer is True for an empty token.
+    """Report whether Flux's status shows an attempt for the retry token `token`.
+
+    A longer token that includes `token` counts too, since part of a former token may have been withdrawn. The answer is
+    True for an empty token.
     """
     handled = status.get("lastHandledResetAt")
     if not token or not isinstance(handled, str):
@@ -112,11 +114,12 @@ def _wait(sent: Any, now: datetime) -> float:
 
 
 def retry_annotations(token: str, release: Manifest) -> dict[str, str]:
-    """Return the annotations that the HelmRelease needs for the token.
+    """Return the annotations by which the HelmRelease requests the retry `token` from Flux; empty if there is none to
+    write.
 
-    While chart or values are missing, Flux is only requested to reconcile, since a reset of its failure counts would be
-    lost. A suspended release gets no annotations. A token that Flux has handled twice without success is not sent a
-    third time.
+    While chart or values are missing, the annotations only request a reconcile, since a reset of Flux's failure counts
+    would come too early. A suspended release gets no annotations. A token that Flux has handled twice without success
+    is not sent a third time.
     """
     status: Mapping[str, Any] = get_path(release, "status") or {}
     if is_handled(status, token) or get_path(release, "spec", "suspend") is True:

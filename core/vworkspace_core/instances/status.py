@@ -125,7 +125,7 @@ def with_status(
 
 
 def _reason_of(why: Mapping[str, str]) -> dict[str, str]:
-    """Return only the reason in `why`, the reason and message for the whole status. The message is not compared."""
+    """Return the reason in `why`, without its message, for a comparison with the status that ignores messages."""
     return {"reason": why["reason"]} if "reason" in why else {}
 
 

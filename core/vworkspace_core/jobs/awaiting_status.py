@@ -92,7 +92,7 @@ def _is_gone(job: JobState, live: Manifest | None) -> bool:
 def on_status_read(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
     """Return the job and effects after the job read its object; `seen` is the result of the read.
 
-    In a namespace that is not managed the object was not read, so it may exist.
+    If the namespace is not managed, the object was not read, and nothing is concluded.
     """
     if seen.namespace is not None and not labels.namespace_is_managed(seen.namespace):
         return job, ()
@@ -194,8 +194,9 @@ def _result(job: JobState, live: Manifest, at: JobStepContext, looked: bool) -> 
 def _end(job: JobState, live: Manifest, result: JobResult, at: JobStepContext, has_slot: bool) -> JobStep:
     """Return the step that ends the job with `result`.
 
-    An Operation of a failed job that may still start is cancelled first (PULL-3): exactly the copy `live`, while the
-    job has the object's work slot. The result is recorded before, so that it is known after a crash.
+    If the job failed and its Operation may still start, the Operation is cancelled first (PULL-3). That needs the
+    object's work slot, and cancels exactly the copy `live`. The result is recorded before the cancellation, so that it
+    is known after a crash.
     """
     if result.outcome is JobOutcome.SUCCEEDED or not can_still_start(live):
         return settle(job, result, at)

@@ -87,9 +87,9 @@ def _changed_recently(condition: Mapping[str, Any], now: datetime) -> bool:
 def unreported_since(cluster: Manifest | None, now: datetime) -> datetime:
     """Return the time since which changes may not have been reported to the control plane.
 
-    That is a little before the last successful call, which the Cluster object records, or a day ago if the call is
-    unknown. Without a job agent, it is a day before the agent stopped. A change that is reported twice does no harm,
-    since events have keys.
+    It is a little before the last successful call, which the Cluster object records, or a day ago if that is unknown.
+    If the operator ran without a job agent, it is a day before the agent stopped. A change that is reported twice does
+    no harm, since events have keys.
     """
     field, before = ".status.lastHeartbeat", timedelta(0)
     if text_at(cluster or {}, condition_path(ClusterConditionType.CONNECTED, "reason")) == ClusterReason.NO_AGENT:
@@ -124,7 +124,9 @@ def event_key(live: Manifest, condition: Mapping[str, Any], moment: str = "") ->
 
 
 def heartbeat(cluster_id: str, cluster: Manifest | None, now: datetime) -> dict[str, Any]:
-    """Return the heartbeat event with the conditions of this cluster's Cluster object, which is sent every minute."""
+    """Return the heartbeat event, which is sent every minute. It has the conditions of this cluster's Cluster
+    object.
+    """
     return _of_cluster("ClusterHeartbeat", f"heartbeat/{cluster_id}/{format_time(now)}", cluster_id, cluster, now)
 
 
