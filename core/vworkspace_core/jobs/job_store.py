@@ -55,7 +55,7 @@ class JobStore(Protocol):
     async def newest(self, object_key: str) -> Tombstone | None:
         """Return the tombstone of the highest generation for an object, or None if there is none.
 
-        Its key is `<object_key>@<generation>`; `object_key` is `<kind>/<namespace>/<name>`. The tombstone keeps a late
-        apply from re-creating an object that a newer job has deleted.
+        The tombstone's key is `<object_key>@<generation>`; `object_key` is `<kind>/<namespace>/<name>`. The tombstone
+        keeps a late apply from re-creating an object that a newer job has deleted.
         """
         ...

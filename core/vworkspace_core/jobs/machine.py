@@ -203,10 +203,10 @@ def _plan(state: AgentState, job: JobState, seen: Inspection, now: datetime) -> 
 
 
 def _with_open_jobs(state: AgentState, job: JobState, seen: Inspection) -> Inspection:
-    """Return `seen`, the result of a read, with tombstones added that the job store did not have yet at that time.
+    """Return `seen`, the result of a read, with the tombstones (records of jobs that had their effect) that it lacks.
 
-    A tombstone records the effect of a job. The added ones are of open jobs that had their effect, and of jobs that
-    were closed during the read.
+    The job store did not have them at the time of the read. They are those of other open jobs that had their effect,
+    and of jobs that were closed during the read.
     """
     known = [*_tombstones(_others(state, job)), *_tombstones_of(job, job.missed_tombstones)]
     twins = (other for other in state.jobs.values() if other.key == job.key and other.id != job.id)
@@ -318,10 +318,10 @@ _Side: TypeAlias = tuple[bool, ObjectRef | None]
 
 
 def _first_arrivals(state: AgentState) -> dict[_Side, int]:
-    """Return, for each instance, the arrival number of the first job without effect.
+    """Return, for each instance, the arrival number of the first job that has not had its effect.
 
-    Jobs for the instance itself and jobs for Operations on it are counted separately. An Operation must not run before
-    an edit that was requested earlier, since the edit would change its target.
+    Jobs for the instance itself and jobs for Operations on it have separate entries. An Operation must not run before
+    an edit of its target that was requested earlier.
     """
     first_arrivals: dict[_Side, int] = {}
     for job in state.jobs.values():

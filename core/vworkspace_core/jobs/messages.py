@@ -23,7 +23,7 @@ class Offered:
 
 @attrs.frozen
 class Resumed:
-    """The message that a job is taken up again which the previous operator process left unfinished."""
+    """The event that the agent continues a job that the previous operator process left unfinished."""
 
     record: JobRecord = attrs.field(repr=False)
 

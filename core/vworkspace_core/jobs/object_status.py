@@ -72,8 +72,8 @@ def has_started(live: Manifest) -> bool:
 
 
 def can_still_start(live: Manifest) -> bool:
-    """Report whether an Operation may still start: it has neither started nor been cancelled, and has no request for
-    that.
+    """Report whether an Operation may still start. It may not if it has started or was cancelled, or if its
+    cancellation was requested.
     """
     if live.get("kind") != OPERATION.kind or get_path(live, "status", "phase") == Phase.CANCELLED.value:
         return False

@@ -259,8 +259,8 @@ def _plan_apply(holder: SlotHolder, task: ApplyTask, live: Manifest | None) -> P
 def stamped(manifest: Manifest, key: str, generation: int | None, live: Manifest | None) -> dict[str, Any]:
     """Return `manifest` with its job's annotations, the operator's finalizer, and the live uid and resourceVersion.
 
-    If the job's key has no generation, the generation recorded on the object is kept; without it the object would lose
-    its protection against older jobs (REC-6, RUN-4).
+    If the job's key has no generation, the generation recorded on the object is kept. The recorded generation protects
+    the object against older jobs (REC-6, RUN-4).
     """
     stamped_generation = generation if generation is not None else applied_generation(live)
     marks = {labels.IDEMPOTENCY_KEY: key} | (

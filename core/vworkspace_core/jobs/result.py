@@ -123,9 +123,10 @@ def result_of(live: Manifest, generation: int, before: Any = None) -> JobResult 
 
 
 def _current(result: JobResult | None, live: Manifest, before: Any) -> JobResult | None:
-    """Return `result`, or None if the status of `live`, from which it was read, may be older than the last request.
+    """Return `result`, or None if it was read from a status of `live` that may be older than the last request.
 
-    `before` is the status before that request. The generation does not show this, since a request need not change it.
+    `before` is the status before that request. The generation cannot show this, since a request need not change the
+    spec.
     """
     if result is None:
         return None

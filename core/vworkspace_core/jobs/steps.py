@@ -76,8 +76,8 @@ _BACKOFF: Final = Backoff(0.25, LONGEST_RETRY)
 class JobStepContext:
     """The input of a step in addition to the job: scope, and the time by both clocks (PULL-12).
 
-    Where signatures are required, `expiry_now` is the later of the two times, because the header that shows the control
-    plane's time is not signed.
+    `now` is the time by the local clock, `server_now` by the control plane's clock. Where signatures are required, a
+    job expires by the later of the two, because the header that shows the control plane's time is not signed.
     """
 
     scope: JobScope

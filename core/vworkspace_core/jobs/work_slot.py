@@ -78,9 +78,10 @@ def _follow(job: JobState, chosen: Plan, seen: Inspection, at: JobStepContext) -
 
 
 def _with_live(job: JobState, seen: Inspection) -> JobState:
-    """Return a job that ends without a write of its own (noop), with the reference to the object that its result names.
+    """Return `job`, which ends without a write of its own (noop), with the reference to the live object for its result.
 
-    If the object has the job's key but the job store has no tombstone for that key, the job leaves a tombstone.
+    If the object has the job's key but the job store has no tombstone (record of a closed job) for that key, the job
+    counts as having had its effect, and leaves a tombstone.
     """
     if seen.live is None:
         return job

@@ -41,10 +41,10 @@ def builtin_templates() -> Templates:
 
 
 def needs_of_engine(template: OperationTemplate) -> Mapping[str, Any]:
-    """Return a schema of the parameters that the engine of `template` needs, whatever the template itself requires.
+    """Return a schema of the parameters without which the engine of `template` cannot run.
 
-    The schema is that of the engine's built-in template, with unknown keys allowed. It is empty for an engine added in
-    code.
+    The schema is that of the engine's built-in template, with unknown keys allowed. It applies even if `template`
+    itself requires less. It is empty for an engine added in code.
     """
     restores = template.type is not OperationType.BACKUP
     own = [item for item in builtin_templates().items if item.engine == template.engine]

@@ -152,10 +152,11 @@ def _namespace_is_terminating(operation: Operation, made: ObjectRef, observed: O
 
 
 def _has_finished(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
-    """Report whether the engine object (such as a Job) should be kept when its Operation is deleted.
+    """Report whether the run has ended by itself, so that its engine object (such as a Job) is kept when the Operation
+    is deleted.
 
-    It should if the run has ended without being stopped. If the status does not say that the run has ended, it should
-    if the engine object reports an end.
+    A run that the operator stopped does not count. If the Operation's status shows no end, the status of the engine
+    object decides.
     """
     if operation.status.phase in TERMINAL_PHASES:
         return not _was_stopped(operation)

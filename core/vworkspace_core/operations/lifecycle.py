@@ -32,9 +32,9 @@ _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 
 
 def deadline_of(operation: Operation, engine: Engine, context: OperationContext) -> datetime | None:
-    """Return when the run is ended, whatever its engine object reports.
+    """Return the time at which the operator ends the run, whatever the engine object reports.
 
-    Return None if the run has not started or has no deadline, so that only a cancellation ends it (OPS-10, OPS-12).
+    Return None if the run has not started, or if it has no deadline and only a cancellation ends it (OPS-10, OPS-12).
     """
     if operation.status.started_at is None:
         return None
@@ -169,9 +169,9 @@ def unlock(operation: Operation, observed: OperationObserved) -> tuple[MergePatc
 def stop(operation: Operation, observed: OperationObserved, *, unlocking: bool = False) -> tuple[Delete, ...]:
     """Return the delete of the engine object (such as a Job) as a tuple.
 
-    The tuple is empty if the delete was already requested, or was refused in this pass. Only the resourceVersion that
-    was read is deleted, so that a run that ends in the meantime is judged first. With `unlocking`, a patch precedes the
-    delete, so the resourceVersion is not checked.
+    The tuple is empty if the delete was already requested, or was refused in this pass. The delete names the
+    resourceVersion that was read. If the run ends in the meantime, the delete thus fails, and the run's end is judged
+    first. With `unlocking` the delete names no resourceVersion, since a patch before it changes the object.
     """
     engine_object = own_object(operation, observed.objects)
     if engine_object is None:

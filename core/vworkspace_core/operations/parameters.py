@@ -31,8 +31,8 @@ def template_problems(manifest: Manifest, templates: Templates) -> tuple[Problem
 def parameter_problems(operation: Operation, template: OperationTemplate) -> tuple[Problem, ...]:
     """Return the problems of the parameters under the template's schema.
 
-    Without any, return the problems under the schema of what the engine needs, since a template may require less than
-    its engine. Absent parameters count as {}.
+    If there are none, return the problems under the schema of the engine itself, since a template may require less than
+    its engine needs. Absent parameters count as {}.
     """
     given = {} if operation.spec.parameters is None else operation.spec.parameters
     return template.problems_of(given) or violations_of(needs_of_engine(template), given, PARAMETERS)

@@ -117,8 +117,8 @@ def reconcile_operation(operation: Operation, observed: OperationObserved, conte
 def _belongs_to_another_operator(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
     """Report whether another cluster's operator may own the Operation.
 
-    It does not if the run began in this cluster, as the cluster label of the engine object shows, or without an engine
-    object the label of the target.
+    The answer is False if the run began in this cluster. The cluster label of the engine object shows where it began,
+    or that of the target if there is no engine object.
     """
     if not claimed_by_another_operator(operation, context.settings):
         return False

@@ -57,7 +57,8 @@ def _in_full(name: str) -> str:
 def _is_host(entry: str) -> bool:
     """Report whether `entry`, an item of the list of allowed images, is the host of a registry and not an image.
 
-    Names of images have no dot there; names of registries nearly always have one.
+    It is a host if it has no slash and contains a dot, or is `localhost`. The name of a registry nearly always contains
+    a dot; the name of an image contains none.
     """
     name = entry.partition(":")[0]
     return "/" not in entry and ("." in name or name == "localhost")

@@ -51,8 +51,9 @@ def _few(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 class WantedStatus:
     """The desired status of an Operation.
 
-    A condition that is None is left out, or set to False if the Operation had it before; but None for `accepted` keeps
-    the present condition Accepted. Times are RFC 3339 texts, as in the status.
+    A field for a condition is None if the condition does not hold: a condition that the Operation had before becomes
+    False, and any other is left out. Only for `accepted`, None keeps the present condition Accepted. Times are RFC 3339
+    texts, as in the status.
     """
 
     phase: Phase

@@ -23,8 +23,8 @@ class PlannedAction:
     """A write to one object, and a message for people.
 
     `patch` is a merge patch. `applies` are server-side applies, sent in order with the field manager `CLI_MANAGER`;
-    each has all fields of that manager. A merge patch instead would make the manager own fields that the API server
-    only defaulted.
+    each has all fields of that manager. They are used where a merge patch would give the manager fields that the API
+    server only defaulted.
     """
 
     message: str

@@ -199,8 +199,9 @@ def operator(
 ) -> Finding:
     """Return a finding that says whether an operator runs for every shard.
 
-    Its Leases show this, or without Leases its Deployment; an operator without a Lease is found by its heartbeat in the
-    Cluster object. If none runs, the remedy is a command that shows the Events of its Deployment and pods.
+    The operator's Leases show this. If there are none, its Deployment does, or its heartbeat in the Cluster object
+    (`has_heartbeat`). If no operator runs, the remedy is a command that installs it, or one that shows the Events of
+    its Deployment and pods.
     """
     if not shards and deployment is None and has_heartbeat:
         return Finding("operator", CheckResult.OK, "a replica is at work, without a Lease")
@@ -222,8 +223,10 @@ def operator(
 
 
 def runs_an_agent(deployment: Manifest | None, cluster: Manifest | None, *, is_alive: bool) -> bool:
-    """Report whether the operator runs with a job agent, by its Deployment's arguments or the Cluster object's
-    conditions. If the operator is not alive, the conditions count only without a Deployment.
+    """Report whether the operator runs with a job agent.
+
+    The arguments of its Deployment or the conditions of the Cluster object show it. If the operator is not alive, the
+    conditions may be outdated and count only if there is no Deployment.
     """
     containers = get_path(deployment, "spec", "template", "spec", "containers") or ()
     if any("--no-agent" in (get_path(container, "args") or ()) for container in containers):

@@ -74,7 +74,7 @@ class Need:
 
 @attrs.frozen
 class Attention:
-    """The state of notifications: the needs for attention by the object's uid, and the notices to be sent, oldest
+    """The state of notifications: which objects need a person's attention (by uid), and the notices to be sent, oldest
     first.
     """
 
@@ -215,7 +215,9 @@ def _queued(state: Attention, notice: Notice) -> Attention:
 
 
 def _from(summary: Summary, now: datetime) -> datetime:
-    """Return since when the object in `summary` has needed a person: at most `now`, in case a clock is wrong."""
+    """Return the time since which the object in `summary` has needed a person. A time later than `now`, from a wrong
+    clock, is replaced by `now`.
+    """
     return min(summary.since or now, now)
 
 

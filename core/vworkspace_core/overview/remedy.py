@@ -119,7 +119,9 @@ def lead_of(message: str, advice: str, command: str) -> str:
 
 
 def parts_of(message: str, remedies: Iterable[str]) -> tuple[tuple[str, bool], ...]:
-    """Split a message into parts, each with a flag whether it is one of `remedies`, which a screen lets one copy."""
+    """Split a message into its parts, in order. Each part has a flag that is True if the part is one of `remedies`. A
+    screen offers to copy such a part.
+    """
     parts: list[tuple[str, bool]] = []
     for command in remedies:
         before, named, rest = message.partition(command)

@@ -74,9 +74,9 @@ _NOT_MANAGED: Final = "The operator leaves it alone, for it does not carry its l
 class Summary:
     """The summary of one object. `since` is when its state began, None if unknown.
 
-    `remedies` are commands that would succeed now, of which one helps. `advice` says who else can help. `wanted` is the
-    spec's chart version and `deployed` the version that Helm runs; for applied boxes and their objects they are
-    revisions of the box. Both are empty for other kinds.
+    `remedies` are commands that would succeed now; one of them helps. `advice` says who else can help. `wanted` is the
+    spec's chart version, and `deployed` the version that Helm runs. For applied boxes and their objects, `wanted` and
+    `deployed` are revisions of the box. Both are empty for other kinds.
     """
 
     ref: ObjectRef
@@ -287,9 +287,10 @@ def _waits(kind: Kind, manifest: Manifest) -> bool:
 
 
 def _with_advice(unseen: Summary, manifest: Manifest) -> Summary:
-    """Return `unseen`, the summary of an object on which no operator reports, with advice added.
+    """Return `unseen`, the summary of an object without any status from an operator, with advice added.
 
-    The advice is to add the operator's label if the object lacks it, or else that no operator may be running.
+    If the object lacks the operator's label, the advice is to add the label. Otherwise it is that no operator may be
+    running.
     """
     event = unmanaged(unseen.ref, manifest) if unseen.ref.kind in (APPLICATION_INSTANCE, OPERATION) else None
     if event is None:
@@ -365,7 +366,8 @@ def _reason_and_message(condition: Manifest | None) -> tuple[str, str]:
 
 
 def _since(condition: Manifest | None) -> datetime | None:
-    """Return the time at which the reason of `condition` began, or if unknown the time at which its status began.
+    """Return the time at which the reason of `condition` began. If that is unknown, return the time at which its status
+    began.
 
     Return None if both are unknown.
     """

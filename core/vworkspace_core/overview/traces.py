@@ -1,4 +1,4 @@
-"""Traces from a job, or from a change of an object, until the object is settled, as spans of OpenTelemetry (SEE-7).
+"""Traces as spans of OpenTelemetry: from a job or a change of an object until the object is settled (SEE-7).
 
 A `TraceRecorder` takes what happens and returns the spans that ended. It reads no clock and draws no number: ids
 follow from a job's idempotency key, or from uid and generation, so every process puts a span into the same trace.

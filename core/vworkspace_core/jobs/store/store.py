@@ -176,9 +176,8 @@ class KubeJobStore:
     # --- writing --------------------------------------------------------------------------------------------
 
     async def _begun(self, record: JobRecord, payload: codec.Payload) -> codec.Head:
-        """Return the head (main) Secret of the job's record.
-
-        If it does not exist yet, it is created, not yet marked complete.
+        """Return the head (main) Secret of the job's record. Create the Secret if it does not exist yet, without the
+        mark that the record is complete.
         """
         self._order += 1
         manifest = codec.head_manifest(self._namespace, record, payload, self._order, whole=False)

@@ -140,9 +140,10 @@ class TombstoneLog:
         return True
 
     async def _adopt(self) -> None:
-        """Read the next segment (a Secret of the log), which this or another writer has created.
+        """Read the next segment (a Secret of the log) and add it to the log, after a create found that the segment
+        exists.
 
-        This writer may have created it in an earlier try that was not answered.
+        Another writer created it, or this writer did in an earlier try that was not answered.
         """
         name = segment_name(self._next)
         try:

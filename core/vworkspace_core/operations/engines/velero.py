@@ -147,8 +147,9 @@ def _looks_up(operation: Operation, target: ApplicationInstance, settings: Opera
 
 
 def _named_namespaces(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield path and name of each namespace in the parameters `given`: those to back up or restore, and to restore
-    into.
+    """Yield each namespace that the parameters `given` name, with the path of its field: first the path, then the name.
+
+    These are the namespaces to back up or restore, and those into which to restore.
     """
     for number, name in enumerate(given.get("includeNamespaces", ())):
         yield index(f"{_PATH}.includeNamespaces", number), name
@@ -215,8 +216,8 @@ def _backup_problems(operation: Operation, _target: ApplicationInstance, context
 
 
 def _restore_problems(operation: Operation, target: ApplicationInstance, context: EngineContext) -> Iterator[Problem]:
-    """Yield a problem if the backup to restore is missing or of another application, and for each namespace that it
-    lacks.
+    """Yield the problems of the backup that the Operation restores: it does not exist, belongs to another application,
+    or lacks a namespace that is to be restored.
     """
     if VELERO_BACKUP in context.missing_kinds:
         return  # a later precondition reports it
@@ -285,7 +286,9 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
 
 
 def _backup_spec(given: Mapping[str, Any], target: ApplicationInstance) -> dict[str, Any]:
-    """Return the spec of a Backup without the operator's own kinds: an Operation that is restored would run again."""
+    """Return the spec of a Backup. It excludes objects of the operator's own kinds, since a restored Operation would
+    run again.
+    """
     excluded = [*given.get("excludedResources", ()), *_OURS]
     spec: dict[str, Any] = {
         "includedNamespaces": list(given.get("includeNamespaces") or [target.metadata.namespace]),
