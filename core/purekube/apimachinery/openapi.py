@@ -140,7 +140,10 @@ def _item(arguments: tuple[Any, ...], path: str) -> Any:
 
 
 def _has_default(default: Any) -> bool:
-    """Report whether the schema publishes the default `default`; not for "", which means the same as no value."""
+    """Report whether the schema publishes `default`, a field's default: a non-empty text, a number or a boolean.
+
+    The default "" is not published, since it means the same as no value.
+    """
     return isinstance(default, str | int | float) and default != ""
 
 

@@ -27,7 +27,9 @@ SINCE: Final[Mapping[Kind, str]] = {POLICY: "1.30", BINDING: "1.30", MUTATING_PO
 
 
 def policy_of(box: Box) -> Mapping[Kind, Manifest]:
-    """Return a box's admission policies and their bindings, by kind; empty if the CRD can do everything."""
+    """Return a box's admission policies and their bindings, by kind. The result is empty if the CRD can express all
+    rules and defaults of the box.
+    """
     admission = BoxAdmission.of(box)
     specs: dict[Kind, Mapping[str, Any]] = {}
     if admission.rules:

@@ -86,7 +86,7 @@ def decide_with_status(state: BoxState) -> Decision:
 def _is_taken_over(state: BoxState) -> bool:
     """Report whether the status that an earlier process wrote stays unchanged for now.
 
-    It stays while this process fills its caches, provided that it says that the present definition is being served.
+    It stays while this process fills its caches, provided that the status reports the present definition as served.
     """
     meta, seconds = state.applied.metadata, state.observed.filling
     if seconds is None or seconds >= _FILLING_SECONDS or state.observed.failures:

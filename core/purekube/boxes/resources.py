@@ -208,8 +208,10 @@ class Resources:
     # --- expressions of a resource ------------------------------------------------------------------------------------
 
     def _iteration(self, entry: Entry, others: Variables) -> tuple[Iteration | None, Variables]:
-        """Compile `forEach`, which makes one object for each item of a list. Return it (None if absent), and the
-        variables that the resource's templates may read.
+        """Compile the `forEach` of a resource, which makes one object for each item of a list.
+
+        Return two answers: the compiled `forEach`, None if it is absent or invalid, and the variables that the
+        resource's templates may read.
         """
         each, path = entry.resource.for_each, f"{entry.path}.forEach"
         if each is None:

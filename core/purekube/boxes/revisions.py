@@ -157,8 +157,8 @@ def superfluous(history: Sequence[Revision], in_use: Iterable[str]) -> Iterator[
 
 @attrs.frozen
 class BroughtTo:
-    """The content of the annotation on a parent that names its revision and the time since which the parent has it. The
-    fields are empty if the parent has no such annotation.
+    """The content of the annotation by which a parent records its revision, and the time since which it has that
+    revision. Both fields are empty if the parent has no such annotation.
     """
 
     revision: str = ""

@@ -61,7 +61,9 @@ class Program:
 
 
 def prepared(variables: Mapping[str, Any], budget: Budget) -> dict[Any, Any]:
-    """Return a scope with `variables`, in which several programs can be evaluated that all spend from `budget`."""
+    """Return a scope with `variables`, for the evaluation of one or several programs. All of them spend from
+    `budget`.
+    """
     return {**variables, None: budget}
 
 

@@ -74,7 +74,8 @@ _FAILURES: Final = (TypeError, AttributeError, ValueError, ArithmeticError, Look
 def build(node: Expression, functions: FunctionTable, known: frozenset[str] = frozenset()) -> Evaluator:
     """Compile a syntax tree to a function from a scope to a value.
 
-    `known` are the names of variables, which hide types and functions of the same name.
+    `known` are the names of variables. In the tree such a name means the variable, even if a type or function has the
+    same name.
     """
     return _Builder(functions, known).build(node)
 

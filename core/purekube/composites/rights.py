@@ -38,10 +38,11 @@ class CompositeAccess:
 
 
 def parent_rights(composite: Composite, *, near: bool) -> Iterator[Access]:
-    """Yield the rights on parents, and those of `child_rights` unless ServiceAccounts act for parents.
+    """Yield the rights on parents. Unless ServiceAccounts act for parents, yield those on children too
+    (`child_rights`).
 
-    With `near` these are the rights needed in the parents' namespaces, otherwise the rights needed elsewhere.
-    Finalizers and statuses of parents are patched where the parents are.
+    With `near` these are the rights needed in the parents' namespaces, otherwise the rights needed elsewhere. For
+    namespaced parents all rights on parents are needed in their namespaces.
     """
     if composite.kind.namespaced is near:
         yield Access(composite.kind, ("get", *FOLLOWED, "patch"))

@@ -163,7 +163,9 @@ class Apply:
 
 
 def chained(applies: Iterable[Apply]) -> tuple[Apply, ...]:
-    """Return the applies, each with all earlier ones in its `after`: it is skipped if one of these is refused."""
+    """Return the applies in order, each with all earlier ones in its `after`. If one is refused, the later ones are
+    skipped.
+    """
     before: frozenset[ObjectRef] = frozenset()
     chain = []
     for apply in applies:

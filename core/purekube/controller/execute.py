@@ -162,8 +162,8 @@ def _annotations(decision: Decision) -> dict[str, Any]:
 
 
 async def _confirm_current(work: ReconcilePass[S, V]) -> None:
-    """Raise Stale if the source (the reconciled object) has changed or was replaced since it was read, NotFound if it
-    no longer exists.
+    """Raise Stale if the source (the reconciled object) has changed or was replaced since it was read. Raise NotFound
+    if it no longer exists.
     """
     meta = work.source.metadata
     ref = ObjectRef(work.reconciler.kind, meta.namespace or None, meta.name)
@@ -173,8 +173,8 @@ async def _confirm_current(work: ReconcilePass[S, V]) -> None:
 
 
 async def _patch_source(work: ReconcilePass[S, V], changed: Mapping[str, Any], what: str) -> None:
-    """Merge-patch `changed` into the metadata of the source (the reconciled object), guarded by its resourceVersion;
-    never apply it (REC-6).
+    """Merge-patch `changed` into the metadata of the source (the reconciled object), guarded by its resourceVersion. An
+    apply is never used for this (REC-6).
 
     Lists in `changed` replace the present ones. `what` is the verb under which the write is recorded.
     """

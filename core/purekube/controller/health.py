@@ -33,9 +33,10 @@ class InformerVitals:
 class WorkerPoolVitals:
     """The state of one worker pool for health checks. `active` is False on a standby, whose keys wait for leadership.
 
-    `ready` is the number of keys that could be taken now, `running` the number being reconciled. `oldest` is the
-    longest and `unfinished` the total running time of these keys, in seconds. A reconcile is cancelled after
-    `time_limit` seconds. `moved_ago` is the number of seconds since a key was last taken or finished.
+    `ready` is the number of keys that could be taken now, `running` the number of keys being reconciled. `oldest` is
+    for how many seconds the longest of these reconciles has run; `unfinished` is the sum over all of them. A reconcile
+    is cancelled after `time_limit` seconds. `moved_ago` is the number of seconds since a key was last taken or
+    finished.
     """
 
     name: str

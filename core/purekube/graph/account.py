@@ -41,7 +41,7 @@ class GraphReason(StrEnum):
 
 def conditions_of(plan: Plan) -> tuple[DesiredCondition, ...]:
     """Return the conditions Ready, Reconciling and Stalled of an owner for the plan of its objects. Unless Ready is
-    True, its message names the resource that is the obstacle, not the resources that wait for it (PH-1).
+    True, the message of Ready names the resource that is the obstacle, not the resources that wait for that one (PH-1).
     """
     unready = [observation for observation in plan.everything if not observation.is_ready]
     obstacles = [observation for observation in unready if not observation.waits_for] or unready

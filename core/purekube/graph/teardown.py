@@ -44,7 +44,7 @@ class Hooks:
 
 
 class TeardownStep(StrEnum):
-    """The current step of removing an owner's objects, which is the reason of the condition Deleting."""
+    """The current step of removing an owner's objects. Its value is also the reason of the condition Deleting."""
 
     DRAINING = "Draining"
     DELETING = "DeletingResources"

@@ -66,7 +66,7 @@ def conversion(
 
 
 def versioned(stored: Resource[Spec, Status], *conversions: KindConversion) -> Resource[Spec, Status]:
-    """Return the kind `stored` with further versions, which its CRD lists and its `converter` converts.
+    """Return the kind `stored` with further versions. Its CRD lists these versions, and its `converter` converts them.
 
     Raises ValueError for a conversion to another kind or version, and for two conversions of one version.
     """

@@ -166,7 +166,9 @@ def cancellation_requested(meta: ObjectMeta) -> bool:
 
 
 def uninstall_is_confirmed(meta: ObjectMeta) -> bool:
-    """Report whether an annotation confirms the uninstall, which the deletion of the CRD requires."""
+    """Report whether an annotation confirms that the application may be uninstalled. This is required while the CRD of
+    ApplicationInstance is being deleted.
+    """
     return meta.annotations.get(UNINSTALL) == "true"
 
 

@@ -99,8 +99,8 @@ def _former_hash(spec: ApplicationInstanceSpec) -> str:
 
 
 def _holds(recorded_hash: str, spec: ApplicationInstanceSpec) -> tuple[bool, bool]:
-    """Return two answers: whether the spec's chart matches its hash in `recorded_hash`, and whether its values match
-    theirs.
+    """Return two answers: whether the spec has the same chart as when `recorded_hash` was made, and whether it has the
+    same values.
 
     `recorded_hash` is an earlier result of `spec_hash`.
     """

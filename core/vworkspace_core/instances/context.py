@@ -46,9 +46,9 @@ class Settings:
 class InstanceObserved(Snapshot):
     """The observed state on which a decision about an ApplicationInstance is made.
 
-    `override` is the change of the release that a running or succeeded helm Operation requests. `withdrawn` are the
-    uids of Operations that failed or were cancelled (REC-9). `definition_ending` says that the CRD of
-    ApplicationInstance is being deleted.
+    `override` is the change of the release that a running helm Operation requests. `withdrawn` are the uids of
+    Operations whose changes are withdrawn, because they failed or were cancelled (REC-9). `definition_ending` says that
+    the CRD of ApplicationInstance is being deleted.
     """
 
     override: ReleaseOverride | None = None

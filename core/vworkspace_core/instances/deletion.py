@@ -45,7 +45,7 @@ _LONGEST_FAILURE = 512
 def decide_deletion(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
     """Return the decision (the writes to make and the time of the next pass) about an instance that is being deleted.
 
-    It takes the next step of deleting the objects that the operator created for `source`, which must have the
+    It takes the next step of deleting the objects that the operator created for `source`. The instance must have the
     operator's finalizer.
     """
     if is_abandoned(source.metadata):

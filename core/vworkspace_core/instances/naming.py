@@ -45,7 +45,9 @@ def names_of(release: Release, fetched: Mapping[str, Any], fragment: Mapping[str
 
 
 def former_names(release: Release) -> Names:
-    """Return the names that earlier versions of the operator used, which changed sources in place."""
+    """Return the names that earlier versions of the operator used. They have no hash, since those versions changed a
+    source in place.
+    """
     return Names(source=release.name, fragment=f"{release.name}{_INTEGRATIONS}")
 
 

@@ -58,7 +58,7 @@ def orphaning_patch(ref: ObjectRef, live: Manifest, instance: ObjectMeta) -> Mer
 
 
 def owner_reference(instance: ApplicationInstance) -> dict[str, Any]:
-    """Return the controller reference that the objects created for an instance, such as its HelmRelease, have to it."""
+    """Return the controller reference to the instance, for the objects created for it, such as its HelmRelease."""
     return ownership.owner_reference(KIND, instance.metadata)
 
 

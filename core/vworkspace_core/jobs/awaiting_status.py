@@ -29,7 +29,7 @@ def applied(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
     """Return the job and effects after its write is in the cluster: it now waits for the outcome in its object's
     status.
 
-    `live` is the object after the write, which may have been made before a crash.
+    `live` is the object after the write. The write may have been made by an earlier process that crashed.
     """
     # A deletion raises an object's generation; the result of a delete names the generation that it was to delete.
     known = job.applied if isinstance(job.task, DeleteTask) else None
@@ -111,7 +111,9 @@ def _is_undone(job: JobState, live: Manifest | None) -> bool:
 
 
 def _soon(job: JobState, at: JobStepContext) -> JobState:
-    """Return the job with a read of its object due soon, since a manual edit of it may be about to be reverted."""
+    """Return the job with the next read of its object due soon at the latest. A manual edit of the object may be
+    reverted within that time.
+    """
     soon = shifted(at.now, _SOON)
     return job if job.recheck_at is not None and job.recheck_at <= soon else attrs.evolve(job, recheck_at=soon)
 

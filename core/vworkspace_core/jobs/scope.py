@@ -149,7 +149,8 @@ def _trace_annotation(job: Job, scope: JobScope) -> dict[str, str]:
 def _implied(request: ApplyRequest) -> Mapping[str, Any]:
     """Return the manifest that a job requests to apply.
 
-    If the manifest omits apiVersion and kind, they are taken from the job's intent, the name of what it requests.
+    If the manifest omits apiVersion and kind, they are those of the kind that the job's intent implies. An intent names
+    what the job requests.
     """
     kind = next((kind for kind in _KINDS if kind.kind == request.expected), None)
     if kind is None:

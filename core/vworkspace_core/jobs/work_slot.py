@@ -38,7 +38,9 @@ from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, generatio
 
 
 def take_slot(job: JobState) -> JobStep:
-    """Return the step that gives the job its object's work slot, which one job at a time has, and reads the object."""
+    """Return the step that gives the job the work slot of its object and reads the object. Only one job at a time has
+    the slot.
+    """
     looking = attrs.evolve(job, stage=JobStage.INSPECTING, retry=job.retry.started(), missed_tombstones=())
     return looking, (inspect(job),)
 

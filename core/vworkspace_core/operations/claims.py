@@ -84,7 +84,7 @@ class Claims:
         return judged if isinstance(judged, Flaw) else None
 
     def to_redeem(self, operation: Operation, now: datetime) -> Redemption | None:
-        """Return the record that the Operation's approval is used, which must be stored when the run starts.
+        """Return the record that the Operation's approval is used. The record must be stored when the run starts.
 
         Return None if the Operation has no valid claim.
         """

@@ -147,9 +147,11 @@ def target_of(operation: Operation, objects: Objects) -> ApplicationInstance | N
 
 
 def is_ready(target: ApplicationInstance) -> bool:
-    """Report whether a target is Ready at its present generation, or was Ready when it was suspended.
+    """Report whether a target is Ready at its present generation. A suspended target counts as ready if it was Ready
+    when it was suspended.
 
-    A suspended target keeps the Ready condition of an older generation; maintenance Operations need suspended targets.
+    A suspended target keeps the condition Ready of an older generation, and maintenance Operations need suspended
+    targets.
     """
     ready = _conditions(target).get(Type.READY)
     if ready is None or ready.status is not ConditionStatus.TRUE:

@@ -127,7 +127,9 @@ def controllers(definitions: Definitions) -> Iterator[Finding]:
 
 
 def gitops(definitions: Definitions) -> Finding:
-    """Return a finding that says whether Flux's kustomize-controller is installed, which applies files from Git."""
+    """Return a finding that says whether Flux's kustomize-controller is installed. That controller applies files from
+    Git.
+    """
     point = "kustomize-controller"
     told = f"not installed, and only files that Flux applies from Git ask for it: {KUSTOMIZATION.crd_name}"
     return (

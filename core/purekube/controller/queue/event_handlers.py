@@ -68,7 +68,9 @@ def by_spec(keys_of: KeysOf) -> KeysOf:
 
 
 def when_defined(kinds: Iterable[Kind], keys_of: KeysOf) -> KeysOf:
-    """Return a handler like `keys_of` for changed CRDs, which ignores the CRDs of kinds other than `kinds`."""
+    """Return a handler for changes of CRDs. It yields the keys of `keys_of` for the CRDs of `kinds`, and ignores all
+    others.
+    """
     names = {kind.crd_name for kind in kinds}
     return lambda change: keys_of(change) if change.ref.name in names else iter(())
 

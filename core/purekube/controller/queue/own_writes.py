@@ -91,10 +91,10 @@ class _Unseen:
 
 
 class PendingWrites(Generic[K]):
-    """The writes made for each key that the cache has not shown yet.
+    """The writes that the cache has not shown yet, by the key for which they were made.
 
-    A key waits for the cache for `timeout` seconds after its last write; then its objects must be read live. Of several
-    writes to an object, only the latest counts.
+    A key waits for the cache for `timeout` seconds after its last write. After that its objects must be read live. Of
+    several writes to an object, only the latest counts.
     """
 
     def __init__(self, seen: HasSeen, *, timeout: float = 5.0) -> None:

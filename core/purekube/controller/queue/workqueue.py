@@ -46,7 +46,9 @@ class Priority(IntEnum):
 
 @attrs.frozen
 class Processing:
-    """A key that a worker has taken: its priority, when it was taken, and how many seconds it was ready before."""
+    """A key that a worker has taken: its priority, when it was taken, and for how many seconds it had been ready until
+    then.
+    """
 
     priority: Priority
     taken_at: float

@@ -220,7 +220,9 @@ def job_diagnostics(operation: Operation, objects: Objects) -> tuple[Listing, ..
 
 
 def job_final_status(operation: Operation, objects: Objects) -> EngineStatus | None:
-    """Return how a Job ended that was removed before its end was seen, or None if the Job's Events do not show it."""
+    """Return the final status of a Job that was removed before its end was seen, from its Events. Return None if the
+    Events do not show how it ended.
+    """
     known = operation.status.engine_ref
     end = end_from_events(known.uid, objects) if known is not None else None
     if known is None or end is None:
