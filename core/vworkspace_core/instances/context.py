@@ -47,8 +47,8 @@ class InstanceObserved(Snapshot):
     """The observed state on which a decision about an ApplicationInstance is made.
 
     `override` is the change of the release that a running helm Operation requests. `withdrawn` are the uids of
-    Operations whose changes are withdrawn, because they failed or were cancelled (REC-9). `definition_ending` says that
-    the CRD of ApplicationInstance is being deleted.
+    Operations whose changes are withdrawn: they failed, were cancelled or are being deleted (REC-9).
+    `definition_ending` says that the CRD of ApplicationInstance is being deleted.
     """
 
     override: ReleaseOverride | None = None
