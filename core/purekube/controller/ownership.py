@@ -34,8 +34,8 @@ def belongs_to(manifest: Manifest, uid: str, marks: Callable[[], Iterable[Mappin
     """Report whether the owner with `uid` may apply over the object `manifest`.
 
     The owner may if it is the object's controller. It may too if the object has no controller and carries one of the
-    `marks`. A mark maps label names to values; None means that the label must be absent. An object that a deleted owner
-    of the same name left behind (`--cascade=orphan`) is thus adopted.
+    `marks`. A mark maps label names to values; None means that the label must be absent. Thus an object of a
+    deleted owner of the same name, which `--cascade=orphan` kept, is adopted.
     """
     controller = controller_of(manifest)
     if controller is not None:

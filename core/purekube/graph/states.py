@@ -148,7 +148,7 @@ def is_immutable(failure: Failure) -> bool:
 
 
 def earliest_requeue(requeues: Iterable[Requeue]) -> Requeue:
-    """Return one requeue that stands for all of `requeues`; `Requeue.NO` if there are none.
+    """Return one requeue that combines all of `requeues`; `Requeue.NO` if there are none.
 
     It has the most urgent pace among them, and the lowest limit `after`.
     """

@@ -96,8 +96,7 @@ def _react(state: CredentialState, event: r.CredentialEvent, now: datetime) -> C
 
 
 def _onwards(state: CredentialState, now: datetime) -> CredentialStep:
-    """Return the state and the effects by which the credential machine goes on by itself, if it is not waiting for an
-    answer.
+    """Return the state and the effects by which the credential machine goes on, if it is not waiting for an answer.
 
     One of the effects reports the rotation requests that are done.
     """

@@ -56,8 +56,8 @@ OBJECT_UID: Final = "(uid of the engine object)"
 class Row:
     """One row of an engine's table: the meaning of one phase of the engine object.
 
-    `sample` is the status of an object in that phase, as a merge patch of the created object. `beside` has other
-    objects that must exist in that phase. Documentation and tests pass `sample` and `beside` to `observe`.
+    `sample` is the status of an object in that phase, as a merge patch of the created object. Another field has
+    other objects that must exist in that phase. Documentation and tests pass both to `observe`.
     """
 
     phase: str

@@ -152,7 +152,7 @@ def _namespace_is_terminating(operation: Operation, made: ObjectRef, observed: O
 
 
 def _has_finished(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
-    """Report whether the run has ended by itself, so that its engine object (such as a Job) is kept when the Operation
+    """Report whether the run has ended without being stopped, so that its engine object (such as a Job) is kept when the Operation
     is deleted.
 
     A run that the operator stopped does not count. If the Operation's status shows no end, the status of the engine
