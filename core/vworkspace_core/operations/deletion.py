@@ -152,11 +152,10 @@ def _namespace_is_terminating(operation: Operation, made: ObjectRef, observed: O
 
 
 def _has_finished(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
-    """Report whether the run has ended without being stopped, so that its engine object (such as a Job) is kept when the Operation
-    is deleted.
+    """Report whether the run has ended without being stopped.
 
-    A run that the operator stopped does not count. If the Operation's status shows no end, the status of the engine
-    object decides.
+    Its engine object (such as a Job) is then kept when the Operation is deleted. A run that the operator stopped does
+    not count. If the Operation's status shows no end, the status of the engine object decides.
     """
     if operation.status.phase in TERMINAL_PHASES:
         return not _was_stopped(operation)
