@@ -119,8 +119,9 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """An event loop in which waiting takes no time: when nothing is ready, `time()` jumps to the next timer.
 
     Runs are deterministic if they use nothing outside, such as sockets. Time does not pass while a thread of
-    `run_in_executor` works. `at_rest` is called when no task is ready, before time jumps; it returns whether it made a
-    task ready or stopped the loop. BusyError is raised after `most_rounds` rounds of the loop without a jump.
+    `run_in_executor` works. When no task is ready, the loop calls `at_rest` before time jumps. `at_rest` returns True
+    if it made a task ready or stopped the loop; then time does not jump. BusyError is raised after `most_rounds` rounds
+    of the loop without a jump.
     """
 
     def __init__(self, start: datetime = START, *, most_rounds: int | None = None) -> None:

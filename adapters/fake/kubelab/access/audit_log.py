@@ -65,7 +65,10 @@ class AuditLog:
         return [entry for entry in self if desired(entry)]
 
     def writes(self, *, user: str | None = None) -> list[AuditEntry]:
-        """Return the entries of all writes by `user`, or by every user if that is None, except dry runs."""
+        """Return the entries of all writes by `user`, except dry runs.
+
+        If `user` is None, return those of every user.
+        """
         return self.select(
             lambda entry: entry.verb.writes and not entry.dry_run and (user is None or entry.user == user)
         )

@@ -51,9 +51,10 @@ def _definition(kind: Kind) -> ServedKind:
 
 @attrs.frozen
 class Attributes:
-    """The facts about a request by which it is authorized: a verb on a resource.
+    """The facts about a request that decide whether it is allowed: its verb, its resource and its object's name.
 
-    `namespace` is empty for cluster-scoped requests, `name` for requests about a whole collection.
+    `namespace` is empty for a request about cluster-scoped objects. `name` is empty for a request about a whole
+    collection.
     """
 
     verb: str
@@ -107,9 +108,9 @@ Rule = Mapping[str, Any]
 
 @attrs.frozen
 class _Grant:
-    """The effect of one role binding: `subjects` have the rights in `rules`.
+    """The rights that one role binding grants: every one of `subjects` has the rights in `rules`.
 
-    The rights are in `namespace` or, if that is empty, in the whole cluster.
+    They have these rights in `namespace` or, if that is empty, in the whole cluster.
     """
 
     subjects: Sequence[Mapping[str, Any]]

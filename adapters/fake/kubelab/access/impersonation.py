@@ -36,8 +36,8 @@ class Identity:
 def impersonated(caller: Caller, identity: Identity, authorize: Authorize | None) -> Caller:
     """Return the caller with the requested `identity`, or `caller` itself if `identity` is empty.
 
-    With `authorize` None no rights are needed. Raises ApiFailure: 400 for an identity without a user, 403 if `caller`
-    lacks a right.
+    The function `authorize` checks that `caller` has the right to impersonate; if it is None, no right is needed.
+    Raises ApiFailure: 400 for an identity without a user, 403 if `caller` lacks a right.
     """
     if not identity:
         return caller

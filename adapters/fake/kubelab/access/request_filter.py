@@ -69,8 +69,9 @@ class RequestFilter:
     ) -> T:
         """Authorize the request, return the result of `act`, and write an audit entry even if either step fails.
 
-        No entry is written for ConversionNeeded, because the request is then repeated. `only` is the name that a list
-        or watch selects; it counts as the object's name for roles with `resourceNames`.
+        If `act` raises ConversionNeeded, no entry is written: the request is repeated once a webhook has converted the
+        objects. `only` is the name that a list or watch selects; it counts as the object's name for roles with
+        `resourceNames`.
         """
         before, status = self._store.version, 500
         try:
@@ -96,7 +97,10 @@ class RequestFilter:
         self._log(verb, target, caller, options, failure.status, self._store.version)
 
     def elsewhere(self, verb: RequestVerb, method: str, path: str, caller: Caller | None, status: int) -> None:
-        """Write an audit entry for a request that reached no object: discovery, or a request that failed too early."""
+        """Write an audit entry for a request that is not about an object, such as discovery or an unreadable body.
+
+        `status` is the HTTP status of the answer. `caller` is None for a caller who is not authenticated.
+        """
         self._audit.add(
             AuditEntry(
                 at=self._now(),
@@ -155,9 +159,9 @@ def _check_served(verb: RequestVerb, target: RequestTarget) -> None:
 
 
 class Reviewer:
-    """The part of the server that answers access reviews.
+    """The part of the server that answers access reviews, in which a caller asks what a user may do.
 
-    A caller may review its own rights; to review other users' rights, a caller needs a right.
+    Every caller may ask about its own rights. To ask about another user's rights, a caller needs permission.
     """
 
     def __init__(self, rbac: Rbac, request_filter: RequestFilter) -> None:

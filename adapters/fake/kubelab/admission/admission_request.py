@@ -56,7 +56,10 @@ class AdmissionAttributes:
         return {"object": self.object, "oldObject": self.old_object, "request": self.review("", "v1")["request"]}
 
     def review(self, uid: str, version: str) -> dict[str, Any]:
-        """Return the AdmissionReview to send, with the id `uid`. `version` is its own version, `v1` or `v1beta1`."""
+        """Return the AdmissionReview that asks a webhook about this request. Its id is `uid`.
+
+        `version` is the version of AdmissionReview itself, `v1` or `v1beta1`.
+        """
         resource = self.target.resource
         kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
         place = {"group": resource.group, "version": resource.version, "resource": resource.plural}

@@ -22,10 +22,10 @@ _PATCH: Final = table([function(f"{constructor('JSONPatch')}(dyn) -> dyn", as_js
 def version_for(declared: Manifest, request: AdmissionAttributes, namespace_labels: Mapping[str, str]) -> str:
     """Return the API version in which a webhook or policy receives the objects of `request`.
 
-    An empty string means that it does not match. `declared` is the webhook's entry in its configuration. With
-    `matchPolicy: Equivalent` the result may be a served version other than the request's. The objects are then
-    converted. As in kube-apiserver, nothing matches writes of webhook configurations and policies, because a broken
-    one could otherwise lock out every user.
+    Return an empty string if the webhook or policy does not match the request. `declared` is the webhook's entry in its
+    configuration, or the policy's `matchConstraints`. With `matchPolicy: Equivalent` the result may differ from the
+    version of the request; the objects must then be converted. As in kube-apiserver, nothing matches writes of webhook
+    configurations and policies, because a broken one could otherwise lock out every user.
     """
     if request.target.resource.group == GROUP:
         return ""

@@ -33,7 +33,7 @@ Manifest = Mapping[str, Any]
 
 @attrs.frozen
 class BoundPolicy:
-    """A policy with one of its bindings. `spec` and `binding` are their specs."""
+    """A policy with one of its bindings: `spec` is the policy's spec, `binding` is the binding's spec."""
 
     spec: Manifest
     binding: Manifest
@@ -52,9 +52,10 @@ class BoundPolicy:
         return tuple(mutation["jsonPatch"]["expression"] for mutation in self.spec.get("mutations") or ())
 
     def patch(self, expression: str, request: AdmissionAttributes) -> Any:
-        """Return a JSON patch for the object of `request`, without operations if the policy ignores a failure.
+        """Return the JSON patch that `expression` makes for the object of `request`.
 
-        Raises ApiFailure if it does not.
+        If the expression cannot be evaluated, the policy's failurePolicy decides: Ignore returns an empty patch, Fail
+        raises ApiFailure.
         """
         try:
             return compile_condition(expression, patches=True).evaluate(request.variables())
@@ -66,7 +67,10 @@ class BoundPolicy:
 
 
 def bound_policies(policies: Iterable[Manifest], bindings: Iterable[Manifest]) -> Iterator[BoundPolicy]:
-    """Yield each binding with its policy, in the order of the bindings."""
+    """Yield each binding together with its policy, in the order of the bindings.
+
+    A binding whose policy does not exist is left out.
+    """
     named = {policy["metadata"]["name"]: policy["spec"] for policy in policies}
     for binding in bindings:
         policy, name = binding["spec"].get("policyName"), binding["metadata"]["name"]
@@ -92,10 +96,10 @@ def check_policies(
 def _matched(
     request: AdmissionAttributes, constraints: Iterable[Manifest | None], namespace_labels: Mapping[str, str]
 ) -> AdmissionAttributes | None:
-    """Return `request`, converted to the API version that `constraints` name.
+    """Return `request` in the API version that `constraints` ask for, or None if one of them does not match it.
 
-    Each constraint is the `matchConstraints` or `matchResources` of a policy or binding. Return None if one does not
-    match the request.
+    Each constraint is the `matchConstraints` of a policy or the `matchResources` of a binding. A constraint of None
+    matches every request.
     """
     found: AdmissionAttributes | None = request
     for declared in constraints:

@@ -73,7 +73,10 @@ def denial(name: str, response: Mapping[str, Any]) -> ApiFailure | None:
 
 
 def unreachable(webhook: Webhook, why: str) -> ApiFailure | None:
-    """Return the 500 failure for a webhook that cannot be called (`why`), or None if its failurePolicy is Ignore."""
+    """Return the 500 failure for a webhook that cannot be called, or None if its failurePolicy is Ignore.
+
+    `why` is the reason that the failure's message names.
+    """
     if webhook.ignores_failure:
         return None
     message = f'Internal error occurred: failed calling webhook "{webhook.name}": failed to call webhook: {why}'

@@ -1,4 +1,4 @@
-"""The validation of CronJob schedules as in kube-apiserver (W-39): robfig/cron v3's standard syntax, in its messages.
+"""The validation of CronJob schedules as in kube-apiserver (W-39): robfig/cron v3's standard syntax and error messages.
 
 A schedule is five fields, `@daily` and its like, or `@every 1h30m`. A time zone belongs into `timeZone`; `TZ=` in a
 schedule is accepted only where the stored object has it already.

@@ -26,8 +26,8 @@ def built_in(
 ) -> ServedKind:
     """Return the definition of the built-in kind `built`. A kind whose schema has `status` gets a status subresource.
 
-    `behaviour` has the rules that no schema expresses. `served` are the API versions that serve the kind's objects; if
-    empty, only the kind's own version does.
+    `behaviour` has the rules that no schema expresses. `served` are the API versions in which the kind is served; if
+    empty, the kind is served only in its own version.
     """
     kind, openapi = built.kind, built.openapi
     fields = openapi.get("properties", {})

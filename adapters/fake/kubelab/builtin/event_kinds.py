@@ -81,9 +81,10 @@ def _check_core(manifest: Manifest) -> list[StatusCause]:
 
 
 def _check_place(manifest: Manifest, field: str) -> list[StatusCause]:
-    """Return a problem if an Event is in a wrong namespace. `field` is its field that names the object it is about.
+    """Return a problem if an Event is in the wrong namespace, otherwise an empty list.
 
-    An Event must be in that object's namespace, or for a cluster-scoped object in `default` or `kube-system`.
+    An Event belongs in the namespace of the object that it is about or, if that object is cluster-scoped, in `default`
+    or `kube-system`. `field` is the Event's field with the reference to that object.
     """
     about = (manifest.get(field) or {}).get("namespace") or ""
     here = manifest["metadata"].get("namespace")

@@ -1,4 +1,4 @@
-"""The kinds Job and CronJob. A condition that ends a Job needs the condition before it, and is final."""
+"""The kinds Job and CronJob, with the API server's checks of their specs and of a Job's conditions."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -20,7 +20,11 @@ _TIME: Final = "status.completionTime"
 
 
 def check_job_status(new: Manifest, old: Manifest) -> list[StatusCause]:
-    """Return the problems of a Job's new status, compared with its old one."""
+    """Return the problems of a Job's new status, compared with its old one.
+
+    Complete requires SuccessCriteriaMet, and Failed requires FailureTarget. None of these four conditions may be taken
+    back.
+    """
     now, before = new.get("status") or {}, old.get("status") or {}
     said, was = _true(now), _true(before)
     return [*_completion(now, before, said), *_conditions(said, was), *_activity(now, said)]
@@ -74,9 +78,9 @@ def _read_job(manifest: Manifest) -> Manifest:
 
 
 def _job_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a Job's spec with its defaults, by which the Job runs one pod once.
+    """Return a Job's spec with defaults for absent fields. With all defaults the Job runs one pod to completion.
 
-    The default 1 of `completions` applies only if `parallelism` is absent as well.
+    `completions` gets the default 1 only if `parallelism` is absent as well.
     """
     alone = spec.get("completions") is None and spec.get("parallelism") is None
     out = filled(

@@ -28,8 +28,8 @@ _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 class ClusterAccess:
     """The access to a server: its callers and its certificate.
 
-    `tokens` maps bearer tokens to callers, of which the first is the kubeconfig's default. If it is None, every caller
-    is the administrator. `tls` is the server's certificate; without it the server speaks plain HTTP.
+    `tokens` maps bearer tokens to callers; the kubeconfig uses the first of them by default. If `tokens` is None, every
+    caller is the administrator. `tls` is the server's certificate; without it the server speaks plain HTTP.
     """
 
     tokens: Mapping[str, Caller] | None = attrs.field(default=None, repr=False)

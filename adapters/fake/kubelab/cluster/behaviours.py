@@ -21,7 +21,10 @@ _OPTION = "behaviour"
 
 @attrs.frozen
 class ClusterBehaviour:
-    """The behaviour of all simulated controllers of a cluster. If a part is None, all its actions succeed."""
+    """The behaviour of all simulated controllers of a cluster: `flux` of Flux's, `downstream` of all others.
+
+    If one of the two is None, all actions of these controllers succeed.
+    """
 
     flux: FluxBehaviour | None = None
     downstream: DownstreamBehaviour | None = None

@@ -60,7 +60,10 @@ class Server:
 
 @attrs.frozen
 class ServingThread:
-    """A thread that serves at a URL, with a portal into its event loop, and a future that ends with the server."""
+    """A thread in which a server runs at `url`.
+
+    Functions can be run in the thread's event loop by `portal`. The future `ended` is done when the server has ended.
+    """
 
     url: str
     portal: BlockingPortal
@@ -82,12 +85,12 @@ def serve(
 ) -> Iterator[Server]:
     """Serve a new cluster until the block is left, from a thread with an event loop of its own.
 
-    `crds` are manifests, files or folders of YAML; `simulate` names simulated controllers (`kubelab.SIMULATORS`, or
-    `all`), in a list or in a text with commas. `behaviour` is a file, or its content, that says what fails in them.
-    `tls` serves HTTPS with a new authority, which the kubeconfig contains. `tokens` are callers by bearer token, and
-    the first is the user of the kubeconfig's current context; without them every caller is the administrator. With
-    `rbac`, roles and bindings decide what callers may do. Port 0 takes a free port. `services` maps (namespace, name)
-    of services to base URLs, for admission webhooks.
+    `crds` are manifests, files or folders of YAML. `simulate` names the simulated controllers to run
+    (`kubelab.SIMULATORS`, or `all`), in a list or in a text with commas. `behaviour` says which of their actions fail,
+    as a file or its content. `tls` serves HTTPS with a new authority, which the kubeconfig contains. `tokens` maps
+    bearer tokens to callers; the first is the user of the kubeconfig's current context. Without `tokens` every caller
+    is the administrator. With `rbac`, roles and bindings decide what callers may do. Port 0 takes a free port.
+    `services` maps (namespace, name) of services to base URLs, for admission webhooks.
 
     Raises KubelabError for options that do not work, OSError if the address cannot be bound.
     """

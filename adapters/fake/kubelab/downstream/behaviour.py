@@ -51,9 +51,9 @@ class WorkflowStep:
 
 @attrs.frozen
 class DownstreamOutcome:
-    """The way in which one attempt of a controller ends, such as a backup or the run of a pod.
+    """The outcome of one attempt of a controller, such as a backup or the run of a pod.
 
-    `seconds` overrides the usual duration; `times` limits how often a rule with this outcome is used per object.
+    `seconds` overrides the usual duration; `times` limits how often one object gets this outcome by the same rule.
     `exit_code` is the exit code of a failing pod. `waiting` is the reason why a stalled pod cannot start
     (`ImagePullBackOff`, `Unschedulable`). `steps` are a workflow's nodes, `outputs` its output parameters. `items` is
     the number of items that Velero counts; `errors` and `warnings` are how many of them had errors or warnings.
@@ -99,12 +99,12 @@ class DownstreamRule:
 class VeleroBehaviour:
     """The behaviour of Velero. Times are seconds.
 
-    Objects outside `namespace` are ignored. `queues` turns on v1.18's queue of backups (Queued, ReadyToStart), of which
-    `concurrent_backups` run at a time. `plugin_operations` asynchronous uploads per backup or restore take
-    `plugin_seconds`. Every `sync_seconds` each backup in the object storage without a Backup object gets one.
-    `storage_locations` exist in addition to those with a BackupStorageLocation object. `captured` are the kinds whose
-    objects a backup contains and a restore creates again: by default ConfigMaps, Secrets, volume claims, and each
-    namespaced kind of a CustomResourceDefinition, except Velero's own.
+    Velero ignores objects outside `namespace`. With `queues`, backups wait in a queue as in Velero v1.18 (Queued,
+    ReadyToStart), and at most `concurrent_backups` run at a time. Each backup or restore has `plugin_operations`
+    asynchronous uploads, which take `plugin_seconds`. Every `sync_seconds`, a missing Backup object is created for each
+    backup in the object storage. `storage_locations` exist in addition to those with a BackupStorageLocation object.
+    `captured` are the kinds whose objects a backup contains and a restore creates again: by default ConfigMaps,
+    Secrets, volume claims, and each namespaced kind of a CustomResourceDefinition, except Velero's own.
     """
 
     namespace: str = "velero"

@@ -15,7 +15,10 @@ from purekube.apimachinery.timestamps import format_time
 
 @attrs.frozen
 class WipeMemories(Question):
-    """A request to delete what all controllers remember of the object `ref`, whose data is gone. The answer is None."""
+    """A request to the simulator to delete all that its controllers remember of the object `ref`. The answer is None.
+
+    A controller makes it when the data of the object is deleted.
+    """
 
     ref: ObjectRef
 
@@ -77,8 +80,8 @@ class ObjectView:
 class PassResult:
     """The result of one reconcile pass: what the controller remembers of the object, and the time of the next pass.
 
-    If `memory` is None the controller forgets the object. `interval` says that the next pass is a periodic one, and
-    that no work remains. `error` is the text that the controller would log.
+    If `memory` is None, the controller forgets the object. `interval` is True if no work remains and the next pass is
+    only a periodic one. `error` is the text that the controller would log.
     """
 
     memory: Any = None
@@ -100,8 +103,8 @@ class DownstreamController:
     """The definition of one simulated controller.
 
     `subjects` are the kinds that it reconciles; `watches` are further kinds that it observes. After an object changed,
-    `wakes` returns the subjects to reconcile in addition to the object itself. `restarted` returns what is left of the
-    controller's memory of an object after its process has restarted (None: nothing).
+    `wakes` returns the subjects to reconcile in addition to the object itself. `restarted` takes the controller's
+    memory of an object, and returns what is left of it after a restart of the controller: None if nothing is.
     """
 
     name: str
@@ -185,9 +188,9 @@ def uid_of(manifest: Manifest) -> str:
 
 @attrs.frozen
 class Attempt:
-    """One try of a controller's work, such as a backup or the run of a pod, which ends at `until`.
+    """One try of a controller's work, such as a backup or the run of a pod.
 
-    A stalled attempt never ends: its `until` is None.
+    The attempt ends at `until`, which is None for a stalled attempt, because that never ends.
     """
 
     outcome: DownstreamOutcome
@@ -220,7 +223,7 @@ def released(view: ObjectView, attempt: Attempt) -> bool:
 def account_refusal(view: ObjectView, account: Any, pod: str) -> str:
     """Return the message that refuses `pod` because its service account does not exist.
 
-    It is empty if the account exists. The account `default` exists in every namespace.
+    Return an empty string if the account exists. The account `default` exists in every namespace.
     """
     name, space = str(account or "default"), view.ref.namespace
     if name == "default" or ObjectRef(SERVICE_ACCOUNT, space, name) in view.world:

@@ -152,9 +152,9 @@ def _once(name: str) -> JsonSchema:
 
 
 def _either(field: str, other: str, first: str) -> list[dict[str, Any]]:
-    """Return CEL rules that require exactly one of the fields `field` and `other`, and forbid to unset it.
+    """Return CEL rules for two fields, of which exactly one must be set. A field that was set must stay set.
 
-    `first` is the one of both that the message names first.
+    `first` is the one that the error message names first.
     """
     rules = [
         _rule(f"{name} is required once set", f"!has(oldSelf.{name}) || has(self.{name})") for name in (field, other)

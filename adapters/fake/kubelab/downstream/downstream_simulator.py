@@ -146,7 +146,8 @@ class DownstreamSimulator(Simulator):
 def _joined(results: Sequence[PassResult], now: datetime) -> ControllerResult:
     """Return one result for `results`, the results of the passes over all objects that have had the same name.
 
-    The next pass is when the next work is due. If no work is left, the next pass is at the end of the next interval.
+    The next pass is when the first of them has work to do. If none has any, it is when the first of their periodic
+    passes is due.
     """
     work = earliest(*(result.requeue_at for result in results if not result.interval))
     due = work or earliest(*(result.requeue_at for result in results if result.interval))

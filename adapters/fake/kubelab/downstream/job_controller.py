@@ -98,7 +98,7 @@ def _finished(view: ObjectView, end: Mapping[str, Any]) -> PassStep[PassResult]:
 def _finish(view: ObjectView, memory: _Memory, interim: Mapping[str, Any]) -> PassStep[PassResult]:
     """Write the final condition of a Job once no pod is left, with the reason and message of the condition `interim`.
 
-    A write before it counts the stopped pods as failed.
+    If pods were stopped, an earlier write counts them as failed.
     """
     if memory.gone_at is not None and view.now < memory.gone_at:
         return PassResult(memory=memory, requeue_at=memory.gone_at)
@@ -174,9 +174,10 @@ def _resume(view: ObjectView, status: dict[str, Any]) -> PassStep[None]:
 
 
 def _write(view: ObjectView, memory: _Memory, status: dict[str, Any], verdict: _Verdict | None) -> PassStep[None]:
-    """Write the Job's status, in which ended pods are listed as uncounted.
+    """Write the Job's status, with the pods that have ended in `uncountedTerminatedPods`.
 
-    The pods are counted by a second write or, if `verdict` says that the Job ends, by the write of the final condition.
+    They move from there to `succeeded` and `failed` in a second write. If `verdict` says that the Job ends, this is
+    left to the write of the final condition.
     """
     _count(view, memory, status)
     view = yield from _written(view, status)
@@ -305,7 +306,11 @@ def _start(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> _Mem
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Return the Jobs to reconcile after `ref` changed: those in a service account's namespace, or none otherwise."""
+    """Return the Jobs to reconcile after the object `ref` changed.
+
+    If `ref` is a ServiceAccount, these are all Jobs in its namespace, because their pods may wait for it. For any other
+    kind the result is empty.
+    """
     if ref.kind != SERVICE_ACCOUNT:
         return []
     return [other for other in world if other.kind == JOB and other.namespace == ref.namespace]

@@ -38,9 +38,9 @@ def _ingress(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _assign_address(view: ObjectView, ports: Any) -> PassStep[PassResult]:
-    """Assign to the pass's object, a Service or Ingress, a permanent address that is derived from its uid.
+    """Give the pass's object, a Service or Ingress, a permanent IP address that is derived from its uid.
 
-    The address is from a range that is reserved for documentation. If `ports` is not empty, it gets `ipMode: VIP`.
+    The address is from a range that is reserved for documentation. It gets `ipMode: VIP` if the Service has `ports`.
     """
     if (view.status.get("loadBalancer") or {}).get("ingress"):
         return NOTHING
@@ -176,9 +176,9 @@ def _delete(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Return the claims to reconcile after `ref`, a VolumeSnapshot or StorageClass, changed: those that are not bound.
+    """Return the unbound claims to reconcile after the object `ref` changed, because they may wait for it.
 
-    The result is empty for other kinds.
+    The result is empty unless `ref` is a VolumeSnapshot or StorageClass.
     """
     if ref.kind not in (VOLUME_SNAPSHOT, STORAGE_CLASS):
         return []

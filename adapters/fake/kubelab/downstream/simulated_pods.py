@@ -16,7 +16,7 @@ _UNSCHEDULABLE: Final = "Unschedulable"
 
 @attrs.frozen
 class JobPod:
-    """A simulated pod of a Job: its name, and `attempt`, the run of the pod, which determines how and when it ends."""
+    """A simulated pod of a Job. Its run, `attempt`, determines how and when the pod ends."""
 
     name: str
     attempt: Attempt
