@@ -21,7 +21,7 @@ SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class Identities:
-    """A reproducible sequence of uids and name suffixes: two servers with one seed get the same ones."""
+    """A reproducible sequence of uids and name suffixes: two servers with the same seed get the same sequence."""
 
     def __init__(self, seed: int = 0) -> None:
         self._random = Random(seed)

@@ -1,4 +1,4 @@
-"""The CSI snapshotter: contents, bindings in both directions, transient errors.
+"""The CSI snapshotter: it binds VolumeSnapshots and their VolumeSnapshotContents, and retries after errors.
 
 As in external-snapshotter's `volumesnapshot/v1/types.go`, neither kind has conditions or a phase. `error` is in the
 status only until a later attempt succeeds.
@@ -70,7 +70,8 @@ def content_manifest(view: ObjectView, class_: Manifest) -> dict[str, Any]:
 def cut(view: ObjectView, claim: Manifest | None) -> PassStep[None]:
     """Write the status of a taken snapshot into its VolumeSnapshotContent, as the CSI driver does.
 
-    Nothing is written if that kind is not served.
+    `claim` is the source claim, None if it is unknown. Nothing is written if the API server does not serve
+    VolumeSnapshotContents.
     """
     status = {
         "error": None,
@@ -152,9 +153,10 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _fail(view: ObjectView, memory: _Memory, message: str, *, is_ready_told: bool = True) -> PassStep[PassResult]:
-    """Write an error into the snapshot's status, and schedule the next attempt, which may clear the error.
+    """Write an error into the snapshot's status, and schedule the next attempt.
 
-    Without `is_ready_told` the status does not get `readyToUse: false`, as in the real controller if there is no class.
+    If that attempt succeeds, it removes the error. With `is_ready_told` the status also gets `readyToUse: false`. The
+    real controller leaves this field out if there is no snapshot class.
     """
     backoff = FailureBackoff(view.behaviour.snapshot.retry_seconds, view.behaviour.snapshot.max_retry_seconds)
     retry = view.at(backoff.delay(memory.failures + 1))
@@ -197,7 +199,7 @@ def _provision(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
 def _class(view: ObjectView) -> Manifest | _Trouble:
     """Return the VolumeSnapshotClass that the snapshot names or, if the snapshot names none, the default class.
 
-    If that class does not exist, return a _Trouble or, if references are not checked, an assumed class.
+    If that class does not exist, return a _Trouble. If references are not checked, return a made-up class instead.
     """
     settings, desired = view.behaviour.snapshot, view.spec.get("volumeSnapshotClassName")
     classes = {ref.name: item for ref, item in view.all_of(VOLUME_SNAPSHOT_CLASS)}
@@ -260,7 +262,10 @@ def _ready(view: ObjectView, size: str, content: str) -> PassStep[None]:
 
 
 def _bind_provided(view: ObjectView, memory: _Memory, name: str) -> PassStep[PassResult]:
-    """Bind the snapshot to the VolumeSnapshotContent `name`, which a user created and which must refer to it."""
+    """Bind the snapshot to `name`, a VolumeSnapshotContent that a user created.
+
+    If it does not exist, or refers to another snapshot, write that error into the snapshot's status.
+    """
     ref = ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, name)
     content = view.world.get(ref)
     if content is None:
@@ -294,9 +299,10 @@ def _delete(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Return the snapshots to reconcile after `ref`, an object for which they may wait, changed.
+    """Return the snapshots to reconcile after the object `ref` changed, because they may wait for it.
 
-    These are the snapshots that are not ready. The result is empty for kinds for which no snapshot waits.
+    If `ref` is a claim, a snapshot class or a snapshot content, these are all snapshots that are not ready. For any
+    other kind the result is empty.
     """
     if ref.kind not in (PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT_CLASS, VOLUME_SNAPSHOT_CONTENT):
         return []

@@ -41,7 +41,7 @@ _RESTARTED: Final = 'found a backup with status "InProgress" during the server s
 
 @attrs.frozen
 class _Waiting:
-    """The place of a backup in Velero's queue, which is ordered by `ticket`.
+    """The place of a backup in Velero's queue: the backup with the lowest `ticket` starts first.
 
     A `ready` backup already counts as a backup in progress.
     """

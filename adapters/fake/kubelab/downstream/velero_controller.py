@@ -85,7 +85,11 @@ def _reconcile_location(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Return the queued backups and running DeleteBackupRequests in the namespace of the changed backup `ref`."""
+    """Return the objects to reconcile after the Backup `ref` changed, because they may wait for it.
+
+    These are the queued Backups and the DeleteBackupRequests in progress in its namespace. If `ref` is of any other
+    kind, the result is empty.
+    """
     if ref.kind != VELERO_BACKUP:
         return []
     queued = ("Queued", "ReadyToStart", "New", "", None)

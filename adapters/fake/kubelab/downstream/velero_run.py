@@ -1,4 +1,4 @@
-"""A backup or restore in progress, which writes its phases one after the other.
+"""The run of a Velero backup or restore: its phases, which are written into the object's status one after the other.
 
 The phases are those of Velero's `pkg/apis/velero/v1`. A run continues even if its object is deleted: Velero cannot be
 stopped, and completes what it has begun.
@@ -27,10 +27,10 @@ UNDER_WAY: Final = (
 
 @attrs.frozen
 class Flow:
-    """The differences between backups and restores: the names of counts in the status, and the duration of the work.
+    """The differences between the run of a backup and that of a restore.
 
-    A backup reports its total before the first item, and its hooks with the last item. A restore reports its hooks at
-    the end.
+    `done` and `operations` are the names of counts in the status; the work takes `seconds`. A backup reports its total
+    before the first item, and its hooks with the last item. A restore reports its hooks at the end.
     """
 
     done: str
@@ -43,7 +43,8 @@ class Flow:
 class VeleroRun:
     """A backup or restore in progress. `manifest` is the object when the run began, `status` the present status.
 
-    The present phase ends at `until`. Half of its progress is reported at `half`; None means that it is not reported.
+    The present phase ends at `until`, or never if that is None. At `half`, the status reports half of the items as
+    done; None if this has been reported or will not be.
     """
 
     attempt: Attempt
@@ -113,7 +114,7 @@ def advance(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
 def counted(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
     """Return `run` with the counts that its present phase adds to the status, if that phase is over.
 
-    They are written before the status of the next phase.
+    The status with these counts is written before the status of the next phase.
     """
     if run.until is None or view.now < run.until or run.attempt.outcome.ending in (Ending.FAIL, Ending.ERROR):
         return run
@@ -127,7 +128,10 @@ def counted(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
 
 
 def under_way(run: VeleroRun) -> PassResult:
-    """Return a pass result that keeps `run` in the controller's memory until a pass when its next phase is due."""
+    """Return a pass result that keeps `run` in the controller's memory.
+
+    The next pass is when the run's next phase, or half of its progress, is due.
+    """
     return PassResult(memory=run, requeue_at=earliest(run.until, run.half))
 
 

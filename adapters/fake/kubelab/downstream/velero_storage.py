@@ -18,9 +18,10 @@ from purekube.apimachinery.resources import VELERO_BACKUP
 
 @attrs.frozen
 class Stored:
-    """A backup in the object storage, which remains when its Backup object is deleted.
+    """A backup in the object storage. It remains there when its Backup object is deleted.
 
-    The synchronization at `sync_at` creates the missing Backup object again; None if none is planned.
+    At `sync_at` Velero synchronizes with the storage, and creates the deleted Backup object again. None means that no
+    synchronization is planned.
     """
 
     manifest: Manifest

@@ -53,7 +53,7 @@ class _Memory:
 class _End:
     """The phase and message with which a workflow, or one of its steps, ends.
 
-    `node` is the message of a step that runs when the workflow is stopped.
+    If the workflow is stopped during a step, `node` is the message of that step.
     """
 
     phase: str
@@ -137,7 +137,10 @@ def _steps_of(view: ObjectView, outcome: DownstreamOutcome) -> tuple[WorkflowSte
 
 
 def _advance(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
-    """Run the steps one after the other until all are done, a step has failed, or a step is not over yet."""
+    """Run the workflow's steps one after the other, and write the status.
+
+    The pass ends when all steps are done, a step has failed, or a step needs more time.
+    """
     memory = _let_go(view, memory)
     while True:
         stopped = _stopped(view)
@@ -163,9 +166,9 @@ def _advance(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
 
 
 def _let_go(view: ObjectView, memory: _Memory) -> _Memory:
-    """Return `memory` with a stalled step that will now succeed, if the rule that stalled the step was removed.
+    """Return `memory` in which a stalled step will succeed, if the rule that made it stall has been removed.
 
-    Otherwise `memory` is returned unchanged.
+    Otherwise return `memory` unchanged.
     """
     running = memory.records[-1] if memory.records else None
     rule = memory.attempt.rule
@@ -179,7 +182,10 @@ def _let_go(view: ObjectView, memory: _Memory) -> _Memory:
 
 
 def _stopped(view: ObjectView) -> _End | None:
-    """Return how `spec.shutdown` or `spec.activeDeadlineSeconds` ends the workflow now, or None if neither does."""
+    """Return the end of a workflow that is stopped by `spec.shutdown` or by `spec.activeDeadlineSeconds`.
+
+    Return None if neither applies yet.
+    """
     shutdown = view.spec.get("shutdown")
     if shutdown:
         # The node's message has two spaces after the colon, as Argo 3.7.4 writes it.
@@ -191,7 +197,10 @@ def _stopped(view: ObjectView) -> _End | None:
 
 
 def _of_node(end: _End) -> _End:
-    """Return the end of the running step of a workflow that ends by `end`: the same phase, and the step's message."""
+    """Return the end of the running step of a workflow that is stopped.
+
+    `end` is the end of the workflow. The step gets the same phase, and `end.node` as its message.
+    """
     return _End(end.phase, end.node, end.node)
 
 
@@ -274,7 +283,7 @@ def _end_event(view: ObjectView, end: _End) -> PostEvent:
 
 
 def _object(view: ObjectView, phase: str, status: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body of one write of a workflow: the metadata with Argo's labels, and the status."""
+    """Return the patch that writes `status` into a workflow, and sets the labels by which Argo marks the phase."""
     meta = metadata(view.live or {})
     marks = {_PHASE: phase, _COMPLETED: "true" if phase in _FINAL else "false"}
     return {"metadata": {**meta, "labels": {**(meta.get("labels") or {}), **marks}}, "status": dict(status)}

@@ -37,7 +37,10 @@ def node_id(workflow: str, index: int, count: int) -> str:
 
 
 def nodes_of(workflow: str, records: Sequence[StepRecord], count: int, phase: str) -> dict[str, Any]:
-    """Return every node of a workflow, by id. `count` is the number of its steps, of which `records` have begun."""
+    """Return the nodes in a workflow's status, by id.
+
+    The workflow has `count` steps, and `records` are those that have begun. Without any, the result is empty.
+    """
     if count == 1:
         return {workflow: _leaf(workflow, workflow, workflow, records[0])} if records else {}
     nodes: dict[str, Any] = {}

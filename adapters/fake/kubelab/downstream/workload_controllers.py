@@ -99,9 +99,10 @@ StatusOf: TypeAlias = Callable[[ObjectView, Rollout, Pods], dict[str, Any]]
 
 @attrs.frozen
 class _Noticed:
-    """A new generation of a workload that the controller observes only at `until`, to imitate the controller's delay.
+    """A new generation of a workload that the simulated controller observes only at `until`.
 
-    Before that, the controller knows only the earlier rollout `before`; None if there is none.
+    This imitates the delay of a real controller. `before` is the last rollout that it knew before; None if it knew
+    none.
     """
 
     generation: int
@@ -114,8 +115,8 @@ def _reconciling(
 ) -> Callable[[ObjectView], PassStep[PassResult]]:
     """Return a reconcile function for one kind of workload.
 
-    `want_of` returns the desired number of pods, `status_of` the status; `always` are the status fields with a count
-    that are written even if the count is zero.
+    `want_of` returns the desired number of pods, `status_of` the status. Counts of zero are left out of the status,
+    except for the fields in `always`.
     """
 
     def reconcile(view: ObjectView) -> PassStep[PassResult]:
@@ -135,7 +136,10 @@ def _reconciling(
 
 
 def _notice(view: ObjectView) -> _Noticed | None:
-    """Return the workload's new generation if the controller does not observe it yet, to imitate a delay, or None."""
+    """Return the workload's generation if the controller is to observe it only later, and None if it observes it now.
+
+    A real controller takes some time to observe a change. Until then the caller must leave the status as it is.
+    """
     memory, generation = view.memory, view.generation
     if isinstance(memory, Rollout) and memory.generation == generation:
         return None

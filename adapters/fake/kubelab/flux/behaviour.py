@@ -191,17 +191,17 @@ class ActionAnswer:
 
 @attrs.frozen
 class FluxBehaviour:
-    """All settings of the simulated controllers. Times are seconds.
+    """All settings of the simulated Flux controllers. Times are seconds.
 
     `published` has the existing versions of charts; a chart without an entry exists in every version. `digest_salts`
-    maps `<url>:<tag>` to a text that changes its digest, as if the tag was pushed again. `index_revision` changes every
-    Helm repository's index, as publishing any chart does. `drifted` maps `<namespace>/<HelmRelease>` to resources that
-    were changed by hand, as `<kind>/<namespace>/<name>`, with `#` and a JSON pointer for rules of
-    `driftDetection.ignore`. `hooks` maps a chart to its Helm hooks. `missing_service_accounts` has the
-    `<namespace>/<name>` of accounts that Flux cannot impersonate, so that it skips the uninstall. `ready_stuck_unknown`
-    is helm-controller#1409: after a success Released is lost and Ready stays Unknown for good. With `release_secrets`
-    Helm's storage is mirrored into Secrets. With `events` the controllers post Events, which the operator does not
-    read.
+    maps `<url>:<tag>` to a text; a new text changes the tag's digest, as if the tag was pushed again. A new
+    `index_revision` changes the index of every Helm repository, as publishing a chart does. `drifted` maps
+    `<namespace>/<HelmRelease>` to the resources that were changed by hand. Each is `<kind>/<namespace>/<name>`, and may
+    end with `#` and the JSON pointer of the changed field, for rules of `driftDetection.ignore`. `hooks` maps a chart
+    to its Helm hooks. `missing_service_accounts` has the `<namespace>/<name>` of accounts that Flux cannot impersonate;
+    it then skips the uninstall. `ready_stuck_unknown` imitates the bug helm-controller#1409: after a success the
+    condition Released is lost, and Ready stays Unknown. With `release_secrets` Helm's storage is mirrored into Secrets.
+    With `events` the controllers post Events; the operator does not read them.
     """
 
     source_fetch_seconds: float = 1.0

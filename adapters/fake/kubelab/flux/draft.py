@@ -119,9 +119,9 @@ class Draft:
     """A working copy of one object, with the simulated time of the pass that changes it.
 
     The copy is read only once, so a controller that is busy with an upgrade does not see later changes of the spec.
-    `patch` writes the changes since the last patch. Changing the condition Drifted twice in one pass raises Stale, as
-    helm-controller's patch fails with a conflict: helm-controller does not own this condition. Without `events` no
-    Events are posted.
+    `patch` writes the changes since the last patch. If one pass changes the condition Drifted twice, the second patch
+    raises Stale. The real helm-controller gets a conflict there, because it does not own this condition. Without
+    `events` no Events are posted.
     """
 
     def __init__(self, manifest: Manifest, kind: Kind, now: datetime, *, events: bool = False) -> None:
@@ -214,7 +214,8 @@ class Draft:
     def progress(self, message: str, *, drift: bool) -> None:
         """Set Reconciling=True.
 
-        Also set Ready=Unknown if the present artifact is outdated (`drift`), or if Ready was never set.
+        Also set Ready=Unknown if `drift` says that the present artifact is outdated, or if Ready has not been True or
+        False yet.
         """
         self.mark_reconciling("Progressing", message)
         ready = condition(self.object, READY)

@@ -55,10 +55,10 @@ def reconcile(ref: ObjectRef, now: datetime, behaviour: FluxBehaviour) -> PassSt
 
 
 class FluxSimulator(Simulator):
-    """A simulation of source-controller and helm-controller. It uses a `KubeApi`; registries and Helm are scripted.
+    """A simulation of source-controller and helm-controller on an API server. Registries and Helm are simulated too.
 
-    `behaviour` may be replaced at any time. `crash()` drops the passes in progress, as a restart does. `together`
-    decides whether objects are reconciled one by one or several at once, as by Flux's workers.
+    `behaviour` may be replaced at any time. `crash()` drops the passes in progress, as a restart does. `together` runs
+    the passes that are due: one after the other by default, or several at once, as Flux's workers do.
     """
 
     title = "the simulated Flux"

@@ -21,7 +21,8 @@ _HOOKS_FAILED: Final = "hooks failed: "
 def install(request: HelmRequest) -> PassStep[str]:
     """Install the chart, and clear the history of any earlier release.
 
-    Return Helm's error if Helm has stored no release, and otherwise an empty string.
+    Return Helm's error if Helm has stored no release. Otherwise return an empty string, even for a failed release,
+    because the status reports that failure.
     """
     request.set_history([])
     return (yield from _release(request, Action.INSTALL, None))
@@ -30,7 +31,8 @@ def install(request: HelmRequest) -> PassStep[str]:
 def upgrade(request: HelmRequest) -> PassStep[str]:
     """Upgrade the release to the desired chart and values.
 
-    Return Helm's error if Helm has stored no release, and otherwise an empty string.
+    Return Helm's error if Helm has stored no release. Otherwise return an empty string, even for a failed release,
+    because the status reports that failure.
     """
     releases = yield from request.load()
     return (yield from _release(request, Action.UPGRADE, _base(releases)))
@@ -140,7 +142,10 @@ def _await_tests(request: HelmRequest) -> None:
 
 
 def run_test(request: HelmRequest) -> PassStep[str]:
-    """Run the chart's tests. Failures count against the retries unless they are ignored."""
+    """Run the chart's tests. A failure counts against the retries unless the spec ignores failed tests.
+
+    Always return an empty string: a failure is reported only in the status.
+    """
     draft, entry = request.draft, request.history[0]
     outcome = yield from decide(Action.TEST, request.target, request.spec.timeout(Action.TEST))
     yield from draft.sleep(outcome.seconds)
@@ -170,7 +175,8 @@ def _count_failed_test(request: HelmRequest) -> None:
 def rollback(request: HelmRequest) -> PassStep[str]:
     """Roll back to the previous successful release, as a new revision.
 
-    A successful rollback sets Remediated=True and Ready=False.
+    A successful rollback sets Remediated=True and Ready=False. Always return an empty string: a failure is reported
+    only in the status.
     """
     draft, spec = request.draft, request.spec
     target = previous(request.history, ignore_tests=remediation_for(spec, Action.UPGRADE).ignore_test_failures)
@@ -257,7 +263,7 @@ def uninstall(draft: Draft, spec: HelmSpec) -> PassStep[str]:
 def uninstall_remediation(request: HelmRequest) -> PassStep[str]:
     """Uninstall a failed release, so that the next attempt installs it again. Ready=False still reports the failure.
 
-    Return Helm's error, or an empty string for a success or a timeout.
+    Return Helm's error. Return an empty string for a success, and also for a timeout.
     """
     draft = request.draft
     answer = yield from _remove(draft, request.spec, (yield from request.load()), "uninstall-remediation")
@@ -300,11 +306,10 @@ def _remove(draft: Draft, spec: HelmSpec, releases: tuple[StoredRelease, ...], a
 
 
 def _mismatch(answer: ActionAnswer, newest: StoredRelease, current: Snapshot) -> ActionAnswer:
-    """Return `answer`, the outcome of an uninstall, with the error that Helm uninstalled another release than the
-    current.
+    """Return `answer`, the outcome of an uninstall, with the error that Helm has uninstalled the wrong release.
 
-    `current` is the newest entry in the HelmRelease's history. The error occurs if another HelmRelease has created the
-    uninstalled release, `newest`, meanwhile.
+    Helm uninstalls the newest release in its storage, `newest`. It is the wrong one if another HelmRelease has created
+    it since the HelmRelease recorded `current` in its history.
     """
     taken = f"{newest.namespace}/{newest.name}.v{newest.version}"
     text = f"release mismatch: uninstalled release {taken} != current release {full_name(current)}"

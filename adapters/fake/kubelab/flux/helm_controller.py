@@ -57,7 +57,9 @@ def reconcile_helm_release(
 ) -> PassStep[ControllerResult]:
     """Reconcile a HelmRelease.
 
-    A source or dependency that is not ready is looked at again after `dependency_requeue` seconds.
+    If a source or dependency is not ready, the next pass is after `dependency_requeue` seconds. With
+    `ready_stuck_unknown` the bug helm-controller#1409 is imitated: after a success Ready stays Unknown. With `events`
+    Events are posted.
     """
     draft = Draft(manifest, HELM_RELEASE, now, events=events)
     spec = HelmSpec.of(manifest)
@@ -170,9 +172,10 @@ def _has_new_request(draft: Draft, chart: Chart, values: HelmValues) -> bool:
 
 
 def _token(draft: Draft, annotation: str, handled: str) -> bool:
-    """Report whether a user requested an action: `annotation` must have a new token, equal to that of `requestedAt`.
+    """Report whether a user requested an action by a new token in the annotation `annotation`.
 
-    The token is recorded in the status field `handled`.
+    The annotation `requestedAt` must have the same token. The token is recorded in the status field `handled`, so that
+    the same request is not reported again.
     """
     token = draft.annotations.get(annotation)
     if token is None:

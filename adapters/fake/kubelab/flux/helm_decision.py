@@ -37,7 +37,11 @@ class HelmReleaseState(Enum):
 
 @attrs.frozen
 class HelmObservation:
-    """The state of a release. `drift` has the resources that were changed by hand, `reason` why a state is unknown."""
+    """The state of a release.
+
+    `drift` has the resources that were changed by hand. `reason` says why the state could not be determined; it is
+    empty if it could.
+    """
 
     state: HelmReleaseState
     drift: Sequence[str] = ()

@@ -38,7 +38,11 @@ _TIMEOUT_OF: Final = {
 
 
 def release(request: HelmRequest, *, forced: bool, ready_stuck_unknown: bool) -> PassStep[ControllerResult]:
-    """Run Helm actions until the release is as requested, an action fails, or the pass has to end."""
+    """Run Helm actions until the release is as requested, an action fails, or the pass has to end.
+
+    With `forced`, the first action is taken even if no retries remain. With `ready_stuck_unknown` the bug
+    helm-controller#1409 is imitated: after a success Ready stays Unknown.
+    """
     performed: set[str] = set()
     while True:
         observed = yield from determine(request)

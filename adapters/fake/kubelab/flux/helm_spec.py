@@ -231,10 +231,10 @@ class HelmRequest:
 def summarize_release(draft: Draft, spec: HelmSpec) -> None:
     """Derive the condition Ready from Remediated, TestSuccess and Released.
 
-    The condition with the latest `observedGeneration` decides, and for equal ones the order above. Remediated makes
-    Ready False even if the remediation succeeded (`internal/reconcile/release.go`, summarize). Without any of the
-    three, the first condition is copied, even Ready itself. A lost Released therefore leaves Ready=Unknown for good
-    (helm-controller#1409).
+    Ready is copied from the one of them with the latest `observedGeneration`; among equals, the first in this order
+    counts. Remediated makes Ready False even if the remediation succeeded (`internal/reconcile/release.go`, summarize).
+    If the object has none of the three, its first condition is copied, even if that is Ready itself. A lost Released
+    therefore leaves Ready=Unknown for good (helm-controller#1409).
     """
     scope = [REMEDIATED, TEST_SUCCESS, RELEASED]
     if not spec.tests_enabled:
