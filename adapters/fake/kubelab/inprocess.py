@@ -84,7 +84,10 @@ class InProcessTransport:
             raise core_error(failure, str(request), request.kind) from failure
 
     def open_watch(self, request: KubeRequest) -> WatchStream:
-        """Open a watch as a stream to poll with `drain`. Raises ApiFailure, not the core's errors."""
+        """Open a watch. The caller takes its events from the stream with `drain`.
+
+        Raises ApiFailure as the server does, without translating it into the core's errors.
+        """
         return self._server.watch(self._target(request), list_options(_query(request)), self._as(request))
 
     def _perform(self, request: KubeRequest) -> Manifest:
@@ -136,7 +139,10 @@ class InProcessKube(KubeApi):
     def open_watch(
         self, kind: Kind, *, namespace: str | None = None, label_selector: str = "", resource_version: str = ""
     ) -> WatchStream:
-        """Open a watch as a stream to poll with `drain`. Raises ApiFailure, not the core's errors."""
+        """Open a watch. The caller takes its events from the stream with `drain`.
+
+        Raises ApiFailure as the server does, without translating it into the core's errors.
+        """
         params = {
             "resourceVersion": resource_version,
             "allowWatchBookmarks": "true",

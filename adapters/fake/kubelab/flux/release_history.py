@@ -13,7 +13,10 @@ _SUCCEEDED: Final = frozenset({"deployed", "superseded"})
 
 
 def snapshot(release: StoredRelease, action: str = "", oci_digest: str = "") -> Snapshot:
-    """Return one entry of the HelmRelease's history. Like Flux, leave out an unknown `action` or `ociDigest`."""
+    """Return the entry for `release` in the HelmRelease's history.
+
+    An empty `action` or `oci_digest` is left out, as by Flux.
+    """
     entry: Snapshot = {
         "apiVersion": "v2",
         "digest": release.digest(oci_digest),
@@ -61,9 +64,9 @@ def has_failed_test(entry: Mapping[str, Any]) -> bool:
 
 
 def previous(history: Sequence[Snapshot], *, ignore_tests: bool) -> Snapshot | None:
-    """Return the newest earlier release that succeeded, or None if there is none. A rollback returns to this release.
+    """Return the release to which a rollback returns, or None if there is none.
 
-    With `ignore_tests` a failed test does not matter.
+    It is the newest entry before the current one that succeeded. With `ignore_tests` a failed test does not matter.
     """
     for entry in history[1:]:
         if entry["status"] in _SUCCEEDED and (ignore_tests or not has_failed_test(entry)):
@@ -96,9 +99,10 @@ def record(history: Sequence[Snapshot], *releases: StoredRelease, action: str, o
 
 
 def observe(history: Sequence[Snapshot], release: StoredRelease, action: str) -> list[Snapshot]:
-    """Return the history after a rollback changed `release`. Its entry is updated in place, or added at the front.
+    """Return the history after a rollback changed `release`.
 
-    A release that a rollback creates has no OCI digest in the history, as in Flux.
+    The entry of `release` is updated in place. If it has no entry, one is added at the front, without an OCI digest as
+    in Flux.
     """
     if any(_is(entry, release) for entry in history):
         return update(history, release, action)
@@ -106,7 +110,10 @@ def observe(history: Sequence[Snapshot], release: StoredRelease, action: str) ->
 
 
 def update(history: Sequence[Snapshot], release: StoredRelease, action: str) -> list[Snapshot]:
-    """Return the history after an uninstall changed `release`. Its entry is updated, but not added if it is missing."""
+    """Return the history after an uninstall changed `release`.
+
+    The entry of `release` is updated. If it has no entry, the history is unchanged.
+    """
     return [_updated(entry, release, action) for entry in history]
 
 

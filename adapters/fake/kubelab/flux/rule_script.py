@@ -1,4 +1,4 @@
-"""The script of a simulation: it chooses the rule that decides next, and counts each rule's uses."""
+"""The script of a simulated Flux: rules choose the answers of registries and Helm, and each rule's uses are counted."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -28,9 +28,9 @@ _DEFAULT_VERSION: Final = "0.1.0"
 
 
 class Script:
-    """The answers that registries and Helm give to the simulated controllers, as the rules in `behaviour` script them.
+    """The answers that registries and Helm give to the simulated controllers. The rules in `behaviour` choose them.
 
-    `behaviour` may be replaced at any time. Uses are counted for each rule, so a rule that is in the old and the new
+    `behaviour` may be replaced at any time. The uses of each rule are counted; a rule that is in the old and the new
     behaviour keeps its count.
     """
 

@@ -49,12 +49,15 @@ class SourceFetched:
 
 @attrs.frozen
 class SourceUnavailable:
-    """The result of a fetch that has to wait. The fetch is retried with backoff, but does not count as an error."""
+    """The result of a pass that could not fetch yet. It is repeated with backoff, but does not count as an error."""
 
 
 @attrs.frozen
 class SourceFailure:
-    """The result of a failed fetch. `stalls` says that only a change of the spec, or a new index, can help."""
+    """The result of a failed fetch.
+
+    `stalls` is True if a retry cannot help, but only a change of the spec or of the chart index.
+    """
 
     reason: str
     message: str
@@ -169,9 +172,10 @@ def rebuild(draft: Draft, outdated: str, message: str) -> PassStep[None]:
 
 
 def announce(draft: Draft, message: str, *, new: bool, reason: str = "NewArtifact", again: str = "Succeeded") -> None:
-    """Post an Event if the artifact is new, or if fetching works again after a failure.
+    """Post an Event with `message` if the artifact is new, or if fetching works again after a failure.
 
-    The Event's reason is `reason` for a new artifact and `again` for an unchanged one.
+    The Event's reason is `reason` for a new artifact and `again` for an unchanged one. In all other cases nothing is
+    posted.
     """
     if new or draft.had_failed:
         draft.tell(reason if new else again, message)

@@ -127,9 +127,9 @@ def _chart_source(chart: Manifest) -> ObjectRef | None:
 
 
 def _has(release: Manifest, kind: Kind, revision: str) -> bool:
-    """Report whether the HelmRelease last attempted `revision` of its source, an object of `kind`.
+    """Report whether the HelmRelease needs no pass for `revision` of its source, an object of `kind`.
 
-    It must also be ready or reconciling.
+    That is so if the HelmRelease last attempted this revision, and is ready or reconciling.
     """
     status = release.get("status") or {}
     # An OCI source is compared by its digest: the attempted version contains only a part of it.

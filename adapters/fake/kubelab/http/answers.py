@@ -29,7 +29,10 @@ class AnswerForm(Enum):
 
 @attrs.frozen
 class AcceptedForm:
-    """The form in which to answer, the version of that form's API group, and whether the answer is YAML."""
+    """The form of an answer, such as a Table, that the client's Accept header selects.
+
+    `version` is the API version of that form, such as `v1` for a Table. `yaml` is True for YAML in place of JSON.
+    """
 
     form: AnswerForm
     version: str = "v1"
@@ -56,10 +59,10 @@ def media_type(header: str) -> str:
 
 
 def wanted_form(accept: str, forms: frozenset[AnswerForm]) -> AcceptedForm:
-    """Return the first form in the Accept header in which the server can answer.
+    """Return the first form in the Accept header that the server can produce.
 
-    It can always answer with the plain object, and with all forms in `forms`. Raises ApiFailure 406 if it can answer in
-    no form of the header.
+    The plain object is always possible; `forms` are the other forms that are possible for this request. Raises
+    ApiFailure 406 if the header names no possible form.
     """
     for kind, parameters in _clauses(accept or "*/*"):
         if kind not in {"application/json", "application/yaml", "application/*", "*/*"}:
@@ -117,7 +120,8 @@ def object_answer(
 ) -> Response:
     """Return a response with one object: in full, as a row of a Table, or its metadata only.
 
-    `include` is the part of the object that rows of a Table contain. `warnings` come before the warnings of `reply`.
+    `include` says how much of the object a row of a Table contains: `Metadata`, `None` or `Object`. `warnings` come
+    before the warnings of `reply`.
     """
     if accepted_form.form is AnswerForm.OBJECT:
         response = _response(reply.raw, accepted_form, reply.status)
@@ -136,7 +140,10 @@ def warn(response: Response, text: str) -> None:
 
 
 def list_answer(listed: ObjectPage, accepted_form: AcceptedForm, include: str, now: datetime) -> Response:
-    """Return a response with a list: in full, as a Table, or as a list of metadata."""
+    """Return a response with a list: in full, as a Table, or as a list of metadata.
+
+    `include` says how much of each object a row of the Table contains: `Metadata`, `None` or `Object`.
+    """
     match accepted_form.form:
         case AnswerForm.TABLE:
             content: Any = table(listed.resource, listed.objects(), listed.metadata(), include, now)
@@ -157,7 +164,7 @@ def shown(
 ) -> Any:
     """Return an object in the form that the client accepts. A Status is returned unchanged.
 
-    `include` is the part of the object that the row of a Table contains.
+    `include` says how much of the object a row of a Table contains: `Metadata`, `None` or `Object`.
     """
     if manifest.get("kind") == "Status":
         return manifest

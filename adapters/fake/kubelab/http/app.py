@@ -89,7 +89,7 @@ def _resource(group: str, version: str, rest: list[str]) -> ResourcePath | None:
 def refuse_web_pages(request: Request) -> None:
     """Raise ApiFailure 403 for a request from a web page of another origin.
 
-    The header Host must be an address or localhost too, which prevents DNS rebinding.
+    Also raise it if the header Host is neither an IP address nor localhost. This prevents DNS rebinding.
     """
     host, origin = request.headers.get("host", ""), request.headers.get("origin", "")
     if origin and origin.partition("://")[2] != host:
@@ -132,8 +132,9 @@ _DISCOVERY: Final = frozenset({AnswerForm.DISCOVERY})
 class HttpHandler:
     """The ASGI application of one `ApiServer`.
 
-    `tokens` maps bearer tokens to callers; without `tokens` every caller is the administrator. `bookmark_interval` is
-    in seconds. `services` maps in-cluster services to the URLs at which admission webhooks are called.
+    `tokens` maps bearer tokens to callers; without `tokens` every caller is the administrator. Watches get a bookmark
+    every `bookmark_interval` seconds. `services` maps in-cluster services to the URLs at which admission webhooks are
+    called.
     """
 
     def __init__(

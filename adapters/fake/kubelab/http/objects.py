@@ -42,7 +42,7 @@ def watch_timeout(seconds: float | None) -> float:
 
 
 def include_object(query: Mapping[str, str]) -> str:
-    """Return the part of each object that the rows of a Table include: Metadata (the default), None or Object."""
+    """Return how much of each object a row of a Table contains: `Metadata` (the default), `None` or `Object`."""
     return query.get("includeObject") or "Metadata"
 
 
@@ -79,7 +79,7 @@ async def answer(
 
 
 class _Call:
-    """One request about objects, with the data that the functions that answer it need."""
+    """One request about objects, with all that is needed to answer it. Each method answers one HTTP method."""
 
     def __init__(
         self,

@@ -28,9 +28,9 @@ async def send_watch(
 ) -> None:
     """Send `stream` until it ends, `timeout` seconds have passed or the client disconnects.
 
-    `take` returns the pending lines, in the requested version; if it raises ApiFailure the stream ends with that error.
-    `bookmark` queues a bookmark on the stream; it is called every `bookmark_interval` seconds and once more before a
-    timeout ends the stream.
+    `take` returns the events that wait to be sent; if it raises ApiFailure, the stream ends with that error. `render`
+    turns an event into a line. `bookmark` queues a bookmark on the stream; it is called every `bookmark_interval`
+    seconds and once more before a timeout ends the stream.
     """
     ready = asyncio.Event()
     stream.on_ready = ready.set

@@ -23,7 +23,11 @@ Services = Mapping[tuple[str, str], str]
 
 
 def post(webhook: WebhookClient, body: bytes, services: Services) -> Any:
-    """Send the review `body` to a webhook, and return its answer. Raises OSError, HTTPException and ValueError."""
+    """Send the review `body` to a webhook, and return its answer.
+
+    Raises OSError or HTTPException if the webhook cannot be reached, and ValueError if its address or its answer is
+    unusable.
+    """
     parts = urlsplit(_address(webhook, services))
     if parts.hostname is None:
         raise ValueError("the webhook's address names no host")
@@ -44,9 +48,9 @@ def post(webhook: WebhookClient, body: bytes, services: Services) -> Any:
 
 
 class _Secure(http.client.HTTPSConnection):
-    """A TLS connection to a webhook that trusts the certificate authority that the webhook's configuration names.
+    """A TLS connection to a webhook. It trusts the certificate authority in the webhook's configuration.
 
-    The certificate of an in-cluster service must be for the service's name in the cluster.
+    The certificate of an in-cluster service must be for the service's name in the cluster, `<name>.<namespace>.svc`.
     """
 
     def __init__(self, webhook: WebhookClient, host: str, port: int) -> None:
@@ -79,9 +83,10 @@ T = TypeVar("T")
 async def converted(
     server: ApiServer, act: Callable[[], T], services: Services, answers: ConversionAnswers | None = None
 ) -> T:
-    """Return the result of `act` after fetching from webhooks all conversions that `act` needs.
+    """Return the result of `act`. If `act` needs conversions by webhooks, call the webhooks and run `act` again.
 
-    `act` must change nothing before it has all conversions, because it is repeated. Raises ApiFailure.
+    `act` must change nothing before it has all conversions, because it may run several times. Raises ApiFailure if a
+    webhook fails or the objects change each time.
     """
     known = ConversionAnswers() if answers is None else answers
     for _ in range(_ROUNDS):

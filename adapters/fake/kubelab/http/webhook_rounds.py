@@ -27,10 +27,10 @@ T = TypeVar("T")
 
 
 class WithAnswers(Protocol):
-    """The type of functions that run an action on the server, with the conversions by webhooks that it needs."""
+    """The type of a function that runs an action on the server, and calls webhooks for the conversions it needs."""
 
     def __call__(self, act: Callable[[], T]) -> Awaitable[T]:
-        """Return the result of `act`. It is run again after each conversion that was fetched for it."""
+        """Return the result of `act`. If `act` needs a conversion, fetch it from a webhook and run `act` again."""
         ...
 
 
@@ -101,10 +101,10 @@ async def admit_delete(server: ApiServer, call: DeleteCall, services: Services) 
 async def _consented(
     server: ApiServer, prepared: Prepared, services: Services, with_answers: "WithAnswers"
 ) -> tuple[Prepared, tuple[str, ...]]:
-    """Return two values: the write `prepared` after every admission webhook has agreed, and all warnings.
+    """Ask every admission webhook about the write `prepared`. Return two values: the write, and the webhooks' warnings.
 
-    The write contains the patches of mutating webhooks. The object is validated between mutating and validating
-    webhooks, as in kube-apiserver: a patch may add required fields.
+    The returned write contains the patches of mutating webhooks. The object is validated after the mutating webhooks,
+    as in kube-apiserver, because a patch may add required fields. Raises ApiFailure if a webhook denies the write.
     """
     warnings: list[str] = []
     if not server.has_webhooks:

@@ -117,7 +117,10 @@ class BuiltinControllers:
             self._server.update(target, {"spec": {}}, WriteOptions(), NAMESPACE_CONTROLLER)
 
     def _namespaced(self) -> list[ServedResource]:
-        """Return each namespaced resource in only one of its served versions, without conversion of its objects."""
+        """Return each namespaced resource once, although it may be served in several versions.
+
+        Its objects are read in their stored version, so no conversion is needed.
+        """
         return [
             resource.as_stored() for resource in {one.storage: one for one in self._registry if one.namespaced}.values()
         ]

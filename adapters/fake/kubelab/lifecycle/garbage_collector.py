@@ -104,7 +104,10 @@ class Collector:
         self._suspects[node] = None
 
     def run(self, hands: ObjectAccess) -> int:
-        """Run until the queue is empty. Return how many objects were examined."""
+        """Examine the queued objects until the queue is empty. Return how many objects were examined.
+
+        `hands` performs the writes: it deletes dependents, or removes their references to owners.
+        """
         looked = 0
         while self._suspects:
             node = next(iter(self._suspects))

@@ -23,7 +23,10 @@ def undeletable(target: RequestTarget) -> ApiFailure | None:
 
 
 def finalized(live: Mapping[str, Any], body: Any) -> WriteOutcome:
-    """Return the outcome of a PUT on a namespace's `/finalize`, which takes only `spec.finalizers` from the body."""
+    """Return the outcome of a PUT on a namespace's `/finalize`: the namespace `live` with the finalizers in `body`.
+
+    Only `spec.finalizers` is taken from `body`.
+    """
     finalizers = get_path(body, "spec", "finalizers")
     spec = {key: value for key, value in (live.get("spec") or {}).items() if key != "finalizers"}
     if finalizers:

@@ -49,7 +49,10 @@ class ResourceRegistry:
         return resource
 
     def of_kind(self, api_version: str, kind: str) -> ServedResource | None:
-        """Return the resource of an owner reference's or manifest's kind, or None if the kind is not served."""
+        """Return the resource of a kind, or None if the kind is not served.
+
+        `api_version` and `kind` are as in a manifest or an owner reference.
+        """
         group, _, version = api_version.rpartition("/")
         return self._by_kind.get((group, version, kind))
 
@@ -191,9 +194,9 @@ class CustomDefinitions:
             self._finish(where)
 
     def _finish(self, where: GroupResource) -> None:
-        """Finish the deletion of the CRD of the resource `where`, once its last object is gone.
+        """Finish the deletion of the CRD that defines the resource `where`, once its last object is gone.
 
-        The cleanup finalizer is removed, and without any other finalizer the CRD itself.
+        The cleanup finalizer is removed. If the CRD has no other finalizer, the CRD itself is removed as well.
         """
         key: ObjectKey = ("", self._dying[where])
         record = self._store.get(DEFINITIONS, key)

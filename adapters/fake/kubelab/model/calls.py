@@ -26,10 +26,10 @@ class WriteRequest:
 
     `name` and `namespace` come from the URL (`name` is empty on POST; `namespace` is empty for cluster-scoped kinds).
     `manager` is the field manager, already defaulted from the User-Agent (S-53). `now` is RFC 3339 in whole seconds,
-    UTC. `uid` and `generated_name` are what a created object gets; `generated_name` matters only for a body with
-    `generateName` and no name (W-35). With `defers` an object that violates its schema is not refused immediately,
-    because mutating webhooks are called before validation. `settled` means that the live object was validated by this
-    request's schema and is stored in its form. Parts that the new state shares with it are then not validated again.
+    UTC. A created object gets `uid` and, if its body has `generateName` and no name, `generated_name` (W-35). With
+    `defers`, an object that violates its schema is not refused immediately, because mutating webhooks are called before
+    validation. `settled` means that the live object was written and validated under the present schema. Only what the
+    write changes has to be validated then.
     """
 
     manager: str

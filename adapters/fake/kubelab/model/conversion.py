@@ -18,9 +18,10 @@ from purekube.schema.prune import apply_defaults, drop_nulls, prune
 
 @attrs.frozen
 class WebhookClient:
-    """The address of a webhook: a URL, or a service (namespace, name), for which `url` is only `:<port><path>`.
+    """The address of a webhook: either a URL, or an in-cluster `service` (namespace, name).
 
-    `ca` is the PEM bundle of authorities that its certificate is verified with. `timeout` is in seconds.
+    With a service, `url` is only `:<port><path>`. `ca` is the PEM bundle of the authorities that may sign the webhook's
+    certificate. `timeout` is in seconds.
     """
 
     url: str
@@ -146,7 +147,10 @@ def _key(manifest: Manifest) -> bytes:
 
 
 class Conversions:
-    """Conversion by webhook: through a function in this process, or with answers that the HTTP handler has fetched."""
+    """The conversion of objects by webhooks. By default a function in this process is asked for each conversion.
+
+    The HTTP handler calls the webhooks itself, and passes their answers with `answered_by`.
+    """
 
     def __init__(self, ask: AskWebhook | None, check: Callable[[Manifest], Sequence[StatusCause]]) -> None:
         """Set `ask`, which calls a webhook in this process, and `check`, which returns the problems of metadata."""

@@ -1,4 +1,4 @@
-"""The tables of built-in kinds whose cells are computed, with the columns that kubectl's users know."""
+"""The columns in which `kubectl get` shows built-in kinds, for the kinds whose cells must be computed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime

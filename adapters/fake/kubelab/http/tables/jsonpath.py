@@ -22,9 +22,9 @@ _STEP: Final = re.compile(
 
 
 def find(path: str, value: Any) -> list[Any]:
-    """Return everything that `path` (`.status.conditions[?(@.type=="Ready")].status`) selects in `value`.
+    """Return every value that `path` selects in `value`, such as `.status.conditions[?(@.type=="Ready")].status`.
 
-    A path outside this subset selects nothing, like a path to an absent field.
+    The list is empty if the field is absent, or if `path` uses JSONPath syntax that is not supported.
     """
     matches = [value]
     for step in _steps(path):

@@ -40,7 +40,10 @@ def table(
     include: str,
     now: datetime,
 ) -> dict[str, Any]:
-    """Return a Table of `manifests` with the list's metadata. `include` is Metadata, None or Object."""
+    """Return a Table of `manifests`. `metadata` is the list's metadata.
+
+    `include` says how much of each object its row contains: `Metadata`, `None` or `Object`.
+    """
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
