@@ -198,7 +198,10 @@ class ApiServer:
         self.request_filter.refused(call.verb, call.target, call.caller, call.options, failure)
 
     def mutated(self, prepared: Prepared, patch: Any, version: str = "") -> Prepared:
-        """Return a prepared write with a webhook's JSON patch applied to its object in `version`."""
+        """Return the prepared write after applying a webhook's JSON patch to its object.
+
+        The patch is for the object in `version`; empty means the version of the request.
+        """
         return self._writer.mutated(prepared, patch, version)
 
     def commit(self, prepared: Prepared) -> Reply | None:

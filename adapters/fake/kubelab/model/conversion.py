@@ -300,7 +300,7 @@ def with_own_metadata(manifest: Manifest, converted: Manifest) -> dict[str, Any]
 
 @attrs.frozen(eq=False)
 class KindVersions:
-    """All declared versions of a kind with their schemas, by apiVersion, served or not.
+    """All versions of a custom kind that its CRD declares, served or not. `schemas` has their schemas by apiVersion.
 
     Objects are stored in the version `storage`. Without a `webhook` a conversion changes only the apiVersion.
     """
@@ -319,9 +319,9 @@ class KindVersions:
         return known
 
     def typed(self, manifest: Manifest, api_version: str) -> Manifest:
-        """Return `manifest` in another version, to compare ownership.
+        """Return `manifest` converted to another version, for a comparison of its fields with those that managers own.
 
-        Raises UntypedError for fields that are unknown in that version, and the errors of `convert`.
+        Unlike `convert`, raises UntypedError if the result has fields that are unknown in that version.
         """
         if manifest["apiVersion"] == api_version:
             return manifest

@@ -65,13 +65,13 @@ def _sound_update(new: Manifest, old: Manifest) -> list[StatusCause]:
 
 @attrs.frozen(eq=False)
 class Behaviour:
-    """The hooks by which one built-in kind differs from others. The default of each hook does nothing.
+    """The functions and settings in which one built-in kind differs from others. By default they change nothing.
 
-    `read` completes a decoded body (defaults that depend on other fields, `stringData`), before ownership is tracked.
-    `on_create` and `on_update` set fields that the server decides (such as labels of a Job), after ownership is
-    tracked. `check`, `check_update` and, for that subresource, `check_status` are the rules that no schema expresses.
-    `skeleton` holds the structs that exist before creation, so that no manager owns their `.` (S-22). With `orphans`, a
-    DELETE without a propagation policy orphans the dependents.
+    `read` completes a decoded body, for example from `stringData`, before ownership is tracked. `on_create` and
+    `on_update` set fields that the server decides, such as labels of a Job, after ownership is tracked. `check`,
+    `check_update` and `check_status` are the rules that no schema expresses, for creates, updates and updates of the
+    status. `skeleton` has the fields that exist even in an empty object of the kind; no manager becomes the owner of
+    such a struct itself (S-22). With `orphans`, a DELETE without a propagation policy orphans the dependents.
     """
 
     skeleton: Manifest = attrs.field(factory=dict)
@@ -171,8 +171,9 @@ class ServedKind:
         return manifest if self.versions is None else self.versions.typed(manifest, api_version)
 
     def empty(self) -> dict[str, Any]:
-        """Return the state of an object before its creation: apiVersion, kind, and the structs that exist before
-        creation.
+        """Return an empty object of the kind: apiVersion, kind, and the structs in `Behaviour.skeleton`.
+
+        The fields that a create adds to this empty object belong to the manager that created the object.
         """
         return {"apiVersion": self.api_version, "kind": self.kind.kind, **self.behaviour.skeleton}
 
@@ -180,7 +181,8 @@ class ServedKind:
 def definitions_of_crd(crd: Mapping[str, Any], conversions: Conversions | None = None) -> tuple[ServedKind, ...]:
     """Return one definition for each served version of a CRD.
 
-    `conversions` matters only for several versions. Raises SchemaError with the problems of all versions.
+    `conversions` converts objects between the versions; without it, every object must stay in its version. Raises
+    SchemaError with the problems of all versions.
     """
     spec = crd["spec"]
     schemas = _schemas(spec)

@@ -29,9 +29,9 @@ MODIFIED = "the object has been modified; please apply your changes to the lates
 
 @attrs.frozen
 class FailureCause:
-    """One entry of `details.causes`.
+    """One entry of `details.causes` in a Status: a problem of one field.
 
-    `reason` is a word of the API, such as `FieldValueInvalid`, `FieldManagerConflict`.
+    `reason` is one of the API's words, such as `FieldValueInvalid` or `FieldManagerConflict`.
     """
 
     field: str

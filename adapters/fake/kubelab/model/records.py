@@ -1,4 +1,4 @@
-"""The records of the store: objects as JSON bytes, and changes as pairs of them.
+"""The records of the store: each object as JSON bytes, and each change as the records before and after it.
 
 An object is encoded once, when it is written. The HTTP handler sends the bytes unchanged, and the history shares them.
 Clients get copies of their own; readers that change nothing (the pipeline, watches, tests) share one decoded copy. A
@@ -32,7 +32,10 @@ decode = _decoder.decode
 
 @lru_cache(maxsize=512)
 def decode_shared(raw: bytes) -> Mapping[str, Any]:
-    """Return the decoded object, which readers share and must not change. Equal bytes in use give the same object."""
+    """Return the decoded object. Readers share it, so they must not change it.
+
+    Results are cached: the same bytes give the same object while it is in the cache.
+    """
     manifest: Mapping[str, Any] = decode(raw)
     return manifest
 
@@ -99,7 +102,7 @@ def owners_of(meta: Mapping[str, Any]) -> Mapping[str, bool]:
 def with_version(record: Record, version: int) -> Record:
     """Return `record` with the resourceVersion `version`.
 
-    It serves for the last state of an object that was deleted at that version (W-17).
+    A deletion has a resourceVersion of its own, which the deleted object's last state gets in this way (W-17).
     """
     manifest = record.object()
     manifest["metadata"]["resourceVersion"] = str(version)

@@ -113,7 +113,7 @@ class Sleep:
 
 
 class Question:
-    """A request to a system other than the API server, such as a registry, which the simulator answers.
+    """A request to a system other than the API server, such as a registry. The simulator answers it.
 
     This is the base class. Each subclass documents its answer.
     """

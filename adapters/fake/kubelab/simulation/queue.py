@@ -62,7 +62,7 @@ class FailureBackoff:
 class DueTimes:
     """A work queue of simulated controllers: the time at which each object is due for a reconcile pass.
 
-    An object that is due only at a regular interval has no work left.
+    An object counts as having no work left if its next pass is only the regular one at the end of an interval.
     """
 
     def __init__(self) -> None:

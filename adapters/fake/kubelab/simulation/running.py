@@ -38,8 +38,8 @@ async def reflect(
 ) -> Never:
     """List and watch a kind, and pass every change to `target`, until cancelled.
 
-    When the server ends the stream, is unreachable or does not serve the kind yet, `pause` is awaited before the next
-    list. There is no pause if the watch's history is no longer kept (W-11).
+    After the stream has ended, or an error of the server, `pause` is awaited and the kind is listed again. Only if the
+    history that the watch needs is no longer kept, the kind is listed again without a pause (W-11).
     """
     while True:
         try:

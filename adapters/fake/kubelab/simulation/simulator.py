@@ -54,7 +54,7 @@ class ControllerPass:
 class _UnderWay:
     """A reconcile pass in progress, which sleeps until `until`.
 
-    `again` is set if its object changed meanwhile, so that another pass has to follow.
+    If the object changes meanwhile, `again` is set, and another pass follows this one.
     """
 
     begun: ControllerPass

@@ -44,7 +44,7 @@ class KindProperties(Versioned, Protocol):
         """Return the fields that writes to this endpoint can neither change nor own."""
 
     def empty(self) -> Mapping[str, Any]:
-        """Return the state of an object before its creation; built-in kinds have structs that exist from the start."""
+        """Return an empty object of the kind. Built-in kinds have structs that exist even in an empty object."""
 
 
 def apply(
@@ -133,10 +133,10 @@ def _merged(
 
 
 def _claim(last: ManagedFieldsEntry | None, owned: FieldSet, api_version: str) -> ManagedFieldsEntry:
-    """Return the managedFields entry of an applier that owns the fields `owned`.
+    """Return the managedFields entry of an applier that now owns the fields `owned`.
 
-    `last` is its earlier entry, None if it has none. If fields and version are the same in `last`, `last` itself is
-    returned; otherwise the time in `last` is kept.
+    `last` is the applier's earlier entry, None if it has none. If `last` has the same fields and version, return `last`
+    itself. Otherwise return a new entry with the time of `last`.
     """
     if last is None:
         return ManagedFieldsEntry(owned, api_version)
@@ -149,10 +149,10 @@ def _claim(last: ManagedFieldsEntry | None, owned: FieldSet, api_version: str) -
 def _drop(rules: Rules, merged: Any, last: ManagedFieldsEntry, entries: Iterable[ManagedFieldsEntry]) -> Any:
     """Return `merged` without the fields that the applier owned and now omits, unless other managers own them.
 
-    `last` is the applier's earlier entry of managedFields, and `entries` are the present ones of all managers. The
-    rules are S-37 to S-44. An item that no manager owns as a whole is removed with everything in it (S-41). A field
-    that the applier did not own stays if its parent stays (S-43). Each entry's fields are looked up in the entry's own
-    version.
+    `last` is the applier's earlier entry of managedFields; `entries` are the present entries of all managers. Removing
+    a list item or map removes everything in it, even what other managers own in it, if no manager owns the item itself
+    (S-41). A field that the applier did not own stays if its parent stays (S-43). Each entry names fields of its own
+    version, so `merged` is converted to that version first. The rules are S-37 to S-44.
     """
     owned: dict[str, FieldSet] = {last.api_version: EMPTY}
     for entry in entries:
@@ -174,9 +174,9 @@ def _drop(rules: Rules, merged: Any, last: ManagedFieldsEntry, entries: Iterable
 
 
 def _without_unowned(schema: Schema, whole: Any, pruned: Any, everybody: FieldSet) -> Any:
-    """Return `whole` without the fields that are missing from `pruned` and that no manager owns.
+    """Return `whole`, but without those of its fields that `pruned` lacks, unless a manager owns them.
 
-    `everybody` has the fields of all managers.
+    `everybody` has the fields that any manager owns.
     """
     kept = union(_named_set(schema, pruned), with_named_fields(schema, everybody))
     return remove(schema, whole, difference(_named_set(schema, whole), kept))
@@ -199,12 +199,12 @@ def track_update(
 ) -> dict[str, Any]:
     """Return `after` with managedFields that record what `manager` changed since `before`.
 
-    `before` is None for a new object. The manager takes every changed field from the other managers (S-47), takes no
-    field that did not change (S-48), and removed fields leave every set (S-49). `managers` are the entries to start
-    from, by default those of `before`; an existing object without entries is not tracked until its first apply (S-54,
-    S-68). An object with list items that cannot be distinguished changes no ownership, because validation will refuse
-    the object. An object that a conversion fills with fields unknown to the other version loses all ownership, as on
-    kube-apiserver. `settled` says that `before` was written under this same schema.
+    `before` is None for a new object. The manager becomes the only owner of every field that it changed (S-47), and
+    does not own fields that it did not change (S-48). Removed fields have no owner any more (S-49). `managers` are the
+    entries to start from, by default those of `before`. An existing object without entries is not tracked until its
+    first apply (S-54, S-68). If list items cannot be distinguished, ownership stays as it is, because validation will
+    refuse the object. If a conversion adds fields that the other version does not have, the object loses all ownership,
+    as on kube-apiserver. `settled` says that `before` was written under this same schema.
     """
     rules = Rules(definition, definition.reset_fields(subresource), settled)
     held = current(rules, _managers_of(before) if managers is None else managers)
@@ -234,9 +234,9 @@ def _updated(
 
 
 def _adopt(definition: KindProperties, rules: Rules, live: Mapping[str, Any], subresource: str, now: str) -> Managers:
-    """Return managers of which `before-first-apply` owns every field that the endpoint can change (S-54).
+    """Return entries in which the manager `before-first-apply` owns every field that the endpoint can change (S-54).
 
-    The first apply to an object without managedFields starts from these managers.
+    The first apply to an object without managedFields starts from these entries.
     """
     key = key_of(BEFORE_FIRST_APPLY, ManagedFieldsOperation.UPDATE, subresource, rules.api_version)
     return _updated(rules, _bare(definition.empty()), _bare(live), {}, key, now)

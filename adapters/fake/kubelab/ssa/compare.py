@@ -73,9 +73,9 @@ class _Comparing:
             self._mark_whole(old, new)
 
     def _other_shape(self, schema: Schema, old: Any, new: Any, form: str) -> None:
-        """Compare `old` and `new`, two values of different shapes, such as a scalar and a map.
+        """Compare two values of different shapes, such as a scalar and a map.
 
-        They are compared in the shape of the old value and in the shape of the new value, which is `form`.
+        They are compared twice: by the shape of `old`, and by `form`, the shape of `new`.
         """
         leaf = self._dispatch(schema, old, new, shape(schema, old))
         leaf = self._dispatch(schema, old, new, form) or leaf
@@ -135,7 +135,10 @@ class _Comparing:
                 self._duplicates(element, inner, left, right)
 
     def _duplicates(self, element: str, inner: Schema, left: list[Any], right: list[Any]) -> None:
-        """Compare the items of two lists that have the same path element. Several of them count as one whole (S-61)."""
+        """Compare the items of two lists that have the same path element, for example the same key.
+
+        If a list has more than one such item, its items are compared as a whole (S-61).
+        """
         here = [*self._path, element]
         if len(left) > 1 and len(right) > 1:
             if not equal(left, right):

@@ -1,4 +1,4 @@
-"""The check that an applied configuration fits the schema, whose failure is the 500 of S-15 to S-17.
+"""The check that an applied configuration fits the schema. If it does not, the API server answers 500 (S-15 to S-17).
 
 It is looser than validation: only shapes, unknown fields and list identities count, and null is accepted everywhere.
 The messages are kube-apiserver's, since operators recognize permanent failures by them.

@@ -21,9 +21,9 @@ _LEAF: Final[FieldSet] = {}
 
 
 def is_member(node: FieldSet | None) -> bool:
-    """Report whether a path is itself in a set of paths, and not only a beginning of other paths in the set.
+    """Report whether a path is itself in a set, and not only the beginning of longer paths in the set.
 
-    `node` is the part of the set below the path, None if there is none.
+    `node` is what the set has at this path; None if it has nothing there.
     """
     return node is not None and (not node or MEMBER in node)
 

@@ -72,9 +72,9 @@ def _written_before(definition: KindProperties, live: Manifest | None) -> FieldS
 
 
 def _annotated(manifest: dict[str, Any], config: Manifest) -> dict[str, Any]:
-    """Return `manifest` with `config` in its annotation of the last configuration that client-side apply wrote.
+    """Return `manifest` with `config` in its annotation `kubectl.kubernetes.io/last-applied-configuration`.
 
-    An object without this annotation is returned unchanged.
+    If `manifest` does not have this annotation yet, it is returned unchanged.
     """
     annotations = _annotations(manifest)
     if not annotations.get(LAST_APPLIED):

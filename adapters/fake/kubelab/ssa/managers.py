@@ -43,7 +43,7 @@ class ManagerKey:
     api_version: str = ""
 
     def identifier(self) -> str:
-        """Return the JSON text by which kube-apiserver sorts entries and conflicts (S-78: managers sorted)."""
+        """Return the identity as a JSON text. kube-apiserver sorts entries and conflicts by this text (S-78)."""
         parts = {"manager": self.manager, "operation": self.operation.value}
         if self.api_version:
             parts["apiVersion"] = self.api_version
@@ -62,7 +62,7 @@ class ManagerKey:
 class ManagedFieldsEntry:
     """The fields that one manager owns, in the version `api_version`. `time` may be empty (S-66).
 
-    `wire` is the entry as it was read, as long as it has not changed.
+    `wire` is the entry in the JSON form of a stored object; None if it was changed or is new.
     """
 
     fields: FieldSet
