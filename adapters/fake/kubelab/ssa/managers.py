@@ -108,8 +108,8 @@ def decode_managers(
 ) -> dict[ManagerKey, ManagedFieldsEntry]:
     """Return the entries of managedFields by their identity.
 
-    Entries that are `trusted` were written by `encode_managers`; other entries are checked. Raises ManagedFieldsError
-    for a malformed entry.
+    With `trusted`, the server itself wrote the entries, so they are not checked. Raises ManagedFieldsError for a
+    malformed entry of a client.
     """
     entries: dict[ManagerKey, ManagedFieldsEntry] = {}
     for raw in managed_fields or ():

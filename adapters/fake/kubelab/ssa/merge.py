@@ -165,9 +165,9 @@ def with_named_fields(schema: Schema | None, fields: FieldSet) -> FieldSet:
 
 
 def _below(schema: Schema | None, element: str) -> tuple[Schema | None, bool]:
-    """Return two values: the schema of what is at a path element below `schema`, and whether that is a declared field.
+    """Return two values: the schema of the part that a path element names, and whether the part is a declared field.
 
-    The schema is None if it is unknown.
+    `schema` is the schema of the whole value. The returned schema is None if it is unknown.
     """
     if schema is None:
         return None, False

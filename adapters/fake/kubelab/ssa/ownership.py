@@ -67,11 +67,11 @@ NEVER_OWNED: Final[FieldSet] = {
 
 
 class UntypedError(ValueError):
-    """The error of a converted object that has fields which the schema of its new version does not declare."""
+    """The error of a converted object with fields that the schema of its new version does not declare."""
 
 
 class Versioned(Protocol):
-    """The protocol of a kind with several versions. Ownership is recorded in the version in which a manager wrote."""
+    """A kind with several versions. Ownership of a field is recorded in the version in which the manager wrote."""
 
     @property
     def schema(self) -> Schema:
@@ -145,12 +145,12 @@ def settle(
     *,
     force: bool,
 ) -> tuple[dict[ManagerKey, ManagedFieldsEntry], Comparison]:
-    """Return two values: the managers' entries of managedFields without the fields that changed from `old` to `new`,
-    and the comparison of both.
+    """Take the fields that changed from `old` to `new` away from all managers except `writer`.
 
-    The entry of `writer` is unchanged. Several managers may own a field whose value stays the same (S-29, S-31). The
-    Update entry of the same manager name is a separate entry, so an apply conflicts with it too (S-32). Raises Conflict
-    unless `force`.
+    Return two values: the managers' entries of managedFields, and the comparison of `old` and `new`. Several managers
+    may own a field whose value stays the same (S-29, S-31). Unless `force`, raises Conflict if one of these managers
+    owns a field that is modified or added. An earlier Update by the same manager name counts as another manager, so an
+    apply conflicts with it too (S-32).
     """
     changes = compare(rules.schema, old, new).without(rules.ignored)
     # Equal values never conflict, and stay shared (S-29, S-34).

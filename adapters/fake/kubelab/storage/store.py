@@ -122,7 +122,10 @@ class Store:
         return (table.objects[key] for key in keys)
 
     def past(self, where: GroupResource, version: int, namespace: str | None, after: ObjectKey | None) -> list[Record]:
-        """Return the records that `scan` would have yielded at `version`, which must not be below `floor`."""
+        """Return the records that `scan` would have yielded at the resourceVersion `version`.
+
+        The history must still reach back to it: `version` must not be below `floor`.
+        """
         table = self._tables.get(where)
         if table is None:
             return []
@@ -136,7 +139,10 @@ class Store:
         return [record for record in states if record is not None]
 
     def since(self, where: GroupResource, version: int) -> list[StoredChange]:
-        """Return the changes of one resource after `version`, oldest first. `version` must not be below `floor`."""
+        """Return the changes of one resource after the resourceVersion `version`, oldest first.
+
+        The history must still reach back to it: `version` must not be below `floor`.
+        """
         table = self._tables.get(where)
         changes: list[StoredChange] = []
         for change in reversed(table.changes if table else ()):

@@ -32,8 +32,8 @@ class WatchStream:
         """Create a watch that shows the changes after resourceVersion `after` of objects that `matches` selects.
 
         `render` turns a stored object into bytes of the requested version; `type_meta` is the apiVersion and kind of
-        bookmarks. With `later`, objects are matched and rendered when the lines are taken and not within the write that
-        changed them, because they may have to be converted.
+        bookmarks. With `later`, objects are matched and rendered only when the caller takes the lines. A write does not
+        wait for this, even if a webhook has to convert the object.
         """
         self.failure: ApiFailure | None = None
         self.ended = False

@@ -17,9 +17,10 @@ Manifest = Mapping[str, Any]
 
 @attrs.frozen
 class AdmissionPlugin:
-    """A reviewer of the creates and updates of a kind, in the version of `kind`.
+    """A function in the server that reviews every create and update of a kind, as an admission webhook would.
 
-    `review` returns the answer to an AdmissionReview v1, and may patch the object.
+    `review` takes an AdmissionReview v1, with objects in the version of `kind`, and returns its answer. The answer may
+    contain a patch.
     """
 
     name: str

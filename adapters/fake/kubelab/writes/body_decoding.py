@@ -103,8 +103,8 @@ def read_body(
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Return two values: the object that `body` describes, with defaults, and the warnings about unknown fields.
 
-    `settled` is an object that has passed this function before: parts that `body` shares with it are not read again.
-    Raises 400 for metadata of the wrong shape and, under Strict, for unknown fields.
+    `settled` is an earlier result of this function; parts that `body` shares with it are not read again. Raises 400 for
+    metadata of the wrong shape and, under Strict, for unknown fields.
     """
     manifest, unknown = coerce(definition, body, settled)
     texts = tuple(f'unknown field "{path}"' for path in unknown)
@@ -116,7 +116,7 @@ def read_body(
 
 
 def sharing(old: Any, new: Any) -> Any:
-    """Return `new` with each part that equals the same part of `old` as JSON replaced by that very part of `old`.
+    """Return `new`, in which parts that are equal in `old` are the same Python objects as in `old`.
 
     Later steps of a write skip such shared parts.
     """
@@ -138,8 +138,8 @@ def completed(
     """Return `manifest` with all defaults. Raises 400 where kube-apiserver's typed decoder would fail.
 
     The decoder fails on metadata of the wrong shape and, for built-in kinds, on any value of a wrong type. Custom
-    resources are only validated later. Metadata of the object `checked` is not checked again, nor are the managedFields
-    of an update, which an apply wrote. Parts that `manifest` shares with the completed object `settled` are skipped.
+    resources are only validated later. Metadata that `manifest` shares with `checked`, and managedFields, are not
+    checked if `checked` is given. Parts that `manifest` shares with the completed object `settled` are skipped.
     """
     old = MISSING if settled is None else settled
     metadata = manifest.get("metadata")
@@ -171,8 +171,8 @@ def coerce(
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Return two values: `body` without unknown fields and forbidden nulls, and the paths of the unknown fields.
 
-    A null is forbidden if the schema does not allow it. Parts that `body` shares with `settled`, an earlier result, are
-    skipped.
+    A null is forbidden if the schema does not allow it. `settled` is an earlier result of this function; parts that
+    `body` shares with it are skipped.
     """
     old = MISSING if settled is None else settled
     metadata, strange = _metadata(definition, body.get("metadata"), (settled or {}).get("metadata") or {})
@@ -189,10 +189,10 @@ def storage_form(
     settled: Mapping[str, Any] | None = None,
     read: Mapping[str, Any] | None = None,
 ) -> Mapping[str, Any]:
-    """Return `manifest` as it is stored: without nulls, empty metadata and prunable fields that an apply can leave.
+    """Return `manifest` as it is stored: without nulls, empty metadata and unknown fields, which an apply can leave.
 
-    Parts that `manifest` shares with `settled`, an object in stored form, are skipped. The same holds for members that
-    `manifest` shares with `read`, a custom resource that `read_body` returned.
+    To save time, two kinds of parts are skipped: those that `manifest` shares with `settled`, an object in stored form,
+    and top-level members that it shares with `read`, a custom resource that `read_body` returned.
     """
     meta = manifest["metadata"]
     kept = {key: value for key, value in (read or {}).items() if manifest.get(key) is value}

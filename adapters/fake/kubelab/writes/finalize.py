@@ -45,7 +45,8 @@ def finalize_create(
 ) -> WriteOutcome:
     """Return the outcome of creating the object `manifest`. Raises 422 with all problems.
 
-    `read` is the body as it was read, for a POST of a custom resource; otherwise it is None.
+    For a POST of a custom resource, `read` is the result of `read_body`: unchanged parts of it need no further
+    cleaning. Otherwise it is None.
     """
     behaviour = definition.behaviour
     meta = {key: value for key, value in manifest["metadata"].items() if key not in _SYSTEM}
@@ -85,10 +86,10 @@ def finalize_update(
     warnings: tuple[str, ...] = (),
     read: Manifest | None = None,
 ) -> WriteOutcome:
-    """Return the outcome of changing `live` to `manifest`. Raises 409 for a stale resourceVersion, 422 with all
-    problems.
+    """Return the outcome of changing `live` to `manifest`. Raises 409 for a stale resourceVersion, 422 for problems.
 
-    `read` is the new state as it was read, for a PUT or patch of a custom resource; otherwise it is None.
+    For a PUT or patch of a custom resource, `read` is the result of `read_body`: unchanged parts of it need no further
+    cleaning. Otherwise it is None.
     """
     _check_version(definition, live, manifest, write)
     manifest = _prepared(definition, live, manifest, write)

@@ -124,9 +124,9 @@ def apply(definition: ServedKind, live: Manifest | None, body: Any, write: Write
 
 
 def _same_content(merged: Manifest, live: Manifest) -> bool:
-    """Report whether `merged`, the object after an apply, differs from `live` at most in managedFields.
+    """Report whether an apply changed nothing except managedFields. `merged` is the object after the apply.
 
-    In that case, an object that is stored in another version gets no defaults.
+    Such an object gets no defaults, even if it is stored in another version than that of the request.
     """
     rest = [(merged.get(key), live.get(key)) for key in {*merged, *live} - {"metadata"}]
     return all(one is other for one, other in rest) and not [
@@ -176,9 +176,9 @@ def _applied(definition: ServedKind, live: Manifest | None, config: Manifest, wr
 def _read_patched(
     definition: ServedKind, raw: Manifest, write: WriteRequest, settled: Manifest | None
 ) -> tuple[Manifest, tuple[str, ...]]:
-    """Return two values: a patched object and its warnings. Errors have other HTTP statuses than those of `read_body`.
+    """Return two values: the patched object `raw` as `read_body` reads it, and its warnings.
 
-    A patched object is refused with 422 instead of 400 under Strict and for built-in kinds, as on kube-apiserver.
+    Under Strict and for built-in kinds, an error is a 422 instead of the 400 of `read_body`, as on kube-apiserver.
     """
     try:
         return read_body(definition, raw, write.field_validation, settled)
@@ -217,9 +217,10 @@ def _replaced(
 
 
 def _read(definition: ServedKind, manifest: Manifest, write: WriteRequest) -> Manifest | None:
-    """Return `manifest`, the new state as it was read, or None if it may be stored in another form than this one.
+    """Return `manifest`, the new state as `read_body` returned it, if it will be stored in this form; otherwise None.
 
-    A built-in kind's own rules may change parts of its objects before they are stored, and a Scale is not stored.
+    The result is None for a built-in kind, whose own rules may still change parts of the object, and for a Scale, which
+    is not stored.
     """
     return None if definition.built_in or write.subresource == "scale" else manifest
 

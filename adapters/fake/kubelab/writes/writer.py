@@ -93,7 +93,7 @@ class ObjectWriter:
         self._now = now
 
     def prepare(self, call: WriteCall) -> Prepared:
-        """Return the write that `call` makes of the stored object. The write is complete, but not stored yet."""
+        """Return the write that `call` requests. It is complete, but not stored yet."""
         if call.verb is RequestVerb.CREATE:
             return self._create(call)
         if call.applies:
@@ -107,9 +107,10 @@ class ObjectWriter:
         return self._store.get(target.resource.storage, key) is prepared.before
 
     def mutated(self, prepared: Prepared, patch: Any, version: str = "") -> Prepared:
-        """Return the write with a webhook's JSON patch applied to its object, which is completed and validated again.
+        """Return the prepared write after applying a webhook's JSON patch to its object.
 
-        The patch is for the object in `version`; empty means the version of the request.
+        The patch is for the object in `version`; empty means the version of the request. The patched object is
+        completed and validated again.
         """
         definition, write = prepared.call.target.resource.definition, prepared.write
         patched = _patched(definition, prepared.outcome.object, patch, version)

@@ -93,7 +93,10 @@ class _Admin:
         self._server = server
 
     def enqueue(self, _: Request, body: dict[str, Any]) -> Any:
-        """Offer a job to a cluster, well-formed or `raw` (any JSON value), and return the job's entry."""
+        """Offer a job to a cluster, and return the job's entry.
+
+        The job is made of the fields in `body` or, for tests of malformed jobs, is the JSON value `raw` as it is.
+        """
         self._check_cluster(_text(body, "clusterId"))
         if "raw" in body:
             return self._server.enqueue_raw(_text(body, "clusterId"), body["raw"]).as_json()
@@ -125,8 +128,9 @@ class _Admin:
             )
 
     def list_jobs(self, request: Request, _: Any) -> Any:
-        """Return what is known of every job (the job itself, its reports and its result), of one cluster or of all
-        clusters.
+        """Return the entry of every job: the job itself, its reports and its result.
+
+        The query `cluster` selects the jobs of one cluster.
         """
         cluster = request.query_params.get("cluster")
         return {"jobs": [job.as_json() for job in self._server.jobs if cluster in (None, job.cluster_id)]}
@@ -164,7 +168,7 @@ class _Admin:
         return {}
 
     def outage(self, _: Request, body: dict[str, Any]) -> Any:
-        """Begin an outage, which applies one fault to every request of agents, or end it."""
+        """Begin an outage, in which the fault in `body` applies to every request of agents. An empty `body` ends it."""
         self._server.faults.outage(_fault(body) if body else None)
         return {}
 

@@ -85,7 +85,7 @@ NO_FAULT = ScriptedFault(status=None)
 class Faults:
     """The faults that are still to occur, in the order in which they were injected.
 
-    During an outage, its fault applies to every request instead.
+    An outage has one fault, which applies to every request until the outage ends. Injected faults wait until then.
     """
 
     _pending: list[ScriptedFault] = attrs.field(factory=list, init=False)

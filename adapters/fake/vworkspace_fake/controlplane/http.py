@@ -72,7 +72,7 @@ def control_plane_app(
 
 
 class _AgentFace:
-    """The HTTP endpoints of the agent API. Their method `_answer` turns faults and refusals into responses."""
+    """The HTTP endpoints of the agent API, each a method. `_answer` turns faults and refusals into responses."""
 
     def __init__(self, server: ControlPlaneServer, polls: LongPolls) -> None:
         self._server = server
@@ -151,7 +151,7 @@ class _AgentFace:
 
 
 class _NoAnswer(Response):
-    """A response that never ends: the connection is closed before its announced body."""
+    """A response without the body that it announces: the connection is closed first, as if the answer was lost."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Announce a body and return; the server then closes the connection."""

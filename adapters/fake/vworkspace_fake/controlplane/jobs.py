@@ -96,9 +96,9 @@ class JobBook:
         return job.open and job.acked_at is None
 
     def ack(self, cluster_id: str, job_id: str, now: datetime) -> None:
-        """Stop offering the job, which the cluster acknowledges. A repeated acknowledgement is no error.
+        """Record that the cluster has acknowledged a job, so that the job is not offered again.
 
-        Raises a 409 ApiRefusal for a job that already has a result.
+        A repeated acknowledgement is no error. Raises a 409 ApiRefusal for a job that already has a result.
         """
         job = self._own(cluster_id, job_id)
         if job.result is not None:

@@ -18,9 +18,9 @@ _ERRORS: Final[Mapping[int, str]] = {
 
 
 class ApiRefusal(Exception):
-    """An exception that is answered with a status other than success.
+    """The refusal of a request. `status` is the HTTP status of the answer.
 
-    `retry_after` is in seconds; `body` and `content_type` replace the usual ones.
+    `retry_after` is in seconds; `body` and `content_type` replace those of the usual error answer.
     """
 
     def __init__(

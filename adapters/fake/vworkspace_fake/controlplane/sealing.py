@@ -75,8 +75,8 @@ def _algorithm(key: _Key) -> str:
 class KeyPairs:
     """New keys for a control plane and a cluster.
 
-    `sealing` encrypts and signs jobs with the keys of the control plane; the texts are for the cluster's credentials
-    Secret.
+    `sealing` encrypts and signs jobs for the cluster. `signing_public_key` and `decryption_key` are PEM texts for the
+    cluster's credentials Secret.
     """
 
     sealing: Sealing
