@@ -16,8 +16,8 @@ from vworkspace_core.jobs.job_store import JobRecord, Tombstone
 class MemoryJobStore:
     """A `JobStore` in memory.
 
-    A record is refused if it has more than `longest` bytes as JSON. `remembered` is the largest number of tombstones,
-    of which the oldest are forgotten first.
+    A record is refused if it has more than `longest` bytes as JSON. A tombstone is what remains of a finished job. If
+    there are more than `remembered` tombstones, the oldest are forgotten.
     """
 
     longest: int = 1024 * 1024
@@ -50,7 +50,7 @@ class MemoryJobStore:
         return self.tombstones.get(idempotency_key)
 
     async def newest(self, object_key: str) -> Tombstone | None:
-        """Return the tombstone of the highest generation of an object, or None if the object has no tombstone."""
+        """Return the tombstone of an object's highest generation, or None if the object has no tombstone."""
         mine = (
             tombstone
             for key, tombstone in self.tombstones.items()

@@ -25,10 +25,11 @@ _TOKEN_REQUEST = Kind("authentication.k8s.io", "v1", "TokenRequest", "tokenreque
 class KubeApiClient(KubeApi):
     """A client of the API server in `config`, to be used as an async context manager.
 
-    `request_timeout` bounds connecting, sending and each silence while reading, in seconds (an admission webhook may
-    take 30). A watch may be silent for its own timeout plus `watch_grace`. Token and CA files are read again after
-    `credential_max_age` seconds. `observe` is called for every request. `before_write` may stop a write by raising an
-    error. In addition to `KubeApi` the client has calls that only the command-line commands need.
+    `request_timeout` limits the seconds of connecting, of sending, and of each silence while reading. It must be more
+    than the 30 s that an admission webhook may take. A watch may be silent for its own timeout plus `watch_grace`.
+    Token and CA files are read again after `credential_max_age` seconds. `observe` is called for every request.
+    `before_write` is called before every write, and may stop it by raising an error. In addition to `KubeApi` the
+    client has calls that only the command-line commands need.
     """
 
     def __init__(self, config: SingleConfig, **settings: Any) -> None:

@@ -126,9 +126,9 @@ class ExecPlugin:
         return await self._flow(refused=True)
 
     async def _flow(self, *, refused: bool) -> str:
-        """Run lightkube's authentication flow, and return the Authorization header of the first request that the flow
-        yields. With `refused`, tell the flow that the first request got a 401, and return the header of its second
-        request.
+        """Run lightkube's authentication flow, which runs the plugin, and return the Authorization header that it sets.
+
+        With `refused`, tell the flow that the API server answered 401, so that it gets a new token.
         """
         flow = self._auth.async_auth_flow(httpx2.Request("GET", "https://plugin"))
         try:
@@ -147,10 +147,10 @@ class ExecPlugin:
 
 
 def sendable(token: str, origin: str) -> str:
-    """Return `token`.
+    """Return `token`. Raise ConfigError if the token cannot be sent in a header.
 
-    Raises ConfigError if a header cannot hold the token; the message says by `origin` where the token is from. Without
-    the check the HTTP layer refuses the header with an error that quotes the token.
+    The message of the error names the token's source, `origin`, but not the token. The HTTP layer's own error would
+    quote the token.
     """
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise ConfigError(f"{origin} does not hold a token")

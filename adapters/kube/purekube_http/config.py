@@ -1,4 +1,4 @@
-"""The API server's address and our credentials: lightkube's configuration, with its gaps closed.
+"""The API server's address and our credentials, read by lightkube, with checks for what lightkube does not handle.
 
 Every problem is one `Permanent` with advice. Closed gaps of lightkube: a context without a user (assertion), a relative
 `tokenFile`, `KUBECONFIG` with several paths, exec credentials `v1`, missing parts of a kubeconfig (bare `KeyError`),
@@ -104,9 +104,10 @@ def _usable_user(config: SingleConfig, origin: str) -> User:
 
 
 def _exec(plugin: UserExec | None, origin: str) -> UserExec | None:
-    """Return `plugin` with an API version and environment that lightkube accepts. lightkube refuses `v1`, which differs
-    from `v1beta1` only in the plugin's input (KUBERNETES_EXEC_INFO). Raises Permanent for other versions; the message
-    names the kubeconfig by `origin`.
+    """Return `plugin` in a form that lightkube accepts, or None if there is no plugin.
+
+    lightkube refuses the API version `v1`, so it is replaced by `v1beta1`, and the variable KUBERNETES_EXEC_INFO tells
+    the plugin its true version. Raises Permanent for other versions; the message names the kubeconfig, `origin`.
     """
     if plugin is None:
         return None

@@ -19,8 +19,8 @@ async def dispatch(
     """Send one request and return its response, whatever its status.
 
     A `url` that is not empty replaces the resource's path. Raises Invalid for a body that cannot be encoded as JSON,
-    Unauthorized if the credentials cannot be read, Unavailable if there is no response, and the fence's error if the
-    fence stopped the request.
+    Unauthorized if the credentials cannot be read, and Unavailable if there is no response. If the pool's fence against
+    former leaders stops a write, the fence's error is raised.
     """
     body = encoded(request)
     try:
@@ -46,9 +46,9 @@ class TooLarge(Exception):
 
 
 async def at_most(request: KubeRequest, response: aiohttp.ClientResponse, limit: int) -> bytes:
-    """Return the body of a successful response, if it has at most `limit` bytes.
+    """Return the body of a successful response. Raise TooLarge if it has more than `limit` bytes.
 
-    Raises TooLarge after closing the connection, and the errors of `accepted`.
+    For a response that is not successful, raise the same error as `accepted`.
     """
     if response.status >= 300:
         return await accepted(request, response)

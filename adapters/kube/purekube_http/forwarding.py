@@ -1,4 +1,4 @@
-"""Requests of another client, sent on to the API server of a kubeconfig with its address and credentials.
+"""A forwarder of another client's requests to the API server of a kubeconfig, with the kubeconfig's credentials.
 
 Nothing is decoded: method, path and body pass unchanged, and so does the answer's body. Only some headers are passed
 on.

@@ -123,8 +123,9 @@ class HttpTransport:
         return answer_of(single, await self.body_of(single))
 
     async def _opened(self, request: KubeRequest, read_seconds: float | None) -> aiohttp.ClientResponse:
-        """Send a request whose response may be silent for `read_seconds`, and return the response without reading its
-        body. None means that there is no limit. Raises the error of an unsuccessful status.
+        """Send a request and return its response without reading the body. Raises the error of an unsuccessful status.
+
+        While the body is read, the server may be silent for `read_seconds`; None means without limit.
         """
         timeout = attrs.evolve(self._timeout, sock_read=read_seconds)
         response = await dispatch(self._watches, request, timeout=timeout)

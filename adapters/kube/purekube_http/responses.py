@@ -50,7 +50,7 @@ def version_of(request: KubeRequest, body: bytes) -> str:
 
 
 def review_of(request: KubeRequest, body: bytes) -> dict[str, Any]:
-    """Return the decoded answer to a review or TokenRequest, which unlike other objects has no name or resourceVersion.
+    """Return the decoded answer to a review or TokenRequest. Such an object has no name and no resourceVersion.
 
     Raises Unavailable for any other answer.
     """
@@ -125,7 +125,7 @@ def replace_type(request: KubeRequest, partial: Any) -> str:
 def why_foreign(request: KubeRequest, manifest: Any, *, versioned: bool = True) -> str:
     """Return why `manifest` is not the requested object, or an empty string if it is the requested object.
 
-    With `versioned` the object must have a uid and a resourceVersion, which the answer to a dry run may lack.
+    With `versioned` the object must have a uid and a resourceVersion. The answer to a dry run may lack them.
     """
     if problem := _typed(manifest, request.kind.api_version, request.kind.kind):
         return problem
@@ -141,7 +141,7 @@ def why_foreign(request: KubeRequest, manifest: Any, *, versioned: bool = True) 
 
 
 def not_the_server(request: KubeRequest, problem: str) -> Unavailable:
-    """Return the error for a response with status 200 whose body is unusable, as `problem` says.
+    """Return the error for an answer with status 200 that cannot be from the API server. `problem` says why.
 
     The `status` in the error distinguishes it from the error of a broken connection.
     """

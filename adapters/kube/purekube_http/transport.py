@@ -42,9 +42,11 @@ _log = logging.getLogger("vworkspace.requests")
 
 
 class FencedBody(aiohttp.Payload):
-    """The body of a write, which checks the leader's fence immediately before head and body are sent together.
+    """The body of a write. It calls `before_write` just before it is sent, so that a former leader cannot write.
 
-    A server acts only on complete requests, so a request that is stopped before its body has no effect.
+    `before_write` is the leader's fence: it raises an error if this process is no longer the leader. Head and body are
+    sent together after the check. A write that is stopped here has no effect, because a server acts only on complete
+    requests.
     """
 
     _autoclose = True
@@ -60,16 +62,17 @@ class FencedBody(aiohttp.Payload):
         return self._body.decode(encoding, errors)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        """Check the fence, which raises an error to stop the write, and send the body."""
+        """Send the body, unless the leader's fence raises an error to stop the write."""
         self._before_write()
         await writer.write(self._body)
 
 
 class ConnectionPool:
-    """The connections to one API server, with metrics, and with a fence that stops the writes of a former leader.
+    """The connections to one API server. The fence `before_write` stops the writes of a former leader.
 
-    There are at most `connections` at once (0: no limit). With `keep` an idle connection is kept for 30 s. Raises
-    Permanent if the configured address is unusable, or if certificates or keys cannot be loaded.
+    There are at most `connections` at once (0: no limit). With `keep` an idle connection is kept for 30 s. `observe` is
+    called for every request. Raises Permanent if the configured address is unusable, or if certificates or keys cannot
+    be loaded.
     """
 
     def __init__(
@@ -106,8 +109,8 @@ class ConnectionPool:
     ) -> aiohttp.ClientResponse:
         """Send one request to `target` (path and query). After a 401 send it again with a renewed credential.
 
-        For a request with a body, `before_write` is called before a connection is awaited, and again before the body is
-        sent. Its errors end the request.
+        For a request with a body, `before_write` is called twice: at once, and just before the body is sent, because
+        waiting for a connection can take long. An error that it raises ends the request.
         """
         if self._authorities is not None:
             self._authorities.refresh()

@@ -218,9 +218,11 @@ class HttpControlPlane:
         )
 
     async def _bounded(self, where: str, timeout: float, exchange: Callable[[], Awaitable[_Answer]]) -> _Answer:
-        """Run `exchange` within a limit of its total time: a server that sends single bytes must not block it for ever.
+        """Return the result of `exchange`, one request with its answer. Its total time is limited.
 
-        Raises Unavailable after that time, and if there is no answer. `where` names the request in the message.
+        The limit is somewhat more than twice `timeout`; without it, a server that sends single bytes could block the
+        agent for ever. Raises Unavailable after that time, and if there is no answer. `where` names the request in the
+        message.
         """
         try:
             with anyio.fail_after(2 * timeout + self._margin):

@@ -61,7 +61,10 @@ def decode(body: bytes, where: str) -> Mapping[str, Any]:
 
 
 def jobs_of(body: bytes, where: str) -> list[Any]:
-    """Return the jobs of an answer for which `fits` is true, at most MOST_JOBS. Raises Unavailable with the problem."""
+    """Return the jobs in an answer that is small enough to be decoded as a whole (`fits`), at most MOST_JOBS.
+
+    Raises Unavailable, with the problem, if the answer has no list of jobs.
+    """
     jobs = decode(body, where).get("jobs")
     if not isinstance(jobs, list):
         raise Unavailable(f"{where}: the answer has no list of jobs")
@@ -76,10 +79,10 @@ def fits(body: bytes) -> bool:
 def jobs_that_fit(body: bytes, where: str, longest: int = LONGEST_BODY) -> list[Any]:
     """Return the first jobs of an answer that is too large, as many as fit into the limits.
 
-    `body` has too many values, or is only the first `longest` bytes of the answer. A job that is too large on its own
-    is returned as an `OversizedJob`, and is the last job of the result. Once that job is answered, the control plane
-    offers the later jobs again. The function takes up to a second, and memory for the jobs that fit. Raises Unavailable
-    if no job can be returned.
+    `body` has too many values, or is only the first `longest` bytes of the answer. If a job is too large on its own, it
+    is returned as an `OversizedJob`, and no later job is returned. Once the agent has refused that job, the control
+    plane offers the later jobs again. The function takes up to a second, and memory for the jobs that fit. Raises
+    Unavailable if no job can be returned.
     """
     jobs: list[Any] = []
     left = MOST_VALUES
@@ -100,9 +103,10 @@ def jobs_that_fit(body: bytes, where: str, longest: int = LONGEST_BODY) -> list[
 
 @attrs.frozen
 class _Span:
-    """The byte range of a job in an answer, with the job's `id` and `idempotencyKey` in `fields`.
+    """The bytes of a job in an answer, from `begin` to `end`. `fields` has the job's `id` and `idempotencyKey`.
 
-    `end` is None if the answer ends within the job, or if the job has too many tokens to find its end.
+    `end` is None if the answer is cut off within the job, or if the job has so many tokens that its end is not
+    searched.
     """
 
     begin: int
@@ -111,10 +115,10 @@ class _Span:
 
 
 def _oversized(span: _Span, body: bytes, longest: int | None) -> OversizedJob | None:
-    """Return the job at `span` as an OversizedJob, which will be refused, or None if the job must not be refused.
+    """Return the job at `span` as an OversizedJob, which the agent refuses. Return None if it cannot be refused.
 
-    A job without an id is not refused. A job with few values is refused only if it is the first in the answer:
-    `longest` is then the number of bytes read, and otherwise None.
+    A job without an id cannot be refused. A job that does not have too many values is only cut off: it can be refused
+    if it is the first in the answer. `longest` is then the number of bytes read; for any later job it is None.
     """
     if "id" not in span.fields:
         return None
@@ -156,9 +160,9 @@ def _spans(body: bytes) -> Iterator[_Span]:
 
 
 def _field(body: bytes, name: re.Match[bytes]) -> dict[str, Any]:
-    """Return the JSON field whose name is at the match `name`, as a dict with one entry.
+    """Return the JSON field with the name that `name` has matched in `body`, as a dict with one entry.
 
-    The dict is empty if the match is a JSON value and not the name of a field.
+    Return an empty dict if the matched text is a value and not the name of a field.
     """
     field = _FIELD.match(body, name.end())
     try:

@@ -1,4 +1,4 @@
-"""The sender of JSON documents over HTTP: notices as CloudEvents (SEE-6), and spans to a collector (SEE-7)."""
+"""A sender of JSON documents over HTTP: notices as CloudEvents (SEE-6), and traces to a collector (SEE-7)."""
 
 import json
 from collections.abc import Callable, Mapping

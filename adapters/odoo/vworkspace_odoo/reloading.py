@@ -33,7 +33,10 @@ class ControlPlaneEndpoint:
 
 @attrs.define(eq=False)
 class _Connections:
-    """The connections to one endpoint, the settings for which they were made, and the number of calls that use them."""
+    """The connections to one endpoint.
+
+    `made_for` are the settings for which they were made. `users` is the number of calls that use them now.
+    """
 
     control: HttpControlPlane
     made_for: tuple[str, ...] = attrs.field(repr=False)

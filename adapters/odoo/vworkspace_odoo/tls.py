@@ -16,8 +16,8 @@ def tls_context(ca: str, certificate: str, private_key: str) -> ssl.SSLContext |
     """Return a TLS context that trusts the authority `ca` and presents `certificate` to the server.
 
     All parameters are PEM texts, and an empty string means none. Without `ca` the system's authorities are trusted,
-    otherwise only `ca`. If both are empty the result is None, which means the HTTP client's default. Raises Permanent,
-    which names the unusable key of the Secret but shows nothing of its value.
+    otherwise only `ca`. Without `ca` and `certificate` the result is None: the HTTP client then uses its default.
+    Raises Permanent if a text is unusable. The message names the key of the Secret, but shows nothing of its value.
     """
     if bool(certificate) != bool(private_key):
         raise Permanent(
@@ -58,10 +58,10 @@ def _load_certificate(context: ssl.SSLContext, certificate: str, private_key: st
 
 @contextmanager
 def _readable_path(text: str) -> Iterator[str]:
-    """Yield the path of a file with the content `text`, for the time of the block: OpenSSL loads keys from files only.
+    """Yield the path of a file with the content `text`. It exists only while the block runs.
 
-    The file is in memory where the system can do that, because a pod's file system is read-only and a key on a disk
-    would stay there.
+    OpenSSL loads keys from files only. The file is in memory where the system can do that, because a pod's file system
+    is read-only and a key on a disk would stay there.
     """
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("vworkspace-tls")

@@ -101,7 +101,10 @@ def _generated(curve: str) -> Any:
 
 
 def key_in(pem: str) -> ECKey | OKPKey:
-    """Return an elliptic-curve key from PEM. Raises ValueError, whose message contains no part of the key."""
+    """Return the elliptic-curve key in a PEM text.
+
+    Raises ValueError if there is none; the message contains no part of the text.
+    """
     for kind in (ECKey, OKPKey):
         try:
             return kind.import_key(pem)
@@ -113,7 +116,7 @@ def key_in(pem: str) -> ECKey | OKPKey:
 def signing_key_of(seed: bytes) -> OKPKey:
     """Return the Ed25519 key derived from a seed of 32 bytes.
 
-    With it every run of a simulation has the same signatures.
+    A fixed seed gives every run of a simulation the same signatures.
     """
     private = Ed25519PrivateKey.from_private_bytes(seed)
     return OKPKey.import_key(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))

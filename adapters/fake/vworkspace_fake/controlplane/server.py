@@ -28,9 +28,10 @@ def system_now() -> datetime:
 
 @attrs.define
 class ControlPlaneServer:
-    """A vWorkspace control plane. `now` is its clock, which its `Date` headers show; `mint` makes token texts.
+    """A vWorkspace control plane in memory.
 
-    `seal` signs and encrypts a job before it is sent to a cluster (`sealing`).
+    `now` is its clock. `mint` makes the texts of new tokens. `seal`, if set, encrypts and signs each job for a cluster
+    before it is sent.
     """
 
     now: Callable[[], datetime] = system_now
@@ -127,9 +128,9 @@ class ControlPlaneServer:
             known[event["eventKey"]] = event
 
     def register(self, token: str | None, body: Any) -> dict[str, Any]:
-        """Exchange a one-time token for a long-lived token.
+        """Exchange a one-time token for a long-lived token, and return the answer that contains it.
 
-        The one-time token is both the bearer token and in the body.
+        The agent sends the one-time token twice: as the bearer token, and in the body.
         """
         text = body.get("registrationToken") if isinstance(body, Mapping) else None
         cluster_id = body.get("clusterId") if isinstance(body, Mapping) else None
@@ -181,7 +182,7 @@ class ControlPlaneServer:
         return self.enqueue_raw(cluster_id, raw if self.seal is None else self.seal(raw, cluster_id))
 
     def enqueue_raw(self, cluster_id: str, raw: Any) -> JobEntry:
-        """Offer any value as a job, even a malformed value, which the agent must survive (PULL-7)."""
+        """Offer any value as a job. It may be malformed, to test that the agent survives such a job (PULL-7)."""
         job_id = raw.get("id") if isinstance(raw, Mapping) else None
         self._numbers += 1
         usable = isinstance(job_id, str | int) and not isinstance(job_id, bool)

@@ -10,7 +10,10 @@ from vworkspace_fake.controlplane.refusals import ApiRefusal
 
 @attrs.define
 class IssuedToken:
-    """A credential of one cluster, refused from `ends` on. `used` says that it was accepted at least once."""
+    """A long-lived token of one cluster.
+
+    It is refused from `ends` on; None means that it has no end. `used` is True once a request with it was accepted.
+    """
 
     text: str = attrs.field(repr=False)
     cluster_id: str
@@ -20,9 +23,10 @@ class IssuedToken:
 
 @attrs.define
 class Registration:
-    """A one-time token with which a cluster obtains its credential.
+    """A one-time token with which a cluster obtains its long-lived token, `issued`.
 
-    In case an answer was lost, the token can be used again until the credential that it gave has been used.
+    The answer with the long-lived token may get lost. The one-time token is therefore accepted again until the
+    long-lived token has been used.
     """
 
     text: str = attrs.field(repr=False)
