@@ -20,10 +20,11 @@ __all__ = ["ConversionResult", "ConvertedBox", "convert", "definition_files"]
 def convert(
     document: Any, crds: Mapping[str, Mapping[str, Any]] | None = None, known: Schemas | None = None
 ) -> ConversionResult:
-    """Convert a Katalog or a ResourceGraphDefinition to boxes.
+    """Convert a Katalog of Orkestra or a ResourceGraphDefinition of kro to boxes.
 
-    `crds` are the CRDs that a Katalog names, by file name. `known` are the schemas of kinds that a
-    ResourceGraphDefinition uses.
+    A box is a YAML file that describes an operator. `crds` are the CRDs that a Katalog names, by file name. `known` are
+    the schemas of kinds that a ResourceGraphDefinition uses. The result has everything that could not be converted as a
+    problem.
     """
     if not isinstance(document, Mapping):
         return ConversionResult((), (Problem("", "must be an object"),))
@@ -36,7 +37,10 @@ def convert(
 
 
 def _looked_over(conversion: ConversionResult) -> ConversionResult:
-    """Return the conversion. If it has no problems, read its boxes, and add the problems that are found then."""
+    """Return `conversion` after a check of its boxes, with the problems that the check found.
+
+    A conversion that has problems already is not checked.
+    """
     told = list(conversion.problems)
     for made in conversion.boxes if not told else ():
         try:

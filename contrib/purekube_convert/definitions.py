@@ -10,7 +10,7 @@ from purekube.cel.types import DYN, CelType
 def type_of_definition(crd: Mapping[str, Any] | None) -> CelType:
     """Return the CEL type of a CRD's stored objects.
 
-    An unusable CRD, which `box check` reports, gives the dynamic type.
+    Return the dynamic type if the CRD is missing or unusable. The command `box check` reports an unusable CRD.
     """
     try:
         return CrdVersions.of(crd).stored.type

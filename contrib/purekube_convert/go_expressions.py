@@ -47,8 +47,9 @@ class Value:
 
 @attrs.frozen
 class TemplateScope:
-    """The names with which paths in a Go template may begin: the parent, its children by Orkestra's keys, and the items
-    of a loop.
+    """The names with which a path in a Go template may begin.
+
+    They stand for the parent, for its children (by the keys that Orkestra gives them), and for the items of a loop.
     """
 
     parent: CelType = DYN
@@ -89,7 +90,8 @@ def _child(steps: Sequence[str], scope: TemplateScope) -> Value:
 def _walk(value: Value, steps: Sequence[str], *, waits: bool = False) -> Value:
     """Return the CEL expression for the field at the path `steps` below `value`.
 
-    With `waits`, the box waits for an absent field, so that the field is not read as an optional.
+    A field that may be absent is read as a CEL optional. With `waits` it is read directly, because the box then waits
+    for it.
     """
     at = value
     for step in steps:
@@ -170,7 +172,7 @@ def as_text(value: Value) -> Value:
 
 
 def truthiness(value: Value) -> Value:
-    """Return the CEL condition that `value` counts as true in Go: that it is not empty, not 0 and not false."""
+    """Return a CEL condition that is true if Go counts `value` as true: if it is not empty, not 0 and not false."""
     known = value.sure
     match value.type.name:
         case "bool":

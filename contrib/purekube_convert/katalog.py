@@ -70,7 +70,9 @@ class _Setting:
 
 @attrs.frozen
 class _Declared:
-    """One resource that a Katalog declares: its block (such as `onCreate`), the form of its kind, and its id in the
+    """One resource that a Katalog declares.
+
+    `block` is its place, such as `onCreate`. `form` says how resources of its kind are written. `id` is its id in the
     box.
     """
 
@@ -121,9 +123,9 @@ def _entries(document: Mapping[str, Any], problems: Problems) -> Iterator[tuple[
 
 
 def _flat(raw: Mapping[str, Any], path: str, problems: Problems) -> dict[str, _Setting]:
-    """Return the settings of one operator by key, from both layouts of a Katalog.
+    """Return the settings of one operator in a Katalog by key, wherever they are written.
 
-    Settings may be next to `operatorBox`, in it, and in sections such as `reconcile`.
+    They may be next to `operatorBox`, in `operatorBox`, and in sections such as `reconcile`.
     """
     out: dict[str, _Setting] = {}
     pending = [(raw, path)]
@@ -442,7 +444,7 @@ def _name_of(crd: Mapping[str, Any] | None) -> str:
 def _installed(types: Any) -> Any:
     """Return the box's reference to a CRD in the cluster, `{name: <plural>.<group>}`.
 
-    Return None if `types` has no group.
+    `types` is the Katalog's `apiTypes` with the group and kind. Return None if it has no group.
     """
     if not isinstance(types, Mapping) or not types.get("group"):
         return None
@@ -504,8 +506,8 @@ def _id(entry: _Declared, *, alone: bool) -> str:
 def _children(declared: list[_Declared]) -> tuple[dict[str, Value], dict[str, str]]:
     """Return two mappings for the keys that templates use after `.children`.
 
-    The first maps a key to the CEL expression for its object, the second maps a key that means several objects to a
-    message.
+    The first maps a key to the CEL expression for its object. The second has the keys that do not mean exactly one
+    object, each with a message that says why.
     """
     known: dict[str, Value] = {}
     unclear: dict[str, str] = {}
@@ -546,8 +548,10 @@ def _only_service(declared: list[_Declared], scope: TemplateScope) -> tuple[str,
 
 
 def _loop_over(over: Value, name: str, path: str, problems: Problems) -> tuple[dict[str, str], dict[str, Value]] | None:
-    """Return two mappings: the `forEach` of a box (a list, and the key of its items), and the loop's variables as CEL
-    expressions. If the items cannot be identified, add that to `problems` and return None.
+    """Return two mappings for a loop over `over`: the `forEach` of the box, and the loop's variables in CEL.
+
+    The `forEach` has the list, and the key by which its items are identified. If they cannot be identified, add that to
+    `problems` and return None.
     """
     variable = name if _IDENTIFIER.fullmatch(name) and name not in _TAKEN else "item"
     if over.type.name == "map" or over.type.fields is not None:

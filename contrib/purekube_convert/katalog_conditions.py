@@ -217,7 +217,10 @@ def _pattern(operator: str, value: Any) -> str:
 
 
 def _value(value: Any, operator: str, place: Value, scope: TemplateScope) -> Any:
-    """Return `value`, with which the field `place` is compared, converted to CEL and to the type of that field."""
+    """Return `value`, to which a condition compares the field `place`, as it is written in a box.
+
+    Go templates in it become CEL, and constants get the type of the field.
+    """
     if isinstance(value, str) and is_template(value):
         return f"${{{expression_of_text(value, scope).sure.text}}}"
     if operator in ("in", "notIn"):
@@ -237,7 +240,10 @@ def _number(value: Any) -> Any:
 
 
 def typed(value: Any, place: Value) -> Any:
-    """Return the constant `value` converted to the type of the field `place`, with which it is compared."""
+    """Return the constant `value` in the type of `place`, the field to which it is compared.
+
+    Raises TemplateError if it has no value of that type.
+    """
     text = "true" if value is True else "false" if value is False else "" if value is None else str(value)
     match place.type.name:
         case "int" if text.lstrip("-").isdecimal():

@@ -46,9 +46,10 @@ class KatalogEntry:
         return list(self.convert(self._shaped(key, list, "a list") or [], join(self.path, key), "string"))
 
     def part(self, key: str, shape: type[Any]) -> Any:
-        """Return the list or mapping under a key, which has Kubernetes' own form, or None if the key is absent.
+        """Return the list or mapping under a key, or None if the key is absent.
 
-        `shape` is the expected type of the value.
+        The value is written as in Kubernetes itself, so only Go templates in it are converted. A value of another type
+        than `shape` is reported as a problem, and the result is None.
         """
         what = "a list" if shape is list else "an object"
         found = self._shaped(key, shape, what)
@@ -106,7 +107,7 @@ class KatalogEntry:
 
 
 def filled(**fields: Any) -> dict[str, Any]:
-    """Return the fields that are not None and no empty mapping or list."""
+    """Return `fields` without None, and without empty mappings and lists."""
     return {name: value for name, value in fields.items() if value is not None and value != {} and value != []}
 
 
@@ -185,7 +186,11 @@ def _env_from(entry: KatalogEntry) -> list[dict[str, Any]]:
 
 
 def _plain(entry: KatalogEntry, key: str) -> Any:
-    """Return the mapping under a key, which has Kubernetes' own form, or None if it names a profile of Orkestra."""
+    """Return the mapping under a key, or None if the key is absent. The mapping is written as in Kubernetes itself.
+
+    A mapping that names one of Orkestra's presets (`profile`) cannot be converted: it is reported as a problem, and the
+    result is None as well.
+    """
     found = entry.part(key, Mapping)
     if found is not None and "profile" in found:
         entry.problems.add(join(join(entry.path, key), "profile"), "is a preset of Orkestra: write its fields")

@@ -1,4 +1,4 @@
-"""The rewriting of kro's expressions that read fields which may be absent.
+"""The rewriting of kro's expressions that read fields which may be absent, so that a box waits for these fields.
 
 An expression of kro waits until such a field is present. A box waits if the expression says `.?field.value()`.
 """
@@ -17,10 +17,9 @@ _STEP: Final = re.compile(r"\.\s*([A-Za-z_]\w*)")
 
 @attrs.frozen
 class PresenceChecks:
-    """A rewriter of kro's expressions for a box.
+    """A rewriter of kro's expressions for a box, which waits for an absent field only if the expression says so.
 
-    A box, unlike kro, waits for an absent field only if the expression says so. `types` are the types of the variables;
-    only `self` (the parent) has a schema that guarantees fields.
+    `types` are the types of the variables. Only the type of `self`, the parent, says which fields may be absent.
     """
 
     types: Mapping[str, CelType]

@@ -16,9 +16,9 @@ BoxPath: TypeAlias = tuple[str | int, ...]
 
 @attrs.frozen
 class ConvertedBox:
-    """One box. `crd` is a CRD to be written to a file next to the box.
+    """One box. `crd` is a CRD to be written to a file next to the box; None if there is none.
 
-    `notes` are remarks for the reader, each about the part of the box at its path.
+    `notes` are remarks for the reader. Each is mapped from the path of the part of the box that it is about.
     """
 
     name: str

@@ -212,8 +212,9 @@ class _Definition:
             yield entry, self._known.find(*_type_meta(entry))
 
     def _declared(self) -> list[dict[str, Any]]:
-        """Return the declarations of unknown kinds for `spec.kinds` of the box. kro finds these kinds in a cluster;
-        here their plurals are guessed as kubectl guesses them.
+        """Return the entries of the box's `spec.kinds`, which declare the kinds whose CRDs were not given.
+
+        kro finds these kinds in a cluster. Here their plurals are guessed as kubectl guesses them.
         """
         unknown = dict.fromkeys(_type_meta(entry) for entry, known in self._kinds.items() if known is None)
         said = [(version, kind) for version, kind in unknown if version and kind and "${" not in version + kind]
@@ -323,8 +324,9 @@ class _Definition:
         return {variable: over, "key": self._key(entry, variable, over, path)}
 
     def _key(self, entry: "_Entry", variable: str, over: str, path: str) -> str:
-        """Return the CEL expression for the key by which a box identifies the items of a loop. kro identifies an item
-        by its position in the list, a box by a value of the item.
+        """Return the CEL expression for the key by which a box identifies the items of a loop.
+
+        kro identifies an item by its position in the list. A box needs a value of the item, such as its name.
         """
         item = DYN
         try:
@@ -392,10 +394,11 @@ class _Definition:
         *,
         whole: bool = True,
     ) -> str:
-        """Return a text with its expressions rewritten for a box, or unchanged if one of them cannot be rewritten. kro
-        waits for a field that is absent; a box does so if the expression says `.?field.value()`. If the text is the
-        `whole` value of a template field and consists of a single such field, it becomes an optional, and the template
-        field is left out.
+        """Return a text with its expressions rewritten for a box, or unchanged if one of them cannot be rewritten.
+
+        kro waits for a field that is absent. A box waits only for `.?field.value()`, so the expressions are rewritten
+        to that. With `whole`, the text is the whole value of a template field. If it is then only the path of a field
+        that may be absent, it becomes an optional: the template field is left out while that field is absent.
         """
         if len(text) > _LONGEST:
             self._problems.add(path, f"has {len(text)} characters; a text has at most {_LONGEST}")
@@ -420,9 +423,10 @@ class _Definition:
             return text
 
     def _whole(self, text: str) -> str:
-        """Return the expression `text`. A path of the parent that may be absent is changed to an optional.
+        """Return the expression `text`, the whole value of a template field.
 
-        If such a path is absent, the template field with this value is left out.
+        If it is the path of a field of the parent that may be absent, the path becomes an optional. The template field
+        is then left out while the parent's field is absent.
         """
         steps = text.split(".")
         if steps[0] != "self" or not all(step.isidentifier() for step in steps):

@@ -171,10 +171,11 @@ class ClusterUnderTest(ABC):
         annotations: Mapping[str, str] = {},
         **spec: Any,
     ) -> Any:
-        """Create an object as a user would: a manifest, an `Object`, or a `Resource` with these fields of its spec.
+        """Create an object as a user would, and return the created object.
 
-        Return the created object. A missing namespace is created before. Raises the OperatorErrors of `KubeApi.create`,
-        such as Invalid with all causes.
+        `what` is a manifest, an `Object`, or a `Resource`; for a Resource, `name` names the object and `spec` are the
+        fields of its spec. If the namespace does not exist, it is created first. Raises the OperatorErrors of
+        `KubeApi.create`, such as Invalid with all causes.
         """
         if isinstance(what, Resource):
             self._names.add_resource(what)
@@ -282,11 +283,11 @@ class ClusterUnderTest(ABC):
     ) -> Manifest: ...
 
     def until(self, what: Any, holds: Any = "Ready", *, within: float = _WITHIN) -> Any:
-        """Let time pass until `holds`, a condition's name or a function, is true for the object.
+        """Let time pass until `holds` is true for the object, and return the live object.
 
-        Return the live object. A condition counts if it is True and was set for the current generation. For a kind
-        without a `Ready` condition, `Ready` means what `kubectl rollout status` and Flux wait for. Raises NotReached
-        after `within` seconds; its text shows the object, Events, writes and logs.
+        `holds` is a function or the name of a condition. A condition counts if it is True and was set for the current
+        generation. For a kind without a `Ready` condition, `Ready` means what `kubectl rollout status` and Flux wait
+        for. Raises NotReached after `within` seconds; its text shows the object, Events, writes and logs.
         """
         ref = self.ref(what)
 
@@ -323,17 +324,20 @@ class ClusterUnderTest(ABC):
         lose_events: bool = False,
         times: int | None = None,
     ) -> ActiveFault:
-        """Inject a fault until it is healed: by its own or the cluster's `heal()`, or by leaving its `with` block.
+        """Inject a fault. It ends with `heal()` of the fault or of the cluster, or when its `with` block is left.
 
         `of` is a kind (`deployments`) or one object (`deployments/shop`); empty means all objects. Give exactly one of
         these faults:
 
-        * `never_ready`, `fails`: the pods of a workload never become ready, or fail;
-        * `refuse`: requests of controllers fail with this error; `unanswered`, `kill`: they get no response, or end the
-          process, before or after they have their effect. `verb` selects requests (`apply`, `apply status`, `write`).
-          `times` is how many of them are affected: by default one for `kill`, all for the others;
+        * `never_ready`: the pods of a workload never become ready; `fails`: they fail;
+        * `refuse`: requests of controllers fail with this error;
+        * `unanswered`: requests of controllers get no response; `kill`: a request ends the controllers' process. The
+          given moment says whether that is before or after the request has its effect;
         * `stale`: watches of controllers deliver events about the objects only after the fault is healed;
         * `lose_events`: events about the objects are lost until it is healed; then controllers have to list again.
+
+        For `refuse`, `unanswered` and `kill`, `verb` selects the requests (`apply`, `apply status`, `write`), and
+        `times` is how many of them are affected: by default one for `kill`, all for the others.
         """
         kinds = {
             "never_ready": never_ready,

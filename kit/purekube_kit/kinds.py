@@ -25,7 +25,7 @@ class KindNames:
         self._kinds[kind] = None
 
     def add_resource(self, resource: Resource[Any, Any]) -> None:
-        """Add the kind of a Resource, whose objects are returned as attrs objects."""
+        """Add the kind of `resource`. Tests then get objects of this kind as attrs objects instead of manifests."""
         self.add(resource.kind)
         self._resources[resource.kind] = resource
 

@@ -200,10 +200,10 @@ def _answers(url: str, trust: ssl.SSLContext | None = None, token: str = "") -> 
 
 
 def write_credentials(folder: Path, made: Certificates, token: str, operator: str) -> None:
-    """Write the files to which `apiserver_command` refers.
+    """Write the files in `folder` that `apiserver_command` passes to kube-apiserver.
 
-    These files are the certificate `made` and its key, the users with their tokens, and the key of service account
-    tokens.
+    They are the certificate `made` and its key, a new key for the tokens of service accounts, and a list of two users
+    with their bearer tokens: the administrator with `token`, and the operator with `operator`.
     """
     groups = ",".join(("system:serviceaccounts", f"system:serviceaccounts:{OPERATOR_USER.split(':')[2]}"))
     users = f'{token},admin,admin,"system:masters"\n{operator},{OPERATOR_USER},operator,"{groups}"\n'

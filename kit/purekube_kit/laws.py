@@ -31,15 +31,20 @@ def hold(
 ) -> None:
     """Try all laws on the object `given`. Raises LawBroken.
 
-    The laws: a pure reconciler returns the same when it is called twice. The object comes to rest within `within`
-    seconds and has a Ready condition, which does not flap; then there are no more writes, not even after a restart.
-    After a minute of faults, everything is as without faults: requests without responses, kills, late events, expired
-    watches, pods that do not start, and unless `by_hand` is False, children that users delete. Whenever the object is
-    deleted, it is removed with everything that the controller created for it, except objects of the kinds `keeps`.
+    The laws:
 
-    The laws are tried in new clusters in memory, each with a deep copy of the controller. `outside` returns the state
-    of a faked service that such a copy uses; it must be equal in all clusters, and after a deletion equal to that
-    before the creation. `serves` are further kinds. The faults depend only on the object, or on `seed` if it is given.
+    * A pure reconciler returns the same when it is called twice.
+    * The object comes to rest within `within` seconds, with a Ready condition that does not flap. Then there are no
+      more writes, not even after a restart.
+    * After a minute of faults, everything is as without faults. The faults are requests without responses, kills, late
+      events, expired watches, pods that do not start and, with `by_hand`, children that users delete.
+    * Whenever the object is deleted, it is removed together with everything that the controller created for it, except
+      objects of the kinds `keeps`.
+
+    Each law is tried in a new cluster in memory, with a deep copy of the controller. If the controller uses a service
+    outside of the cluster, `outside` takes the copy and returns the state of a fake of that service. The state must
+    become the same in all clusters; after a deletion it must be as before the creation. `serves` are further kinds. The
+    faults depend only on the object, or on `seed` if it is given.
     """
     definitions = [each.crd() if isinstance(each, Resource) else each for each in serves]
     drawn, manifest = _seed_of(given) if seed is None else seed, _manifest_of(controller, given)

@@ -54,9 +54,9 @@ class NotHere(unittest.SkipTest):
 class RealCluster(ClusterUnderTest):
     """The cluster of a kubeconfig, with a namespace that is created for the test and deleted at its end. Time is real.
 
-    With `workloads`, Deployments and similar kinds are simulated, which a kube-apiserver without controllers needs.
-    CRDs that exist already are used as they are. CRDs that the test installs are deleted at the end, unless other users
-    have created objects of their kinds by then.
+    With `workloads`, the controllers of Deployments and similar kinds are simulated, for a kube-apiserver that runs
+    without them. CRDs that exist already are used as they are. CRDs that the test installs are deleted at the end,
+    unless other users have created objects of their kinds by then.
     """
 
     def __init__(self, kubeconfig: str = "", context: str = "", *, workloads: bool) -> None:
@@ -177,7 +177,7 @@ class RealCluster(ClusterUnderTest):
         return 0
 
     def note(self, actor: str, what: str) -> None:
-        """Do nothing. A real cluster keeps no trace."""
+        """Do nothing. Only simulated clusters keep a trace of what happened."""
 
     def reconciled(self, replica: str, controller: str, done: Reconciled) -> None:
         """Do nothing. Reconciles in a real cluster are not recorded."""
