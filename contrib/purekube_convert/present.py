@@ -17,7 +17,7 @@ _STEP: Final = re.compile(r"\.\s*([A-Za-z_]\w*)")
 
 @attrs.frozen
 class PresenceChecks:
-    """A rewriter of kro's expressions for a box, which waits for an absent field only if the expression says so.
+    """A rewriter of kro's expressions for a box. A box waits for an absent field only if the expression says so.
 
     `types` are the types of the variables. Only the type of `self`, the parent, says which fields may be absent.
     """

@@ -126,7 +126,7 @@ class ExecPlugin:
         return await self._flow(refused=True)
 
     async def _flow(self, *, refused: bool) -> str:
-        """Run lightkube's authentication flow, which runs the plugin, and return the Authorization header that it sets.
+        """Return the Authorization header that lightkube's authentication flow sets. The flow runs the plugin.
 
         With `refused`, tell the flow that the API server answered 401, so that it gets a new token.
         """

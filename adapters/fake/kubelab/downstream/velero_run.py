@@ -1,4 +1,4 @@
-"""The run of a Velero backup or restore: its phases, which are written into the object's status one after the other.
+"""The run of a Velero backup or restore. Its phases are written into the object's status one after the other.
 
 The phases are those of Velero's `pkg/apis/velero/v1`. A run continues even if its object is deleted: Velero cannot be
 stopped, and completes what it has begun.

@@ -102,7 +102,7 @@ def owners_of(meta: Mapping[str, Any]) -> Mapping[str, bool]:
 def with_version(record: Record, version: int) -> Record:
     """Return `record` with the resourceVersion `version`.
 
-    A deletion has a resourceVersion of its own, which the deleted object's last state gets in this way (W-17).
+    A deletion has a resourceVersion of its own. The last state of the deleted object is shown with that version (W-17).
     """
     manifest = record.object()
     manifest["metadata"]["resourceVersion"] = str(version)

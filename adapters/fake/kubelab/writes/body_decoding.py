@@ -189,7 +189,7 @@ def storage_form(
     settled: Mapping[str, Any] | None = None,
     read: Mapping[str, Any] | None = None,
 ) -> Mapping[str, Any]:
-    """Return `manifest` as it is stored: without nulls, empty metadata and unknown fields, which an apply can leave.
+    """Return `manifest` as it is stored: without the nulls, empty metadata and unknown fields that an apply can leave.
 
     To save time, two kinds of parts are skipped: those that `manifest` shares with `settled`, an object in stored form,
     and top-level members that it shares with `read`, a custom resource that `read_body` returned.

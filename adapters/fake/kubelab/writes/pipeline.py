@@ -219,8 +219,8 @@ def _replaced(
 def _read(definition: ServedKind, manifest: Manifest, write: WriteRequest) -> Manifest | None:
     """Return `manifest`, the new state as `read_body` returned it, if it will be stored in this form; otherwise None.
 
-    The result is None for a built-in kind, whose own rules may still change parts of the object, and for a Scale, which
-    is not stored.
+    The result is None for a built-in kind, because the kind's own rules may still change parts of the object. It is
+    None for a Scale, because a Scale is not stored.
     """
     return None if definition.built_in or write.subresource == "scale" else manifest
 
