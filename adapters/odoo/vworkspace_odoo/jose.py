@@ -104,9 +104,9 @@ def read_json(plain: bytes) -> Any:
 def _first(
     keys: Sequence[BoundKey], header: Mapping[str, Any], use: Callable[[BoundKey], Any], none_serves: str
 ) -> Any:
-    """Return the result of `use` with the first key that suits `header` and does not make `use` fail.
+    """Try `use` with each key that suits `header`, and return its first result.
 
-    Return None if `use` fails with every suitable key. Raises Invalid with the message `none_serves` if no key suits
+    Return None if `use` fails with all of these keys. Raises Invalid with the message `none_serves` if no key suits
     `header`.
     """
     serving = [key for key in keys if key.may_serve(header)]
@@ -122,9 +122,9 @@ def _first(
 
 
 def _parts(text: str, limits: Sequence[int], what: str) -> list[str]:
-    """Return the parts of a JWS or JWE in compact form, one for each of `limits`.
+    """Return the parts of a JWS or JWE in compact form. `limits` has the longest length of each part.
 
-    Raises Invalid, whose message calls the text `what`.
+    Raises Invalid for any other text. The message calls it `what`, such as `the signature`.
     """
     if len(text) > sum(limits) + len(limits):
         raise Invalid(f"{what} is too long")
