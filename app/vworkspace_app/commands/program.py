@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from typing import Any, Final, Literal
 
@@ -10,6 +11,7 @@ import attrs
 from purekube_run.process.command_line import USAGE, CommandError
 from vworkspace_app.arguments.parser import alike, call, command_help, description, first_line, titled
 from vworkspace_app.arguments.signature import UsageError
+from vworkspace_app.commands.quick_imports import quick_imports
 from vworkspace_app.missing_packages import ABOUT, COMMANDS, completion_script, install_hint
 
 _PROGRAM: Final = "vworkspace-operator"
@@ -82,6 +84,9 @@ _BELOW: Final = {
     "simulate": {name: f"simulate.simulate_flags:{name}" for name in ("replay", "record", "manifests", "collect")},
 }
 
+_WITH_CODE_OF_USERS: Final = frozenset({"controllers", "run", "simulate"})
+"""The commands that may import Python modules of users."""
+
 _ABOUT_GROUPS: Final = {
     "box": "Operators from a file: check them, show them, begin one, convert those of others.",
     "controllers": "Reconcilers and watchers in Python: list, run, and print what they need.",
@@ -118,13 +123,19 @@ def parse(words: Sequence[str]) -> Any:
         if any(word in _HELP for word in rest[: rest.index("--") if "--" in rest else None]):
             return print(_help(" ".join(chain), command))
         if command.place:
-            return call(command.function(), rest)
+            return call(_imported(command, chain[1]), rest)
         if not rest:
             return print(_help(" ".join(chain), command))
         kind = "option" if rest[0].startswith("-") else "command"
         raise UsageError(f"unknown {kind}: {rest[0]}{alike(rest[0], command.below)}")
     except UsageError as error:
         raise CommandError(f"{error.message} (see {' '.join(chain)} --help)", status=USAGE) from None
+
+
+def _imported(command: Command, name: str) -> Callable[..., Any]:
+    """Return the function of a command that is `name`, or below the group of that name."""
+    with nullcontext() if name in _WITH_CODE_OF_USERS else quick_imports():
+        return command.function()
 
 
 def _help(chain: str, command: Command) -> str:

@@ -11,7 +11,7 @@ from purekube.apimachinery.definitions import BROUGHT_TO, OPERATOR_BOX, PIN, tex
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.timestamps import time_or_none
 from purekube.readiness import State, readiness
-from vworkspace_core.api.crd import DEPLOYED, SUSPENDED, WANTED, cell
+from vworkspace_core.api.columns import DEPLOYED, SUSPENDED, WANTED, cell
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.own_status import unmanaged
 from vworkspace_core.api.reasons import (

@@ -3,13 +3,18 @@
 `python -m bench.starting` measures the time; no test does.
 """
 
+import gc
+import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from kubelab.http.authority import certificates_for
 from tests.support.commands import clean_environment
+from vworkspace_app.commands.quick_imports import quick_imports
 
 HEAVY = {
     "asyncio": "the event loop",
@@ -85,3 +90,45 @@ def test_a_command_imports_only_what_it_needs(words: tuple[str, ...], tmp_path: 
 
     assert "vworkspace_app" in imported
     assert imported & HEAVY.keys() <= NEEDED[words], {name: HEAVY[name] for name in imported & HEAVY.keys()}
+
+
+CODE_OF_A_USER = """
+import gc, os, aiohttp.connector
+authorities = aiohttp.connector._SSL_CONTEXT_VERIFIED.get_ca_certs()
+with open("seen", "w") as file:
+    file.write(f"{len(authorities)} {os.environ['SSL_CERT_FILE']} {gc.isenabled()}")
+"""
+
+
+def test_code_of_users_finds_the_authorities_of_the_system(tmp_path: Path) -> None:
+    """aiohttp's own TLS contexts are those of a user's requests: only our commands are imported without them."""
+    authority = tmp_path / "authority.pem"
+    authority.write_bytes(certificates_for(["localhost"], datetime.now(UTC)).authority)
+    (tmp_path / "users.py").write_text(CODE_OF_A_USER, encoding="utf-8")
+    environment = {"SSL_CERT_FILE": str(authority), "PYTHONPATH": str(tmp_path)}
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "vworkspace_app", "controllers", "crds", "users:nothing"],
+        env=clean_environment(tmp_path, environment),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (tmp_path / "seen").read_text(encoding="utf-8") == f"1 {authority} True", ended.stderr
+
+
+def test_a_command_restores_what_its_imports_need_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "mine")
+    with quick_imports():
+        assert os.environ["SSL_CERT_FILE"] == os.devnull
+        assert not gc.isenabled()
+    assert os.environ["SSL_CERT_FILE"] == "mine"
+    assert gc.isenabled()
+
+    monkeypatch.delenv("SSL_CERT_FILE")
+    with pytest.raises(ImportError), quick_imports():
+        raise ImportError
+    assert "SSL_CERT_FILE" not in os.environ
+    assert gc.isenabled()
