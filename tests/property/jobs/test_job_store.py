@@ -165,6 +165,17 @@ async def _done(call: Awaitable[Any]) -> None:
     await call
 
 
+@pytest.mark.parametrize("jobs", [49, 50, 51, 101])
+def test_a_store_of_several_pages_is_loaded_whole_and_in_order_PULL_4(jobs: int) -> None:
+    cluster = Cluster()
+    first = cluster.store()
+    for number in range(jobs):
+        run_sync(first.put(record(number)))
+
+    assert [found.job_id for found in run_sync(_load(cluster.store()))] == [f"job-{n}" for n in range(jobs)]
+    assert cluster.reports == []
+
+
 def test_tombstones_are_kept_for_a_month_and_then_go_by_the_segment_PULL_4() -> None:
     cluster = Cluster()
     store = cluster.store(segment=4)
