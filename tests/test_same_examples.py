@@ -33,6 +33,7 @@ OF_THE_MACHINE = {
     "KUBECONFIG",
     "KUBERNETES_EXEC_INFO",
     "PATH",
+    "SSL_CERT_FILE",
     "TESTS_WORKER",
 }
 """What a test may ask the environment for: which cluster, which programs. Nothing of it says what to try."""
