@@ -3,15 +3,17 @@
 import copy
 import json
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from typing import Any
 
 import attrs
 import pytest
+from cattrs import BaseValidationError, Converter
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.converters import FAST, TOLERANT
 from purekube.apimachinery.meta import NameRef, ObjectMeta
 from purekube.apimachinery.problems import Problem, ValidationProblems, join
 from purekube.apimachinery.structuring import read_meta, structure
@@ -109,6 +111,43 @@ def test_unknown_fields_are_skipped_on_read_and_named_in_a_strict_one(value: Any
     problems = validate_strict(grown)
     assert {problem.message for problem in problems} == {"unknown field"}
     assert len(problems) == 2 * len(extra)
+
+
+def _damaged(body: Any, draw: st.DataObject) -> Any:
+    """The body with one value in it replaced by any JSON."""
+    spots = [
+        (item, key) for item in _containers(body) for key in (item if isinstance(item, dict) else range(len(item)))
+    ]
+    item, key = draw.draw(st.sampled_from(spots))
+    item[key] = draw.draw(json_values())
+    return body
+
+
+def _containers(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict | list) and value:
+        yield value
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _containers(inner)
+
+
+def _reading(converter: Converter, cls: type[Any], body: Any) -> Any:
+    try:
+        return converter.structure(body, cls)
+    except (TypeError, ValueError, KeyError, BaseValidationError):
+        return None
+
+
+@given(OBJECTS, st.data())
+def test_the_fast_converter_and_the_tolerant_one_read_the_same_except_nulls(value: Any, data: st.DataObject) -> None:
+    body = _damaged(json.loads(json.dumps(unstructure(value))), data)
+    fast, tolerant = (_reading(one, type(value), body) for one in (FAST, TOLERANT))
+
+    if fast is not None:
+        assert tolerant == fast
+    elif tolerant is not None:
+        assert None in [
+            inner for item in _containers(body) for inner in (item.values() if isinstance(item, dict) else item)
+        ]
 
 
 def test_unknown_fields_of_metadata_are_kubernetes_own_affair() -> None:
