@@ -345,7 +345,10 @@ def _no_spec(_entry: KatalogEntry, _name: str, _around: EntryContext) -> dict[st
 
 @attrs.frozen
 class KatalogList:
-    """The form of the resources in one list of a Katalog: their kind, and the function that builds their manifests."""
+    """A list in a Katalog (a file of the tool Orkestra) whose entries become manifests of one kind.
+
+    `build` makes the manifest of one entry.
+    """
 
     api_version: str
     kind: str

@@ -77,5 +77,5 @@ def at_random(random: Random, often: float) -> Schedule:
 
 
 def away(request: KubeRequest) -> Fault | None:
-    """Return a fault for every request: the `Schedule` for an API server that does not answer."""
+    """Return a fault for every request. This function is the `Schedule` of an API server that does not answer."""
     return Fault(Unavailable("the API server does not answer"))

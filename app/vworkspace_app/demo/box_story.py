@@ -22,7 +22,7 @@ _GATES: Final = ("children.deployment.status.readyReplicas equals 2", "children.
 
 @attrs.define
 class BoxTeller(Narrator[BoxScene]):
-    """The narrator of the demo's story about one object of the box's kind."""
+    """The narrator of the demo's story about a box: it prints each step, and reads the objects of which it speaks."""
 
     @property
     def shop(self) -> ObjectRef:

@@ -252,9 +252,9 @@ async def _cached(components: Components, resource: str, namespace: str | None, 
 
 
 def extent_of(components: Components) -> Extent:
-    """Return the phrase for the part of the cluster that a process shows: all of it, or its shard.
+    """Return the phrases with which the page says what part of the cluster it shows: all of it, or one shard.
 
-    The shard that runs the agent shows the operator's own kinds in every namespace.
+    The shard that pulls the jobs of the control plane shows the operator's own kinds of all shards.
     """
     shard = components.shard
     if shard == WHOLE:

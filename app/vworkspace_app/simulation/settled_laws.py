@@ -132,8 +132,8 @@ _LOOK: Final = 30.0
 def differences(world: SimulatedWorld) -> Iterator[Unsettled]:
     """Yield each object that differs from the same object in a fresh world.
 
-    In the fresh world, the instances are created as users want them now, without the history of this world. Virtual
-    time passes only in the fresh world.
+    In the fresh world, the instances are created as users want them now, and it runs until it is settled. The time of
+    `world` does not advance.
     """
     intents = {ref_of(live, APPLICATION_INSTANCE): live for live in world.objects(APPLICATION_INSTANCE)}
     wanted = {ref: live for ref, live in intents.items() if _is_wanted(live)}

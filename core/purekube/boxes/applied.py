@@ -79,7 +79,7 @@ class AppliedBox:
 
     @classmethod
     def read(cls, manifest: Manifest) -> "AppliedBox":
-        """Read an OperatorBox from its manifest. Never raises."""
+        """Read an OperatorBox from its manifest. Fields that cannot be read count as absent; never raises."""
         return cls(read_meta(manifest), manifest, read_own_conditions(manifest, CONDITIONS))
 
     @property

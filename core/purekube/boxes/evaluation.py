@@ -235,8 +235,10 @@ def together(
 
 
 def when_test(gates: Sequence[BoxWhen]) -> Callable[[Scope], bool | Hold]:
-    """Return a function that tests whether all `when` gates (conditions for writes) are open. For a closed gate the
-    function returns a Hold (a reason to wait) with the gate's test and its line in the file.
+    """Return a function that tests whether all `when` gates (conditions for writes) are open.
+
+    It returns True if they are. For a closed gate it returns a Hold: a reason to wait, with the gate's test and its
+    line in the file.
     """
     asked = [(gate, None if gate.expression is None else together((gate.expression,))) for gate in gates]
 

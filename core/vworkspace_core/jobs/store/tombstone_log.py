@@ -165,7 +165,8 @@ class TombstoneLog:
     async def _reread(self, last: Segment) -> bool:
         """Read the segment `last` (a Secret of the log) again, after an unanswered write or a write by another process.
 
-        Return False if the segment is unusable.
+        Return False if the segment cannot be used: its Secret holds something else, or was created again by another
+        process.
         """
         try:
             segment = read_segment(await self._api.get(ObjectRef(SECRET, self._namespace, last.name)))
