@@ -39,7 +39,7 @@ class Value:
 
     @property
     def sure(self) -> "Value":
-        """The expression with an optional replaced by its value or, if it has none, by the empty value of its type."""
+        """The expression without a CEL optional: an absent value is replaced by the empty value of its type."""
         if not self.maybe:
             return self
         return Value(f"{self.bare}.orValue({_ZERO.get(self.type.name, _ZERO['string'])})", self.type)
@@ -49,7 +49,8 @@ class Value:
 class TemplateScope:
     """The names with which a path in a Go template may begin.
 
-    They stand for the parent, for its children (by the keys that Orkestra gives them), and for the items of a loop.
+    The names mean the parent (the custom resource), its children (the objects that the operator creates for it, by the
+    keys that Orkestra gives them), and the items of a loop.
     """
 
     parent: CelType = DYN
@@ -130,7 +131,7 @@ def expression_of(node: Node, scope: TemplateScope) -> Value:
 def _named_child(arguments: Sequence[Node], scope: TemplateScope) -> Value | None:
     """Return the child that `index .children.deployments "name"` selects, or None for other arguments of `index`.
 
-    The child's id is registered as `deployments.name`. Raises TemplateError for an unknown name.
+    `scope` has the child under the key `deployments.name`. Raises TemplateError for an unknown name.
     """
     match arguments:
         case (Path(("children", kind), None), GoConstant(str(name))):
@@ -335,7 +336,7 @@ def _negated(value: Value) -> Value:
 def _or_default(value: Value, other: Value) -> Value:
     """Return the expression for `default x y` of a Go template: `y` if `x` is empty, 0 or false.
 
-    If a constant comes first, as in other dialects, the constant is the default.
+    If only `x` is a text constant, `x` is the default, because some templates give the two in that order.
     """
     if value.text[:1] in ("'", '"') and other.text[:1] not in ("'", '"'):
         value, other = other, value

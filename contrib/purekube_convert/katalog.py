@@ -1,4 +1,4 @@
-"""The conversion of an Orkestra Katalog to boxes: its resources, gates and status.
+"""The conversion of a Katalog (Orkestra's YAML file that describes operators) to boxes (the same in purekube).
 
 Both layouts of a Katalog are read: all settings below `operatorBox`, and the sections `reconcile` and `emit`. Settings
 for what a box does by default (workers, finalizers, owner references, events) are left out; settings without a
@@ -91,7 +91,10 @@ class _Declared:
 
 
 def convert_katalog(document: Mapping[str, Any], crds: Mapping[str, Mapping[str, Any]]) -> ConversionResult:
-    """Convert a Katalog to boxes. `crds` are the CRDs that the Katalog names, by file name."""
+    """Convert a Katalog, in which Orkestra describes operators, to boxes: one for each operator.
+
+    `crds` are the CRDs that the Katalog names, by file name.
+    """
     problems = Problems()
     boxes = [_Katalog(name, place, said, crds, problems).box() for name, place, said in _entries(document, problems)]
     if not boxes:
@@ -504,10 +507,10 @@ def _id(entry: _Declared, *, alone: bool) -> str:
 
 
 def _children(declared: list[_Declared]) -> tuple[dict[str, Value], dict[str, str]]:
-    """Return two mappings for the keys that templates use after `.children`.
+    """Return two mappings for the keys by which templates name declared objects, such as `.children.deployment`.
 
-    The first maps a key to the CEL expression for its object. The second has the keys that do not mean exactly one
-    object, each with a message that says why.
+    The first maps each clear key to the CEL expression for its object. The second maps each key that could mean several
+    objects to a message that says why.
     """
     known: dict[str, Value] = {}
     unclear: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The conversion of a Katalog's `when` and `or` to gates of a box.
+"""The conversion of `when` and `or` in a Katalog (Orkestra's description of operators) to gates of a box.
 
 Orkestra compares texts; a box compares values, so that a constant is converted to the type of the field that it is
 compared with. In Orkestra a missing field counts as empty text or as 0; in a box a gate on a missing field is not open.

@@ -1,4 +1,4 @@
-"""The short forms of resources in a Katalog, each with a function that builds its manifest.
+"""The short forms of resources in a Katalog (Orkestra's description of operators), and builders of their manifests.
 
 An entry is read through `KatalogEntry`, which records the keys that were read: all others are reported at the end, so
 that no part of a Katalog is dropped silently.

@@ -1,4 +1,4 @@
-"""The conversion of a ResourceGraphDefinition of kro to a box and a CRD.
+"""The conversion of a ResourceGraphDefinition of kro to a CRD and a box, a YAML file that describes an operator.
 
 Expressions are CEL in both; the differences are handled one by one: `schema` is `self` in a box, `each` is the resource
 itself, and kro has its own functions. In kro a reference to a resource with `readyWhen` waits until that resource is
@@ -396,9 +396,10 @@ class _Definition:
     ) -> str:
         """Return a text with its expressions rewritten for a box, or unchanged if one of them cannot be rewritten.
 
-        kro waits for a field that is absent. A box waits only for `.?field.value()`, so the expressions are rewritten
-        to that. With `whole`, the text is the whole value of a template field. If it is then only the path of a field
-        that may be absent, it becomes an optional: the template field is left out while that field is absent.
+        kro waits for a field that is absent. A box waits only for `.?field.value()`, so expressions are rewritten to
+        that form. `whole` says that the text is the whole value of a template field. If such a text is only the path of
+        a field that may be absent, it becomes a CEL optional. The box leaves the template field out while the other
+        field is absent.
         """
         if len(text) > _LONGEST:
             self._problems.add(path, f"has {len(text)} characters; a text has at most {_LONGEST}")
@@ -425,8 +426,8 @@ class _Definition:
     def _whole(self, text: str) -> str:
         """Return the expression `text`, the whole value of a template field.
 
-        If it is the path of a field of the parent that may be absent, the path becomes an optional. The template field
-        is then left out while the parent's field is absent.
+        If `text` is the path of a parent's field that may be absent, return that path as a CEL optional. The box then
+        leaves the template field out while the parent's field is absent.
         """
         steps = text.split(".")
         if steps[0] != "self" or not all(step.isidentifier() for step in steps):

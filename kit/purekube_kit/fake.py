@@ -116,7 +116,8 @@ class FakeCluster(ClusterUnderTest):
     def serve(self, *definitions: Definition) -> None:
         """Serve kinds: install their CustomResourceDefinitions if they are missing.
 
-        Kinds with their own validation or mutation (`reviewed`) are reviewed without a webhook.
+        If a Resource has functions that validate or mutate its objects (`reviewed`), the server calls them directly: no
+        webhook is needed.
         """
         super().serve(*definitions)
         plugins = self._world.server.plugins

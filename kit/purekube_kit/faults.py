@@ -118,8 +118,8 @@ class FaultBoard(WatchFaults):
     def fault_of(self, request: KubeRequest) -> Fault | None:
         """Return the fault for a request, or None if the request is to succeed.
 
-        The first active fault that affects the request is used, or else the fault that the schedule `background`
-        returns.
+        The first active fault that affects the request is used. If there is none, the schedule of random faults,
+        `background`, decides.
         """
         for fault in self.active:
             if fault.error is None or fault.left == 0 or not fault.about.concerns(request):
@@ -130,9 +130,9 @@ class FaultBoard(WatchFaults):
         return self.background(request)
 
     async def through(self, kind: Kind, event: WatchEvent) -> bool:
-        """Wait until no fault holds back a watch event, then return True.
+        """Wait while a fault holds back a watch event, then return True: the event is delivered.
 
-        Raises Expired if a fault that loses events held the event back. The watcher then has to list again.
+        If the fault loses events instead, wait until it has ended and raise Expired: the watcher has to list again.
         """
         name = str(metadata(event.object).get("name", ""))
         while (fault := self._on_stream(kind, name)) is not None:

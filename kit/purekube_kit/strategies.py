@@ -80,7 +80,7 @@ def changes_of(
 
 @attrs.frozen
 class _Drawn:
-    """A `DataSource` that draws from Hypothesis. Failing examples shrink towards the lowest number and False."""
+    """A source of random choices that draws them from Hypothesis. Failing examples shrink to low numbers and False."""
 
     draw: st.DrawFn
 

@@ -67,8 +67,8 @@ class ApiServer:
     `rbac`, the roles and bindings in the store decide what callers may do; without it they may do everything. `window`
     is the number of changes in the history, `audit_limit` the number of requests in the audit log.
 
-    Only the HTTP handler calls admission webhooks; calls of the methods here bypass them. Conversion webhooks of CRDs
-    are called through `ask`, except by the HTTP handler, which calls them itself.
+    Only the HTTP handler calls admission webhooks; calls of the methods here bypass them. The methods call
+    conversion webhooks through the function `ask`; the HTTP handler calls them over the network instead.
     """
 
     def __init__(
@@ -266,8 +266,8 @@ class ApiServer:
     def restore(self, snapshot: StoreSnapshot) -> None:
         """Replace all objects by those of a snapshot, as a restore of etcd does.
 
-        Watches end, and resourceVersions after that of the snapshot are issued again. A watch from a version above the
-        restored one is accepted, and silent until that version is reached again (W-15).
+        Open watches end. The resourceVersion falls back to that of the snapshot, so later numbers are issued again. A
+        watch from a later version is accepted, but gets no event until that version is reached again (W-15).
         """
         self.streams.end()
         self.store.restore(snapshot)

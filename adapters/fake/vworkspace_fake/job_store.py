@@ -46,11 +46,14 @@ class MemoryJobStore:
         self.records.pop(job_id, None)
 
     async def tombstone(self, idempotency_key: str) -> Tombstone | None:
-        """Return the tombstone for an idempotency key, or None if there is no such tombstone."""
+        """Return the tombstone (the remains of a finished job) with this idempotency key, or None if there is none."""
         return self.tombstones.get(idempotency_key)
 
     async def newest(self, object_key: str) -> Tombstone | None:
-        """Return the tombstone of an object's highest generation, or None if the object has no tombstone."""
+        """Return the tombstone of the finished job with the highest generation of an object.
+
+        Return None if no finished job about the object is remembered.
+        """
         mine = (
             tombstone
             for key, tombstone in self.tombstones.items()

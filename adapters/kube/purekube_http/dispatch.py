@@ -19,8 +19,8 @@ async def dispatch(
     """Send one request and return its response, whatever its status.
 
     A `url` that is not empty replaces the resource's path. Raises Invalid for a body that cannot be encoded as JSON,
-    Unauthorized if the credentials cannot be read, and Unavailable if there is no response. If the pool's fence against
-    former leaders stops a write, the fence's error is raised.
+    Unauthorized if the credentials cannot be read, and Unavailable if there is no response. Before a
+    write, the pool checks that this process is still the leader; an error of that check is raised as it is.
     """
     body = encoded(request)
     try:

@@ -62,13 +62,13 @@ class FencedBody(aiohttp.Payload):
         return self._body.decode(encoding, errors)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        """Send the body, unless the leader's fence raises an error to stop the write."""
+        """Call `before_write`, and then send the body. An error of `before_write` stops the write."""
         self._before_write()
         await writer.write(self._body)
 
 
 class ConnectionPool:
-    """The connections to one API server. The fence `before_write` stops the writes of a former leader.
+    """The connections to one API server. `before_write` raises an error to stop the writes of a former leader.
 
     There are at most `connections` at once (0: no limit). With `keep` an idle connection is kept for 30 s. `observe` is
     called for every request. Raises Permanent if the configured address is unusable, or if certificates or keys cannot

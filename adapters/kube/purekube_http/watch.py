@@ -87,7 +87,7 @@ def _refused(request: KubeRequest, line: _Line) -> OperatorError:
 def _unreadable(request: KubeRequest, what: str) -> Unavailable:
     """Return the error for an unusable line in a response with status 200.
 
-    `what` describes the problem. The `status` in the error distinguishes it from the error of a broken connection.
+    `what` describes the problem. The error has the `status` 200, which the error of a broken connection does not have.
     """
     return Unavailable(f"{request}: {what}", status=200)
 

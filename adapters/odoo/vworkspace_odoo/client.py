@@ -218,11 +218,11 @@ class HttpControlPlane:
         )
 
     async def _bounded(self, where: str, timeout: float, exchange: Callable[[], Awaitable[_Answer]]) -> _Answer:
-        """Return the result of `exchange`, one request with its answer. Its total time is limited.
+        """Send one request by calling `exchange`, and return the answer. The total time is limited.
 
-        The limit is somewhat more than twice `timeout`; without it, a server that sends single bytes could block the
-        agent for ever. Raises Unavailable after that time, and if there is no answer. `where` names the request in the
-        message.
+        The limit is somewhat more than twice `timeout`. Without a limit, a server that sends single bytes could block
+        the agent for ever. Raises Unavailable if the limit is exceeded, or if there is no answer. `where` names the
+        request in the message.
         """
         try:
             with anyio.fail_after(2 * timeout + self._margin):

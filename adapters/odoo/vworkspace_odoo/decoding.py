@@ -117,8 +117,9 @@ class _Span:
 def _oversized(span: _Span, body: bytes, longest: int | None) -> OversizedJob | None:
     """Return the job at `span` as an OversizedJob, which the agent refuses. Return None if it cannot be refused.
 
-    A job without an id cannot be refused. A job that does not have too many values is only cut off: it can be refused
-    if it is the first in the answer. `longest` is then the number of bytes read; for any later job it is None.
+    A job without an id cannot be refused. A job with too many values can. A job that is only cut off can be refused if
+    it is the first in the answer: the caller then gives `longest`, the number of bytes read. Otherwise `longest` is
+    None.
     """
     if "id" not in span.fields:
         return None
@@ -160,9 +161,9 @@ def _spans(body: bytes) -> Iterator[_Span]:
 
 
 def _field(body: bytes, name: re.Match[bytes]) -> dict[str, Any]:
-    """Return the JSON field with the name that `name` has matched in `body`, as a dict with one entry.
+    """Return a dict with one JSON field of `body`: the one whose name is the text that `name` matched.
 
-    Return an empty dict if the matched text is a value and not the name of a field.
+    Return an empty dict if that text is not the name of a field, but a value.
     """
     field = _FIELD.match(body, name.end())
     try:

@@ -19,7 +19,7 @@ INSTALL: Final = "pip install 'vworkspace-operator[operator,signatures]'"
 class JosePayloads:
     """A verifier and decrypter of job payloads with the keys of the credentials Secret.
 
-    An unusable key is reported only when a job needs it, and so is a missing package.
+    An unusable key or a missing package is reported only when a job needs it.
     """
 
     signing_key: str = attrs.field(default="", repr=False)
@@ -49,7 +49,7 @@ class JosePayloads:
 
 @contextmanager
 def _installed() -> Iterator[None]:
-    """Turn the error of an import of joserfc that is missing into Invalid, with the command that installs it."""
+    """Raise Invalid if the package joserfc, which the block imports, is missing. The message says how to install it."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -32,9 +32,9 @@ def tls_context(ca: str, certificate: str, private_key: str) -> ssl.SSLContext |
 
 
 def default_verify(url: str) -> ssl.SSLContext | bool:
-    """Return the default of httpx's `verify` for `url`: the system's authorities for https://, none for http://.
+    """Return the parameter `verify` of httpx for `url`: True for https://, so that the system authorities are trusted.
 
-    Loading the authorities takes tens of milliseconds, and plain HTTP does not need them.
+    For http://, return a TLS context without authorities, because loading them takes tens of milliseconds.
     """
     return url.lower().startswith("https:") or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 

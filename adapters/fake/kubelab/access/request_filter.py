@@ -69,9 +69,9 @@ class RequestFilter:
     ) -> T:
         """Authorize the request, return the result of `act`, and write an audit entry even if either step fails.
 
-        If `act` raises ConversionNeeded, no entry is written: the request is repeated once a webhook has converted the
-        objects. `only` is the name that a list or watch selects; it counts as the object's name for roles with
-        `resourceNames`.
+        If `act` raises ConversionNeeded, no entry is written: a webhook converts the objects first, and then the caller
+        repeats this call. `only` is the name that a list or watch selects; for roles with `resourceNames` it counts as
+        the object's name.
         """
         before, status = self._store.version, 500
         try:
@@ -97,7 +97,7 @@ class RequestFilter:
         self._log(verb, target, caller, options, failure.status, self._store.version)
 
     def elsewhere(self, verb: RequestVerb, method: str, path: str, caller: Caller | None, status: int) -> None:
-        """Write an audit entry for a request that is not about an object, such as discovery or an unreadable body.
+        """Write an audit entry for a request that is about no object: discovery, or a request with an unreadable body.
 
         `status` is the HTTP status of the answer. `caller` is None for a caller who is not authenticated.
         """
@@ -159,7 +159,7 @@ def _check_served(verb: RequestVerb, target: RequestTarget) -> None:
 
 
 class Reviewer:
-    """The part of the server that answers access reviews, in which a caller asks what a user may do.
+    """The part of the server that answers access reviews, the requests that ask what a user may do.
 
     Every caller may ask about its own rights. To ask about another user's rights, a caller needs permission.
     """

@@ -79,7 +79,8 @@ def simulators(
 async def simulate(server: ApiServer, simulator: Simulator) -> None:
     """Run a simulator until cancelled.
 
-    An error about one object does not end the simulator, as controller-runtime recovers from panics.
+    An error in the pass over one object does not end the simulator, just as a panic in a reconcile function does not
+    end a controller of controller-runtime.
     """
     simulator.recovers = True
     await run_simulator(_api_for(server, type(simulator)), _WallClock(), simulator)
@@ -101,7 +102,8 @@ class _WallClock:
 async def _yield_first(request: KubeRequest, proceed: Send) -> Manifest:
     """Let other tasks run, and then return the answer of `proceed` to the request.
 
-    Only a GET or PATCH lets others run. Without this, requests inside the process would never let other clients run.
+    Only a GET or PATCH lets them run. A request inside the process never waits for a network, so without these pauses
+    a simulator would keep other clients from running.
     """
     if request.verb in (KubeVerb.GET, KubeVerb.PATCH):
         await anyio.lowlevel.checkpoint()

@@ -206,7 +206,8 @@ class Attempt:
 def begin(view: ObjectView, used: Sequence[DownstreamRule], seconds: float) -> Attempt:
     """Return a new attempt at the work for the pass's object, such as a backup or the run of a pod.
 
-    The attempt takes `seconds`, unless its outcome has a duration. `used` are the rules that earlier attempts used.
+    The behaviour's rules choose how the attempt ends. It takes `seconds`, unless the chosen rule sets another duration.
+    `used` are the rules of earlier attempts.
     """
     rule = view.behaviour.choose(view.ref, used)
     outcome = rule.outcome if rule is not None else DownstreamOutcome()
@@ -216,7 +217,7 @@ def begin(view: ObjectView, used: Sequence[DownstreamRule], seconds: float) -> A
 
 
 def released(view: ObjectView, attempt: Attempt) -> bool:
-    """Report whether a stalled attempt can continue, because the rule that stalled it is no longer in the behaviour."""
+    """Report whether `attempt` stalled by a rule that has since been removed from the simulator's behaviour."""
     return attempt.until is None and attempt.rule not in view.behaviour.rules
 
 

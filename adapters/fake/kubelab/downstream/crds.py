@@ -1,4 +1,4 @@
-"""CRDs of the downstream kinds for a cluster without them: our own structural schemas, faithful in what they declare.
+"""CRDs of Argo, VolSync, Velero and CSI snapshots, for a cluster without the real ones. They have the fields in use.
 
 They declare the fields that the operator writes, those that users set by hand, and those that the simulated controllers
 write into statuses. Names, types, enums, defaults, patterns and rules are those of the projects; unused fields are left
@@ -152,9 +152,9 @@ def _once(name: str) -> JsonSchema:
 
 
 def _either(field: str, other: str, first: str) -> list[dict[str, Any]]:
-    """Return CEL rules for two fields, of which exactly one must be set. A field that was set must stay set.
+    """Return CEL rules which require that exactly one of two fields is set, and that it stays set.
 
-    `first` is the one that the error message names first.
+    The error message names the field `first` first.
     """
     rules = [
         _rule(f"{name} is required once set", f"!has(oldSelf.{name}) || has(self.{name})") for name in (field, other)

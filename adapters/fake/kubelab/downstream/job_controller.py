@@ -174,10 +174,10 @@ def _resume(view: ObjectView, status: dict[str, Any]) -> PassStep[None]:
 
 
 def _write(view: ObjectView, memory: _Memory, status: dict[str, Any], verdict: _Verdict | None) -> PassStep[None]:
-    """Write the Job's status, with the pods that have ended in `uncountedTerminatedPods`.
+    """Write the Job's status. The field `uncountedTerminatedPods` lists the pods that have ended.
 
-    They move from there to `succeeded` and `failed` in a second write. If `verdict` says that the Job ends, this is
-    left to the write of the final condition.
+    A second write moves these pods to the counts `succeeded` and `failed`. If `verdict` says that the Job ends, there
+    is no second write here: the later write of the final condition moves them.
     """
     _count(view, memory, status)
     view = yield from _written(view, status)
@@ -195,11 +195,9 @@ def _written(view: ObjectView, status: Mapping[str, Any]) -> PassStep[ObjectView
 
 
 def _collect(view: ObjectView, memory: _Memory, status: dict[str, Any]) -> tuple[_Memory, _Verdict | None]:
-    """Return two values: `memory` without the pods that have ended, and the decision that `podFailurePolicy` ends the
-    Job.
+    """Return two values: `memory` without the pods that have ended, and the decision of the Job's `podFailurePolicy`.
 
-    The decision is None if no ended pod ends the Job. The ended pods are listed in `status`, which is modified in
-    place.
+    The decision is None if the policy does not end the Job. `status` is modified in place: the ended pods are added.
     """
     left, verdict, failures = [], None, 0
     for pod in memory.pods:
@@ -322,9 +320,9 @@ def _missing(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> in
 
 
 def _stop(view: ObjectView, memory: _Memory, status: dict[str, Any], verdict: _Verdict) -> _Memory:
-    """Return `memory` without the running pods, which count as failed once they have ended.
+    """Stop all running pods of a Job that ends. Return `memory` without them.
 
-    The condition in `verdict`, which announces the end of the Job, is added to `status`, which is modified in place.
+    `status` is modified in place: it gets the condition in `verdict` and the number of stopped pods.
     """
     status["terminating"] = len(memory.pods)
     _mark(view, status, verdict.type, "True", verdict.reason, verdict.message)

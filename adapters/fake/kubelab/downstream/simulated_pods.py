@@ -35,7 +35,7 @@ def pod_name(view: ObjectView, number: int) -> str:
 
 
 def job_event(view: ObjectView, type_: str, reason: str, message: str) -> PostEvent:
-    """Return an Event about the Job that is to be posted."""
+    """Return a request to post an Event about the Job."""
     return PostEvent(view.ref, view.uid, type_, reason, message, view.timestamp())
 
 
@@ -51,7 +51,7 @@ def created(view: ObjectView, pod: JobPod) -> PassStep[None]:
 
 
 def write_waiting_reason(view: ObjectView, pod: JobPod) -> PassStep[None]:
-    """Write the reason why a pod does not start into its status: no node fits, or an image or Secret is missing."""
+    """Write into a pod's status why the pod cannot start, such as a missing image. Do nothing for any other pod."""
     if pod.attempt.outcome.waiting:
         body = {"status": {"phase": "Pending", **_waiting(pod)}}
         yield SimulatedPatch(ObjectRef(POD, view.ref.namespace, pod.name), "", body, "status")

@@ -92,9 +92,10 @@ def cut_failed(view: ObjectView, message: str) -> PassStep[None]:
 
 
 def size_of(claim: Manifest | None, view: ObjectView) -> str:
-    """Return the size of a snapshot: the claim's capacity if known, otherwise its requested or the default size.
+    """Return the size of a snapshot: the claim's capacity or, if unknown, its requested size.
 
-    A claim that is restored from the snapshot needs at least this size.
+    If the claim has neither, return the default size. A claim that is restored from the snapshot needs at least this
+    size.
     """
     size = get_path(claim, "status", "capacity", "storage") or get_path(
         claim, "spec", "resources", "requests", "storage"
@@ -155,8 +156,8 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
 def _fail(view: ObjectView, memory: _Memory, message: str, *, is_ready_told: bool = True) -> PassStep[PassResult]:
     """Write an error into the snapshot's status, and schedule the next attempt.
 
-    If that attempt succeeds, it removes the error. With `is_ready_told` the status also gets `readyToUse: false`. The
-    real controller leaves this field out if there is no snapshot class.
+    With `is_ready_told` the status also gets `readyToUse: false`. Callers turn that off for a missing snapshot class,
+    because the real controller does not set the field then.
     """
     backoff = FailureBackoff(view.behaviour.snapshot.retry_seconds, view.behaviour.snapshot.max_retry_seconds)
     retry = view.at(backoff.delay(memory.failures + 1))

@@ -43,8 +43,8 @@ class Flow:
 class VeleroRun:
     """A backup or restore in progress. `manifest` is the object when the run began, `status` the present status.
 
-    The present phase ends at `until`, or never if that is None. At `half`, the status reports half of the items as
-    done; None if this has been reported or will not be.
+    The present phase ends at `until`, or never if that is None. `half` is the time when the status
+    reports half of the items as done. It is None if that report has been made, or is not planned.
     """
 
     attempt: Attempt
@@ -112,9 +112,9 @@ def advance(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
 
 
 def counted(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
-    """Return `run` with the counts that its present phase adds to the status, if that phase is over.
+    """Return `run` with the final progress and hook counts of its present phase added to the status.
 
-    The status with these counts is written before the status of the next phase.
+    Return `run` unchanged if that phase is not over. The caller writes this status before that of the next phase.
     """
     if run.until is None or view.now < run.until or run.attempt.outcome.ending in (Ending.FAIL, Ending.ERROR):
         return run

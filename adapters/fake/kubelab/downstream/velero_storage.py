@@ -58,7 +58,7 @@ def at_its_end(view: ObjectView) -> PassStep[PassResult]:
 def in_storage(view: ObjectView, stored: Stored) -> PassStep[PassResult]:
     """Keep the backup `stored` in the object storage until it expires.
 
-    If its Backup object is missing, the next synchronization creates that object again.
+    If its Backup object has been deleted, the next synchronization creates that object again.
     """
     if view.live is not None:
         result = yield from at_its_end(view)

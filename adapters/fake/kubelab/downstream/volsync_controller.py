@@ -103,7 +103,7 @@ _SHORTEST_PAUSE: Final = 1.0
 class _Memory:
     """The controller's memory of one object's mover (the pod that copies data).
 
-    `wait` is the end of cleaning up, or the time when an error is checked again.
+    `wait` is the time of the next pass: when the cleanup after a sync ends, or when an error is checked again.
     """
 
     attempt: Attempt | None = None
@@ -143,7 +143,7 @@ def _is_due(view: ObjectView) -> bool:
 
 
 def _following(view: ObjectView) -> datetime | None:
-    """Return when the schedule next requires a sync after the last one, or None if no sync has ended yet."""
+    """Return the first time after the last sync at which the schedule is due. Return None if no sync has ended yet."""
     last = moment_of(view.status.get("lastSyncTime"))
     return None if last is None else next_run(view.spec["trigger"]["schedule"], last)
 

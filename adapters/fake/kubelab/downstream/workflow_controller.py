@@ -166,9 +166,9 @@ def _advance(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
 
 
 def _let_go(view: ObjectView, memory: _Memory) -> _Memory:
-    """Return `memory` in which a stalled step will succeed, if the rule that made it stall has been removed.
+    """Return `memory` changed so that a stalled step succeeds, once the rule that stalled the step has been removed.
 
-    Otherwise return `memory` unchanged.
+    Return `memory` unchanged if no step is stalled, or if the rule still exists.
     """
     running = memory.records[-1] if memory.records else None
     rule = memory.attempt.rule

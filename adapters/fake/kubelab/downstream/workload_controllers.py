@@ -101,8 +101,8 @@ StatusOf: TypeAlias = Callable[[ObjectView, Rollout, Pods], dict[str, Any]]
 class _Noticed:
     """A new generation of a workload that the simulated controller observes only at `until`.
 
-    This imitates the delay of a real controller. `before` is the last rollout that it knew before; None if it knew
-    none.
+    The delay imitates a real controller. `before` is the controller's rollout of the earlier generation, None if there
+    was none.
     """
 
     generation: int

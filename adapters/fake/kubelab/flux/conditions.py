@@ -145,9 +145,9 @@ def summarize(
 ) -> tuple[str, str, str] | None:
     """Return the status, reason and message that source-controller's condition Ready derives from `conditions`.
 
-    Return None if no condition has a type in `scope`. A condition of a type in `negative` is bad if it is True, any
-    other condition if it is False. The conditions with the worst rank decide the status; of these, the one whose type
-    is first in `scope` decides the reason and message.
+    Only conditions with a type in `scope` count; return None if there is none. For the types in `negative`, True is
+    bad; for all others, False is bad. The worst condition decides. If several are equally bad, the one whose type comes
+    first in `scope` decides.
     """
     considered = [item for item in conditions if item["type"] in scope]
     if not considered:

@@ -234,7 +234,7 @@ def _tell_rollback(request: HelmRequest, outcome: ActionAnswer, what: str) -> No
 def uninstall(draft: Draft, spec: HelmSpec) -> PassStep[str]:
     """Uninstall the release that `status.history` records. Return Helm's error, or an empty string for a success.
 
-    The release is not looked up in the spec, which may name another release by now. A missing release counts as
+    The spec is not used to find the release, because a changed spec may name another one. A missing release counts as
     uninstalled; without a history there is nothing to uninstall.
     """
     history: list[Snapshot] = list(draft.status.get("history") or ())
@@ -308,8 +308,8 @@ def _remove(draft: Draft, spec: HelmSpec, releases: tuple[StoredRelease, ...], a
 def _mismatch(answer: ActionAnswer, newest: StoredRelease, current: Snapshot) -> ActionAnswer:
     """Return `answer`, the outcome of an uninstall, with the error that Helm has uninstalled the wrong release.
 
-    Helm uninstalls the newest release in its storage, `newest`. It is the wrong one if another HelmRelease has created
-    it since the HelmRelease recorded `current` in its history.
+    Helm uninstalled `newest`, the newest release in its storage. The HelmRelease's history names an older release,
+    `current`, because another HelmRelease has created `newest` since then.
     """
     taken = f"{newest.namespace}/{newest.name}.v{newest.version}"
     text = f"release mismatch: uninstalled release {taken} != current release {full_name(current)}"

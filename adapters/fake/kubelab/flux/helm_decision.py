@@ -39,8 +39,8 @@ class HelmReleaseState(Enum):
 class HelmObservation:
     """The state of a release.
 
-    `drift` has the resources that were changed by hand. `reason` says why the state could not be determined; it is
-    empty if it could.
+    `drift` has the resources that were changed by hand. `reason` says why the state could not be determined.
+    It is empty if the state is known.
     """
 
     state: HelmReleaseState
@@ -134,7 +134,7 @@ def _deployed_state(request: HelmRequest) -> PassStep[HelmObservation]:
 def choose(request: HelmRequest, observed: HelmObservation, *, forced: bool) -> _Choice:
     """Return the next Helm action for `observed`, the state of a release. With `forced`, exhausted retries are ignored.
 
-    The function changes conditions and history only as Flux does while it decides.
+    Like helm-controller, the function also changes some conditions and the history while it decides.
     """
     match observed.state:
         case HelmReleaseState.IN_SYNC:

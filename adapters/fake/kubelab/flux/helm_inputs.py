@@ -77,8 +77,8 @@ def load_chart(source: Manifest) -> Chart:
 def compose_values(draft: Draft, spec: HelmSpec) -> PassStep[_ComposedValues]:
     """Return the HelmRelease's values, or InputUnavailable if a reference in `valuesFrom` is missing.
 
-    Only the inline values are returned as values. The content of `valuesFrom` is not parsed, but it is part of the
-    digest that is returned with them.
+    The result has the inline values, and a digest. The content of `valuesFrom` is not parsed: it changes only the
+    digest.
     """
     inline = get_path(draft.spec, "values")
     inline = inline if isinstance(inline, Mapping) else {}

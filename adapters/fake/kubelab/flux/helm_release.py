@@ -145,7 +145,7 @@ def _go_on(request: HelmRequest) -> ControllerResult:
 
 
 def _pause(request: HelmRequest) -> ControllerResult:
-    """Return the result of a pass that ends early, because its next Helm action would repeat an earlier one."""
+    """Return the result of a pass that must end, because its next Helm action would be one that it has run already."""
     later = _retry_later(request)
     if later is not None:
         return later

@@ -126,7 +126,7 @@ class HelmStorage:
     async def _update(self, namespace: str, release: StoredRelease) -> None:
         """Update the Secret of a revision.
 
-        A deleted Secret is not created again, because its namespace may be deleted: Helm continues without the Secret.
+        If the Secret has been deleted, nothing happens. It is not created again, because its namespace may be gone too.
         """
         secret = release_secret(release, namespace)
         ref = ObjectRef(SECRET, namespace, secret_name(release))

@@ -52,7 +52,7 @@ def versioned_chart(entry: Mapping[str, Any]) -> str:
 def tested(entry: Mapping[str, Any]) -> bool:
     """Report whether `entry` of a HelmRelease's history has results of all tests.
 
-    An empty result counts, for a chart without tests.
+    For a chart without tests the results are empty: they count as complete. Missing results do not.
     """
     hooks = entry.get("testHooks")
     return hooks is not None and all(hook.get("phase") in ("Succeeded", "Failed") for hook in hooks.values())
@@ -75,7 +75,7 @@ def previous(history: Sequence[Snapshot], *, ignore_tests: bool) -> Snapshot | N
 
 
 def truncate(history: Sequence[Snapshot], *, ignore_tests: bool) -> list[Snapshot]:
-    """Return the history down to the previous successful release.
+    """Return the newest entries of the history, as far back as the previous successful release.
 
     If there is no such release, return the newest five entries.
     """

@@ -183,5 +183,5 @@ def _pull_chart(draft: Draft, url: str, source: str) -> PassStep[FetchResult]:
 
 
 def _foreign(kind: str) -> Kind:
-    """Return `kind`, a kind of source that is not simulated, in Flux's API group. Its objects are never found."""
+    """Return the Kind of a source that is not simulated, such as GitRepository. No object of it is ever found."""
     return Kind(HELM_REPOSITORY.group, HELM_REPOSITORY.version, kind, f"{kind.lower()}s")

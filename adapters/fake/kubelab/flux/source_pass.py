@@ -49,14 +49,14 @@ class SourceFetched:
 
 @attrs.frozen
 class SourceUnavailable:
-    """The result of a pass that could not fetch yet. It is repeated with backoff, but does not count as an error."""
+    """The result of a pass that could not fetch yet. The pass is repeated with backoff, but is no failure."""
 
 
 @attrs.frozen
 class SourceFailure:
     """The result of a failed fetch.
 
-    `stalls` is True if a retry cannot help, but only a change of the spec or of the chart index.
+    `stalls` is True if a retry is useless, because only a change of the spec or of the chart index can help.
     """
 
     reason: str

@@ -128,7 +128,7 @@ def release_secret(release: StoredRelease, namespace: str) -> dict[str, Any]:
 
 
 def release_document(secret: Manifest) -> dict[str, Any]:
-    """Return Helm's record in a Secret. Helm stores gzipped JSON in base64, which the Secret has in base64 again."""
+    """Return Helm's record in a Secret, decoded. The record is gzipped JSON that is encoded in base64 twice."""
     packed = base64.b64decode(base64.b64decode(secret["data"]["release"]))
     document: dict[str, Any] = json.loads(gzip.decompress(packed))
     return document
@@ -252,7 +252,10 @@ def _document(release: StoredRelease) -> dict[str, Any]:
 
 
 def _observation(release: StoredRelease, oci_digest: str) -> dict[str, Any]:
-    """Return the document of which Flux records the checksum: a release without its chart's content and test hooks."""
+    """Return the document whose SHA-256 Flux records in its history.
+
+    It is the release without the content of the chart and without test hooks.
+    """
     return {
         "name": release.name,
         "version": release.version,

@@ -34,8 +34,8 @@ async def serve_until_cancelled(
 ) -> None:
     """Serve until cancelled.
 
-    `ready` is called in this task once requests are accepted, `ending` when open responses must end. On cancellation
-    connections close cleanly, because uvicorn itself is not cancelled.
+    `ready` is called in this task once requests are accepted. On cancellation `ending` is called, which must end the
+    open responses; then uvicorn shuts down and closes its connections cleanly.
     """
     started = asyncio.Event()
     runner = _Runner(config, started.set)

@@ -118,7 +118,7 @@ class _Loader(yaml.CSafeLoader):
 def _yaml_error(error: Exception) -> str:
     """Return the parser's message with the line, in the words of kube-apiserver's YAML library.
 
-    Both libraries derive from libyaml.
+    The parser here and the one in kube-apiserver both derive from libyaml, so their messages are alike.
     """
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem is None:
         return " ".join(str(error).split())

@@ -170,9 +170,9 @@ class Collector:
                 pass
 
     def _in_circle(self, record: Record) -> bool:
-        """Report whether the object in `record` and a dependent could wait for each other's deletion for ever.
+        """Report whether a dependent of the object in `record` is being deleted in the foreground.
 
-        They could if a dependent of the object is being deleted in the foreground.
+        If so, the object and the dependent could wait for each other's deletion for ever.
         """
         dependents = (self._store.get(*node) for node in self._dependents.get(record.uid, ()))
         return any(

@@ -226,8 +226,8 @@ class CustomDefinitions:
 def _compiled(crd: Mapping[str, Any], conversions: Conversions) -> tuple[tuple[ServedResource, ...], str]:
     """Return two values: the resources that a CRD serves, and the reason why a schema of the CRD is unusable.
 
-    The reason is an empty string if all schemas are usable; otherwise there are no resources. A schema that passed
-    validation can still be any JSON that a client sends, and must not crash the server.
+    The reason is an empty string if all schemas are usable; otherwise there are no resources. Even a schema
+    that was accepted can be unusable, and must not crash the server.
     """
     try:
         return resources_of_crd(crd, conversions), ""

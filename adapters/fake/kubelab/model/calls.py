@@ -95,7 +95,7 @@ class RequestVerb(StrEnum):
 class Caller:
     """The user of a request and its User-Agent, whose first word is the default field manager (S-53).
 
-    `impersonator` is the authenticated user if it impersonates `user`.
+    If the request impersonates `user`, `impersonator` is the authenticated user.
     """
 
     user: str = "kubernetes-admin"

@@ -147,9 +147,9 @@ def _key(manifest: Manifest) -> bytes:
 
 
 class Conversions:
-    """The conversion of objects by webhooks. By default a function in this process is asked for each conversion.
+    """A converter of objects between versions by webhooks. By default it calls a function in this process.
 
-    The HTTP handler calls the webhooks itself, and passes their answers with `answered_by`.
+    The HTTP handler calls the webhooks itself over the network, and hands over their answers by `answered_by`.
     """
 
     def __init__(self, ask: AskWebhook | None, check: Callable[[Manifest], Sequence[StatusCause]]) -> None:

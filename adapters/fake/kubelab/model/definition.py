@@ -67,11 +67,11 @@ def _sound_update(new: Manifest, old: Manifest) -> list[StatusCause]:
 class Behaviour:
     """The functions and settings in which one built-in kind differs from others. By default they change nothing.
 
-    `read` completes a decoded body, for example from `stringData`, before ownership is tracked. `on_create` and
-    `on_update` set fields that the server decides, such as labels of a Job, after ownership is tracked. `check`,
-    `check_update` and `check_status` are the rules that no schema expresses, for creates, updates and updates of the
-    status. `skeleton` has the fields that exist even in an empty object of the kind; no manager becomes the owner of
-    such a struct itself (S-22). With `orphans`, a DELETE without a propagation policy orphans the dependents.
+    `read` completes a decoded body before ownership is tracked: it moves `stringData` into `data`, for example.
+    `on_create` and `on_update` set fields that the server decides, such as labels of a Job, after ownership is tracked.
+    `check`, `check_update` and `check_status` are the rules that no schema expresses, for creates, updates and updates
+    of the status. `skeleton` has the fields that exist even in an empty object of the kind; no manager becomes the
+    owner of such a struct itself (S-22). With `orphans`, a DELETE without a propagation policy orphans the dependents.
     """
 
     skeleton: Manifest = attrs.field(factory=dict)
@@ -155,7 +155,10 @@ class ServedKind:
         return ("status",) * self.status_subresource + ("scale",) * (self.scale is not None)
 
     def reset_fields(self, subresource: str) -> FieldSet:
-        """Return the fields that writes to this endpoint can neither change nor own (S-26)."""
+        """Return the fields that writes can neither change nor own (S-26).
+
+        The writes are those to `subresource` or, if that is empty, to the object itself.
+        """
         if not self.status_subresource:
             return EMPTY
         if subresource == "status":

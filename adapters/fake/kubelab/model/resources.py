@@ -37,10 +37,10 @@ class PrinterColumn:
 class ServedResource:
     """One served version of a kind.
 
-    `definition` has the schema by which writes are validated and merged. All versions share one table of objects, which
-    `storage` names. `to_stored` and `to_served` convert between the stored version and this one; they are `unchanged`
-    if the two are the same. `returns_deleted` is true for kinds whose DELETE answers with the object instead of a
-    Status.
+    `definition` has the schema by which writes are validated and merged. `storage` is the key of the kind's objects in
+    the store, the same for all versions. `to_stored` and `to_served` convert between the stored version and this one;
+    they are `unchanged` if the two are the same. `returns_deleted` is true for kinds whose DELETE answers with the
+    object instead of a Status.
     """
 
     definition: ServedKind

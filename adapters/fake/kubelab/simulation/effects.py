@@ -48,7 +48,7 @@ class SimulatedList:
 
 @attrs.frozen
 class SimulatedPatch:
-    """A merge patch of one object. An object with another uid than the given one is not patched; empty means any uid.
+    """A merge patch of one object. If a uid is given, only an object with that uid is patched.
 
     The answer is a bool: False if no object with this name and uid exists.
     """
@@ -80,7 +80,7 @@ class SimulatedCreate:
 
 @attrs.frozen
 class SimulatedDelete:
-    """A delete of one object. An object with another uid than the given one is not deleted; empty means any uid.
+    """A delete of one object. If a uid is given, only an object with that uid is deleted.
 
     The answer is None.
     """

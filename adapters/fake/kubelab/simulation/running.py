@@ -38,8 +38,8 @@ async def reflect(
 ) -> Never:
     """List and watch a kind, and pass every change to `target`, until cancelled.
 
-    After the stream has ended, or an error of the server, `pause` is awaited and the kind is listed again. Only if the
-    history that the watch needs is no longer kept, the kind is listed again without a pause (W-11).
+    When the watch ends or the server returns an error, await `pause` and list the kind again. After the error that the
+    watch's resourceVersion is too old (410), list without a pause (W-11).
     """
     while True:
         try:

@@ -175,7 +175,7 @@ class Simulator(ABC):
         return self._first(self._due.first())
 
     def next_work(self) -> datetime | None:
-        """Return when work is due next: an action's end, a retry or a wait. A pass at a regular interval is no work."""
+        """Return when a pass with work left to do is due next, or None. Passes at regular intervals do not count."""
         return self._first(self._due.first_work())
 
     def _first(self, due: datetime | None) -> datetime | None:
@@ -196,7 +196,7 @@ class Simulator(ABC):
     async def _take(self, ref: ObjectRef, now: datetime) -> None:
         """Begin a pass over an object that is due, unless another pass over this object is in progress.
 
-        Under an event loop an object may be deleted before its pass begins, and may change while its pass runs.
+        If passes run at once, the object may have been deleted before its pass begins, and may change while it runs.
         """
         if not self._due.take(ref):
             return

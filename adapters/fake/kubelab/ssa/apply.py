@@ -41,7 +41,7 @@ class KindProperties(Versioned, Protocol):
         """The field `kind` of the objects."""
 
     def reset_fields(self, subresource: str) -> FieldSet:
-        """Return the fields that writes to this endpoint can neither change nor own."""
+        """Return the fields that writes to `subresource` (empty: to the object itself) can neither change nor own."""
 
     def empty(self) -> Mapping[str, Any]:
         """Return an empty object of the kind. Built-in kinds have structs that exist even in an empty object."""

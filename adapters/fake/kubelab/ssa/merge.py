@@ -165,9 +165,10 @@ def with_named_fields(schema: Schema | None, fields: FieldSet) -> FieldSet:
 
 
 def _below(schema: Schema | None, element: str) -> tuple[Schema | None, bool]:
-    """Return two values: the schema of the part that a path element names, and whether the part is a declared field.
+    """Return two values about the part of a value that a path element names.
 
-    `schema` is the schema of the whole value. The returned schema is None if it is unknown.
+    The first is the schema of the part, None if unknown. The second is True if the part is a field that `schema`, the
+    schema of the whole value, declares.
     """
     if schema is None:
         return None, False

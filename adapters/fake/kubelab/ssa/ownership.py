@@ -97,10 +97,11 @@ class Versioned(Protocol):
 
 @attrs.frozen
 class Rules:
-    """The rules of ownership for one kind and endpoint.
+    """The rules of ownership for one kind, and for one endpoint: the object itself or a subresource.
 
-    `ignored` are fields that the endpoint resets: changing them gives no ownership (S-26). `settled` says that the live
-    object was written under this same schema, so that its entries of this version need no adaptation.
+    `ignored` are fields that writes to the endpoint cannot change, so they give no ownership of these fields (S-26).
+    `settled` says that the live object was written under this same schema, so that its entries of this version need no
+    adaptation.
     """
 
     kind: Versioned
@@ -147,10 +148,10 @@ def settle(
 ) -> tuple[dict[ManagerKey, ManagedFieldsEntry], Comparison]:
     """Take the fields that changed from `old` to `new` away from all managers except `writer`.
 
-    Return two values: the managers' entries of managedFields, and the comparison of `old` and `new`. Several managers
-    may own a field whose value stays the same (S-29, S-31). Unless `force`, raises Conflict if one of these managers
-    owns a field that is modified or added. An earlier Update by the same manager name counts as another manager, so an
-    apply conflicts with it too (S-32).
+    Return two values: the managers' entries of managedFields, and the comparison of `old` and `new`. An unchanged field
+    keeps all its owners (S-29, S-31). Unless `force`, raises Conflict if a manager other than `writer` owns a field
+    that is modified or added. Entries are compared by manager and operation: an apply can conflict with an earlier
+    Update by the same manager (S-32).
     """
     changes = compare(rules.schema, old, new).without(rules.ignored)
     # Equal values never conflict, and stay shared (S-29, S-34).

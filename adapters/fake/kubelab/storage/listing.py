@@ -119,7 +119,7 @@ def _plan_page(options: ListOptions, floor: int) -> ReadPlan:
 
 
 def page_of(records: list[Record], plan: ReadPlan, version: int, selective: bool) -> ListedPage:
-    """Return the selected records, cut to the page's limit.
+    """Return the first page of `records`, with at most as many of them as the plan's limit.
 
     The number of remaining records is not reported if the list has selectors (`selective`, W-04).
     """

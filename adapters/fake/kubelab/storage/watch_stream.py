@@ -93,7 +93,7 @@ class WatchStream:
         self.end()
 
     def take(self) -> list[Line]:
-        """Return all pending lines as bytes. After ApiFailure or ConversionNeeded the lines are still pending."""
+        """Remove and return all pending lines, as bytes. If it raises ApiFailure or ConversionNeeded, they stay."""
         if self._later:
             made = for_each(self._pending, lambda line: line() if callable(line) else line)
             lines: list[Line] = [line for line in made if line is not None]
@@ -126,9 +126,9 @@ BOOKMARK_SECONDS: Final = 60.0
 def timed(
     stream: WatchStream, seconds: float, bookmark: Callable[[], None], interval: float = BOOKMARK_SECONDS
 ) -> Iterator[None]:
-    """Call `bookmark` every `interval` seconds, and end the stream after `seconds` with a last bookmark (W-19).
+    """Call `bookmark` every `interval` seconds while the block runs, and end the stream when the block is left (W-19).
 
-    The stream has only one timer of the running loop at a time. The stream is ended after the block.
+    If the block still runs after `seconds`, call `bookmark` a last time and end the stream.
     """
     import asyncio  # here, so that importing the fake costs no event loop
 

@@ -138,8 +138,9 @@ def completed(
     """Return `manifest` with all defaults. Raises 400 where kube-apiserver's typed decoder would fail.
 
     The decoder fails on metadata of the wrong shape and, for built-in kinds, on any value of a wrong type. Custom
-    resources are only validated later. Metadata that `manifest` shares with `checked`, and managedFields, are not
-    checked if `checked` is given. Parts that `manifest` shares with the completed object `settled` are skipped.
+    resources are only validated later. If `checked` is given, its metadata was checked before: parts that `manifest`
+    shares with it are not checked again, nor are managedFields. If `settled` is given, it is an object that has its
+    defaults: parts that `manifest` shares with it are skipped.
     """
     old = MISSING if settled is None else settled
     metadata = manifest.get("metadata")
@@ -191,8 +192,8 @@ def storage_form(
 ) -> Mapping[str, Any]:
     """Return `manifest` as it is stored: without the nulls, empty metadata and unknown fields that an apply can leave.
 
-    To save time, two kinds of parts are skipped: those that `manifest` shares with `settled`, an object in stored form,
-    and top-level members that it shares with `read`, a custom resource that `read_body` returned.
+    To save time, parts that need no change are skipped. These are the parts that `manifest` shares with `settled`, an
+    object in stored form, and the top-level members that it shares with `read`, a result of `read_body`.
     """
     meta = manifest["metadata"]
     kept = {key: value for key, value in (read or {}).items() if manifest.get(key) is value}

@@ -102,9 +102,9 @@ def finalize_update(
 
 
 def _with_default_status(definition: ServedKind, stored: Manifest) -> Manifest:
-    """Return a new object with the default status of its schema, as readers see it.
+    """Return the new object `stored` with the default status that its schema declares, as readers see it.
 
-    A create drops the status in the body.
+    Return it unchanged if its kind is built in, or if its schema has no default status.
     """
     status = definition.schema.properties.get("status")
     if definition.built_in or "status" in stored or status is None or status.default is MISSING:
@@ -223,9 +223,9 @@ def _timeless(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _refused(definition: ServedKind, name: str, causes: list[StatusCause], write: WriteRequest) -> ApiFailure | None:
-    """Return the 422 failure of an object with the problems `causes`, or None if there are no problems.
+    """Raise the 422 failure of an object with the problems `causes`. Return None if there are no problems.
 
-    Only a write that defers validation gets the failure as a result; for any other write it is raised.
+    If the write defers validation, return the failure instead of raising it.
     """
     if not causes:
         return None

@@ -126,7 +126,7 @@ def apply(definition: ServedKind, live: Manifest | None, body: Any, write: Write
 def _same_content(merged: Manifest, live: Manifest) -> bool:
     """Report whether an apply changed nothing except managedFields. `merged` is the object after the apply.
 
-    Such an object gets no defaults, even if it is stored in another version than that of the request.
+    If so, the caller adds no defaults to the object, even if its stored version is not that of the request.
     """
     rest = [(merged.get(key), live.get(key)) for key in {*merged, *live} - {"metadata"}]
     return all(one is other for one, other in rest) and not [

@@ -87,10 +87,9 @@ def _in_storage(resource: ServedResource, record: Record) -> Mapping[str, Any]:
 
 
 def _usual(target: RequestTarget, record: Record) -> str:
-    """Return the propagation policy of a DELETE that names none; empty if the kind has no default of its own.
+    """Return the propagation policy of a DELETE that names none: `Orphan` for kinds that orphan by default.
 
-    A kind may have `Orphan` as its default. The default does not apply if an earlier DELETE of the object has set a
-    policy.
+    Return an empty string for all other kinds, and if an earlier DELETE of the object has set a policy.
     """
     decided = {ORPHAN, FOREGROUND} & set(record.finalizers)
     return "Orphan" if target.resource.definition.behaviour.orphans and not decided else ""

@@ -119,7 +119,7 @@ class _Admin:
         return entry.as_json()
 
     def _check_cluster(self, cluster_id: str) -> None:
-        """Raise a 404 ApiRefusal for an unknown cluster, whose job would wait for ever."""
+        """Raise a 404 ApiRefusal for an unknown cluster, because no agent would ever fetch its jobs."""
         known = self._server.tokens.clusters()
         if cluster_id not in known:
             names = ", ".join(sorted(known)) or "none"

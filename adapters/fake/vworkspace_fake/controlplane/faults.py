@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class AgentCall(StrEnum):
-    """The endpoints of the agent API."""
+    """The endpoints of the API that agents use. An agent is the operator in a cluster, which fetches jobs."""
 
     FETCH = "fetch"
     ACK = "ack"
@@ -34,8 +34,8 @@ class When(StrEnum):
 class ScriptedFault:
     """A fault for the next `times` requests to the endpoint `call`, or to any endpoint if `call` is None.
 
-    With `status` 0 the request gets no answer. With `status` None the only fault is `latency`, the seconds before the
-    effect. `body` and `content_type` replace those of the answer.
+    `status` is the HTTP status of the error; 0 means that the request gets no answer, None that it succeeds. `latency`
+    delays the effect by that many seconds. `body` and `content_type` replace those of the answer.
     """
 
     call: AgentCall | None = None

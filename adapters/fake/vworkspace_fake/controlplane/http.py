@@ -151,7 +151,7 @@ class _AgentFace:
 
 
 class _NoAnswer(Response):
-    """A response without the body that it announces: the connection is closed first, as if the answer was lost."""
+    """A response that announces a body but never sends it, so that the client sees a lost connection."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Announce a body and return; the server then closes the connection."""
@@ -159,9 +159,9 @@ class _NoAnswer(Response):
 
 
 async def _unless_gone(request: Request, poll: Awaitable[list[Any]]) -> list[Any]:
-    """Return the jobs for which the long poll `poll` waits, or none if the client disconnects before the poll ends.
+    """Wait for the long poll `poll`, and return its jobs.
 
-    The poll is then cancelled, so that no job is offered without a receiver.
+    If the client disconnects first, cancel the poll and return no jobs, so that no job is offered to a missing client.
     """
     waiting = asyncio.ensure_future(poll)
     gone = asyncio.ensure_future(_hangup(request))
