@@ -110,7 +110,7 @@ class HttpControlPlane:
     async def ack(self, job_id: str) -> None:
         """Acknowledge a job.
 
-        An HTML page in place of a JSON answer counts as 404; the control plane then offers the job again.
+        Raises NotFound after a 404, even if its body is an HTML page, and JobClosed after a 409.
         """
         try:
             await self._done("POST", f"jobs/{quote(job_id, safe='')}/ack")

@@ -53,7 +53,7 @@ class WorkflowStep:
 class DownstreamOutcome:
     """The outcome of one attempt of a controller, such as a backup or the run of a pod.
 
-    `seconds` overrides the usual duration; `times` limits how often one object gets this outcome by the same rule.
+    `seconds` overrides the usual duration; `times` limits how often a rule gives one object this outcome.
     `exit_code` is the exit code of a failing pod. `waiting` is the reason why a stalled pod cannot start
     (`ImagePullBackOff`, `Unschedulable`). `steps` are a workflow's nodes, `outputs` its output parameters. `items` is
     the number of items that Velero counts; `errors` and `warnings` are how many of them had errors or warnings.
@@ -141,8 +141,8 @@ class WorkflowBehaviour:
 class JobBehaviour:
     """The behaviour of the Job controller. Times are seconds.
 
-    A pod is refused while its service account does not exist, as by every API server; `default` exists in every
-    namespace. Pods are ready after `ready_seconds` and end after `pod_seconds`; pods that are stopped take
+    As on every API server, a pod is refused while its service account does not exist. The account `default` exists in
+    every namespace. Pods are ready after `ready_seconds` and end after `pod_seconds`; pods that are stopped take
     `terminating_seconds` to end. A failed pod is replaced after 10 s, 20 s, 40 s and so on, at most
     `max_backoff_seconds`.
     """

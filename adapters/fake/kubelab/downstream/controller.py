@@ -104,7 +104,7 @@ class DownstreamController:
 
     `subjects` are the kinds that it reconciles; `watches` are further kinds that it observes. After an object changed,
     `wakes` returns the subjects to reconcile in addition to the object itself. `restarted` takes the controller's
-    memory of an object, and returns what is left of it after a restart of the controller: None if nothing is.
+    memory of an object, and returns the part that a restart of the controller does not lose, or None.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""CRDs of Velero's kinds. As in Velero's own, none has a status subresource: status writes change the object."""
+"""CRDs of Velero's kinds. As in Velero itself, no kind has a status subresource."""
 
 from typing import Any, Final
 

@@ -29,8 +29,9 @@ UNDER_WAY: Final = (
 class Flow:
     """The differences between the run of a backup and that of a restore.
 
-    `done` and `operations` are the names of counts in the status; the work takes `seconds`. A backup reports its total
-    before the first item, and its hooks with the last item. A restore reports its hooks at the end.
+    `done` is the name of the status field that counts finished items. `operations` is the prefix of the fields that
+    count asynchronous operations. The work takes `seconds`. A backup reports its total before the first item, and its
+    hooks with the last item. A restore reports its hooks at the end.
     """
 
     done: str
