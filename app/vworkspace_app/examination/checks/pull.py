@@ -44,7 +44,9 @@ async def ack_first(c: InstanceCase) -> None:
 async def closed_job(c: InstanceCase) -> None:
     job = c.offer()
     job.result = {"outcome": "failed"}  # another replica has answered it: the control plane refuses the ack
-    await c.result(c.offer(name="later"))
+    c.offer(name="later")
+    await c.required("an instance of a later job (PULL-2)", lambda: c.get(_instance(c, "later")))
+    await anyio.sleep(c.quiet / 2)
     if not job.offers:
         raise NotTried("its stimulus did not come about: a poll for the job")
     live = await c.get(_instance(c))
