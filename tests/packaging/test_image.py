@@ -193,7 +193,7 @@ def test_the_lock_holds_every_dependency_at_a_version_that_is_asked_for() -> Non
     from packaging.requirements import Requirement
 
     found = locked()
-    for line in projects()[OPERATOR].required("operator"):
+    for line in projects()[OPERATOR].required("operator", "signatures"):
         asked = Requirement(line)
         assert asked.specifier.contains(found[asked.name.lower()]), f"{line}: run scripts/lock"
 
