@@ -946,7 +946,7 @@ def test_process_that_starts_in_the_middle_of_a_roll_out_writes_nothing_twice_PH
     in_process(story, QUICK)
 
 
-@pytest.mark.parametrize("face", ["in-process", "http"])
+@pytest.mark.parametrize("face", ["in-process", pytest.param("http", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("names", [("shops",), ("shops", "stalls")])
 def test_a_restart_after_which_nothing_has_changed_writes_nothing_PH_10(face: str, names: Sequence[str]) -> None:
     """Caches are filled one after the other meanwhile, and the box says no less than before."""

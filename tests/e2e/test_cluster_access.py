@@ -152,6 +152,7 @@ def test_a_token_file_that_is_none_is_told_in_one_line(text: str, why: str, tmp_
     assert one_line(run("cluster", "--tokens", path), 1).startswith(f"--tokens {path}{why}")
 
 
+@pytest.mark.slow
 def test_options_that_cannot_work_are_told_in_one_line(tmp_path: Path) -> None:
     absent = tmp_path / "absent" / "file"
     assert "--rbac needs tokens" in one_line(run("cluster", "--rbac"), 2)
