@@ -114,6 +114,7 @@ def of_one_more(few: Traffic, many: Traffic, count: int) -> tuple[float, float]:
     return (many.requests - few.requests) / count, (many.bytes - few.bytes) / count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("play", [of_a_file, applied])
 def test_traffic_for_one_more_object_is_the_same_however_many_there_are_PH_6_PH_10(play: Play) -> None:
     acts = [(count, traffic_of(play, count)) for count in COUNTS]
