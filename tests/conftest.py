@@ -68,6 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
     EFFORT.seed = None if given is None else int(given)
     config.option.hypothesis_seed = given
     config.stash[SLOW] = _takes_slow_ones(config)
+    EFFORT.brief = not config.stash[SLOW]
     examples = config.getoption("--examples")
     for name, profile in PROFILES.items():
         settings.register_profile(name, settings(profile, max_examples=examples) if examples else profile)
@@ -78,7 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(ForkedWorkers(config.getoption("--workers")))
     if EFFORT.long:
         config.pluginmanager.register(FailuresAtOnce(config))
-    if EFFORT.profile == "same":
+    if EFFORT.seed is None:
         _draw_no_constants_of_modules()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import is_hypothesis_test, settings
 
-from tests.support.effort import EFFORT
+from tests.support.effort import EFFORT, PROFILES, Effort
 
 ROOT = Path(__file__).parents[1]
 RECORDER = ROOT / "tests/corpus/harvest.py"
@@ -57,6 +57,20 @@ def tried(*options: str, **environment: str) -> str:
     drawn = [line for line in done.stdout.splitlines() if not line.startswith(("=", "platform", "rootdir", "plugins"))]
     assert len(drawn) > 200, done.stdout[-3000:]
     return re.sub(r" in [\d.]+s.*", "", "\n".join(drawn))
+
+
+@pytest.mark.parametrize(
+    ("asked", "profile"),
+    [
+        (Effort(brief=True), "brief"),
+        (Effort(), "same"),
+        (Effort(brief=True, seed=1), "seeded"),
+        (Effort(brief=True, long=True, seed=1), "long"),
+    ],
+)
+def test_only_a_run_that_names_nothing_and_no_seed_is_brief(asked: Effort, profile: str) -> None:
+    assert asked.profile == profile
+    assert PROFILES["brief"].max_examples < PROFILES["same"].max_examples < PROFILES["long"].max_examples
 
 
 @pytest.mark.slow

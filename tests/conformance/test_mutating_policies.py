@@ -56,6 +56,7 @@ SPECS: Final[tuple[Any, ...]] = (
 LABELS: Final[tuple[Mapping[str, str], ...]] = ({}, {"a": "x", "b": "y", "n": "1.5"}, {"n": "no number"})
 
 
+@pytest.mark.slow
 def test_values_of_a_box_are_those_that_its_webhook_would_fill_in_PH_10(place: PolicyPlace) -> None:
     box = attrs.evolve(filling(VALUES, f"{place.name}.example.com"), name=place.name)
     shops = f"/apis/{box.kind.api_version}/namespaces/default/shops?dryRun=All"

@@ -91,6 +91,7 @@ class Counted(tuple[Any, ...]):
         return super().__getitem__(at)
 
 
+@pytest.mark.slow
 @given(CASES)
 @example(("^(a+)+$", "a" * 200 + "!"))
 @example((r"^(([0-9]+(\.[0-9]+)?(ms|s|m|h))+)$", "1h" * 300))

@@ -50,6 +50,7 @@ def test_what_only_admission_can_see_passes_the_crd(violation: Violation) -> Non
     assert judged_by_crd(violation.manifest, violation.old) == []
 
 
+@pytest.mark.slow
 @given(application_instances() | operations() | clusters())
 def test_valid_objects_and_every_status_pass_the_crd(value: Any) -> None:
     assert judged_by_crd(unstructure(value), None) == []

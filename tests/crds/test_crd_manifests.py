@@ -45,6 +45,7 @@ def test_the_checked_in_files_are_the_generated_ones() -> None:
     assert found == generated_files(), "run: make manifests"
 
 
+@pytest.mark.slow
 def test_there_is_no_crd_file_of_a_kind_that_is_gone() -> None:
     assert {f"manifests/crds/{path.name}" for path in (ROOT / "manifests/crds").iterdir()} == {
         name for name in generated_files() if name.startswith("manifests/crds/")

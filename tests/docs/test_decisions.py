@@ -63,6 +63,7 @@ def test_a_decision_has_a_heading_a_text_and_clauses_that_exist(decision: Decisi
     assert set(decision.clauses) <= set(clauses())
 
 
+@pytest.mark.slow
 def test_every_decision_that_is_cited_exists() -> None:
     known = {decision.number for decision in decisions()}
 

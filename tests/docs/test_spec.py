@@ -20,6 +20,7 @@ def test_every_clause_is_named_by_a_test(code: str) -> None:
     assert proofs_of(code), f"{code} ({clauses()[code].title}) is proved by no test"
 
 
+@pytest.mark.slow
 def test_the_page_of_proofs_on_the_site_has_a_row_with_tests_for_every_clause() -> None:
     rows = re.findall(r"^\| \[(\S+)\]\(\S+\) \| (.+) \| (.+) \|$", page(), re.MULTILINE)
 
@@ -27,6 +28,7 @@ def test_the_page_of_proofs_on_the_site_has_a_row_with_tests_for_every_clause() 
     assert all("](../../tests/" in tests for _, tests, _ in rows)
 
 
+@pytest.mark.slow
 def test_the_page_of_proofs_names_the_laws_the_checks_and_the_servers_of_a_clause() -> None:
     """CONF-3."""
     text = page()

@@ -85,6 +85,7 @@ async def until_rolled_out(site: BoxSite, ref: ObjectRef) -> None:
     await until_condition(site, ref, "RolledOut", "True", "Complete")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", FACES)
 def test_applied_box_is_served_changed_and_rolled_out_PH_10(face: str) -> None:
     async def story(site: BoxSite) -> None:
@@ -660,6 +661,7 @@ def test_rules_that_no_crd_can_check_are_those_of_a_policy_which_has_to_be_there
     FACES[face](story, QUICK)
 
 
+@pytest.mark.slow
 def test_a_policy_is_looked_up_when_its_box_changes_or_after_a_minute_however_often_parents_do_PH_10() -> None:
     box = attrs.evolve(box_of(config("settings"), validation=[BARRED]), name="shops")
 
@@ -922,6 +924,7 @@ def test_rights_on_a_kind_that_a_box_no_longer_has_are_asked_for_until_no_object
     in_process(story, QUICK, rbac=True)
 
 
+@pytest.mark.slow
 def test_process_that_starts_in_the_middle_of_a_roll_out_writes_nothing_twice_PH_10() -> None:
     async def story(site: BoxSite) -> None:
         assert site.server is not None
@@ -1041,6 +1044,7 @@ def of_account(value: str) -> dict[str, Any]:
     return settings(value, serviceAccountName="apps")
 
 
+@pytest.mark.slow
 def test_an_applied_box_judges_and_writes_as_the_account_of_its_objects_PH_10() -> None:
     """What the account may not do holds the roll-out before anything moves, and the earlier revision goes on."""
     resource = settings("one")["resources"][0]

@@ -15,6 +15,8 @@ from tests.e2e.test_box_run import INGRESS_OF_SHOP, SHOP, SVC, WEB
 from tests.support.box_site import EXAMPLES, NS, QUICK, BoxSite, in_process
 from tests.support.commands import run
 
+pytestmark = pytest.mark.slow
+
 KUBECTL = " | kubectl apply --server-side -f -"
 
 

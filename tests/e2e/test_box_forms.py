@@ -62,6 +62,7 @@ def test_children_are_made_kept_up_and_removed_alike_PH_10(form: Form) -> None:
     in_process(story, QUICK)
 
 
+@pytest.mark.slow
 @in_every_form
 def test_lists_drains_and_generated_secrets_work_alike_PH_10(form: Form) -> None:
     async def story(site: BoxSite) -> None:

@@ -17,6 +17,8 @@ from tests.support.commands import Running, free_port, run
 from tests.support.server_thread import Answer, Wire, served, wall_clock, wired
 from vworkspace_core.api.crd import crd_manifests
 
+pytestmark = pytest.mark.slow
+
 BOXES = "/apis/box.vworkspace.io/v1alpha1/operatorboxes"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

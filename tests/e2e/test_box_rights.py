@@ -80,6 +80,7 @@ def test_a_box_of_three_phases_has_the_rights_that_it_uses_and_no_other() -> Non
     in_process(story, QUICK, rbac=True)
 
 
+@pytest.mark.slow
 def test_a_box_with_secrets_lists_and_a_drain_has_the_rights_that_it_uses() -> None:
     registry = example("registry")
 

@@ -74,6 +74,7 @@ async def differs(site: BoxSite, ref: ObjectRef, value: Any, *path: str) -> bool
     return get_path(await site.get(ref), *path) not in (None, value)
 
 
+@pytest.mark.slow
 def test_a_list_by_key_a_job_and_a_drain_PH_1(face: Face) -> None:
     registry = example("registry")
     core, jobs, more = (ObjectRef(DEPLOYMENT, NS, f"hub-{name}") for name in ("core", "jobs", "more"))

@@ -25,6 +25,8 @@ from purekube_http import KubeApiClient, load_config
 from tests.support.commands import Running, one_line, run
 from tests.support.patience import PATIENCE
 
+pytestmark = pytest.mark.slow
+
 TOKEN, GUEST_TOKEN = "admin-s3cr3t-0123456789", "guest-s3cr3t-0123456789"
 USERS = f'{GUEST_TOKEN},guest,u1,"guests, readers"\n\nbot-s3cr3t-0123456789,system:serviceaccount:room:bot,u2\n'
 

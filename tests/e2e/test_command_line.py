@@ -279,6 +279,7 @@ def test_misuse_is_told_in_the_words_of_the_command_line(words: list[str], told:
     assert one_line(run(*words), 2) == told
 
 
+@pytest.mark.slow
 def test_output_that_cannot_be_encoded_is_escaped(tmp_path: Path) -> None:
     """A terminal that knows only ASCII is no reason to end with a traceback."""
     file = written(tmp_path / "instance.yaml", instance(values={"source": "inline", "inline": {"a": "ü😀"}}))

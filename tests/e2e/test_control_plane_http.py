@@ -521,6 +521,7 @@ def test_an_oversized_body_is_given_up_also_when_it_is_packed(packed: bool) -> N
 BULK = {"objects": b"{}", "lists": b"[]", "texts": b'"abcdef"', "pairs": b'{"a":1}'}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BULK)
 def test_an_answer_of_sixteen_megabytes_of_nothing_costs_little_memory_RUN_11(kind: str) -> None:
     item = BULK[kind]
@@ -533,6 +534,7 @@ def test_an_answer_of_sixteen_megabytes_of_nothing_costs_little_memory_RUN_11(ki
     assert peak_of(read) < MIB
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BULK)
 def test_what_is_just_taken_stays_below_what_an_object_may_cost_RUN_11(kind: str) -> None:
     item = BULK[kind]

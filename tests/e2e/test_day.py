@@ -12,6 +12,7 @@ from tests.e2e.day.picture import DEMO, demo, pictures, timeless, words
 from tests.e2e.day.story import WIDTHS, golden, replayed
 
 
+@pytest.mark.slow
 def test_the_day_is_shown_as_it_was_recorded_SEE_1_SEE_2() -> None:
     shown = replayed()
     differences = [difference for width in WIDTHS if (difference := _difference(width, shown[width]))]

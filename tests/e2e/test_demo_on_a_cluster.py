@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.commands import Running, call, one_line, run
 
+pytestmark = pytest.mark.slow
+
 _CHART = ("--chart", "oci://registry.example.com/charts/podinfo", "--chart-version", "6.7.0")
 _ADMIN, _GUEST = "admin-0123456789", "guest-0123456789"
 

@@ -35,6 +35,7 @@ def labelled(version: str, **changes: Any) -> dict[str, Any]:
     return instance(version, metadata={"name": NAME, "namespace": NS, "labels": labels}, **changes)
 
 
+@pytest.mark.slow
 @in_both_worlds
 def test_another_version_changes_source_and_release_and_nothing_is_written_SEE_2(face: Face) -> None:
     async def story(world: World) -> None:
@@ -81,6 +82,7 @@ def test_an_object_that_the_operator_would_leave_alone_says_so_SEE_2_RES_5() -> 
     IN_PROCESS.run(story)
 
 
+@pytest.mark.slow
 @in_both_worlds
 def test_what_another_manager_holds_is_refused_by_name_SEE_2(face: Face) -> None:
     async def story(world: World) -> None:

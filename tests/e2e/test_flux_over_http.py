@@ -97,6 +97,7 @@ async def test_workers_do_everything_and_no_more_than_so_much_at_once(count: int
     assert (seen.under_way, seen.most) == (0, most)
 
 
+@pytest.mark.slow
 async def test_flux_works_on_many_releases_at_once_and_each_is_installed_once() -> None:
     names = [f"shop-{number}" for number in range(12)]
     async with embedded() as (_, url), KubeApiClient(config_of(url)) as api, anyio.create_task_group() as group:

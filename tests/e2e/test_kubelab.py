@@ -268,6 +268,7 @@ def test_the_fixture_serves_each_test_with_the_options_of_its_marks(pytester: py
     pytester.runpytest_inprocess("-q", "--strict-markers").assert_outcomes(passed=4)
 
 
+@pytest.mark.slow
 def test_an_option_without_a_name_is_refused(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("import pytest\n@pytest.mark.kubelab('job')\ndef test_it(kubelab): pass")
 

@@ -74,6 +74,7 @@ def kubectl(folder: Path, *words: str, text: str = "", fails_if_there: bool = Tr
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 @needs_kubectl
 def test_the_kustomize_bases_give_the_same_installation(tmp_path: Path) -> None:
     for folder in ("deploy", "manifests"):

@@ -119,6 +119,7 @@ def test_an_abandoned_instance_lets_go_in_it_too_RES_5(face: Face) -> None:
     face.run(story, behaviour=FLUX_STOPPED)
 
 
+@pytest.mark.slow
 def test_a_namespace_that_never_had_the_role_ends() -> None:
     async def story(world: World) -> None:
         take_roles(world, NS)

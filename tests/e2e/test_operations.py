@@ -92,6 +92,7 @@ async def test_one_operation_of_every_template_comes_to_its_end_OPS_2(ops: Opera
     assert ops.world.running() == ["6.8.0"]
 
 
+@pytest.mark.slow
 @operations_story(rules(DownstreamOutcome(Ending.STALL), name="first-*"))
 async def test_conflicting_operations_run_one_after_the_other_in_the_order_of_creation_OPS_5(ops: Operating) -> None:
     await ops.prepare()
@@ -445,6 +446,7 @@ def syncs(ops: Operating, ref: ObjectRef) -> list[WatchEvent]:
     return [event for event in ops.world.history.events(ops.engine_ref(ref).kind) if "status" in event.object]
 
 
+@pytest.mark.slow
 @operations_story(takes_hours=True)
 async def test_a_queue_is_read_little_and_told_truly_OPS_5(ops: Operating) -> None:
     await ops.prepare()

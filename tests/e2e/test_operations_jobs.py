@@ -1,5 +1,7 @@
 """Jobs that ask for Operations: their outcomes, and what is told of runs that no job waits for (PULL-3, PULL-6)."""
 
+import pytest
+
 from kubelab.downstream import DownstreamOutcome, Ending
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import NAMESPACE
@@ -172,6 +174,7 @@ async def test_a_cancelled_operation_fails_its_job_PULL_3(ops: Operating) -> Non
     assert result["error"].startswith("Cancelled: UserCancelled")
 
 
+@pytest.mark.slow
 @operations_story(takes_hours=True)  # the grace period is five minutes
 async def test_an_operation_that_has_not_started_in_time_is_cancelled_PULL_3(ops: Operating) -> None:
     await ops.prepare()

@@ -124,6 +124,7 @@ def _position(world: World, kind: Kind, holds: Callable[[Manifest], bool]) -> in
     return int(next(found)["metadata"]["resourceVersion"])
 
 
+@pytest.mark.slow
 @on_every_face_every_day
 async def test_nothing_is_applied_before_the_ack_got_through_PULL_1(world: World) -> None:
     world.control.faults.inject(ScriptedFault(call=AgentCall.ACK, status=503, times=2))
@@ -203,6 +204,7 @@ async def test_a_failing_upgrade_ends_failed_with_fluxs_message_PULL_3(world: Wo
     assert not any(ready.startswith("True") for ready in told)
 
 
+@pytest.mark.slow
 @on_every_face_every_day
 async def test_a_recovery_after_the_result_is_a_condition_transition_PULL_3(world: World) -> None:
     await world.ready()
@@ -316,6 +318,7 @@ async def test_a_replay_is_a_noop_and_touches_nothing_PULL_3(world: World) -> No
     assert first.result["outcome"] == "succeeded"
 
 
+@pytest.mark.slow
 @on_every_face_every_day
 async def test_a_field_that_a_human_holds_is_a_conflict_and_stays_theirs_PULL_3(world: World) -> None:
     await world.ready()
@@ -334,6 +337,7 @@ async def test_a_field_that_a_human_holds_is_a_conflict_and_stays_theirs_PULL_3(
     assert world.running() == [EDITED]
 
 
+@pytest.mark.slow
 @on_every_face_every_day
 async def test_a_deletion_succeeds_when_everything_is_gone_in_order_PULL_3(world: World) -> None:
     await world.ready()

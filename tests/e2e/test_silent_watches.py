@@ -82,6 +82,7 @@ def _replicas(world: World) -> Any:
     return ((world.find(RELEASE) or {}).get("spec") or {}).get("values", {}).get("replicaCount")
 
 
+@pytest.mark.slow
 def test_a_cache_that_is_wrong_about_what_is_under_way_is_mended_within_minutes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

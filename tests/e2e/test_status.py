@@ -78,6 +78,7 @@ def test_below_an_operation_stand_its_job_and_its_pods_SEE_1() -> None:
     IN_PROCESS.run(story, engines=ENGINES_QUICK)
 
 
+@pytest.mark.slow
 @in_both_worlds
 def test_what_is_in_the_way_is_told_with_the_command_that_takes_it_away_SEE_1(face: Face) -> None:
     async def story(world: World) -> None:

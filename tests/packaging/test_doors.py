@@ -202,6 +202,7 @@ def test_entering_loads_nothing_else(name: str) -> None:
     assert set(ended.stdout.split()) <= {*own, "purekube", "purekube.lazy_door"}
 
 
+@pytest.mark.slow
 def test_private_modules_have_no_list_of_names() -> None:
     listing = {name for name, path in FILES.items() if any("__all__" in assigned(node) for node in tree_of(path).body)}
 

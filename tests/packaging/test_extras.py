@@ -59,6 +59,7 @@ def beyond(known: set[str], folders: Iterable[Path]) -> set[tuple[str, str]]:
     return {(name, path) for name, path in imported(folders) if name not in allowed}
 
 
+@pytest.mark.slow
 def test_the_operator_imports_nothing_that_its_extra_does_not_bring() -> None:
     """The image has the extras `operator` and `signatures`, and nothing more.
 
@@ -76,6 +77,7 @@ def test_the_operator_imports_nothing_that_its_extra_does_not_bring() -> None:
     assert {name for name, path in found if path in SIGNATURES} == distributions(operator.extras["signatures"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "package", "extras"),
     [
@@ -100,6 +102,7 @@ def test_a_package_imports_nothing_that_its_project_does_not_require(
     assert {(name, Path(path).parent.name) for name, path in found - plugin} - EXCEPTED == set()
 
 
+@pytest.mark.slow
 def test_the_runtime_imports_the_laboratory_for_trials_and_simulations_only() -> None:
     project = projects()["purekube"]
     known = modules(project.required("run")) | ours_below("purekube")

@@ -110,6 +110,7 @@ def test_a_swapped_function_is_the_mutant_for_everybody_who_imported_it(everywhe
     assert inventory.swap(path, parsed(path)) == 0, "the same code is no other one"
 
 
+@pytest.mark.slow
 def test_a_closure_may_become_a_mutant_that_reads_less(everywhere: list[Place]) -> None:
     path = Path(network.__file__)
     inventory = swapping.Inventory.taken()
@@ -123,6 +124,7 @@ def test_a_closure_may_become_a_mutant_that_reads_less(everywhere: list[Place]) 
             function.__code__ = code
 
 
+@pytest.mark.slow
 def test_a_seed_draws_the_same_mutants_at_most_one_of_each_statement(everywhere: list[Place]) -> None:
     first, again = (drawn(everywhere, 60, 7) for _ in range(2))
 
@@ -131,6 +133,7 @@ def test_a_seed_draws_the_same_mutants_at_most_one_of_each_statement(everywhere:
     assert drawn(everywhere, 60, 8) != first
 
 
+@pytest.mark.slow
 def test_every_entry_of_the_list_is_of_a_statement_that_exists_and_says_why(everywhere: list[Place]) -> None:
     for entry in listed().equivalent:
         at = [

@@ -180,6 +180,7 @@ def repository(folder: Path, hook: str = "") -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_wheel_that_is_the_same_twice_is_written_without_what_git_does_not_know(tmp_path: Path) -> None:
     root = repository(tmp_path)
     (root / "sample/left.py").write_text("untracked")
@@ -189,6 +190,7 @@ def test_a_wheel_that_is_the_same_twice_is_written_without_what_git_does_not_kno
     assert b"left.py" not in wheel.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["os.getcwd()", "os.environ['TZ']"])
 def test_a_wheel_that_depends_on_where_and_when_it_is_built_stops_the_release(tmp_path: Path, what: str) -> None:
     with pytest.raises(ReleaseError, match=r"sample-1-.*: two builds of one commit differ"):

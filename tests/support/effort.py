@@ -1,7 +1,8 @@
 """How hard the suite tries, and where what it draws comes from (RUN-10).
 
-`make test` tries the same examples on every machine and in every run, whatever the environment says. `make test-long`
-(`pytest --long`) tries many more, drawn anew from a seed that it prints, until its time is up.
+`make test` tries the same examples on every machine and in every run, whatever the environment says: half as many as a
+run of named tests, of slow ones or of mutants. `make test-long` (`pytest --long`) tries many more, drawn anew from a
+seed that it prints, until its time is up.
 `--hypothesis-seed` plays a seed again.
 """
 
@@ -26,6 +27,7 @@ _ANYWHERE: Any = {
 """Laws are judged, not the speed of the machine; what a run before this one found changes nothing."""
 
 PROFILES = {
+    "brief": settings(derandomize=True, max_examples=12, **_ANYWHERE),
     "same": settings(derandomize=True, max_examples=25, **_ANYWHERE),
     "seeded": settings(max_examples=25, **_ANYWHERE),
     "long": settings(max_examples=1000, **_ANYWHERE),
@@ -34,15 +36,23 @@ PROFILES = {
 
 @attrs.define
 class Effort:
-    """What the command line asked for (`tests/conftest.py`); `seed` is None where every run is the same."""
+    """The effort that the command line asks for (`tests/conftest.py`).
+
+    `seed` is None where every run is the same. `brief` is a `make test` that names no tests, unless it is `long`.
+    """
 
     long: bool = False
+    brief: bool = False
     seed: int | None = None
 
     @property
     def profile(self) -> str:
         """The name of the Hypothesis profile."""
-        return "long" if self.long else "same" if self.seed is None else "seeded"
+        if self.long:
+            return "long"
+        if self.seed is not None:
+            return "seeded"
+        return "brief" if self.brief else "same"
 
     def seed_of(self, part: int) -> int:
         """A seed for one part of a test that is cut into parts."""

@@ -320,6 +320,7 @@ def test_an_applied_box_has_a_row_and_a_page_SEE_3() -> None:
         assert site.get(f"/object/{OPERATOR_BOX.crd_name}/-/another").status == 404
 
 
+@pytest.mark.slow
 def test_objects_of_an_applied_box_are_listed_while_it_is_served_SEE_3() -> None:
     webapp = example("webapp")
     box = {**OPERATOR_BOX.manifest("webapp"), "spec": applied_example("webapp")["spec"]}
@@ -335,6 +336,7 @@ def test_objects_of_an_applied_box_are_listed_while_it_is_served_SEE_3() -> None
         eventually(site, "/", "Nothing is here yet")
 
 
+@pytest.mark.slow
 def test_a_secret_is_in_no_page_and_in_no_event_SEE_3() -> None:
     """Canaries in values, statuses, messages, annotations, payloads of jobs, ConfigMaps, and what the process holds."""
 
@@ -386,6 +388,7 @@ def pod_of(release: str, name: str, **status: Any) -> Manifest:
     return {**manifest, "spec": {"containers": [{"name": "web", "image": "canary"}]}, "status": status}
 
 
+@pytest.mark.slow
 def test_the_graph_of_an_instance_goes_down_to_its_pods_SEE_3() -> None:
     asked: list[dict[str, Any]] = []
     with page_site(works=True) as site:

@@ -42,6 +42,7 @@ def graph(html: str) -> str:
     return found
 
 
+@pytest.mark.slow
 def test_each_moment_shows_how_everything_stood_then_SEE_3(file: Path) -> None:
     trace = trace_in(file)
     assert len(trace.moments) > 10

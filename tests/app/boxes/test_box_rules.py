@@ -67,6 +67,7 @@ def test_a_scenario_and_a_plan_refuse_what_a_rule_of_the_box_forbids(box: Box) -
         assert world.create(site(5), box.kind)["spec"]["tier"] == "gold"
 
 
+@pytest.mark.slow
 def test_every_world_of_a_box_serves_the_definition_that_box_manifests_prints(box: Box) -> None:
     assert definition_of(box) == crd_of(box)
     assert isinstance(try_example(box, (), 0, 1), Rested)

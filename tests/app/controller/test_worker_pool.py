@@ -314,6 +314,7 @@ def writing_once(version: str) -> Work:
     return returning([ReconcileResult(written=((ref("child"), version),))])
 
 
+@pytest.mark.slow
 @given(st.integers(1, 60), st.integers(1, 8), st.integers(1, 4), st.sampled_from([0.01, 0.5, 5.0]), st.floats(0, 20))
 @example(60, 4, 1, 5.0, 0.0)  # 75 seconds of first passes: keys age while verdicts come
 @example(25, 4, 1, 5.0, 16.0)  # four verdicts a pass come from before the first key aged, and three of them are taken

@@ -68,6 +68,7 @@ def test_helm_makes_what_manifests_prints(helm: Helm, given_values: dict[str, An
     assert rendered(helm, given_values) == expected(given_values)
 
 
+@pytest.mark.slow
 @needs_helm
 def test_every_setting_of_an_installation_becomes_its_flag(helm: Helm) -> None:
     for setting in CHOSEN_SETTINGS:
@@ -155,5 +156,6 @@ def test_values_of_the_file_are_the_defaults() -> None:
     assert yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8")) == default_values()
 
 
+@pytest.mark.slow
 def test_values_are_merged_as_helm_merges_them() -> None:
     assert merged({"a": {"b": 1, "c": [1]}, "d": 2}, {"a": {"c": [2]}, "d": None}) == {"a": {"b": 1, "c": [2]}}

@@ -140,6 +140,7 @@ def box_spec(box: Box) -> dict[str, Any]:
     return spec
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shard", [WHOLE, Shard(0, 2)], ids=str)
 def test_the_operator_runs_applied_boxes_with_the_roles_that_are_printed_for_it_PH_10(shard: Shard) -> None:
     webapp = example("webapp")

@@ -12,6 +12,7 @@ from html import unescape
 from typing import Any
 
 import attrs
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -135,6 +136,7 @@ def helm_runs(release: Manifest | None) -> str:
     return re.sub(r"\+[0-9a-f]{12}$", "", running[0]) if running else ""
 
 
+@pytest.mark.slow
 @given(worlds)
 @example(world(deployed(), fetched(), "6.7.0", "", suspended=False))
 @example(world(deployed(), fetched(), "6.7.0", "gate", suspended=False))
@@ -164,6 +166,7 @@ def as_operator_writes(kind: Kind, found: tuple[Condition, ...]) -> Manifest:
     return {"spec": {}, **manifest, "status": status}
 
 
+@pytest.mark.slow
 @given(st.sampled_from([APPLICATION_INSTANCE, OPERATION]), st.data())
 def test_every_table_has_the_same_reason_whatever_conditions_stand_there(kind: Kind, data: st.DataObject) -> None:
     manifest = as_operator_writes(kind, data.draw(conditions(kind.kind)))

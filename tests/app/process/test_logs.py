@@ -209,6 +209,7 @@ def test_short_and_empty_texts_are_no_secrets() -> None:
     assert secrets.mask("abc and the rest") == "abc and the rest"
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_text_and_anything_else_json() -> None:
     script = (
         "from purekube_run.process import logs; import structlog; logs.configure();"

@@ -112,6 +112,7 @@ def test_a_cleanup_that_raises_is_logged_and_the_others_run() -> None:
     assert [line["controller"] for line in logs if line["event"] == "the lifespan failed"] == ["others"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("start", "told"),
     [

@@ -20,6 +20,7 @@ from vworkspace_app.simulation.verdict import read_verdict
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.slow
 def test_a_simulation_says_what_was_tried_and_which_laws_were_checked(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -33,6 +34,7 @@ def test_a_simulation_says_what_was_tried_and_which_laws_were_checked(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_saved_run_is_replayed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """SIM-3: a script survives its file."""
     path = tmp_path / "run.json"

@@ -112,6 +112,7 @@ def saved(folder: Path, clause: str) -> SimulationScript:
     return read_script(path)
 
 
+@pytest.mark.slow
 def test_an_example_box_holds_every_law_through_faults() -> None:
     """SIM-5: people create, edit, annotate and delete, and delete and annotate what the box made."""
     named = SimulationScript(4, 2, 600.0, boxes=(str(BOXES / "webapp.yaml"),))
@@ -131,6 +132,7 @@ def test_example_boxes_hold_every_law_through_all_faults(name: str) -> None:
         assert perform(drawn(named, 3, tuple(WORLD_FAULTS))).broken == ()
 
 
+@pytest.mark.slow
 def test_every_act_on_a_box_has_an_effect() -> None:
     """SIM-5: no act is named that does nothing."""
     acts = [Act(10.0 + 30 * number, do, "object-0", number) for number, do in enumerate(Deed) if do != Deed.DELETE]
@@ -142,6 +144,7 @@ def test_every_act_on_a_box_has_an_effect() -> None:
     assert outcome.happened["replica-killed"] == 1
 
 
+@pytest.mark.slow
 def test_a_run_of_a_box_is_a_function_of_its_seed() -> None:
     """SIM-3."""
     named = SimulationScript(7, 2, 120.0, boxes=(str(BOXES / "webapp.yaml"),))

@@ -94,6 +94,7 @@ def test_a_recording_has_the_objects_and_no_secret(recording: Path) -> None:
             assert f'"{field}":"sha256' not in line
 
 
+@pytest.mark.slow
 def test_the_same_version_decides_what_was_recorded(recording: Path) -> None:
     """SIM-3: masked values are still equal where they were, so nothing differs."""
     outcome = replayed(read_recording(recording), SETTINGS)
@@ -108,6 +109,7 @@ def differing(outcome: ReplayedRecording) -> dict[str, str]:
     return {difference.ref.name: str(difference) for difference in reversed(outcome.differences)}
 
 
+@pytest.mark.slow
 def test_another_setting_shows_as_a_difference(recording: Path) -> None:
     """SIM-3: this operator would write another interval into every source and release."""
     found = differing(replayed(read_recording(recording), attrs.evolve(SETTINGS, interval="7m")))
@@ -115,6 +117,7 @@ def test_another_setting_shows_as_a_difference(recording: Path) -> None:
     assert "applies HelmRelease team-a/app-0" in found["app-0"]
 
 
+@pytest.mark.slow
 def test_a_recording_is_replayed_at_any_moment(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """SIM-3: with the settings of the recorded operator nothing differs; with the default interval everything does."""
     assert replay(ReplayRequest(recording, at=60.0, settings=UNHURRIED)) == 0

@@ -58,6 +58,7 @@ def rows(moment: Moment, title: str) -> dict[str, tuple[str, ...]]:
     return {row[0]: row[1:] for row in table.rows}
 
 
+@pytest.mark.slow
 def test_a_moment_shows_objects_decisions_queue_lease_outbox_and_job_records(history: RunHistory) -> None:
     """SIM-3: half a second after the job was offered, it is applied, recorded, and waits for Flux."""
     moment = trace_of(history, "run").moments[history.number_at(31.0)]
@@ -87,6 +88,7 @@ def test_every_decision_names_the_row_that_decided(history: RunHistory) -> None:
     assert [decision for decision in decisions if decision and decision.effects and not decision.row] == []
 
 
+@pytest.mark.slow
 def test_a_run_of_a_box_shows_its_objects_its_queue_and_its_decisions() -> None:
     """SIM-3: a user's box is replayed as the operator is; the row says what was decided about Ready."""
     box = str(Path(__file__).parents[3] / "examples" / "boxes" / "webapp.yaml")
@@ -130,6 +132,7 @@ def test_a_broken_law_is_marked_on_the_line_of_time(monkeypatch: pytest.MonkeyPa
     assert 20.0 < history.moments[number].at < 30.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -151,6 +154,7 @@ def test_replay_prints_what_was_asked_for_and_no_secret(
     assert "tok-" not in printed
 
 
+@pytest.mark.slow
 def test_changed_fields_are_shown_with_their_paths_and_values_masked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -162,6 +166,7 @@ def test_changed_fields_are_shown_with_their_paths_and_values_masked(
     assert "12345" not in printed
 
 
+@pytest.mark.slow
 def test_steps_follow_keys_on_a_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

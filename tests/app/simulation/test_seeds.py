@@ -38,6 +38,7 @@ def test_there_are_seeds() -> None:
     assert len(SEEDS) >= 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SEEDS, ids=told)
 def test_a_run_that_broke_a_law_once_breaks_none(path: Path) -> None:
     """SIM-3: a shrunk run, named after the clause and the seed that it was found with."""

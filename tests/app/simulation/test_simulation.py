@@ -123,6 +123,7 @@ def test_every_law_holds_in_two_shards(seed: int) -> None:
     assert ("RUN-13", "one shard acts on an object") in outcome.laws
 
 
+@pytest.mark.slow
 def test_people_retry_what_a_fault_stalled() -> None:
     """SIM-4, REC-1, REC-14: Flux gives up while every action fails, and the spec wants a person's retry then."""
     acts = (Act(20.0, Do.CREATE, "app-0"), Act(80.0, Do.UPGRADE, "app-0", 3))

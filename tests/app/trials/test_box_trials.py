@@ -179,6 +179,7 @@ def test_a_scenario_that_does_not_hold_shows_its_step_and_the_timeline(tmp_path:
     assert "apply Deployment default/shop" in ended.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "warns"), [("web", False), ("nobody", True)])
 def test_a_box_whose_examples_never_become_ready_has_a_warning(name: str, warns: bool, tmp_path: Path) -> None:
     """The laws may hold because almost nothing was made."""

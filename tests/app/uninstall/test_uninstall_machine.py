@@ -283,6 +283,7 @@ def test_uninstall_beside_writes_of_flux_between_any_two_requests(collects: bool
     machine._settle()
 
 
+@pytest.mark.slow
 def test_uninstall_refuses_while_a_replica_leads_and_says_where() -> None:
     machine = begun(leads=True)
     assert machine.world.titles(keep_applications=True)[0] == (
@@ -313,6 +314,7 @@ def test_uninstall_deletes_no_account_that_a_release_names_and_lists_the_release
     assert machine.world.inventory().is_empty
 
 
+@pytest.mark.slow
 def test_uninstall_deletes_the_account_that_no_release_names_any_more() -> None:
     machine = begun()
     command = machine.world.uninstalling(keep_applications=False)

@@ -6,6 +6,7 @@ One writer of the release, no flapping, an override that lapses when it has to a
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
@@ -154,6 +155,7 @@ class Overrides(RuleBasedStateMachine):
         )
 
 
+@pytest.mark.slow
 def test_the_release_is_what_the_history_asks_for_REC_9() -> None:
     run_state_machine_as_test(
         Overrides, settings=settings(max_examples=effort(0.15), stateful_step_count=15, deadline=None)

@@ -7,6 +7,7 @@ people edit, delete, and take finalizers off. What a process knows goes with it;
 from typing import Any
 
 import attrs
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -267,6 +268,7 @@ class Lives(RuleBasedStateMachine):
         assert not self.keeps.tells_changes or told.added or self.forced, "an add is told, whatever happened"
 
 
+@pytest.mark.slow
 @in_chunks(25)
 def test_the_life_of_an_object_of_a_reconciler_or_watcher(chunk: int, runs: int) -> None:
     attack(Lives, chunk, runs)
