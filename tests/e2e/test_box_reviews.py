@@ -1,36 +1,18 @@
 """PH-10: an OperatorBox is reviewed when it is applied, by the webhook that the printed manifests configure."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from kubelab.http.serving import kubeconfig
-from kubelab.server import ApiServer
-from purekube.boxes.applied_definition import applied_box_definition
 from purekube.boxes.model import API_VERSION, KIND
-from tests.e2e.test_webhooks import SYSTEM, laid, made
+from tests.support.applied_process import FORMS, webhooks_of_applied_boxes
 from tests.support.boxes import config, crd
-from tests.support.commands import Running, free_port, run
-from tests.support.server_thread import Answer, Wire, served, wall_clock, wired
-from vworkspace_core.api.crd import crd_manifests
+from tests.support.server_thread import Answer, Wire
 
 pytestmark = pytest.mark.slow
 
 BOXES = "/apis/box.vworkspace.io/v1alpha1/operatorboxes"
-CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-FORMS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], str]] = {
-    "a process of its own": (("box", "run", "--applied"), ("box", "manifests", "--applied"), "vworkspace-boxes"),
-    "the operator": (
-        ("run", "--no-agent", "--cluster-id=c", "--applied-boxes"),
-        ("manifests", "--applied-boxes"),
-        "vworkspace-operator",
-    ),
-}
-"""The command that runs boxes, the one that prints its manifests, and its name."""
 
 
 def box(name: str, **spec: Any) -> dict[str, Any]:
@@ -40,36 +22,9 @@ def box(name: str, **spec: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module", params=FORMS)
 def wire(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
-    command, printing, name = FORMS[request.param]
-    folder, port = tmp_path_factory.mktemp("reviews"), free_port()
-    certificates = made(f"{name}-webhook.{SYSTEM}.svc")
-    (laid(folder, certificates) / "authority").write_bytes(certificates.authority)
-    server, services = ApiServer(now=wall_clock), {(SYSTEM, f"{name}-webhook"): f"https://127.0.0.1:{port}"}
-    with served(server, services=services) as url, wired(url) as connection:
-        (folder / "kc").write_text(yaml.safe_dump(kubeconfig(url)))
-        for definition in (*crd_manifests(), applied_box_definition()):
-            assert connection.send("POST", DEFINITIONS, definition).status == 201
-        words: tuple[str | Path, ...] = (
-            *command,
-            "--kubeconfig",
-            folder / "kc",
-            "--no-leader-elect",
-            "--log-format=json",
-            "--listen=",
-        )
-        hooks = (f"--webhook-listen=127.0.0.1:{port}", f"--webhook-certificates={folder}")
-        with Running(folder / "run", *words, *hooks) as process:
-            process.until(lambda: process.log("webhooks are served"), "the webhooks")
-            _configure(connection, (*printing, "--webhook-ca", folder / "authority"))
-            yield connection
-
-
-def _configure(connection: Wire, printing: tuple[str | Path, ...]) -> None:
-    ended = run(*printing)
-    assert ended.status == 0, ended
-    printed = [one for one in yaml.safe_load_all(ended.out) if one["kind"] == "ValidatingWebhookConfiguration"]
-    (of_boxes,) = [one for one in printed if "operatorboxes" in str(one["webhooks"][0]["rules"])]
-    assert connection.send("POST", CONFIGURATIONS, of_boxes).status == 201
+    with webhooks_of_applied_boxes(request.param, tmp_path_factory.mktemp("reviews")) as site:
+        site.configure()
+        yield site.wire
 
 
 def post(wire: Wire, manifest: Mapping[str, Any]) -> Answer:

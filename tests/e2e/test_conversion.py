@@ -135,7 +135,7 @@ def test_our_own_kind_in_two_versions_with_the_operator_on_the_one_that_is_store
         ours = list(yaml.safe_load_all(run("manifests", "--crds-only").out))
         printed = with_conversion(definition(), "vworkspace-operator", InstallOptions(webhook_ca=site.authority))
         others = [one for one in ours if one["spec"]["names"]["kind"] != "ApplicationInstance"]
-        site.apply(*others, *flux_crds(), _on_this_machine(printed, int(url.rpartition(":")[2])))
+        site.apply(*others, *flux_crds(), _on_this_machine(dict(printed), int(url.rpartition(":")[2])))
         read = ("-n", namespace, "shop", "--show-managed-fields")
         site.until_read("-n", namespace, INSTANCES.format("v1alpha2"))
 

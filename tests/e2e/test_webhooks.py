@@ -18,6 +18,7 @@ from anyio.from_thread import start_blocking_portal
 from kubelab.http.authority import certificates_for
 from kubelab.http.certificates import Certificates
 from kubelab.server import ApiServer
+from purekube.boxes.conversion_webhook import CONVERT_PATH
 from purekube_run.process.command_line import CommandError
 from purekube_run.process.machine import SystemClock
 from tests.support.commands import Running, free_port, one_line, run
@@ -31,7 +32,7 @@ from vworkspace_app.install.webhook_manifests import SERVICE
 from vworkspace_app.webhooks import CertificateFiles, serve_webhooks
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import CLUSTER_ID, FINALIZER, MANAGED_BY
-from vworkspace_core.webhook.paths import CONVERT_PATH, GATED_PATH
+from vworkspace_core.webhook.paths import GATED_PATH
 from vworkspace_core.webhook.validating import WebhookSettings
 
 CLUSTER = "cluster-prod-1"

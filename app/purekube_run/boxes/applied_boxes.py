@@ -42,10 +42,10 @@ from purekube_run.boxes.applied_load import (
     changed_problems,
     lacking_rights,
     load_definition,
-    policy_problems,
     told_of,
     unenforced_problems,
 )
+from purekube_run.boxes.requirements import KnownRequirements
 from purekube_run.boxes.served_box import ServedBox
 from purekube_run.boxes.served_boxes import Follower, ServedBoxes, served_assignments
 from purekube_run.controller.controller import ControllerDefinition, For, StatusManager, Watches, Work
@@ -60,8 +60,6 @@ NAME: Final = "operatorbox"
 """The controller's name in metrics and logs."""
 _BY_BOX: Final = "box"
 _BY_CRD: Final = "crd"
-_POLICY_SECONDS: Final = 60.0
-"""The seconds after which an admission policy that was found is looked up again."""
 _COALESCED: Final = 0.5
 """The seconds for which changes of parents are collected before they wake their box once."""
 
@@ -92,11 +90,13 @@ class AppliedInstallation:
     """The parts of the shell commands that this process suggests when a right is missing.
 
     `command` prints the manifests with the roles of this process. `account` is the command-line option that names the
-    ServiceAccount to which the rights of the boxes are granted.
+    ServiceAccount to which the rights of the boxes are granted. `serves_webhooks` says whether this process serves
+    webhooks, which boxes with several versions need.
     """
 
     account: str = "--service-account vworkspace-boxes"
     command: str = "vworkspace-operator box manifests --applied"
+    serves_webhooks: bool = False
 
     def remedy(self, right: Right) -> str:
         """Return the command that grants the process itself a missing right."""
@@ -130,8 +130,7 @@ class AppliedBoxes:
         self._namespace, self._installed = namespace, installed
         self._serving = ServedBoxes(api, clock, events, manager, options, tuple(taken), self._parents_changed)
         self._definitions: dict[str, dict[str, LoadedDefinition]] = {}
-        self._enforced: dict[str, tuple[str, float]] = {}
-        """The resourceVersion of each box when its policy was found, and the monotonic time until which that counts."""
+        self._requirements = KnownRequirements(api, clock, installed.serves_webhooks)
         self._granted: set[tuple[str, CompositeAccess]] = set()
         self._work: Work | None = None
         self.caches = _Caches((self._informer(OPERATOR_BOX), self._informer(CONTROLLER_REVISION)), self.served)
@@ -225,7 +224,9 @@ class AppliedBoxes:
         history = read_revisions(stored_revisions)
         loaded = await self._loaded(key.name, applied.spec)
         owner = self._owner(key.name, history[0].definition if history else applied.spec)
-        problems = loaded.problems or (*owner, *await self._changed(applied, loaded.box, history))
+        needed = await self._requirements.of(applied.metadata, loaded.box)
+        changed = await self._changed(applied.metadata.name, loaded.box, history)
+        problems = loaded.problems or (*owner, *changed, *needed.problems)
         releases = applied.deletion_policy is DeletionPolicy.ORPHAN and applied.metadata.deletion_timestamp is not None
         problem = await self._serve(key.name, () if releases or owner else history)
         served = self.served.get(key.name)
@@ -242,6 +243,7 @@ class AppliedBoxes:
             serving=frozenset() if served is None or unserved else frozenset(served.revisions),
             kind=kind,
             readings=ParentReadings() if served is None else served.readings,
+            webhook=needed.webhook,
         )
         observed = attrs.evolve(observed, lacking=await self._missing_rights(key.name, observed, history))
         state = self._state(applied, observed)
@@ -342,27 +344,14 @@ class AppliedBoxes:
         every = [loaded, *[await self._loaded(name, revision.definition) for revision in history]]
         return next((each.box.kind for each in every if each.box is not None), None)
 
-    async def _changed(self, applied: AppliedBox, box: Box | None, history: Sequence[Revision]) -> list[BoxProblem]:
-        """Return the problems of a new definition of a box.
+    async def _changed(self, name: str, box: Box | None, history: Sequence[Revision]) -> list[BoxProblem]:
+        """Return the problems of a new definition of the box `name`.
 
         There is a problem if the definition has another kind than the revisions in `history`, or if it starts or stops
-        using a ServiceAccount. There is also a problem if the CRD or the policy in the cluster lacks rules of the box.
+        using a ServiceAccount. There is also a problem if the CRD in the cluster lacks rules of the box.
         """
-        former = [(await self._loaded(applied.metadata.name, each.definition)).box for each in history]
-        return [*changed_problems(box, former), *unenforced_problems(box), *await self._policy_problems(applied, box)]
-
-    async def _policy_problems(self, applied: AppliedBox, box: Box | None) -> tuple[BoxProblem, ...]:
-        """Return the problems if the cluster lacks the admission policies of a box, else an empty tuple.
-
-        Once the policies were found, they are looked up again only after the OperatorBox changed, or after a minute.
-        """
-        name, version = applied.metadata.name, applied.metadata.resource_version
-        found, until = self._enforced.get(name, ("", 0.0))
-        if found == version and self._clock.monotonic() < until:
-            return ()
-        problems = await policy_problems(self._api, box)
-        self._enforced[name] = ("" if problems else version, self._clock.monotonic() + _POLICY_SECONDS)
-        return problems
+        former = [(await self._loaded(name, each.definition)).box for each in history]
+        return [*changed_problems(box, former), *unenforced_problems(box)]
 
     # --- serving ------------------------------------------------------------------------------------------------------
 
@@ -386,7 +375,7 @@ class AppliedBoxes:
 
     async def _absent(self, key: ObjectRef) -> ReconcileResult:
         self._definitions.pop(key.name, None)
-        self._enforced.pop(key.name, None)
+        self._requirements.forget(key.name)
         self._granted = {granted for granted in self._granted if granted[0] != key.name}
         await self._serving.stop(key.name)
         return ReconcileResult()

@@ -7,16 +7,15 @@ from typing import Any, Final
 import anyio
 import attrs
 
-from purekube.apimachinery.errors import KindMissing, NotFound, OperatorError, Right
-from purekube.apimachinery.manifest import Kind, Manifest, get_path, ref_of
+from purekube.apimachinery.errors import OperatorError, Right
+from purekube.apimachinery.manifest import Kind, get_path
 from purekube.apimachinery.problems import Place, ValidationProblems
 from purekube.apimachinery.resources import Access
-from purekube.boxes.admission_policy import MUTATING_BINDING, MUTATING_POLICY, SINCE, is_enforced_by, policy_of
 from purekube.boxes.box import Box
 from purekube.boxes.compile import Examination, examine
 from purekube.boxes.decide import composite_of
 from purekube.boxes.definition import not_enforced
-from purekube.boxes.kind_webhooks import FROM_FILE, NOT_COMPUTED, refused_where_applied
+from purekube.boxes.kind_webhooks import refused_where_applied
 from purekube.boxes.model import API_VERSION, KIND, OperatorBox
 from purekube.boxes.read import BoxProblem, read_box
 from purekube.boxes.schemas import CrdProblem, CrdVersions, Schemas
@@ -34,8 +33,6 @@ _GATE: Final = Environment({"rollout": CelType("object", fields={name: Field(INT
 _REVIEW: Final = Kind(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
 )
-_RULES: Final = ("spec.validation", "for rules that no CRD can check")
-_VALUES: Final = ("spec.mutation", "for values that no CRD can compute")
 _AT_ONCE: Final = 8
 """The maximum number of SelfSubjectAccessReviews that are requested at the same time."""
 
@@ -109,42 +106,6 @@ def unenforced_problems(box: Box | None) -> tuple[BoxProblem, ...]:
         "prints, or write spec.crd: {spec: …}"
     )
     return (BoxProblem(Place("spec.crd"), message),)
-
-
-async def policy_problems(api: KubeApi, box: Box | None) -> tuple[BoxProblem, ...]:
-    """Return the problems if the cluster lacks an admission policy that the box needs.
-
-    There is at most one problem for the policy that validates the box's rules, and one for the policy that sets its
-    computed values. Raises the OperatorErrors of `KubeApi.get`.
-    """
-    found: dict[str, BoxProblem] = {}
-    for kind, wanted in ({} if box is None else policy_of(box)).items():
-        path, duty = _VALUES if kind in (MUTATING_POLICY, MUTATING_BINDING) else _RULES
-        if path not in found and (message := await _unenforced(api, kind, wanted, duty)):
-            found[path] = BoxProblem(Place(path), message)
-    return tuple(found.values())
-
-
-async def _unenforced(api: KubeApi, kind: Kind, wanted: Manifest, duty: str) -> str:
-    """Return "" if the cluster has the admission policy or binding `wanted`, else a message that it is missing or
-    differs.
-
-    `duty` is a phrase for the message: the task of the policy.
-    """
-    ref = ref_of(wanted, kind)
-    try:
-        live = await api.get(ref)
-    except KindMissing:
-        other = f"write a literal, {NOT_COMPUTED}" if kind == MUTATING_POLICY else FROM_FILE.removeprefix("or ")
-        return f"the cluster serves no {kind.kind}, {duty}: that takes Kubernetes {SINCE[kind]}; {other}"
-    except NotFound:
-        live = None
-    if is_enforced_by(wanted, live):
-        return ""
-    return (
-        f"the {ref} is not there, or is another, {duty}: apply it as `box manifests FILE --as-object` prints it, "
-        "before the box"
-    )
 
 
 def _examined(model: OperatorBox, installed: Sequence[CrdVersions]) -> LoadedBox:

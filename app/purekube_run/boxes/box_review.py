@@ -9,15 +9,16 @@ from purekube.apimachinery.admission_review import AdmissionRequest, allowed, re
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.problems import Problem
+from purekube.boxes.box import Box
 from purekube.boxes.read import BoxProblem
 from purekube.ports import KubeApi
 from purekube_run.boxes.applied_load import (
     LoadedDefinition,
     changed_problems,
     load_definition,
-    policy_problems,
     unenforced_problems,
 )
+from purekube_run.boxes.requirements import requirements_of
 
 
 @attrs.frozen
@@ -40,13 +41,18 @@ class BoxReview:
         try:
             loaded = await self._loaded(new)
             former = None if old is None else (await self._loaded(old)).box
-            unenforced = (*unenforced_problems(loaded.box), *await policy_problems(self.api, loaded.box))
+            needed = () if loaded.box is None else await self._lacking(loaded.box)
         except OperatorError as error:
             return allowed(request, [Problem("spec", f"was not checked: {error.message}")])
         problems = (*loaded.problems, *changed_problems(loaded.box, (former,)))
         if problems and not loaded.absent:
             return refused(request, [_told(each) for each in problems])
-        return allowed(request, [_told(each) for each in (*problems, *unenforced)])
+        return allowed(request, [_told(each) for each in (*problems, *needed)])
+
+    async def _lacking(self, box: Box) -> tuple[BoxProblem, ...]:
+        """Return a problem for each object that the box needs in the cluster, and that is missing or incomplete."""
+        needed = await requirements_of(self.api, box, serves_webhooks=True)
+        return (*unenforced_problems(box), *needed.problems)
 
     async def _loaded(self, manifest: Manifest) -> LoadedDefinition:
         spec = manifest.get("spec")

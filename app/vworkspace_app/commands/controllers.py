@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import attrs
 
 from purekube.apimachinery.definitions import CONTROLLER_NAME
+from purekube.apimachinery.manifest import Manifest
 from purekube.composites.rights import CompositeAccess, composite_access, owner_access
 from purekube.reconcilers import Resource, controller_access
 from purekube.reconcilers.controllers import name_of
@@ -61,12 +62,12 @@ def render_crds(names: Sequence[str], output: Format, trust: WebhookTrust = NOBO
     return dump([_labelled(_definition(one, trust), name) for one, name in loaded.kinds.items()], output)
 
 
-def _labelled(definition: dict[str, Any], name: str) -> dict[str, Any]:
+def _labelled(definition: Manifest, name: str) -> dict[str, Any]:
     """Return the CRD with the label by which the command `status` recognizes a controller's kind."""
     return {**definition, "metadata": {**definition["metadata"], "labels": {CONTROLLER_NAME: name}}}
 
 
-def _definition(kind: Resource[Any, Any], trust: WebhookTrust) -> dict[str, Any]:
+def _definition(kind: Resource[Any, Any], trust: WebhookTrust) -> Manifest:
     if not kind.versions:
         return kind.crd()
     _have_trust(kind, trust)

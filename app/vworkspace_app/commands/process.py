@@ -23,7 +23,8 @@ from purekube.ports import KubeApi
 from purekube.reconcilers import Resource
 from purekube.reconcilers.kind_reviews import webhook_needs
 from purekube_http import KubeApiClient, load_config
-from purekube_run.boxes.applied_boxes import AppliedBoxes
+from purekube_run.boxes.applied_boxes import AppliedBoxes, AppliedInstallation
+from purekube_run.boxes.applied_converters import AppliedConverters
 from purekube_run.boxes.box_review import BoxReview
 from purekube_run.boxes.enforcement import Enforcement
 from purekube_run.composites.controller import refuse_shared_kinds
@@ -48,7 +49,6 @@ from vworkspace_app.settings.setting_types import seconds_of
 from vworkspace_app.settings.table import PageAccess
 from vworkspace_app.webhooks import ServedKinds, webhooks_of_kinds
 from vworkspace_core.api.labels import FIELD_MANAGER
-from vworkspace_core.webhook.paths import APPLIED_BOX_PATH
 
 _log = structlog.get_logger("operator")
 
@@ -132,7 +132,7 @@ def run_extensions(
 
     async def work(process: OperatorProcess, stop: anyio.Event) -> None:
         _log.info("starting", **starting)
-        kinds = webhooks.with_judge(APPLIED_BOX_PATH, BoxReview(process.api)) if applied else webhooks
+        kinds = with_applied_boxes(webhooks, settings, process) if applied else webhooks
         async with webhooks_of_kinds(settings, process.metrics, kinds):
             events = BackgroundEvents(
                 process.api, process.machine.clock, instance=socket.gethostname(), field_manager=FIELD_MANAGER
@@ -157,7 +157,8 @@ def run_extensions(
             if applied:
                 writers = tuple(map(status_writer, composites))
                 api, clock, place = process.api, process.machine.clock, settings.namespace
-                boxes_applied = AppliedBoxes(api, clock, events, manager, options, place, writers)
+                installed = AppliedInstallation(serves_webhooks=bool(settings.webhook_listen))
+                boxes_applied = AppliedBoxes(api, clock, events, manager, options, place, writers, installed)
                 manager.load(boxes_applied.controller())
             components = components_of_extensions(manager, events, process.election.leases, boxes_applied)
             process.telemetry.attach(components)
@@ -170,6 +171,12 @@ def run_extensions(
                 group.cancel_scope.cancel()
 
     run_process(settings, configure_log(settings), work)
+
+
+def with_applied_boxes(webhooks: ServedKinds, settings: RunSettings, process: OperatorProcess) -> ServedKinds:
+    """Return `webhooks` with those for boxes that are in the cluster as OperatorBox objects."""
+    converters = AppliedConverters(process.api, process.machine.clock, settings.namespace)
+    return webhooks.with_applied_boxes(BoxReview(process.api), converters.of_group)
 
 
 def run_boxes(

@@ -8,7 +8,6 @@ import structlog
 from purekube.boxes.decide import composite_of
 from purekube.composites.status_writers import StatusWriter
 from purekube.controller.shard import WHOLE
-from purekube_run.boxes.box_review import BoxReview
 from purekube_run.boxes.enforcement import Enforcement
 from purekube_run.boxes.load import load_boxes, runnable
 from purekube_run.composites.controller import refuse_shared_kinds
@@ -16,7 +15,14 @@ from purekube_run.process.signals import run_in_background, run_unless_stopped
 from purekube_run.process.terminal import SecretMask
 from purekube_run.reconcilers.controller_loading import load_controllers
 from purekube_run.versions.round_trips import check_kinds
-from vworkspace_app.commands.process import OperatorProcess, configure_log, run_process, warn_unreviewed, warn_unserved
+from vworkspace_app.commands.process import (
+    OperatorProcess,
+    configure_log,
+    run_process,
+    warn_unreviewed,
+    warn_unserved,
+    with_applied_boxes,
+)
 from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.manager.configuration import agent_settings, credentials_source, operator_settings
 from vworkspace_app.manager.production import production_manager
@@ -27,7 +33,6 @@ from vworkspace_app.settings.table import shard_in
 from vworkspace_app.webhooks import ServedKinds, webhooks
 from vworkspace_core.api.kinds import OWN_KINDS
 from vworkspace_core.credentials.secret import Credentials
-from vworkspace_core.webhook.paths import APPLIED_BOX_PATH
 
 OPERATORS = tuple(StatusWriter(kind, "operator") for kind in OWN_KINDS)
 """The status writers of the operator's own kinds: for each, the operator itself."""
@@ -70,7 +75,7 @@ def run_operator(settings: RunSettings) -> None:
         live.subscribe(lambda fresh: _hide(log.secrets, fresh))
         enforcement = Enforcement(process.api, boxes)
         # Each shard reviews boxes, although one runs them: the webhooks' Service sends a review to any of them.
-        served = kinds.with_judge(APPLIED_BOX_PATH, BoxReview(process.api)) if settings.applied_boxes else kinds
+        served = with_applied_boxes(kinds, settings, process) if settings.applied_boxes else kinds
         async with (
             run_in_background(partial(enforcement.run, process.machine.clock)),
             webhooks(settings, decided.decisions, decided.templates, process.metrics, served),

@@ -7,6 +7,7 @@ from purekube.apimachinery import resources as known
 from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.resources import Access
 from purekube.boxes.admission_policy import BINDING, MUTATING_BINDING, MUTATING_POLICY, POLICY
+from purekube.boxes.conversion_webhook import VALIDATING_CONFIGURATION
 from purekube.boxes.revisions import CONTROLLER_REVISION
 from purekube.composites.rights import FOLLOWED
 from vworkspace_app.install.options import InstallOptions
@@ -17,6 +18,7 @@ APPLIED_EVERYWHERE: Final = (
     Access(OPERATOR_BOX, ("patch",), "status"),
     Access(known.CUSTOM_RESOURCE_DEFINITION, ("get", *FOLLOWED, "create", "patch")),
     *(Access(kind, ("get",)) for kind in (POLICY, BINDING, MUTATING_POLICY, MUTATING_BINDING)),
+    Access(VALIDATING_CONFIGURATION, ("list",)),
     Access(known.NAMESPACE, FOLLOWED),
     Access(known.EVENT, ("create", "patch")),
 )

@@ -12,6 +12,7 @@ import attrs
 
 from purekube.apimachinery.manifest import Manifest
 from purekube.boxes.box import Box
+from purekube.boxes.conversion_webhook import APPLIED_BOX_PATH, CONVERT_PATH, ConversionWebhook
 from purekube.boxes.kind_webhooks import WebhookDuties
 from purekube.reconcilers import Resource
 from purekube.reconcilers.kind_reviews import reviewers
@@ -29,8 +30,6 @@ from vworkspace_app.install.webhook_manifests import (
     webhook,
 )
 from vworkspace_core.webhook.paths import (
-    APPLIED_BOX_PATH,
-    CONVERT_PATH,
     default_path,
     kind_review_path,
     validate_path,
@@ -136,15 +135,11 @@ def serve_webhooks(runs: dict[str, Any], spec: dict[str, Any], name: str) -> Non
     spec["volumes"].append({"name": "webhook-tls", "secret": {"secretName": tls_secret(name)}})
 
 
-def with_conversion(crd: Manifest, name: str, trust: TrustedBy) -> dict[str, Any]:
+def with_conversion(crd: Manifest, name: str, trust: TrustedBy) -> Manifest:
     """Return the CRD with a conversion webhook, served by the installation `name`."""
-    meta, injected = dict(crd["metadata"]), injected_authority(_service(name), trust)
-    if injected:
-        meta["annotations"] = {**(meta.get("annotations") or {}), **injected["annotations"]}
     client = client_config(_service(name), CONVERT_PATH, trust)
-    conversion = {"strategy": "Webhook", "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]}}
-    spec = {**crd["spec"], "conversion": conversion}
-    return {**crd, "metadata": meta, "spec": spec}
+    annotations = injected_authority(_service(name), trust).get("annotations", {})
+    return ConversionWebhook(client, annotations).registered_in(crd)
 
 
 def _service(name: str) -> str:

@@ -10,11 +10,12 @@ from typing import Any, Final, Protocol
 
 from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.manifest import Kind
+from purekube.boxes.conversion_webhook import APPLIED_BOX_PATH
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import TLS_SECRET, InstallOptions, meta
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
-from vworkspace_core.webhook.paths import APPLIED_BOX_PATH, DEFAULT_PATH, GATED_PATH, UNGATED_PATH
+from vworkspace_core.webhook.paths import DEFAULT_PATH, GATED_PATH, UNGATED_PATH
 
 SERVICE: Final = f"{NAME}-webhook"
 

@@ -75,6 +75,7 @@ def operator_settings(
         namespace=settings.namespace,
         shard=shard_in(settings),
         applied_boxes=settings.applied_boxes,
+        serves_webhooks=bool(settings.webhook_listen),
         box_namespaces=settings.box_namespaces,
         page_url=settings.page_url,
         notify_url=settings.notify_url,

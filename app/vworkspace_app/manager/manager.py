@@ -138,7 +138,8 @@ class Manager:
         namespace = self._settings.namespace
         place = "" if namespace == PRINTED.namespace else f" --system-namespace {namespace}"
         command = f"vworkspace-operator manifests --applied-boxes --rbac-only{place}"
-        installed = AppliedInstallation(f"--service-account {FIELD_MANAGER}{place}", command)
+        account, served = f"--service-account {FIELD_MANAGER}{place}", self._settings.serves_webhooks
+        installed = AppliedInstallation(account, command, served)
         applied = AppliedBoxes(api, clock, self.events, manager, whole, namespace, taken, installed)
         manager.load(applied.controller())
         self._managers = (*self._managers, manager)

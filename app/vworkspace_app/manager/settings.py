@@ -40,6 +40,8 @@ class OperatorSettings:
     """
     applied_boxes: bool = False
     """True to run the boxes that are applied to the cluster; if there are several shards, only the first runs them."""
+    serves_webhooks: bool = False
+    """True if this process serves webhooks, which applied boxes with several versions need."""
     box_namespaces: tuple[str, ...] = ()
     """The namespaces in which boxes and pure reconcilers act; empty for all."""
     page_url: str = ""

@@ -8,9 +8,11 @@ import attrs
 import msgspec
 
 from purekube.apimachinery.admission_review import AdmissionRequest, allowed, patched, refused
+from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import canonical_json, get_path
 from purekube.apimachinery.nesting import UNREADABLE, decode_answer, too_deep
 from purekube.boxes.box import Box
+from purekube.boxes.conversion_webhook import APPLIED_BOX_PATH
 from purekube.boxes.kind_webhooks import BoxAdmission, converter_of
 from purekube.reconcilers import Resource
 from purekube.reconcilers.kind_reviews import Reviewer, reviewers
@@ -27,17 +29,21 @@ from vworkspace_core.webhook.paths import default_path, kind_review_path, valida
 
 Judge = Callable[[AdmissionRequest], Awaitable[dict[str, Any]]]
 """A function that returns the answer to an admission review."""
+FindConverters = Callable[[str], Awaitable[Sequence[Converter]]]
+"""A function that returns the converters of the kinds in an API group. Raises OperatorErrors."""
 
 
 @attrs.frozen(eq=False)
 class ServedKinds:
     """The webhooks for the kinds that boxes and attrs classes define.
 
-    These are converters between versions, and functions that judge reviews, by URL path.
+    These are converters between versions, and functions that judge reviews, by URL path. `find_converters` finds
+    converters that come and go while the process runs.
     """
 
     converters: tuple[Converter, ...] = ()
     judges: Mapping[str, Judge] = attrs.field(factory=dict)
+    find_converters: FindConverters | None = None
 
     @classmethod
     def of(cls, boxes: Iterable[Box], resources: Sequence[Resource[Any, Any]] = ()) -> "ServedKinds":
@@ -48,12 +54,25 @@ class ServedKinds:
         judges |= {path: judge for each in resources for path, judge in _reviews(each)}
         return cls(tuple(converter for converter in converters if converter is not None), judges)
 
-    def with_judge(self, path: str, judge: Judge) -> "ServedKinds":
-        """Return these webhooks with one more, in which `judge` judges the reviews at this URL path."""
-        return attrs.evolve(self, judges={**self.judges, path: judge})
+    def with_applied_boxes(self, review: Judge, find_converters: FindConverters) -> "ServedKinds":
+        """Return these webhooks with those of applied boxes: `review` judges OperatorBoxes, and `find_converters` finds
+        the converters of their kinds.
+        """
+        judges = {**self.judges, APPLIED_BOX_PATH: review}
+        return attrs.evolve(self, judges=judges, find_converters=find_converters)
+
+    @property
+    def converts(self) -> bool:
+        """Report whether conversions are served."""
+        return bool(self.converters) or self.find_converters is not None
 
     def __bool__(self) -> bool:
-        return bool(self.converters or self.judges)
+        return self.converts or bool(self.judges)
+
+    async def converters_to(self, api_version: str) -> Sequence[Converter]:
+        """Return the converters that may convert to this API version. Raises OperatorErrors."""
+        found = () if self.find_converters is None else await self.find_converters(api_version.partition("/")[0])
+        return (*self.converters, *found)
 
 
 NO_KINDS: Final = ServedKinds()
@@ -110,7 +129,7 @@ class _Review(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Review).decode
 
 
-async def answered(body: bytes, converters: Sequence[Converter], rest: Callable[[], Awaitable[None]]) -> bytes:
+async def answered(body: bytes, kinds: ServedKinds, rest: Callable[[], Awaitable[None]]) -> bytes:
     """Return the response to a ConversionReview.
 
     `rest` is awaited after each object, so that other tasks can run. Raises MalformedConversionReview and
@@ -119,6 +138,7 @@ async def answered(body: bytes, converters: Sequence[Converter], rest: Callable[
     request = _read(body)
     converted: list[Any] = []
     try:
+        converters = await _converters(request, kinds)
         for raw in request.objects:
             manifest = decode_answer(bytes(raw)) if isinstance(raw, msgspec.Raw) else raw
             if too_deep(manifest):
@@ -128,6 +148,13 @@ async def answered(body: bytes, converters: Sequence[Converter], rest: Callable[
     except ConversionFailed as error:
         return canonical_json(conversion_failed(request, error))
     return canonical_json(converted_all(request, converted))
+
+
+async def _converters(request: ConversionRequest, kinds: ServedKinds) -> Sequence[Converter]:
+    try:
+        return await kinds.converters_to(request.api_version)
+    except OperatorError as error:
+        raise ConversionFailed({}, request.api_version, f"the boxes cannot be read: {error.message}") from error
 
 
 def _read(body: bytes) -> ConversionRequest:

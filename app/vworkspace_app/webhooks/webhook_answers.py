@@ -27,11 +27,12 @@ from purekube.apimachinery.admission_review import (
 from purekube.apimachinery.manifest import canonical_json
 from purekube.apimachinery.nesting import decode_answer
 from purekube.apimachinery.secret_material import shown
+from purekube.boxes.conversion_webhook import CONVERT_PATH
 from purekube.versions import MalformedConversionReview
 from vworkspace_app.webhooks.intake import LARGEST, Bodies, Lanes
 from vworkspace_app.webhooks.kinds import NO_KINDS, Judge, ServedKinds, answered
 from vworkspace_core.webhook.defaulting import default_patch
-from vworkspace_core.webhook.paths import CONVERT_PATH, DEFAULT_PATH, GATED_PATH, UNGATED_PATH
+from vworkspace_core.webhook.paths import DEFAULT_PATH, GATED_PATH, UNGATED_PATH
 from vworkspace_core.webhook.validating import WebhookSettings, refusals
 
 
@@ -88,7 +89,7 @@ def application(
     bodies, lanes = Bodies(), Lanes(now)
     judges = {**({} if settings is None else _own(settings)), **kinds.judges}
     handlers = {path: partial(_judged, judge=judge) for path, judge in judges.items()}
-    if kinds.converters:
+    if kinds.converts:
         handlers[CONVERT_PATH] = partial(_converted, kinds=kinds)
     for path in handlers:
         observer.webhook(path)
@@ -220,6 +221,6 @@ async def _judged(body: bytes, rest: Rest, *, judge: Judge) -> Response:
 
 async def _converted(body: bytes, rest: Rest, *, kinds: ServedKinds) -> Response:
     try:
-        return Response(await answered(body, kinds.converters, rest), media_type="application/json")
+        return Response(await answered(body, kinds, rest), media_type="application/json")
     except (MalformedConversionReview, msgspec.DecodeError, UnicodeDecodeError) as error:
         return PlainTextResponse(f"{error}\n", 400)

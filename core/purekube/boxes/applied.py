@@ -24,8 +24,10 @@ from purekube.apimachinery.meta import APPLIED_HASH, Condition, ObjectMeta
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.apimachinery.structuring import read_meta, read_own_conditions
 from purekube.boxes.box import Box
+from purekube.boxes.conversion_webhook import ConversionWebhook
 from purekube.boxes.definition import crd_of
 from purekube.boxes.judgement import AGAIN_SECONDS, Foresight, Judgement, first_refusal, foresight_of
+from purekube.boxes.kind_webhooks import WebhookDuties
 from purekube.boxes.labels import finalizer_named
 from purekube.boxes.members import BoxParent, ParentReading, ParentReadings, members_of, parent_of, seconds_until_due
 from purekube.boxes.read import BoxProblem
@@ -65,6 +67,8 @@ CONDITIONS: Final = (ACCEPTED, PERMITTED, SERVING, ROLLED_OUT)
 _STARTING_SECONDS: Final = 0.5
 _OBSTACLE_SECONDS: Final = 1.0
 """The delay before another attempt to judge a parent that could not be judged."""
+_CURED_SECONDS: Final = 10.0
+"""The delay before a refused box is looked at again: another object, such as a policy, may have cured it."""
 _AT_ONCE: Final = 50
 """The largest number of parents from which one pass removes the box's finalizer."""
 
@@ -109,7 +113,8 @@ class BoxSnapshot(Snapshot):
     reconciled. `filling` counts the seconds for which the parents' controller has been filling its caches; None once
     they are full. `serving` names the revisions that the parents' controller runs. `kind` is the kind of the parents,
     if known. `judgement` is the result of this process's dry run over the parents that would move to the newest
-    revision. `readings` caches the parents that earlier snapshots have read.
+    revision. `readings` caches the parents that earlier snapshots have read. `webhook` is the conversion webhook that
+    this installation serves; None if it serves none, or if the box has no versions to convert.
     """
 
     box: Box | None = None
@@ -122,6 +127,7 @@ class BoxSnapshot(Snapshot):
     kind: Kind | None = None
     judgement: Judgement | None = None
     readings: ParentReadings = attrs.field(factory=ParentReadings, eq=False, repr=False)
+    webhook: ConversionWebhook | None = None
 
 
 class BoxPhase(Enum):
@@ -254,7 +260,7 @@ def decide_applied(state: BoxState) -> Decision:
         case BoxPhase.UNGUARDED:
             return Decision(finalizer=Finalizer.ADD)
         case BoxPhase.REFUSED:
-            return Decision()
+            return Decision(requeue=Requeue.at_latest(_CURED_SECONDS))
         case BoxPhase.FORBIDDEN:
             return Decision(requeue=Requeue.at_latest(REFUSED_SECONDS))
         case BoxPhase.UNRECORDED:
@@ -285,7 +291,9 @@ def _definition(state: BoxState) -> Iterator[Apply]:
     box = state.observed.box
     if box is None or box.model.spec.crd.spec is None:
         return
-    manifest = crd_of(box)
+    manifest, webhook = crd_of(box), state.observed.webhook
+    if webhook is not None and WebhookDuties.of(box).versions:
+        manifest = webhook.registered_in(manifest)
     stamp = content_hash(manifest)
     apply = Apply(CUSTOM_RESOURCE_DEFINITION, _annotated(manifest, stamp))
     live = state.observed.objects.get(apply.ref)

@@ -157,23 +157,14 @@ class WebhookDuties:
 
 
 def refused_where_applied(box: Box) -> Iterator[BoxProblem]:
-    """Yield a problem for each part of a box that needs a webhook, since an applied box has none (PH-10).
+    """Yield a problem for each computed value that an admission policy cannot compute, with what to write instead.
 
-    Each problem says what to write instead. Admission policies check rules and fill in fields without a webhook.
+    An applied box has no webhook that computes values (PH-10). Two values also give a problem if one field lies within
+    the other.
     """
-    yield from _not_computed(BoxAdmission.of(box), box.mutations)
-    if box.model.spec.versions and WebhookDuties.of(box).versions:
-        message = f"no CRD converts: serve one version, or versions with the same fields without this, {FROM_FILE}"
-        yield BoxProblem(Place("spec.versions"), message)
-
-
-def _not_computed(admission: BoxAdmission, every: Sequence[CompiledMutation]) -> Iterator[BoxProblem]:
-    """Yield a problem for each computed value that an admission policy cannot compute.
-
-    Two values also give a problem if one field lies within the other.
-    """
+    admission = BoxAdmission.of(box)
     for mutation in admission.mutations:
-        path = index("spec.mutation", every.index(mutation))
+        path = index("spec.mutation", box.mutations.index(mutation))
         for reason in dict.fromkeys(beyond_the_api_server(mutation.value, admission.type)):
             message = f"the API server, which computes the value, cannot: {reason}; write it otherwise, {NOT_COMPUTED}"
             yield BoxProblem(Place(f"{path}.value"), message)

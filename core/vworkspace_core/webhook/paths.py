@@ -11,12 +11,6 @@ GATED_PATH: Final = "/validate"
 UNGATED_PATH: Final = "/validate-ungated"
 """The path of the validating webhook for objects in all other namespaces."""
 
-CONVERT_PATH: Final = "/convert"
-"""The path of the conversion webhook, for kinds with several versions."""
-
-APPLIED_BOX_PATH: Final = "/operatorboxes/validate"
-"""The path of the validating webhook for OperatorBoxes, the boxes that are applied to the cluster."""
-
 
 def validate_path(box: str) -> str:
     """Return the URL path of the webhook that validates objects by the rules of the box named `box`."""

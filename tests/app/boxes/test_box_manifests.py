@@ -143,9 +143,23 @@ def test_a_box_that_needs_webhooks_which_nobody_trusts_is_not_printed(crds_only:
         rendered("registry", crds_only=crds_only, webhook_ca=b"")
 
 
-def test_an_object_that_would_not_be_accepted_is_not_printed_but_what_to_write_instead_PH_10() -> None:
+def test_an_object_that_would_not_be_accepted_is_not_printed_but_what_to_write_instead_PH_10(tmp_path: Path) -> None:
+    whole = (BOXES / "webapp.yaml").read_text(encoding="utf-8")
+    value = "  mutation: [{field: spec.image, value: '${hash(self.metadata.name)}'}]\n"
+    beyond = whole.replace("\nspec:\n", f"\nspec:\n{value}")
+    (tmp_path / "webapp.yaml").write_text(beyond, encoding="utf-8")
+    (tmp_path / "webapp-crd.yaml").write_bytes((BOXES / "webapp-crd.yaml").read_bytes())
     with pytest.raises(CommandError) as told:
-        render_object(str(BOXES / "registry.yaml"), (), Format.YAML)
-    places = [line.removeprefix(f"{BOXES}/registry.yaml: ").partition(": ")[0] for line in str(told.value).splitlines()]
-    assert places == ["spec.versions"]
+        render_object(str(tmp_path / "webapp.yaml"), (), Format.YAML)
+    (line,) = str(told.value).splitlines()
+    told_at = f"{tmp_path}/webapp.yaml: spec.mutation[0].value"
+    assert line.startswith(f"{told_at}: the API server, which computes the value, cannot")
+
+
+def test_an_object_has_its_versions_and_the_policies_that_it_needs_come_before_it_PH_10() -> None:
+    *policies, applied = yaml.safe_load_all(render_object(str(BOXES / "registry.yaml"), (), Format.YAML))
+    assert [version["name"] for version in applied["spec"]["versions"]] == ["v1", "v1alpha1"]
+    assert {policy["kind"] for policy in policies} == {
+        f"{name}AdmissionPolicy{binding}" for name in ("Validating", "Mutating") for binding in ("", "Binding")
+    }
     assert "spec" in yaml.safe_load(render_object(str(BOXES / "webapp.yaml"), (), Format.YAML))

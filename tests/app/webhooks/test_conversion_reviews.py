@@ -1,15 +1,18 @@
 """ConversionReviews as bytes from the wire, hostile ones too (PH-8, RUN-11)."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import anyio
 import msgspec
 import pytest
 
-from purekube.versions import MalformedConversionReview
+from purekube.apimachinery.admission_review import AdmissionRequest
+from purekube.apimachinery.errors import Unavailable
+from purekube.versions import Converter, MalformedConversionReview
 from tests.support.second_version import converter
-from vworkspace_app.webhooks.kinds import answered
+from vworkspace_app.webhooks.kinds import ServedKinds, answered
 
 CONVERTERS = (converter(),)
 RESTS: list[int] = []
@@ -33,7 +36,7 @@ def response_to(body: bytes) -> Any:
     async def rest() -> None:
         RESTS.append(1)
 
-    return json.loads(anyio.run(answered, body, CONVERTERS, rest))["response"]
+    return json.loads(anyio.run(answered, body, ServedKinds(CONVERTERS), rest))["response"]
 
 
 def test_a_conversion_review_is_answered_with_a_rest_after_each_object() -> None:
@@ -78,3 +81,19 @@ def test_an_object_that_cannot_be_converted_fails_the_conversion_review_by_name(
     response = response_to(asked(instance("good"), given))
     assert (response["result"]["status"], response["convertedObjects"]) == ("Failure", [])
     assert response["result"]["message"]
+
+
+def test_boxes_that_cannot_be_read_fail_the_review_with_the_reason_PH_10() -> None:
+    async def unreadable(group: str) -> Sequence[Converter]:
+        raise Unavailable(f"{group}: the API server has gone away")
+
+    async def judged(request: AdmissionRequest) -> dict[str, Any]:
+        raise AssertionError(request)
+
+    async def rest() -> None:
+        return None
+
+    kinds = ServedKinds(CONVERTERS).with_applied_boxes(judged, unreadable)
+    response = json.loads(anyio.run(answered, asked(instance()), kinds, rest))["response"]
+    assert response["result"]["status"] == "Failure"
+    assert "the boxes cannot be read: apps.vworkspace.io: the API server has gone away" in response["result"]["message"]

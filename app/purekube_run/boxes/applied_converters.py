@@ -1,0 +1,70 @@
+"""The converters between the versions of applied boxes' kinds, for the conversion webhook (PH-10).
+
+Every replica answers the webhook, whether it leads or not, so definitions are read from the API server.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.definitions import BOX_NAME
+from purekube.apimachinery.manifest import content_hash, metadata
+from purekube.boxes.kind_webhooks import converter_of
+from purekube.boxes.revisions import CONTROLLER_REVISION, crd_name_of, read_revisions
+from purekube.ports import Clock, KubeApi
+from purekube.versions import Converter
+from purekube_run.boxes.applied_load import load_definition
+from purekube_run.controller.lookups import all_of
+
+_SECONDS: Final = 1.0
+"""The seconds for which definitions count that were read from the API server."""
+
+
+@attrs.define(eq=False)
+class AppliedConverters:
+    """The converters of all applied boxes, by the newest accepted definition of each.
+
+    The CRD of a box is applied after its definition is stored as a ControllerRevision in `namespace`, so a version that
+    the API server asks for is in a stored definition.
+    """
+
+    api: KubeApi
+    clock: Clock
+    namespace: str
+    _definitions: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
+    """The newest accepted definition of each box, by the box's name."""
+    _until: float = float("-inf")
+    """The monotonic time until which `_definitions` count."""
+    _compiled: dict[str, Converter | None] = attrs.field(factory=dict)
+    """The converters of compiled definitions, by the definition's hash; None for one without versions to convert."""
+
+    async def of_group(self, group: str) -> Sequence[Converter]:
+        """Return the converters of the boxes whose kinds are in the API group `group`.
+
+        Raises the OperatorErrors of `KubeApi.list` and `KubeApi.get`.
+        """
+        if self.clock.monotonic() >= self._until:
+            self._definitions = await self._newest()
+            self._until = self.clock.monotonic() + _SECONDS
+        found = [
+            await self._converter(name, definition)
+            for name, definition in self._definitions.items()
+            if crd_name_of(definition).partition(".")[2] == group
+        ]
+        return [each for each in found if each is not None]
+
+    async def _newest(self) -> Mapping[str, Mapping[str, Any]]:
+        stored = await all_of(self.api, CONTROLLER_REVISION, namespace=self.namespace, selector=BOX_NAME)
+        boxes = {metadata(each)["name"]: str(metadata(each)["labels"][BOX_NAME]) for each in stored}
+        return {boxes[revision.name]: revision.definition for revision in read_revisions(stored)}
+
+    async def _converter(self, name: str, definition: Mapping[str, Any]) -> Converter | None:
+        """Return the converter of the box `name`; None if it has no versions to convert, or does not compile."""
+        digest = content_hash(definition)
+        if digest not in self._compiled:
+            box = (await load_definition(self.api, name, definition)).box
+            if box is None:
+                return None  # a CRD that it names is missing, and may come
+            self._compiled[digest] = converter_of(box)
+        return self._compiled[digest]

@@ -1,0 +1,97 @@
+"""PH-10: what a box needs in the cluster, and what its author is told where it is missing."""
+
+from typing import Any
+
+import attrs
+import pytest
+
+from purekube.apimachinery.definitions import OPERATOR_BOX
+from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.meta import ObjectMeta
+from purekube.boxes.conversion_webhook import APPLIED_BOX_PATH, VALIDATING_CONFIGURATION, ConversionWebhook
+from purekube_run.boxes.applied_load import load_definition
+from purekube_run.boxes.requirements import KnownRequirements, requirements_of
+from tests.support.box_site import QUICK, BoxSite, in_process
+from tests.support.boxes import config, crd
+
+SERVICE = {"name": "boxes-webhook", "namespace": "system", "port": 443}
+WEBHOOK = ConversionWebhook({"service": {**SERVICE, "path": "/convert"}})
+
+
+def definition(**crd_source: Any) -> dict[str, Any]:
+    up, down = {"spec.image": "${old.spec.image}"}, {"spec.image": "${self.spec.image}"}
+    versions = [{"name": "v1"}, {"name": "v1alpha1", "up": up, "down": down, "keeps": "annotation"}]
+    return {"crd": crd_source, "versions": versions, "resources": [config("settings", "${self.metadata.name}")]}
+
+
+def two_versions() -> dict[str, Any]:
+    (stored,) = crd()["spec"]["versions"]
+    return {**crd(), "spec": {**crd()["spec"], "versions": [stored, {**stored, "name": "v1alpha1", "storage": False}]}}
+
+
+async def install_webhook(site: BoxSite) -> None:
+    of_boxes = {"apiGroups": [OPERATOR_BOX.group], "resources": [OPERATOR_BOX.plural]}
+    rules = [{**of_boxes, "apiVersions": ["*"], "operations": ["CREATE"]}]
+    client = {"service": {**SERVICE, "path": APPLIED_BOX_PATH}}
+    hook = {"name": "boxes.example.com", "admissionReviewVersions": ["v1"], "clientConfig": client, "rules": rules}
+    quiet = {**hook, "sideEffects": "None", "failurePolicy": "Ignore"}
+    whole = {**VALIDATING_CONFIGURATION.manifest("boxes"), "webhooks": [quiet]}
+    await site.admin.create(whole, kind=VALIDATING_CONFIGURATION, field_manager="setup")
+
+
+async def told(site: BoxSite, spec: Manifest, *, serves_webhooks: bool = True) -> tuple[str, ConversionWebhook | None]:
+    box = (await load_definition(site.api, "shops", spec)).box
+    assert box is not None
+    needed = await requirements_of(site.api, box, serves_webhooks=serves_webhooks)
+    return "\n".join(str(problem) for problem in needed.problems), needed.webhook
+
+
+def test_versions_need_a_process_and_a_configuration_and_a_webhook_is_that_of_reviews_PH_10() -> None:
+    async def story(site: BoxSite) -> None:
+        inline = definition(spec=two_versions()["spec"])
+        message, webhook = await told(site, inline)
+        assert message.startswith("spec.versions: no ValidatingWebhookConfiguration of OperatorBoxes names")
+        assert webhook is None
+        await install_webhook(site)
+        assert await told(site, inline) == ("", WEBHOOK)
+        message, webhook = await told(site, inline, serves_webhooks=False)
+        assert "this process serves no webhook, which converts: give it --webhook-listen" in message
+        assert webhook is None
+        once = {**inline, "versions": [], "crd": {"spec": crd()["spec"]}}
+        assert await told(site, once, serves_webhooks=False) == ("", None)
+
+    in_process(story, QUICK)
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_an_installed_definition_has_to_be_converted_by_the_operator_PH_10(is_ours: bool) -> None:
+    async def story(site: BoxSite) -> None:
+        await install_webhook(site)
+        elsewhere = ConversionWebhook({"url": "https://elsewhere.example.com/convert"})
+        await site.install((WEBHOOK if is_ours else elsewhere).registered_in(two_versions()))
+        message, webhook = await told(site, definition(name="shops.example.com"))
+        assert (message, webhook) == ("", WEBHOOK) if is_ours else webhook is None
+        assert is_ours or "the CRD shops.example.com sends its conversions elsewhere, or nowhere" in message
+
+    in_process(story, QUICK)
+
+
+def test_what_was_found_counts_for_a_minute_and_what_is_missing_for_no_time_PH_10() -> None:
+    async def story(site: BoxSite) -> None:
+        box = (await load_definition(site.api, "shops", definition(spec=two_versions()["spec"]))).box
+        known = KnownRequirements(site.api, site.clock, serves_webhooks=True)
+        applied = ObjectMeta(name="shops", resource_version="1")
+        assert (await known.of(applied, box)).webhook is None
+        await install_webhook(site)
+        assert (await known.of(applied, box)).webhook == WEBHOOK
+        await site.admin.delete(ObjectRef(VALIDATING_CONFIGURATION, None, "boxes"))
+        assert (await known.of(applied, box)).webhook == WEBHOOK
+        assert (await known.of(applied, None)).webhook is None
+        assert (await known.of(attrs.evolve(applied, resource_version="2"), box)).webhook is None
+        await install_webhook(site)
+        assert (await known.of(applied, box)).webhook == WEBHOOK
+        await site.admin.delete(ObjectRef(VALIDATING_CONFIGURATION, None, "boxes"))
+        await site.clock.sleep(61)
+        assert (await known.of(applied, box)).webhook is None
+
+    in_process(story, QUICK)

@@ -1,0 +1,79 @@
+"""PH-10: the webhook that converts an applied box's versions is that of the server which reviews OperatorBoxes."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from purekube.apimachinery.definitions import OPERATOR_BOX
+from purekube.boxes.conversion_webhook import ConversionWebhook
+from tests.support.boxes import crd
+
+RULE = {"apiGroups": [OPERATOR_BOX.group], "resources": [OPERATOR_BOX.plural]}
+REVIEWS = {"name": "boxes-webhook", "namespace": "system", "path": "/operatorboxes/validate", "port": 443}
+CONVERTS = {**REVIEWS, "path": "/convert"}
+INJECTED = {"cert-manager.io/inject-ca-from": "system/boxes-webhook"}
+
+
+def configuration(client: Any, *rules: Any, **annotations: str) -> dict[str, Any]:
+    hook = {"name": "a", "clientConfig": client, "rules": list(rules)}
+    return {"metadata": {"name": "boxes", "annotations": annotations}, "webhooks": [hook]}
+
+
+def found(*configurations: Any) -> ConversionWebhook | None:
+    return ConversionWebhook.of_box_reviews(configurations)
+
+
+@pytest.mark.parametrize(
+    ("given_client", "converting"),
+    [
+        ({"service": REVIEWS, "caBundle": "YQ=="}, {"service": CONVERTS, "caBundle": "YQ=="}),
+        ({"service": {key: REVIEWS[key] for key in ("name", "namespace", "path")}}, {"service": CONVERTS}),
+        (
+            {"url": "https://boxes/operatorboxes/validate", "caBundle": "YQ=="},
+            {"url": "https://boxes/convert", "caBundle": "YQ=="},
+        ),
+    ],
+)
+def test_it_is_another_path_of_the_same_server(given_client: Any, converting: Any) -> None:
+    assert found(configuration(given_client, RULE)) == ConversionWebhook(converting)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        configuration({"service": REVIEWS}),
+        configuration({"service": REVIEWS}, {**RULE, "apiGroups": ["apps"]}),
+        configuration({"service": REVIEWS}, {**RULE, "resources": ["shops"]}),
+        configuration({"service": {**REVIEWS, "path": "/validate"}}, RULE),
+        configuration({"url": "https://boxes/validate"}, RULE),
+        configuration({}, RULE),
+        {"metadata": {"name": "empty"}},
+        {"metadata": {"name": "of nothing"}, "webhooks": [{"name": "a"}]},
+    ],
+)
+def test_another_webhook_converts_nothing_and_stands_in_nobodys_way(other: Any) -> None:
+    assert found(other) is None
+    assert found(other, configuration({"service": REVIEWS}, RULE)) == ConversionWebhook({"service": CONVERTS})
+
+
+def test_where_cert_manager_writes_the_authority_it_writes_it_into_the_definition_too() -> None:
+    webhook = found(configuration({"service": REVIEWS, "caBundle": "b2xk"}, RULE, **INJECTED, other="x"))
+    assert webhook == ConversionWebhook({"service": CONVERTS}, INJECTED)
+    registered = webhook.registered_in({**crd(), "metadata": {"name": "shops.example.com", "annotations": {"a": "b"}}})
+    assert registered["metadata"] == {"name": "shops.example.com", "annotations": {"a": "b", **INJECTED}}
+
+
+@given(st.dictionaries(st.sampled_from(("caBundle",)), st.text()), st.booleans())
+def test_a_definition_in_which_it_is_registered_is_converted_by_it_and_otherwise_the_same(
+    trusted: dict[str, str], is_injected: bool
+) -> None:
+    webhook = ConversionWebhook({"service": CONVERTS, **trusted}, INJECTED if is_injected else {})
+    registered = webhook.registered_in(crd())
+    assert webhook.converts(registered)
+    assert not webhook.converts(crd())
+    assert ConversionWebhook({"service": {**CONVERTS, "name": "another"}}).converts(registered) is False
+    assert {**registered["spec"], "conversion": None} == {**crd()["spec"], "conversion": None}
+    assert registered["spec"]["conversion"]["strategy"] == "Webhook"
+    assert registered["spec"]["conversion"]["webhook"]["clientConfig"] == webhook.client
