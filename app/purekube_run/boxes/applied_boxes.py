@@ -67,9 +67,9 @@ _log = structlog.get_logger("operator")
 
 
 class _Caches(Informers):
-    """The informers of OperatorBoxes and their ControllerRevisions.
+    """The informers that the controller of OperatorBoxes uses: of OperatorBoxes and of their ControllerRevisions.
 
-    `find` also finds informers of each running box's parents.
+    `find` also searches the informers of the parents of running boxes (the objects of a box's kind).
     """
 
     def __init__(self, runners: Sequence[InformerRunner], served: Mapping[str, ServedBox]) -> None:
@@ -77,9 +77,9 @@ class _Caches(Informers):
         self._served = served
 
     def find(self, kind: Kind, namespace: str | None = None) -> InformerRunner | None:
-        """Return the informer that covers a kind in a namespace, or None if there is none.
+        """Return the informer that watches `kind` in `namespace`, or None if there is none.
 
-        Informers of parents of running boxes are searched too.
+        Informers of the parents of running boxes (the objects of a box's kind) are searched, too.
         """
         parents = (box.reconciler.informers.find(kind, namespace) for box in self._served.values() if box.kind == kind)
         return super().find(kind, namespace) or next(parents, None)
@@ -87,7 +87,7 @@ class _Caches(Informers):
 
 @attrs.frozen
 class AppliedInstallation:
-    """The parts of the shell commands that this process suggests when a right is missing.
+    """The texts of the shell commands with which error messages tell the user how to grant missing rights.
 
     `command` prints the manifests with the roles of this process. `account` is the command-line option that names the
     ServiceAccount to which the rights of the boxes are granted. `serves_webhooks` says whether this process serves
@@ -99,20 +99,20 @@ class AppliedInstallation:
     serves_webhooks: bool = False
 
     def remedy(self, right: Right) -> str:
-        """Return the command that grants the process itself a missing right."""
+        """Return the shell command that grants `right` to this process: print its manifests, and apply them."""
         return f"{self.command} | kubectl apply --server-side -f -"
 
     def not_permitted(self, right: Right) -> str:
-        """Return the message that the process itself lacks a right, with the command that grants it."""
+        """Return the error message that this process lacks `right`, with the command that grants it."""
         return f"the operator may not {right}. To fix: {self.remedy(right)}"
 
 
 class AppliedBoxes:
-    """The OperatorBoxes that a process runs.
+    """The OperatorBoxes in a cluster, and the controllers that this process runs for them.
 
-    Each box defines the controller of one kind. The objects of that kind are the parents of the box, and `manager` runs
-    their controllers. `taken` are the process's other controllers: no box may have a kind whose status one of them
-    writes. The ControllerRevisions of boxes are in `namespace`.
+    An OperatorBox defines an operator for one kind. The objects of that kind are called the parents of the box; their
+    controllers are loaded into `manager`. No box may have a kind whose status one of the writers in `taken` (the other
+    controllers of the process) writes. The ControllerRevisions of boxes are in `namespace`.
     """
 
     def __init__(
@@ -137,11 +137,14 @@ class AppliedBoxes:
 
     @property
     def served(self) -> Mapping[str, ServedBox]:
-        """The boxes whose parents are reconciled, by name."""
+        """The boxes whose parents (the objects of a box's kind) this process reconciles, by the name of the box."""
         return self._serving.boxes
 
     def follow(self, follower: Follower) -> None:
-        """Call `follower` for every loaded reconciler of parents, and again when a reconciler is unloaded."""
+        """Register `follower`, which is called when a reconciler of a box's parents is loaded, and when it is unloaded.
+
+        For reconcilers that are already loaded, `follower` is called at once.
+        """
         self._serving.follow(follower)
 
     def _informer(self, kind: Kind) -> InformerRunner:
@@ -202,7 +205,7 @@ class AppliedBoxes:
         await anyio.sleep_forever()
 
     def _keys_of_definition(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the OperatorBoxes that were compiled with the changed CRD, and drop their compiled definitions."""
+        """Yield the OperatorBoxes that were compiled with the changed CRD, and drop these cached compilations."""
         for name, loaded in self._definitions.items():
             if any(change.ref.name in definition.crds for definition in loaded.values()):
                 loaded.clear()
@@ -217,8 +220,9 @@ class AppliedBoxes:
         return decide_with_status(self._state(applied, observed))
 
     async def _observe(self, key: ObjectRef, applied: AppliedBox, stored: StoredObject) -> BoxSnapshot:
-        """Return the snapshot of an OperatorBox, after loading or unloading the controller of its parents (objects of
-        its kind).
+        """Return the snapshot of an OperatorBox for its next decision.
+
+        Before that, load or unload the controller of the box's parents (the objects of its kind), as the box requires.
         """
         stored_revisions = self.caches.store(CONTROLLER_REVISION, self._namespace).indexed(_BY_BOX, key.name)
         history = read_revisions(stored_revisions)
@@ -256,7 +260,10 @@ class AppliedBoxes:
         return attrs.evolve(observed, judgement=judgement)
 
     def _owner(self, name: str, definition: Mapping[str, Any]) -> tuple[BoxProblem, ...]:
-        """Return a problem if another box owns the kind that the CRD `definition` defines, else an empty tuple."""
+        """Return a problem if another box already owns the kind that the box `name` defines, else an empty tuple.
+
+        `definition` is a spec of the box. It contains or names the CRD of the kind.
+        """
         crd = crd_name_of(definition)
         accepted = self.caches.store(CONTROLLER_REVISION, self._namespace).indexed(_BY_CRD, crd)
         boxes = {name for _, name in self.caches.store(OPERATOR_BOX).names()}
@@ -267,9 +274,10 @@ class AppliedBoxes:
     async def _objects(
         self, box: Box | None, kind: Kind | None, served: ServedBox | None, revisions: Sequence[Manifest]
     ) -> AsyncIterator[tuple[ObjectRef, Manifest]]:
-        """Yield the objects for the snapshot of a box, each with its reference.
+        """Yield the objects that belong in the snapshot of a box, each with its reference.
 
-        These are the box's revisions, its parents, their CRD, and Namespaces.
+        These are the box's `revisions` and parents (the objects of its kind). The CRD of the kind is included if the
+        box contains it, and all Namespaces are included if the rollout selects namespaces.
         """
         for manifest in revisions:
             yield ref_of(manifest, CONTROLLER_REVISION), manifest
@@ -291,18 +299,18 @@ class AppliedBoxes:
                 yield ref_of(manifest, NAMESPACE), manifest
 
     async def _all_in(self, informer: InformerRunner) -> Sequence[Manifest]:
-        """Return the objects that an informer has cached.
+        """Return all objects of an informer's kind and namespace from its cache.
 
-        Before the informer's first list is complete, list the objects from the API server instead (PH-10).
+        Until the informer's first list is complete, list the objects from the API server instead (PH-10).
         """
         if informer.has_synced:
             return [*informer.store.objects()]
         return await all_of(self._api, informer.kind, namespace=informer.namespace)
 
     async def _loaded(self, name: str, spec: Mapping[str, Any]) -> LoadedDefinition:
-        """Return the definition `spec` of the box `name`, compiled.
+        """Return the spec of the box `name`, compiled.
 
-        The result stays cached until one of the CRDs with which it was compiled changes.
+        The result is cached until one of the CRDs that were used for the compilation changes.
         """
         known, digest = self._definitions.setdefault(name, {}), content_hash(spec)
         if digest not in known:
@@ -310,10 +318,11 @@ class AppliedBoxes:
         return known[digest]
 
     async def _missing_rights(self, name: str, observed: BoxSnapshot, history: Sequence[Revision]) -> str:
-        """Return a message about the rights that the box `name` lacks, or "" if it lacks none.
+        """Return the error message about the rights that this process lacks to run the box `name`, or "" if it lacks
+        none.
 
-        The box needs rights on the kinds that it creates now. It also needs rights on kinds that only its earlier
-        revisions created, to prune the objects that are left.
+        Rights are needed on the kinds that the box creates now. Rights are also needed on kinds that only revisions in
+        `history` created, so that the objects that are left can be pruned.
         """
         box = observed.box
         if box is None:
@@ -328,9 +337,9 @@ class AppliedBoxes:
         return told_of(name, self._installed.account, lacking, retired)
 
     async def _lacking(self, name: str, access: CompositeAccess) -> tuple[Right, ...]:
-        """Return the rights in `access` that the box lacks, or an empty tuple if it has them all.
+        """Return the rights in `access` that this process lacks to run the box `name`, or () if it has all of them.
 
-        Once the box had them all, this is remembered, and the API server is not asked again.
+        Once the process has all of them, that answer is cached, and the API server is not asked again.
         """
         if (name, access) in self._granted:
             return ()
@@ -340,7 +349,9 @@ class AppliedBoxes:
         return lacking
 
     async def _kind(self, name: str, loaded: LoadedDefinition, history: Sequence[Revision]) -> Kind | None:
-        """Return the kind of a box's parents, or None if neither its present definition nor any revision compiles."""
+        """Return the kind that the box `name` defines, or None if neither its definition nor a revision in `history`
+        compiles.
+        """
         every = [loaded, *[await self._loaded(name, revision.definition) for revision in history]]
         return next((each.box.kind for each in every if each.box is not None), None)
 
@@ -356,10 +367,11 @@ class AppliedBoxes:
     # --- serving ------------------------------------------------------------------------------------------------------
 
     async def _serve(self, name: str, history: Sequence[Revision]) -> str:
-        """Start the controller for a box's parents. Return "", or the reason why the controller cannot start.
+        """Start, restart or stop the controller of the parents of the box `name` (the objects of its kind).
 
-        The controller reconciles by every revision that compiles and whose rights the box has. If there is no such
-        revision, no controller is started, and "" is returned.
+        The controller reconciles with the revisions in `history` that compile and for which this process has all
+        rights. If there is no such revision, the controller is stopped. Return "", or the reason why the controller
+        cannot start.
         """
         boxes = {
             revision.name: loaded.box

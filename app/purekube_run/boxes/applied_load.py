@@ -39,11 +39,11 @@ _AT_ONCE: Final = 8
 
 @attrs.frozen(eq=False)
 class LoadedDefinition:
-    """The compiled definition of an applied box.
+    """The result of compiling the spec of an OperatorBox.
 
-    `box` is None if there are `problems`. `gates` are the compiled expressions of the rollout's `when`. `crds` are the
-    names of the CRDs that were looked up in the cluster. `absent` are the names in `crds` that the cluster does not
-    have.
+    `box` is the compiled box, or None if there are `problems`. `gates` are the compiled expressions in
+    `spec.rollout.when`. `crds` are the names of all CRDs that were looked up in the cluster for the compilation, and
+    `absent` are the names among them that the cluster does not have.
     """
 
     box: Box | None
@@ -54,9 +54,9 @@ class LoadedDefinition:
 
 
 async def load_definition(api: KubeApi, name: str, spec: Mapping[str, Any]) -> LoadedDefinition:
-    """Compile the `spec` of the box `name` with the CRDs in the cluster to which the box refers.
+    """Compile the `spec` of the OperatorBox `name`. CRDs that the spec refers to are read from the cluster.
 
-    The result contains all errors of the definition. Raises the OperatorErrors of `KubeApi.get`.
+    The result contains all errors of the spec. Raises the OperatorErrors of `KubeApi.get`.
     """
     try:
         model = read_box({"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec})
@@ -77,10 +77,10 @@ async def load_definition(api: KubeApi, name: str, spec: Mapping[str, Any]) -> L
 
 
 def changed_problems(box: Box | None, former: Iterable[Box | None]) -> tuple[BoxProblem, ...]:
-    """Return a problem for each change of a box that is not allowed.
+    """Return a problem for each change to an applied box that is not permitted.
 
-    A box must not get another kind, and must not begin or cease to act through a ServiceAccount. `former` are the box's
-    earlier definitions, with None for a definition that does not compile.
+    The kind of a box must not change. A service account must not be added or removed. `former` are the box's earlier
+    definitions, with None for a definition that does not compile. Without a compiled `box` there are no problems.
     """
     known = [each for each in former if each is not None]
     if box is None:
@@ -95,9 +95,10 @@ def changed_problems(box: Box | None, former: Iterable[Box | None]) -> tuple[Box
 
 
 def unenforced_problems(box: Box | None) -> tuple[BoxProblem, ...]:
-    """Return a problem if the CRD that a box names lacks rules or defaults of the box.
+    """Return a problem if the box's CRD in the cluster lacks validation rules or defaults of the box.
 
-    The result is empty if the CRD has them all, or if `box` is None.
+    Only a box that refers to a CRD by name is checked: nothing else would enforce its rules. The result is () if
+    nothing is missing, or if `box` is None.
     """
     if box is None or not box.model.spec.crd.name or not (lacking := not_enforced(box, box.crd)):
         return ()
@@ -109,10 +110,9 @@ def unenforced_problems(box: Box | None) -> tuple[BoxProblem, ...]:
 
 
 def _examined(model: OperatorBox, installed: Sequence[CrdVersions]) -> LoadedBox:
-    """Return the box of the definition `model`, compiled with the `installed` CRDs.
+    """Compile the box in `model` with the CRDs in `installed`, and return it with its problems.
 
-    The CRD of the box's own kind is either in `model` or among `installed`. If it is in neither, the result has a
-    problem.
+    The CRD of the box's own kind must be in `model` or in `installed`; otherwise the result has a problem.
     """
     source, problem = model.spec.crd, ""
     own: CrdVersions | None = None
@@ -161,17 +161,17 @@ def _gates(model: OperatorBox) -> tuple[tuple[Program, ...], tuple[BoxProblem, .
 
 
 def access_to_retired(box: Box, kinds: Iterable[Kind]) -> CompositeAccess:
-    """Return the rights that are needed to prune objects of `kinds`, which the box no longer creates."""
+    """Return the rights needed to prune objects of `kinds`, which only earlier revisions of the box created."""
     composite, former = composite_of(box), [Access(kind, FORMER) for kind in kinds]
     near = tuple(each for each in former if composite.is_near(each.kind))
     return CompositeAccess(tuple(each for each in former if each not in near), near)
 
 
 async def lacking_rights(api: KubeApi, access: CompositeAccess, namespaces: Sequence[str]) -> tuple[Right, ...]:
-    """Return the rights in `access` that SelfSubjectAccessReviews deny to this process, in the order of `access`.
+    """Return the rights in `access` that this process lacks, in the order of `access`.
 
-    `namespaces` are the namespaces that the process watches. If they are empty, it watches all namespaces. Raises the
-    OperatorErrors of `KubeApi.review`.
+    Each right is checked by a SelfSubjectAccessReview. `namespaces` are the namespaces that the process watches;
+    without any, it watches all namespaces. Raises the OperatorErrors of `KubeApi.review`.
     """
     asked = [(each, "") for each in access.everywhere]
     asked += [(each, namespace) for each in access.tenant for namespace in (namespaces or ("",))]
@@ -213,11 +213,11 @@ async def _allowed(api: KubeApi, right: Right, on: Access) -> bool:
 
 
 def told_of(name: str, account: str, lacking: Sequence[Right], retired: Iterable[Kind] = ()) -> str:
-    """Return the message about the missing rights `lacking`, with the command that grants them, or "" if none is
-    missing.
+    """Return the error message about the rights in `lacking`, with the shell command that grants them, or "" if
+    `lacking` is empty.
 
-    `name` is the name of the box. `account` is the command's option that names the account to which the rights are
-    granted. `retired` are kinds that the box no longer creates, but whose objects it must still prune.
+    `name` is the name of the box. `account` is the option of the command that names the ServiceAccount to which the
+    rights are granted. `retired` are kinds that the box no longer creates, but whose objects it must still prune.
     """
     if not lacking:
         return ""

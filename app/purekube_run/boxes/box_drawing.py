@@ -78,9 +78,9 @@ def _when_conditions(node: BoxNode) -> Iterator[tuple[int, str]]:
 
 
 def _id(name: str) -> str:
-    """Return a Mermaid id for a resource or an external (an object of another owner).
+    """Return the id of a resource of the box, or of an external (an object of another owner), in a Mermaid flowchart.
 
-    It has a prefix, since a name may be a keyword of Mermaid.
+    The id has a prefix, since a plain name may be a keyword of Mermaid.
     """
     return f"n_{name}"
 

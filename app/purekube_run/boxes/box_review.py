@@ -23,16 +23,16 @@ from purekube_run.boxes.requirements import requirements_of
 
 @attrs.frozen
 class BoxReview:
-    """The validating webhook for OperatorBoxes.
+    """The validating admission webhook for OperatorBoxes, which reports errors when a user applies a box.
 
-    `api` reads the CRDs that definitions name. An OperatorBox with errors of its own is refused. For a CRD or policy
-    that is missing or incomplete in the cluster there is only a warning, since the user may apply it next.
+    An OperatorBox with errors of its own is refused. There is only a warning if the cluster lacks a CRD or an admission
+    policy that the box needs, since the user may apply it next. `api` reads CRDs and policies from the cluster.
     """
 
     api: KubeApi
 
     async def __call__(self, request: AdmissionRequest) -> dict[str, Any]:
-        """Return the answer to an admission review of an OperatorBox."""
+        """Return the response to an AdmissionReview of an OperatorBox: allowed, allowed with warnings, or refused."""
         new, old = request.written, request.old_object
         if new is None or get_path(new, "metadata", "deletionTimestamp") is not None:
             return allowed(request)

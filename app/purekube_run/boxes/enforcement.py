@@ -20,9 +20,9 @@ _log = structlog.get_logger("operator")
 
 @attrs.define(eq=False)
 class Enforcement:
-    """A comparison of boxes with their CRDs in a cluster, repeated at a fixed interval.
+    """A periodic check that the CRDs in a cluster contain the validation rules and defaults of their boxes.
 
-    What a CRD lacks is logged once, and again only when it changes.
+    Rules or defaults that a CRD lacks are logged once, and again only when the list changes.
     """
 
     api: KubeApi
@@ -30,7 +30,7 @@ class Enforcement:
     _lacking: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
 
     async def run(self, clock: Clock) -> Never:
-        """Run `compare` at a fixed interval until the task is cancelled."""
+        """Call `compare` once a minute until the task is cancelled."""
         while True:
             await self.compare()
             await clock.sleep(_EVERY)
@@ -58,10 +58,10 @@ class Enforcement:
             self._lacking[box.name] = lacking
 
     async def _lacking_of(self, box: Box) -> tuple[str, ...]:
-        """Return the box's rules and defaults that its CRD in the cluster lacks.
+        """Return the validation rules and defaults of the box that its CRD in the cluster lacks.
 
-        The result is empty if the CRD does not exist. The CRD is listed by name, since the roles of boxes permit a list
-        of CRDs, but no get.
+        The result is empty if the CRD does not exist. The CRD is read by a list with a field selector, since the roles
+        of boxes permit a list of CRDs, but no get.
         """
         page = await self.api.list(CUSTOM_RESOURCE_DEFINITION, field_selector=f"metadata.name={box.kind.crd_name}")
         return next((not_enforced(box, manifest) for manifest in page.items), ())

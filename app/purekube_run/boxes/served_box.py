@@ -15,10 +15,10 @@ from purekube_run.controller.runner import Runner
 
 @attrs.define(eq=False)
 class ServedBox:
-    """A box whose parents (the objects of its kind) this process reconciles.
+    """A box whose parents (the objects of its kind) this process reconciles, with the state of their controller.
 
-    `revisions` are the names of the box's revisions that are running. `assignments` tell which revision reconciles each
-    parent.
+    `revisions` are the names of the box's revisions that the controller runs. `assignments` determine which revision
+    reconciles each parent. `judge` tries new revisions by dry runs.
     """
 
     revisions: tuple[str, ...]
@@ -37,15 +37,16 @@ class ServedBox:
 
     @property
     def obstacle(self) -> str:
-        """The reason why the parents are not reconciled yet. The text is empty once every cache has synced."""
+        """The reason why the parents are not reconciled yet, or "" once every cache of the controller has synced."""
         if any(informer.missing for informer in self.reconciler.parents):
             return f"the API server does not serve {self.kind.crd_name} yet"
         late = next(self._late, None)
         return "" if late is None else f"its caches of {late.kind.crd_name.rstrip('.')} are being filled"
 
     def filling(self, now: float) -> float | None:
-        """Return for how many seconds the caches have been filling at the monotonic time `now`, or None if every cache
-        has synced.
+        """Return for how many seconds the caches have been syncing, or None if all have synced.
+
+        `now` is the present monotonic time in seconds.
         """
         return None if next(self._late, None) is None else now - self.since
 

@@ -29,10 +29,11 @@ Follower: TypeAlias = Callable[[CompositeReconciler, bool], None]
 
 
 class ServedBoxes:
-    """The boxes whose parents (the objects of a box's kind) this process reconciles, by the name of the box.
+    """The registry of boxes whose parents (the objects of a box's kind) this process reconciles.
 
-    `manager` runs the controllers of the parents. `changed` is called with the name of a box when one of its parents
-    changes. `taken` are the process's other controllers: no box may have a kind whose status one of them writes.
+    It loads and unloads the controllers of the parents in `manager`. `changed` is called with the name of a box when
+    one of its parents changes. No box may have a kind whose status one of the writers in `taken` (the other controllers
+    of the process) writes.
     """
 
     def __init__(
@@ -51,16 +52,20 @@ class ServedBoxes:
         self._followers: list[Follower] = []
 
     def follow(self, follower: Follower) -> None:
-        """Call `follower` for every loaded reconciler of parents, and again when a reconciler is unloaded."""
+        """Register `follower`, which is called when a reconciler of a box's parents is loaded, and when it is unloaded.
+
+        For reconcilers that are already loaded, `follower` is called at once.
+        """
         self._followers.append(follower)
         for served in self.boxes.values():
             follower(served.reconciler, True)
 
     async def serve(self, name: str, boxes: Mapping[str, Box], history: Sequence[Revision]) -> str:
-        """Start the controller of the parents of the box `name`, or restart the controller if the revisions differ.
+        """Start the controller of the parents of the box `name`. A running controller is replaced if its revisions
+        differ.
 
-        `boxes` maps the name of each revision that can run to its compiled box. If `boxes` is empty, the controller is
-        only stopped. Return "", or the reason why the controller cannot start.
+        `boxes` maps the name of each revision that can run to its compiled box. If `boxes` is empty, a running
+        controller is stopped. Return "", or the reason why the controller cannot start.
         """
         served = self.boxes.get(name)
         if served is not None and {*served.revisions} == {*boxes}:
@@ -94,7 +99,7 @@ class ServedBoxes:
         return ""
 
     async def stop(self, name: str) -> None:
-        """Unload the controller of a box's parents, if it is loaded."""
+        """Unload the controller of the parents of the box `name`, if it is loaded."""
         served = self.boxes.pop(name, None)
         if served is not None and served.runner is not None:
             await self._manager.unload(served.runner)
@@ -104,9 +109,9 @@ class ServedBoxes:
 
 
 def served_assignments(history: Sequence[Revision], served: Collection[str], in_use: Iterable[str]) -> Assignments:
-    """Return the assignments: the names of all revisions in `history`, and the revision that new parents get.
+    """Return the assignments of a box: the names of all revisions in `history`, and the revision for new parents.
 
-    New parents get one of the revisions in `served`, which can run. `in_use` are the revisions that parents have now.
+    New parents get a revision that can run, so one in `served`. `in_use` are the revisions that existing parents have.
     """
     known = [revision for revision in history if revision.name in served]
     sound = [revision.name for revision in known if not revision.given_up] or [known[-1].name]

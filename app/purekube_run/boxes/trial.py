@@ -31,10 +31,11 @@ _AT_ONCE: Final = 50
 
 @attrs.define
 class Trial:
-    """A layer around the API client that turns the writes of one pass over the parent `ref` into dry runs.
+    """A middleware of the API client for a trial pass over the parent `ref`: no write of the pass has a lasting effect.
 
-    `source` is the parent's manifest. Patches of the parent are not sent, but applied to `source`. `known` are the
-    objects that existed before the pass.
+    Writes are sent as dry runs. Deletes are only recorded, and patches of the parent are only applied to `source`, its
+    manifest. `known` are the objects that existed before the pass. `created`, `changed` and `deleted` collect the
+    objects that the pass would write.
     """
 
     ref: ObjectRef
@@ -45,7 +46,7 @@ class Trial:
     deleted: set[ObjectRef] = attrs.field(factory=set)
 
     async def __call__(self, request: KubeRequest, send: Send) -> Manifest:
-        """Answer a request as if the earlier writes of the pass had taken effect."""
+        """Answer a request of the pass as if the earlier writes of the pass had taken effect."""
         if request.ref == self.ref:
             return self._of_source(request)
         if request.verb is KubeVerb.DELETE:
@@ -67,11 +68,10 @@ class Trial:
         return answer
 
     async def _dry_run(self, request: KubeRequest, send: Send) -> Manifest:
-        """Return the server's answer to a dry run of a write.
+        """Send a write as a dry run, and return the server's answer.
 
-        If an earlier write of the pass would delete the object, return the body of the request instead. The same is
-        done if the server answers NotFound, since an earlier write of the pass may create what is missing. For a merge
-        or JSON patch NotFound is raised.
+        The request's body is returned instead if the pass has already deleted the object, or if the server answers
+        NotFound: an earlier write of the pass may create what is missing. A NotFound for a patch is raised, however.
         """
         body = request.body if isinstance(request.body, dict) else {}
         if request.ref in self.deleted:
@@ -90,16 +90,19 @@ class _NoEvents:
 
 
 class _Placeholder:
-    """A source of texts that are not random, for objects that are never created."""
+    """A replacement for the generator of secrets in trial passes, whose objects are never created."""
 
     def text(self, length: int, alphabet: str) -> str:
-        """Return a text of this length that is not random."""
+        """Return a text of `length` equal letters: the first letter of `alphabet`, repeated."""
         return alphabet[0] * length
 
 
 @attrs.define
 class _Watched:
-    """A wrapper around the rules of a pass that remembers the arguments of the last decision: parent and snapshot."""
+    """A wrapper around the rules of a pass that remembers the arguments of the last decision: parent and snapshot.
+
+    The trial finds in that snapshot which requests of the pass failed.
+    """
 
     rules: PassRules[Parent, Snapshot]
     parent: Parent
@@ -113,11 +116,11 @@ class _Watched:
 async def tried(
     composite: Composite, api: KubeApi, ref: ObjectRef, manifest: Manifest, observed: Snapshot, now: datetime
 ) -> Verdict:
-    """Run a pass over the parent `ref` with dry runs. Return the verdict: how many objects the pass would write, and
-    why a write would be refused.
+    """Run a trial pass over the parent `ref` with dry runs, and return the verdict.
 
-    `manifest` is the parent, and `observed` the snapshot at the beginning of the pass. Raises Unavailable if an error
-    that does not depend on the box's revision ends the pass, such as a lost connection.
+    The verdict has the numbers of objects that would be created, changed and deleted, and the reason if a write would
+    be refused. `manifest` is the parent, `observed` its snapshot. Raises Unavailable if the pass fails for a reason
+    that does not depend on the box's revision, such as a lost connection.
     """
     trial = Trial(ref, manifest, frozenset(observed.objects))
     rules, parent = composite.pass_rules(lambda: now, _Placeholder()), composite.read(manifest)
@@ -135,10 +138,10 @@ async def tried(
 
 @attrs.define
 class Judge:
-    """A judge of a box's new revisions, which tries each revision on the box's parents by passes with dry runs.
+    """A component that tries a new revision on a box's parents by dry runs, before the parents get that revision.
 
-    A verdict on a parent is kept until the parent's generation or the revision changes. A verdict that refuses is also
-    tried again after some time.
+    The verdict on a parent is cached until the parent's generation or the revision changes. A verdict that refuses the
+    revision is also renewed after some time.
     """
 
     reconciler: CompositeReconciler
@@ -147,9 +150,10 @@ class Judge:
     async def judge(
         self, parents: Sequence[BoxParent], manifests: Mapping[ObjectRef, Manifest], revision: str, now: datetime
     ) -> Judgement:
-        """Try the revision `revision` on a limited number of parents whose verdict is missing or outdated.
+        """Try a revision by dry runs on at most 50 of the `parents`: those without a current verdict in the cache.
 
-        Return all verdicts on the revision that are known so far. `manifests` contains every parent.
+        Return all verdicts on `revision` that are known so far. `manifests` contains every parent. If an error
+        interrupts the trials, the result names it.
         """
         due, obstacle = [*self._due(parents, revision, now)], ""
         for parent in due[:_AT_ONCE]:

@@ -8,7 +8,9 @@ from purekube.ports import Clock, KubeRequest, Send
 
 @attrs.define
 class WriteBudget:
-    """A layer around requests that limits writes to `per_second` on average, and to `burst` at once after a pause."""
+    """A middleware of the API client that limits the rate of writes: `per_second` on average, and up to `burst` at
+    once.
+    """
 
     clock: Clock
     per_second: float = 50.0
@@ -17,7 +19,7 @@ class WriteBudget:
     """The monotonic time at which the last write was due, if writes were evenly spaced."""
 
     async def __call__(self, request: KubeRequest, send: Send) -> Manifest:
-        """Send a request. A write is delayed until the budget allows it."""
+        """Send a request with `send`. A write waits first until the limit permits it; reads never wait."""
         if request.writes:
             now = self.clock.monotonic()
             self._next = max(self._next, now - self.burst / self.per_second) + 1 / self.per_second

@@ -28,12 +28,12 @@ _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def own_uid(manifest: Manifest) -> Iterator[str]:
-    """Yield the uid of a parent. Each child has that uid as the value of a label."""
+    """Yield the uid of a parent, as the key of an index. Children carry the same uid in a label."""
     yield str(metadata(manifest).get("uid", ""))
 
 
 def owner_uid_of(composite: Composite) -> Callable[[Manifest], Iterator[str]]:
-    """Return the function that indexes children by the uid of their parent."""
+    """Return an index function for a store of children: it yields the uid of a child's parent."""
     label = composite.marks.owner_uid
 
     def keys(manifest: Manifest) -> Iterator[str]:
@@ -45,7 +45,10 @@ def owner_uid_of(composite: Composite) -> Callable[[Manifest], Iterator[str]]:
 
 
 def reads_of(composite: Composite) -> Callable[[Manifest], Iterator[str]]:
-    """Return a function that indexes parents by the objects of other owners (externals) that each parent reads."""
+    """Return an index function for a store of parents: it yields a key for each external that a parent reads.
+
+    Externals are objects of other owners.
+    """
 
     def keys(manifest: Manifest) -> Iterator[str]:
         if not composite.externals:
@@ -163,10 +166,10 @@ def external_informers(
 def account_informers(
     api: KubeApi, clock: Clock, random: Callable[[], float], composite: Composite, account: ObjectRef
 ) -> Iterator[InformerRunner]:
-    """Yield informers that impersonate the service account `account`.
+    """Yield the informers that watch a parent's children with the rights of the service account `account`.
 
-    They cache the metadata of children and watched externals (objects of other owners) in the account's namespace, and
-    their changes requeue parents.
+    They watch children and externals (objects of other owners) in the account's namespace, and cache only metadata:
+    their purpose is that changes requeue the parents.
     """
     selectors = {kind: composite.selector for kind in composite.child_kinds if composite.is_near(kind)}
     near = (external for external in composite.externals if external.watch and composite.is_read_near(external))

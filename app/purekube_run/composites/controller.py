@@ -44,11 +44,11 @@ _log = structlog.get_logger("operator")
 
 @attrs.define(eq=False)
 class CompositeReconciler:
-    """The reconciler of one composite (PH-6). It takes snapshots from caches, and finds the parents that a changed
-    object affects.
+    """The reconciler of the objects of a composite's kind, which are called parents, and which have children (PH-6).
 
-    `informers` watch parents and children. `externals` watch the objects of other owners, which the composite only
-    reads. `shared` watch CRDs and Namespaces.
+    It takes a snapshot of a parent from caches, and determines which parents a changed object affects. `informers`
+    watch parents and children. `externals` watch objects of other owners, which the composite only reads. `shared`
+    watch CRDs and Namespaces.
     """
 
     composite: Composite
@@ -67,11 +67,14 @@ class CompositeReconciler:
 
     @property
     def parents(self) -> tuple[InformerRunner, ...]:
-        """The informers of the composite's own kind."""
+        """The informers of the composite's own kind: one, or one for each namespace that is watched separately."""
         return tuple(informer for informer in self.informers if informer.kind == self.composite.kind)
 
     def controller(self, events: EventSink, *, workers: int, entropy: Entropy) -> ControllerDefinition:
-        """Return the controller that reconciles the parents."""
+        """Return the definition of the controller that reconciles the parents with `workers` workers.
+
+        `entropy` generates secrets.
+        """
         composite = self.composite
         reconciler = DecisionReconciler(
             composite.pass_rules(self.clock.now, entropy),
@@ -190,10 +193,10 @@ class CompositeReconciler:
         return self.shared.store(NAMESPACE).get(None, parent.namespace)
 
     def peers(self, parent: Parent) -> frozenset[str]:
-        """Return the names of the other namespaces that allow children of parents from this parent's namespace.
+        """Return the names of other namespaces in which the parent may create children.
 
-        A namespace allows them by an annotation. The result is empty unless the composite computes the namespaces of
-        children.
+        Such a namespace has an annotation that lists the parent's namespace. The result is empty unless the composite
+        computes the namespaces of children.
         """
         asks = self.composite.asks_namespaces
         return self.composite.peers(self.shared.store(NAMESPACE).objects(), parent) if asks else frozenset()
@@ -201,7 +204,7 @@ class CompositeReconciler:
     def _is_missing(self, kind: Kind, namespace: str | None) -> bool:
         """Report whether the API server does not serve a kind.
 
-        That is so if the kind's informer found the kind unknown, and the kind's CRD is not established (REC-12).
+        That is so if the kind's informer reports the kind as missing, and its CRD is not established (REC-12).
         """
         runner = self.informers.find(kind, namespace)
         assert runner is not None
@@ -210,10 +213,7 @@ class CompositeReconciler:
     # --- wake-ups --------------------------------------------------------------------------------------------------
 
     def keys_of_child(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the parent of a changed child.
-
-        If the change gave the child another parent, yield both the former and the present parent.
-        """
+        """Yield the parent of a changed child. If the child moved to another parent, yield the former parent, too."""
         for uid in dict.fromkeys((self._owner_uid(change.object), self._owner_uid(change.old_object))):
             yield from self._parents(UID, uid)
 
@@ -223,11 +223,11 @@ class CompositeReconciler:
         yield from self._parents(READS, key)
 
     def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the parents that a change of a Namespace affects.
+        """Yield the parents that must be reconciled after a Namespace changed.
 
-        The parents in the Namespace are affected if their snapshots contain its labels. An annotation of the Namespace
-        may list other namespaces whose parents may have children in it. The parents in these namespaces are affected,
-        too.
+        Parents in the Namespace are yielded if their snapshots contain the Namespace. Parents in other namespaces are
+        yielded if the Namespace lists these namespaces in its annotation, before or after the change: their parents may
+        create children in it.
         """
         woken = {change.ref.name} if self.composite.namespaces else set()
         if self.composite.asks_namespaces:
@@ -237,7 +237,7 @@ class CompositeReconciler:
             yield from self._parents("namespace", one)
 
     def keys_of_definition(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every parent, if the changed CRD defines the kind of a child."""
+        """Yield every parent if the changed CRD defines a kind of children, else nothing."""
         if any(kind.crd_name == change.ref.name for kind in self.composite.child_kinds):
             for store in self.informers.stores(self.composite.kind):
                 for namespace, name in store.names():

@@ -19,9 +19,10 @@ from purekube_run.controller.informers import projected
 
 @attrs.define(eq=False)
 class AccountWatches:
-    """The watches that impersonate the service accounts that parents name.
+    """The watches of objects that this process may only read with the service accounts that parents name.
 
-    `informers_of` returns the informers to run for an account. At most `most` accounts in each namespace are watched.
+    For each account, the informers that `informers_of` returns are run; they impersonate the account. In each
+    namespace, at most `most` accounts are watched.
     """
 
     informers_of: Callable[[ObjectRef], Iterable[InformerRunner]]
@@ -32,16 +33,18 @@ class AccountWatches:
     _subscribe: Callable[[tuple[InformerRunner, ...]], None] = lambda runners: None
 
     async def run(self, subscribe: Callable[[tuple[InformerRunner, ...]], None]) -> None:
-        """Run the informers of all accounts until cancelled; call `subscribe` with new informers before they run."""
+        """Run the informers of all recorded accounts until cancelled. `subscribe` is called with new informers before
+        they run.
+        """
         self._subscribe = subscribe
         async with anyio.create_task_group() as self._group:
             self._settle()
             await anyio.sleep_forever()
 
     def record(self, parent: ObjectRef, account: ObjectRef | None) -> None:
-        """Record which service account a parent names.
+        """Record that `parent` names the service account `account`, or None if it names no account or is deleted.
 
-        `account` is None if the parent names no account, or is deleted.
+        The watches of accounts are started and ended accordingly.
         """
         if account == self._named.get(parent):
             return
@@ -52,7 +55,9 @@ class AccountWatches:
         self._settle()
 
     def _settle(self) -> None:
-        """Start watches for accounts that parents name, and end the watches of accounts that are no longer named."""
+        """Start the watches of accounts that a parent names, and end the watches of accounts that no parent names any
+        longer.
+        """
         named = dict.fromkeys(self._named.values())
         for account in [account for account in self._scopes if account not in named]:
             self._scopes.pop(account).cancel()
@@ -77,9 +82,11 @@ class AccountWatches:
 
 @attrs.define(eq=False)
 class TakenNames:
-    """The watches of objects that stand in the way of a child: the object has the child's name, but another owner.
+    """The watches of objects that block the creation of a child: an object of another owner already has the child's
+    name.
 
-    The parent waits until that object changes or is deleted. At most `most` objects are watched.
+    When such an object changes or is deleted, the parents that wait for its name are enqueued. At most `most` objects
+    are watched.
     """
 
     api: KubeApi
@@ -92,7 +99,9 @@ class TakenNames:
     _enqueue: Callable[[ObjectRef], None] = lambda parent: None
 
     async def run(self, enqueue: Callable[[ObjectRef], None]) -> None:
-        """Watch until cancelled; call `enqueue` with each parent waiting for an object that changes or is deleted."""
+        """Watch the recorded objects until cancelled. `enqueue` is called with each parent that waits for a changed
+        object.
+        """
         self._enqueue = enqueue
         async with anyio.create_task_group() as self._group:
             for ref in [*self._parents]:
@@ -100,7 +109,9 @@ class TakenNames:
             await anyio.sleep_forever()
 
     def record(self, parent: ObjectRef, taken: Iterable[ObjectRef]) -> None:
-        """Record after a pass that `parent` waits for the names of exactly the objects in `taken`."""
+        """Record the objects whose names `parent` waits for after its last pass. They replace the objects recorded
+        before.
+        """
         now = set(taken)
         for ref in [ref for ref, parents in self._parents.items() if parent in parents and ref not in now]:
             self._parents[ref].discard(parent)

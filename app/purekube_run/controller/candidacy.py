@@ -20,7 +20,11 @@ Connect: TypeAlias = Callable[..., AbstractAsyncContextManager[KubeApi]]
 
 @attrs.frozen
 class Candidacy:
-    """The settings of a candidate for one Lease. Without a `name`, the candidate has the machine's name."""
+    """The settings for taking part in the leader election by one Lease.
+
+    `name` is the candidate's name; by default it is the name of the machine. With a `shard`, the process is a candidate
+    for the Lease of that shard.
+    """
 
     namespace: str
     lease: str
@@ -34,8 +38,8 @@ class Candidacy:
 async def candidate(candidacy: Candidacy, connect: Connect, machine: Machine) -> AsyncIterator[Election]:
     """Take part in the leader election while the block runs, and release the Lease afterwards.
 
-    If the block fails or is cancelled, the Lease is left to expire, since writes of the block may still be in flight.
-    Raises LeaseLost if the Lease is lost while the block runs.
+    The connection for the Lease is opened with `connect`. If the block fails or is cancelled, the Lease is left to
+    expire, since writes of the block may still be in flight. Raises LeaseLost if the Lease is lost during the block.
     """
     fence, policy = Fence(machine.monotonic), candidacy.policy
     async with connect(request_timeout=policy.request_timeout, connections=2) as api:

@@ -21,7 +21,7 @@ from purekube_run.controller.informers import Informers, StoredObject
 
 
 class KeyReconciler(Protocol):
-    """The reconciler of one controller, which is called with an object's reference as key."""
+    """The interface of a reconciler: one method, which is called with the reference of an object."""
 
     async def reconcile(self, key: ObjectRef, stored: StoredObject | None, on_write: OnWrite) -> ReconcileResult:
         """Run one pass: observe, decide, execute.
@@ -34,7 +34,11 @@ class KeyReconciler(Protocol):
 
 @attrs.frozen
 class For:
-    """The informers of the reconciled kind: one informer, or one for each namespace that is watched separately."""
+    """The informers of the kind that a controller reconciles: one, or one for each namespace that is watched
+    separately.
+
+    `to` yields the keys that a change enqueues: by default the changed object. `urgency` determines how soon.
+    """
 
     informers: tuple[InformerRunner, ...]
     to: KeysOf = same_object
@@ -43,7 +47,10 @@ class For:
 
 @attrs.frozen
 class Watches:
-    """The informers of other kinds. `to` yields the keys that a change enqueues."""
+    """The informers of other kinds whose changes also trigger reconciles.
+
+    `to` yields the keys (references of objects) that a change enqueues. `urgency` determines how soon.
+    """
 
     informers: tuple[InformerRunner, ...] = attrs.field(converter=tuple[InformerRunner, ...])
     to: KeysOf
@@ -52,9 +59,10 @@ class Watches:
 
 @attrs.frozen
 class Queue:
-    """The settings of a work queue: the number of workers, and the time limit of a pass in seconds.
+    """The settings of a controller's work queue: the number of workers, and the time limit of a pass in seconds.
 
-    Two keys with the same `exclusion_key` are never reconciled at the same time. None excludes no other key.
+    Two keys with the same `exclusion_key` are never reconciled at the same time. A key whose `exclusion_key` is None
+    excludes no other key.
     """
 
     workers: int = 16
@@ -64,12 +72,12 @@ class Queue:
 
 @attrs.frozen
 class StatusManager:
-    """The writer of the status of a kind: its field manager, and the texts with which it reports errors.
+    """The part of a controller's definition about the status that it writes: the field manager, and texts for errors.
 
-    `words` make the status that reports an error which stopped a pass. Without `words`, such an error is only logged.
+    When an error stops a pass, `words` make the status that reports it; without `words`, the error is only logged.
     `title` names the controller in messages. `remedy` returns the command that grants a missing right, and
-    `not_permitted` a sentence with that command. If `yields` is True, objects whose status another controller writes
-    are not reconciled (RES-4).
+    `not_permitted` the message about it. If `yields` is True, objects whose status another controller writes are not
+    reconciled (RES-4).
     """
 
     owner: StatusOwner
@@ -81,7 +89,7 @@ class StatusManager:
 
 
 class Work(Protocol):
-    """The interface of a running controller for its background tasks."""
+    """The functions of a running controller that its background tasks may call."""
 
     def enqueue(self, key: ObjectRef, *, after: float = 0.0) -> None:
         """Request a reconcile of an object after at most `after` seconds.
@@ -91,7 +99,7 @@ class Work(Protocol):
         ...
 
     def subscribe(self, watches: For | Watches) -> None:
-        """Let every change that these informers report enqueue keys, too."""
+        """Make the controller also enqueue keys for every change that the informers in `watches` report."""
         ...
 
 
@@ -105,13 +113,12 @@ async def at_any_time() -> None:
 
 @attrs.frozen(eq=False)
 class ControllerDefinition:
-    """The definition of one controller. `name` appears in metrics and logs.
+    """The definition of one controller, from which a manager runs it. `name` appears in metrics and logs.
 
-    `caches` hold the objects of the kind, and every object that a pass writes and must see afterwards. `own` are the
-    informers of the kind. `further` are other informers that only this controller uses. `synced` returns when the
-    caches that a first pass needs are filled. `all_keys` yields the objects to reconcile, by default all objects cached
-    by `own`. The tasks in `background` run while this process leads. `on_resync` is called for each key when its
-    `resync` interval (in seconds) has elapsed, and `on_write` for each write of a pass.
+    `caches` hold the objects of `kind`, and the objects that passes write. `own` are the informers of `kind`. `further`
+    are other informers that only this controller uses. `synced` returns when the caches that a first pass needs are
+    filled. `all_keys` yields all objects to reconcile. The tasks in `background` run while this process leads. Every
+    `resync` seconds all objects are enqueued; `on_resync` is called for each. `on_write` is called for each write.
     """
 
     name: str
@@ -140,17 +147,18 @@ class ControllerDefinition:
         return keys
 
     def raw(self, key: ObjectRef) -> bytes | None:
-        """Return the cached JSON of an object, or None if the object is not cached.
+        """Return the cached JSON of the object `key`, or None if the object is not cached.
 
-        For a large object the JSON is only an outline (some small parts of the object).
+        Of a large object, the cache has only an outline (some small parts of it), which is returned then.
         """
         runner = next(filter(lambda own: own.namespace in (None, key.namespace), self.own.informers), None)
         return None if runner is None else runner.store.raw(key.namespace, key.name)
 
     async def stored(self, key: ObjectRef) -> StoredObject | None:
-        """Return an object of the kind, or None if it is not cached.
+        """Return the object `key`, or None if it is not cached.
 
-        If only an outline of the object is cached, the object is read live. Raises the errors of `KubeApi.list`.
+        If the cache has only an outline of a large object, the object is read live. Raises the errors of
+        `KubeApi.list`.
         """
         raw = self.raw(key)
         return None if raw is None else await self.caches.whole_of(key, raw)

@@ -23,11 +23,11 @@ _log = structlog.get_logger("operator")
 
 @attrs.define
 class LiveRereads:
-    """The objects whose work is in progress, by key, and the times at which they are read again.
+    """The schedule of live reads for objects that are in progress: a protection against watch events that were lost.
 
-    Every `every` seconds, the objects on which such a key depends are read from the API server, to find changes that
-    the caches have missed. So that many keys do not cost many reads, there is on average at most one such read of a key
-    in `spacing` seconds.
+    While an object is in progress, it and the objects on which it depends are read from the API server into the caches
+    every `every` seconds. With many objects in progress the interval grows: on average, one of them is read in
+    `spacing` seconds.
     """
 
     informers: Informers
@@ -37,9 +37,10 @@ class LiveRereads:
     _since: dict[ObjectRef, float] = attrs.field(factory=dict)
 
     async def reread_if_due(self, key: ObjectRef, refs: Callable[[], Iterable[ObjectRef]]) -> None:
-        """Read the objects on which a key depends (`refs`) from the API server into the caches, if a read is due.
+        """Read the objects in `refs` (those on which `key` depends) from the API server into the caches, if a read is
+        due.
 
-        Never raises.
+        Errors are logged, and never raised.
         """
         now = self.clock.monotonic()
         if now - self._since.get(key, now) < self._interval:
@@ -56,14 +57,13 @@ class LiveRereads:
         return max(self.every, self.spacing * len(self._since))
 
     def forget(self, key: ObjectRef) -> None:
-        """Forget a key whose object is no longer in progress, or is deleted."""
+        """Remove a key from the schedule, because its object is no longer in progress or is deleted."""
         self._since.pop(key, None)
 
     def until_next(self, key: ObjectRef, result: ReconcileResult, *, under_way: bool) -> ReconcileResult:
         """Return `result`, changed so that the key is requeued no later than its next live read.
 
-        Without that requeue, a lost watch event could leave the key without a further pass. If no work is `under_way`,
-        forget the key and return `result` unchanged.
+        If no work is `under_way`, remove the key from the schedule and return `result` unchanged.
         """
         if not under_way:
             self.forget(key)
@@ -95,13 +95,12 @@ async def nothing_to_do(key: ObjectRef) -> ReconcileResult:
 
 @attrs.frozen(eq=False)
 class DecisionReconciler(Generic[S, V]):
-    """The reconciler of a kind whose decisions are made by the pure function in `rules`.
+    """The reconciler of a kind whose decisions a pure function makes: the function `rules.decide`.
 
-    `read` parses the cached object; it returns None if the object must be ignored. `observe` returns the snapshot for
-    the decision, and may raise OperatorError. `is_under_way` reports whether work is still in progress after a pass.
-    While it is, `net` reads the objects that `depends_on` returns live every few minutes. `absent` is called instead of
-    a pass if the cache does not have the object, and `concluded` after each pass. While `is_backlogged` returns True, a
-    status that may wait is not written.
+    `read` parses the cached object; None means that the object is ignored. `observe` returns the snapshot for the
+    decision. While `is_under_way` returns True after a pass, `net` regularly reads the objects in `depends_on` live.
+    `absent` is called instead of a pass if the object is not cached. `concluded` is called after each pass. While
+    `is_backlogged` returns True, status writes that may wait are skipped.
     """
 
     rules: PassRules[S, V]
@@ -117,7 +116,10 @@ class DecisionReconciler(Generic[S, V]):
     is_backlogged: Callable[[], bool] = lambda: False
 
     async def reconcile(self, key: ObjectRef, stored: StoredObject | None, on_write: OnWrite) -> ReconcileResult:
-        """Run one pass over the object: observe, decide, execute. Only live reads may raise OperatorError."""
+        """Run one pass over the object: observe, decide, execute.
+
+        OperatorErrors of the observation are raised. OperatorErrors of writes are returned in the result.
+        """
         if stored is None:
             self.net.forget(key)
             return await self.absent(key)

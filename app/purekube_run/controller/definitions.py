@@ -12,7 +12,7 @@ from purekube_run.controller.informer import InformerRunner
 
 
 def slim_definition(manifest: Manifest) -> Manifest:
-    """Return a CustomResourceDefinition reduced to the fields that the operator reads. Large schemas are dropped."""
+    """Return a CustomResourceDefinition reduced to the fields that the operator reads. Large schemas are left out."""
     meta = metadata(manifest)
     identity = {key: meta[key] for key in ("name", "uid", "resourceVersion") if key in meta}
     versions = [
@@ -35,9 +35,10 @@ def slim_definition(manifest: Manifest) -> Manifest:
 
 
 def wake_when_served(runners: Callable[[], Iterable[InformerRunner]]) -> Callable[[CacheChange], None]:
-    """Return a handler for changes of CRDs. It wakes the informers of a CRD's kind when the CRD is established.
+    """Return a handler for changes of CRDs, which wakes the informers of a kind when the kind's CRD becomes
+    established.
 
-    `runners` returns all informers at the time of a change.
+    `runners` returns all informers that exist when the handler is called.
     """
 
     def handle(change: CacheChange) -> None:
@@ -69,5 +70,8 @@ def is_served(kind: Kind, definitions: ObjectStore) -> bool:
 
 @lru_cache(maxsize=256)
 def _is_established(definition: bytes) -> bool:
-    """Report whether an encoded CRD is established. Results are cached, since every pass asks for several CRDs."""
+    """Report whether the CRD in the JSON `definition` is established.
+
+    Results are cached, since every pass asks for several CRDs.
+    """
     return is_established(msgspec.json.decode(definition))

@@ -48,17 +48,17 @@ _log = structlog.get_logger("election")
 
 
 class LeaseLost(CommandError):
-    """The error that this process was the leader and lost the Lease.
+    """The error that this process was the leader and has lost the Lease.
 
-    The process then exits with status 1, so that it cannot act on outdated knowledge.
+    The process then exits with status 1, so that it does not act on outdated information.
     """
 
 
 @attrs.define
 class Fence:
-    """A guard that permits writes only while the Lease is held.
+    """A guard that permits writes only while this process holds the Lease, so until the time `until`.
 
-    The clock `monotonic` also advances while the machine is suspended.
+    `monotonic` is a clock in seconds that also advances while the machine is suspended.
     """
 
     monotonic: Callable[[], float] = machine_seconds
@@ -76,12 +76,11 @@ class Fence:
 
 
 class Elector:
-    """A candidate for the Lease `namespace`/`name`. If the operator is split into shards, it is the Lease of this
-    process's shard (RUN-13).
+    """A participant in leader election for the Lease `namespace`/`name`, or for the Lease of its `shard` (RUN-13).
 
-    `api` acquires and renews the Lease, so `fence` must not guard it. `identity` must be unique to this process.
-    `random` returns numbers in [0, 1). `wall` returns the times that are written into the Lease; no decision depends on
-    them.
+    While it leads, it keeps `fence` open, which permits the writes of the process. `api`, which reads and writes the
+    Lease, must therefore not be guarded by `fence`. `identity` must be unique to this process. `random` returns numbers
+    in [0, 1). `wall` returns the times that are written into the Lease; no decision depends on them.
     """
 
     def __init__(
@@ -125,7 +124,7 @@ class Elector:
 
     @property
     def holder(self) -> str:
-        """The holder of the Lease when the Lease was last read, or "" if it had no holder."""
+        """The identity in the Lease when it was last read, or "" if the Lease had no holder."""
         return holder_of(self._state.lease)
 
     async def wait_leading(self) -> None:
@@ -133,14 +132,16 @@ class Elector:
         await self._leading.wait()
 
     async def run(self) -> None:
-        """Wait to become the leader, and lead until `release` is called. Raises LeaseLost if the Lease is lost."""
+        """Acquire the Lease, and renew it until `release` is called. Raises LeaseLost if the Lease is lost."""
         command = self._step(TimerFired())
         while not isinstance(command, End):
             command = self._step(await self._execute(command))
         self._ended.set()
 
     async def release(self) -> None:
-        """Stop writing, release the Lease, and return after the release. Call this only after all reconciles ended."""
+        """Stop writing, release the Lease, and wait until it is released. Call this only after all reconciles have
+        ended.
+        """
         self._stopping.set()
         await self._ended.wait()
 

@@ -36,11 +36,11 @@ LOOK_SECONDS: Final = 0.25
 
 
 class BackgroundEvents:
-    """An `EventSink` that writes Events through `api` while `run` runs. `instance` names this process in each Event.
+    """An EventSink that accepts Events at once, and writes them through `api` in the background while `run` runs.
 
-    While `is_backlogged` returns True, at most two hundred Events wait, each at most ten seconds. New warnings do not
-    wait longer than a quarter of a second. Waiting Events are lost when the process is killed. `link` returns the URL
-    of a page about an object, or "" if there is none. It is appended to the note of each warning about the object.
+    While `is_backlogged` returns True, up to 200 Events wait for up to ten seconds; new warnings do not wait. Events
+    that are not yet written are lost when the process is killed. `instance` names this process in each Event. `link`
+    returns the URL of a page about an object, or "". The URL is appended to the note of warnings about the object.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class BackgroundEvents:
         self.counts: Counter[Observed] = Counter(dict.fromkeys(Observed, 0))
 
     async def emit(self, event: KubernetesEvent) -> None:
-        """Accept one Event, which `run` writes later. Never waits and never raises."""
+        """Accept an Event, which `run` writes later. Returns at once and never raises."""
         if event.type == "Warning" and (link := self._link(event.regarding)):
             event = attrs.evolve(event, note=note_with_link(event.note, link))
         outcome = self._series.observe(event, self._clock.now())
@@ -100,7 +100,7 @@ class BackgroundEvents:
 
     @property
     def _hold(self) -> timedelta:
-        """Return for how long an Event must have waited before it is written."""
+        """The minimum age of an Event before it is written: zero, or ten seconds while the operator is backlogged."""
         held = 0 < self._series.waiting <= MOST_HELD and self._is_backlogged()
         return LONGEST_HOLD if held else timedelta(0)
 

@@ -49,7 +49,7 @@ _CLOSE_LIMIT = 5.0
 
 
 def as_operator_error(error: Exception) -> OperatorError:
-    """Return an OperatorError unchanged. Any other exception, which is a defect, is returned wrapped in Permanent."""
+    """Return an OperatorError unchanged. Any other exception is a defect, and is returned as a Permanent error."""
     if isinstance(error, OperatorError):
         return error
     defect = Permanent(f"{type(error).__name__} from the KubeApi port")
@@ -58,7 +58,7 @@ def as_operator_error(error: Exception) -> OperatorError:
 
 
 async def close(stream: AsyncIterator[WatchEvent]) -> None:
-    """Close the stream and its connection, even during a cancellation."""
+    """Close a watch stream and its connection, even while the task is being cancelled."""
     if isinstance(stream, AsyncGenerator):
         with anyio.move_on_after(_CLOSE_LIMIT, shield=True):
             await stream.aclose()
@@ -69,7 +69,7 @@ _REARM = 1.0  # the watchdog's deadline is moved at most once a second: moving i
 
 
 class _Selectors(TypedDict):
-    """The namespace and selectors that restrict a list or a watch."""
+    """The namespace and selectors of a list or watch request, as keyword arguments."""
 
     namespace: str | None
     label_selector: str
@@ -77,12 +77,11 @@ class _Selectors(TypedDict):
 
 
 class InformerRunner:
-    """An informer: it keeps a store equal to the server's objects of one kind and calls handlers for each change.
+    """An informer: it keeps `store` equal to the API server's objects of one kind, and calls handlers for each change.
 
     Handlers are called synchronously, in the order of the changes. An exception of a handler is logged and counted, and
-    the other handlers are still called. `random` returns numbers in [0, 1). Selectors restrict which objects are
-    cached. With `metadata_only` the server sends only metadata. `remedy` returns the command that grants a missing
-    right.
+    the other handlers are still called. Selectors restrict which objects are cached. With `metadata_only` the server
+    sends only metadata. `random` returns numbers in [0, 1). `remedy` returns the command that grants a missing right.
     """
 
     def __init__(
@@ -142,7 +141,7 @@ class InformerRunner:
         await self._synced.wait()
 
     def wake(self) -> None:
-        """Request a check now whether a missing kind is served."""
+        """Check at once whether the API server serves the kind now, if it did not before."""
         self._wake_requested.set()
 
     def stats(self) -> InformerStats:
@@ -154,15 +153,16 @@ class InformerRunner:
         return self._counters.vitals(self._state, self._heartbeat, self._clock.monotonic())
 
     def trouble(self) -> tuple[str, int]:
-        """Return two answers: the message of the current error without secrets ("" if there is none), and the number of
-        consecutive failures.
+        """Return the message of the current error, without secrets, and the number of consecutive failures.
+
+        The message is "" if there is no error.
         """
         return self._counters.current, self._state.failures
 
     async def refresh(self, ref: ObjectRef, *, overwrite: bool = False) -> None:
         """Read one object from the API server into the store. Raises the errors of `KubeApi.list`.
 
-        With `overwrite`, the object read replaces the stored object even if the store seems to hold a newer version.
+        With `overwrite`, the stored object is replaced even if it seems to be newer.
         """
         page = await self._api.list(self.kind, **self._named(ref), metadata_only=self._metadata_only)
         if older(page.resource_version, self.store.resource_version):
@@ -172,16 +172,17 @@ class InformerRunner:
         self._notify(changes if page.items else self.store.forget(ref, page.resource_version))
 
     async def read(self, ref: ObjectRef) -> Manifest | None:
-        """Return one object read from the API server, transformed as in the store, or None if the object does not
-        exist. Raises the same errors as `refresh`.
+        """Return one object read from the API server, in the form in which the store keeps objects.
+
+        Return None if the object does not exist. Raises the errors of `KubeApi.list`.
         """
         page = await self._api.list(self.kind, **self._named(ref), metadata_only=self._metadata_only)
         return self.store.as_read(page.items[0]) if page.items else None
 
     def _named(self, ref: ObjectRef) -> _Selectors:
-        """Return selectors that list only the object `ref`.
+        """Return the selectors of a list request for only the object `ref`.
 
-        A list, unlike a get, returns nothing if the informer's own selectors exclude the object.
+        A list is used instead of a get, since it returns nothing if the informer's own selectors exclude the object.
         """
         fields = ",".join(part for part in (self._selectors["field_selector"], f"metadata.name={ref.name}") if part)
         return _Selectors(
@@ -189,10 +190,10 @@ class InformerRunner:
         )
 
     def observe_write(self, manifest: Manifest) -> None:
-        """Store an object that the server returned for a write of this process, before the watch delivers it.
+        """Store the object that the server returned for a write of this process, so that the cache shows it at once.
 
-        It is not stored if the watch is ahead, because the object may have been deleted meanwhile. It is not stored
-        either if the informer has selectors, because they might exclude it.
+        The object is ignored if the watch has already delivered later changes: it may be deleted by now. It is also
+        ignored if the informer has selectors, which might exclude it; then the watch delivers it.
         """
         selectors = self._selectors["label_selector"] or self._selectors["field_selector"]
         version = str(metadata(manifest).get("resourceVersion", ""))
@@ -200,7 +201,7 @@ class InformerRunner:
             self._notify(self.store.put(manifest))
 
     async def run(self) -> NoReturn:
-        """Run until cancelled."""
+        """List and watch the kind until cancelled."""
         self._heartbeat = Heartbeat(self._clock.monotonic())
         command = self._step(Started())
         while True:
@@ -237,9 +238,7 @@ class InformerRunner:
         return PageRead(page.items, page.resource_version, page.continue_token)
 
     async def _watch(self, asked: OpenStream) -> InformerCommand:
-        """Open the watch that `asked` describes, and read it until the informer's state machine returns its next
-        command.
-        """
+        """Open the watch that `asked` describes, and read it until it ends. Return the state machine's next command."""
         stream = self._api.watch(
             self.kind,
             resource_version=asked.resource_version,
@@ -258,8 +257,10 @@ class InformerRunner:
         return command
 
     async def _read(self, stream: AsyncIterator[WatchEvent], quiet_limit: float) -> InformerCommand | InformerEvent:
-        """Pass the events of `stream` to the state machine, and return the first command that the state machine
-        returns. If the stream ends or is quiet for `quiet_limit` seconds, return that as an event.
+        """Pass the events of `stream` to the state machine until it returns a command, and return that command.
+
+        If the stream ends before, or delivers nothing for `quiet_limit` seconds, return the corresponding event
+        instead.
         """
         with anyio.move_on_after(quiet_limit) as watchdog:
             armed_at, unyielding = self._clock.monotonic(), 0
@@ -290,8 +291,9 @@ class InformerRunner:
         return WaitElapsed()
 
     def _step(self, event: InformerEvent) -> InformerCommand | None:
-        """Pass an event to the state machine, update the store, call handlers, and return the next command if there is
-        one.
+        """Pass an event to the informer's state machine, and execute its effects: update the store, call handlers.
+
+        Return the next command, or None if the current stream is to be read on.
         """
         now = self._clock.monotonic()
         self._heartbeat.moved(event, now)

@@ -32,11 +32,10 @@ _PAGE_SECONDS: Final = 120.0
 
 @attrs.define
 class Heartbeat:
-    """The times at which an informer last received an event (`moved_at`) and an answer of the API server
-    (`answered_at`).
+    """The data from which health checks tell whether an informer is stuck.
 
-    Times are seconds of the monotonic clock. Both times start as `began`. The informer may now be inactive for
-    `patience` seconds.
+    `moved_at` is the time of its last event, and `answered_at` that of the API server's last answer, in seconds of the
+    monotonic clock; both are `began` at first. `patience` is for how many seconds its current activity may last.
     """
 
     began: float
@@ -48,13 +47,13 @@ class Heartbeat:
         self.moved_at = self.answered_at = self.began
 
     def moved(self, event: InformerEvent, now: float) -> None:
-        """Record the time `now` at which the informer received an event."""
+        """Record that the informer received `event` at the monotonic time `now`."""
         self.moved_at = now
         if is_answer(event):
             self.answered_at = now
 
     def begin(self, command: InformerCommand) -> None:
-        """Record that a command of the informer's state machine begins, and set how many seconds it may take."""
+        """Record that the informer starts to execute `command`, which determines how long it may be silent."""
         match command:
             case ReadPage():
                 self.patience = _PAGE_SECONDS
@@ -65,7 +64,10 @@ class Heartbeat:
 
 
 def by_its_roles(right: Right) -> str:
-    """Return the advice to ask an administrator for a missing right, for a process whose roles no command prints."""
+    """Return the advice to ask an administrator for a missing right.
+
+    This is the default remedy, for processes without a command that prints their roles.
+    """
     who = right.user or "the account that it runs as"
     return f"an administrator of the cluster gives it to {who}, by the roles that it was installed with"
 
@@ -96,7 +98,7 @@ class InformerStats:
 
 @attrs.define
 class InformerCounters:
-    """The counters of an informer since its start. Each change is logged."""
+    """The counters of an informer since its start. Each method also logs the change."""
 
     kind: Kind
     namespace: str | None
@@ -144,7 +146,7 @@ class InformerCounters:
             _log.warning("list or watch failed", **fields)
 
     def renewed(self, reason: str) -> None:
-        """Log that a watch starts again for a reason that is not an error."""
+        """Log the reason why a watch is opened again, if that is not an error."""
         _log.debug("the watch begins again", kind=self.kind.kind, reason=reason)
 
     def defect(self, reason: str, error: Exception) -> None:
@@ -162,9 +164,9 @@ class InformerCounters:
             _log.info("informer works again", kind=self.kind.kind)
 
     def handler_failed(self, change: CacheChange, error: Exception) -> None:
-        """Count and log that a handler of `change` raised `error`.
+        """Count and log that a handler raised `error` for `change`.
 
-        The log has each exception only once for each object and fault.
+        The same error is logged only once for each object.
         """
         self.handler_failures += 1
         if self._handler_faults.first(str(change.ref), repr(error)):

@@ -22,10 +22,9 @@ from purekube_run.controller.informer_stats import InformerStats
 def projected(
     paths: Iterable[tuple[str, ...]], identity: Collection[str] | None = None
 ) -> Callable[[Manifest], Manifest]:
-    """Return a function that reduces an object to the fields at `paths` and some metadata. An empty path keeps all
-    fields.
+    """Return a function that reduces an object to the fields at `paths` and some of its metadata, to save memory.
 
-    `identity` lists the metadata to keep; None keeps all metadata except managedFields.
+    An empty path keeps all fields. `identity` lists the metadata to keep; None keeps all metadata except managedFields.
     """
     desired = [*dict.fromkeys(paths)]
     if () in desired:
@@ -43,9 +42,9 @@ def projected(
 
 
 def _copy(source: Mapping[str, Any], target: dict[str, Any], path: tuple[str, ...]) -> None:
-    """Copy the field at `path` from `source` to `target`.
+    """Copy the field at `path` from `source` to the same path in `target`.
 
-    If a value on the path is not a mapping, copy that whole value.
+    If the path leads through a value that is not a mapping, that value is copied as it is.
     """
     for step in path[:-1]:
         if not isinstance(source.get(step), Mapping):
@@ -64,7 +63,7 @@ _PASS: ContextVar[AsyncExitStack | None] = ContextVar("pass", default=None)
 
 @asynccontextmanager
 async def one_pass() -> AsyncIterator[None]:
-    """Run the block as one reconcile pass. At its end, release the lock for large objects if the pass acquired it."""
+    """Mark the block as one reconcile pass. At its end, release the lock for large objects if the pass holds it."""
     async with AsyncExitStack() as ending:
         reset = _PASS.set(ending)
         try:
@@ -74,14 +73,17 @@ async def one_pass() -> AsyncIterator[None]:
 
 
 class LargeObjects:
-    """A lock that limits memory: only one pass at a time may have large objects in memory in full."""
+    """A lock that limits memory: only one pass at a time may hold full copies of large objects.
+
+    For such objects the caches have only outlines (some small parts of them).
+    """
 
     def __init__(self) -> None:
         self._lock = anyio.Lock()
         self._holder: AsyncExitStack | None = None
 
     async def wait(self) -> None:
-        """Acquire the lock until this pass ends. Outside a pass, return immediately."""
+        """Wait for the lock, and hold it until the current pass ends. Does nothing if no pass is running."""
         ending = _PASS.get()
         if ending is None or ending is self._holder:
             return
@@ -98,10 +100,10 @@ _OUTLINE: Final = OUTLINE.encode()
 
 @attrs.frozen
 class StoredObject:
-    """An object as cached.
+    """An object as a pass gets it from the cache. `raw` is its cached JSON.
 
-    If the object is large, the cache has only an outline (some small parts of it), and `live` is the object read from
-    the API server.
+    Of a large object, `raw` is only an outline (some small parts of it), and `live` is the object read from the API
+    server.
     """
 
     raw: bytes
@@ -115,7 +117,10 @@ class StoredObject:
 
 
 class Informers:
-    """All informers by kind and namespace. Raises ValueError if two informers are for the same kind and namespace."""
+    """A collection of informers that are found by kind and namespace.
+
+    Raises ValueError if two informers are for the same kind and namespace.
+    """
 
     def __init__(self, runners: Iterable[InformerRunner]) -> None:
         self._runners: dict[tuple[Kind, str | None], InformerRunner] = {}
@@ -163,7 +168,7 @@ class Informers:
 
     @property
     def has_synced(self) -> bool:
-        """Report whether every informer has completed its first list, so that readers see every object."""
+        """Report whether every informer has completed its first list, so that the caches contain every object."""
         return all(runner.has_synced for runner in self._runners.values())
 
     async def wait_for_sync(self) -> None:
@@ -172,16 +177,20 @@ class Informers:
             await runner.wait_for_sync()
 
     def has_seen(self, ref: ObjectRef, version: str) -> bool:
-        """Report whether the cache contains our write of `ref`, for which the server returned the resourceVersion
-        `version`. The answer is True if no informer covers the object.
+        """Report whether the cache shows our write of `ref`. `version` is the resourceVersion that the server returned
+        for it.
+
+        The result is True if no informer covers the object.
         """
         runner = self.find(ref.kind, ref.namespace)
         return runner is None or runner.store.has_seen(ref, version)
 
     async def whole(self, ref: ObjectRef, held: Manifest | None) -> Manifest | None:
-        """Return the full object for `held`, the cached object.
+        """Return the full object for the cached object `held`: `held` itself unless it is only an outline of a large
+        object.
 
-        If `held` is only an outline, read the object live. Raises the errors of `KubeApi.list`.
+        An outline has only some small parts, so the object is read live. Return None if it does not exist, or if `held`
+        is None. Raises the errors of `KubeApi.list`.
         """
         runner = self.find(ref.kind, ref.namespace)
         if held is None or runner is None or not is_outline(held):
@@ -190,10 +199,10 @@ class Informers:
         return await runner.read(ref)
 
     async def whole_of(self, ref: ObjectRef, raw: bytes) -> StoredObject | None:
-        """Return the object `ref` with the cached JSON `raw`.
+        """Return the object `ref`, whose cached JSON is `raw`.
 
-        If `raw` is only an outline, the object is read live, and None is returned if it no longer exists. Raises the
-        errors of `KubeApi.list`.
+        If `raw` is only an outline of a large object, the object is read live, and None is returned if it no longer
+        exists. Raises the errors of `KubeApi.list`.
         """
         if _OUTLINE not in raw:
             return StoredObject(raw)
@@ -201,9 +210,11 @@ class Informers:
         return None if live is None else StoredObject(raw, live)
 
     async def refresh(self, ref: ObjectRef, *, overwrite: bool = False) -> None:
-        """Read one object live into its store. If the object's kind is not served, remove the object from the store.
+        """Read the object `ref` from the API server into its store. If its kind is not served, remove it from the
+        store.
 
-        Raises the other errors of `KubeApi.list`.
+        With `overwrite`, a stored object is replaced even if it seems to be newer. Raises the other errors of
+        `KubeApi.list`.
         """
         runner = self.find(ref.kind, ref.namespace)
         if runner is not None:
@@ -213,7 +224,7 @@ class Informers:
                 runner.store.forget(ref, "")
 
     async def observe_write(self, ref: ObjectRef, live: Manifest | None) -> None:
-        """Store the object `live`, which the server returned for our write.
+        """Store the object `live`, which the server returned for our write, so that the cache shows the write at once.
 
         If `live` is None, the outcome of the write is unknown, and the object is read from the API server.
         """

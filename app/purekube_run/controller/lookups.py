@@ -35,8 +35,9 @@ async def all_of(api: KubeApi, kind: Kind, *, selector: str = "", namespace: str
 
 
 async def leases_of(api: KubeApi, namespace: str | None, base: str) -> tuple[Manifest, ...]:
-    """Return the Leases of an operator: the Lease named `base`, or one Lease for each shard if the operator has shards
-    (RUN-13). Without a `namespace`, all namespaces are searched.
+    """Return the Leases of an operator: the Lease named `base`, or one Lease for each shard (RUN-13).
+
+    Without a `namespace`, all namespaces are searched.
     """
     return tuple(
         lease

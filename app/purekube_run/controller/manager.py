@@ -32,11 +32,11 @@ async def elected_at_once() -> None:
 
 @attrs.frozen
 class Election:
-    """The functions of leader election that a manager needs.
+    """The functions by which a manager takes part in leader election. By default there is no election.
 
-    By default there is no election, and every write is permitted. `elected` returns once this process may write.
-    `leases` returns the names of the Leases for which the process is a candidate, each with whether the process holds
-    it. `before_write`, which the API client calls, raises if this process may no longer write.
+    `elected` returns once this process may write. `leases` returns the name of each Lease for which the process is a
+    candidate, and whether the process holds it. `before_write` is called by the API client; it raises if this process
+    may no longer write.
     """
 
     elected: Callable[[], Awaitable[None]] = elected_at_once
@@ -74,8 +74,9 @@ class ControllerManager:
             self.load(controller)
 
     def load(self, controller: ControllerDefinition) -> Runner:
-        """Add a controller, and return its runner for `unload`. The controller starts at once if the manager is
-        running.
+        """Add a controller, and return its runner, which is the argument for `unload`.
+
+        The controller starts at once if the manager is running.
         """
         runner = Runner(controller, self._api, self._clock, self._events, self._options)
         self.runners = (*self.runners, runner)
@@ -95,7 +96,10 @@ class ControllerManager:
         self._settle()
 
     def _settle(self) -> None:
-        """Start informers and controllers that were loaded, and cancel informers and controllers that were unloaded."""
+        """Start informers and controllers that were added, and cancel informers and controllers that were removed.
+
+        Does nothing before the manager runs.
+        """
         if self._group is None:
             return
         _cancel_others(self._watching, self.informers)
@@ -128,7 +132,7 @@ class ControllerManager:
 
     @property
     def is_backlogged(self) -> bool:
-        """Report whether keys above background priority wait for a worker."""
+        """Report whether keys wait for a worker, not counting keys of background priority (such as resyncs)."""
         return any(runner.pool.is_backlogged for runner in self.runners)
 
     @property
@@ -138,7 +142,9 @@ class ControllerManager:
 
     @property
     def is_at_rest(self) -> bool:
-        """Report whether every cache has synced and no key waits, not even for a later time."""
+        """Report whether there is nothing to do: every cache has synced and no queue has a key, not even for a later
+        time.
+        """
         return self.has_synced and not any(pool.has_keys for pool in self.worker_pools.values())
 
     def enqueue(self, name: str, key: ObjectRef, *, priority: Priority = Priority.LIVE) -> None:
@@ -170,8 +176,9 @@ class ControllerManager:
         self._settle()
 
     async def finish(self) -> None:
-        """Start no further reconciles, and wait for running reconciles, which are cancelled after the grace period
-        (RUN-4).
+        """Start no further reconciles, and wait until running reconciles have ended.
+
+        After a grace period, they are cancelled (RUN-4).
         """
         async with anyio.create_task_group() as group:
             for runner in self.runners:

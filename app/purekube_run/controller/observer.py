@@ -19,12 +19,12 @@ _log = structlog.get_logger("driver")
 
 @attrs.frozen
 class Reconciled:
-    """The report on one reconcile.
+    """The report about one finished reconcile of the object `ref`, for observers that log or count.
 
-    It took `seconds`, after its key had waited in the queue for `waited` seconds. `error` is the error that the
-    reconcile returned or raised. `crashed` is True if that is not an OperatorError, but a defect. `timed_out` is True
-    if the reconcile was cancelled at its time limit. `decision` is the last decision of the pass; `executed` has verb
-    and object of each write.
+    The reconcile took `seconds`, after its key had waited `waited` seconds in the queue. `error` is the error that it
+    returned or raised. `crashed` means that the error is a defect, not an OperatorError. `timed_out` means that it was
+    cancelled at its time limit. `decision` is its last decision, and `executed` has the verb and the object of each
+    write.
     """
 
     ref: ObjectRef
@@ -39,20 +39,24 @@ class Reconciled:
 
 
 class ReconcileObserver(Protocol):
-    """A receiver of reports on reconciles. Its methods are called synchronously and must not raise."""
+    """The interface for receivers of reports about reconciles. The methods are called synchronously, and must not raise
+    exceptions.
+    """
 
     def reconciled(self, done: Reconciled) -> None:
         """Receive the report on a reconcile that ended."""
         ...
 
     def hot_loop_found(self, ref: ObjectRef, finding: HotLoopEvidence) -> None:
-        """Receive the evidence of a hot loop: the status of an object keeps changing without progress."""
+        """Receive the evidence of a hot loop: passes change the status of the object `ref` again and again without
+        progress.
+        """
         ...
 
 
 @attrs.frozen
 class Observers:
-    """A group of observers that acts as one observer."""
+    """A group of observers that acts as one: each report is passed to every observer in `each`."""
 
     each: tuple[ReconcileObserver, ...]
 
@@ -93,7 +97,7 @@ class LoggingObserver:
             (_log.warning if is_new else _log.debug)("reconcile failed", error=str(done.error), **fields)
 
     def _crashed(self, done: Reconciled, fields: dict[str, Any]) -> None:
-        """Log a crash of the reconcile `done`. Each object and line of code has its traceback logged only once."""
+        """Log a crash of the reconcile `done`. The traceback is logged once for each object and line of code."""
         what = f"{type(done.error).__name__} {_place(done.error)}"
         is_new = self._crashes.first(str(done.ref), what)
         self._failing.first(str(done.ref), what)
@@ -105,7 +109,7 @@ class LoggingObserver:
 
 
 def _place(error: BaseException | None) -> str:
-    """Return the function and line of code that raised the exception, as text."""
+    """Return the function and the line of code that raised the exception, as text for the log."""
     trace = error.__traceback__ if error is not None else None
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -159,11 +163,13 @@ class WorkerPoolCounters:
         self._counts: Counter[str] = Counter()
 
     def postponed(self) -> None:
-        """Count a reconcile that is postponed because the cache does not show the key's writes yet."""
+        """Count a reconcile that is postponed until the cache shows the key's earlier writes."""
         self._counts["postponed"] += 1
 
     def read_live(self) -> None:
-        """Count a reconcile that reads written objects live, because the cache did not contain the writes in time."""
+        """Count a reconcile that reads its written objects from the API server, because the cache did not show them in
+        time.
+        """
         self._counts["live_reads"] += 1
 
     def record(self, key: ObjectRef, attempt: ReconcileAttempt, *, began: float, now: float, waited: float) -> None:

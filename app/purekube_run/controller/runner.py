@@ -48,7 +48,7 @@ class ManagerOptions:
 
 
 class Runner:
-    """A running controller on `api`.
+    """A running controller: it enqueues keys for changes, and reconciles them with a worker pool.
 
     While this process does not lead, changes enqueue no keys, since the queue would only grow. When the process becomes
     leader, all objects are enqueued.
@@ -115,7 +115,7 @@ class Runner:
             self.pool.enqueue(key, priority=priority, after=after)
 
     def subscribe(self, watches: For | Watches) -> None:
-        """Enqueue keys also for the changes that these informers report."""
+        """Enqueue keys also for the changes that the informers in `watches` report."""
         handle = self.pool.handler(watches.to, urgency_of=watches.urgency)
 
         def wake(change: CacheChange) -> None:
@@ -127,15 +127,14 @@ class Runner:
             self._subscribed.append((informer, wake))
 
     def close(self) -> None:
-        """Stop enqueueing keys when informers report changes."""
+        """Unsubscribe from all informers, so that their changes enqueue no more keys."""
         for informer, wake in self._subscribed:
             informer.unsubscribe(wake)
         self._subscribed.clear()
 
     async def _reconcile(self, key: ObjectRef) -> ReconcileResult:
-        """Reconcile an object, unless another controller writes its status.
-
-        Log the result, and pass it to the observer.
+        """Reconcile an object, unless another controller writes its status. Then pass the result to the options'
+        `concluded`.
         """
         stored = await self.controller.stored(key)
         if stored is not None and await self._reports.is_anothers(key, stored):

@@ -71,10 +71,10 @@ _log = structlog.get_logger("operator")
 
 @attrs.define(eq=False)
 class StatusReports:
-    """The reporter of errors that stop a controller's passes over an object.
+    """The component that reports to users why a controller's passes over an object fail, once for each error.
 
-    Errors are reported in the object's status, or else by an Event and in the log. An object's error is reported again
-    only if the error changes.
+    An error that stops a pass is written into the object's status. If that is not possible, it is reported by an Event
+    and in the log.
     """
 
     controller: ControllerDefinition
@@ -88,9 +88,9 @@ class StatusReports:
     # --- a pass that an error stopped (REC-13) ----------------------------------------------------------------------
 
     async def report_blocked(self, key: ObjectRef, blocked: ReconcileError) -> None:
-        """Write the error into the object's status, unless the status already has it.
+        """Write the error that stopped a pass into the object's status, unless the status already has it.
 
-        If the write fails, emit an Event and log the error. Never raises.
+        If the write fails, emit an Event and log the error instead. Never raises.
         """
         if blocked.right is not None and blocked.right.resource.endswith("/status"):
             await self._report_unwritten(key, blocked, blocked.message, blocked.right)  # the refused write itself
@@ -136,9 +136,10 @@ class StatusReports:
     # --- a status that another field manager holds (RES-4) ----------------------------------------------------------
 
     async def report_conflict(self, key: ObjectRef, result: ReconcileResult) -> None:
-        """Report that another field manager holds fields of the status, if `result` has such a conflict.
+        """Report that the status could not be written because another field manager owns fields of it.
 
-        The report goes to the log and into an Event. It is not repeated before a pass has succeeded.
+        Does nothing unless `result` has such a Conflict. The report goes to the log and into an Event, and is repeated
+        only after a successful pass.
         """
         if not isinstance(result.error, Conflict):
             if result.error is None:
@@ -152,9 +153,11 @@ class StatusReports:
         await self._report_held(key, live, note)
 
     async def is_anothers(self, key: ObjectRef, stored: StoredObject) -> bool:
-        """Report whether another controller writes the object's status, so that this controller must not reconcile it.
+        """Report whether another controller writes the object's status, so that this controller must leave the object
+        alone.
 
-        If so, emit one Event. An object that is being deleted is always reconciled.
+        If so, this is logged and emitted as an Event once. The result is always False for an object that is being
+        deleted, and for a controller whose `StatusManager.yields` is False.
         """
         writer = self.controller.writer
         if not writer.yields or not other_writer(writer.owner, stored.manifest):

@@ -46,19 +46,18 @@ ReportBlocked: TypeAlias = Callable[[ObjectRef, ReconcileError], Awaitable[None]
 
 
 def _everything(_: ObjectRef) -> bool:
-    """Return True for every key, as a process without shards does."""
+    """Return True for every key: a process without shards reconciles all objects."""
     return True
 
 
 class WorkerPool:
-    """A pool of workers that reconciles keys, at most `workers` at a time and never one key twice at once.
+    """A pool of workers that reconcile the keys of a queue: at most `workers` at once, and never one key twice at once.
 
-    A reconcile that raises is counted and retried with backoff. A reconcile that takes longer than `time_limit` seconds
-    is cancelled. A key that wrote objects is reconciled again only when the cache shows these writes (`has_seen`).
-    After `cache_timeout` seconds the written objects are read live instead (`refresh`). `report_blocked` reports an
-    error that stopped a pass. `not_permitted` returns the remedy for a missing right. Keys for which `admits` returns
-    False belong to another shard and are never enqueued. Log lines have the controller's `name`, and an id of the
-    reconcile that begins with `run_id`.
+    A reconcile that raises is retried with backoff. After `time_limit` seconds a reconcile is cancelled. A key that
+    wrote objects is reconciled again only when the cache shows these writes (`has_seen`), or after `cache_timeout`
+    seconds, when the objects are read live (`refresh`). `report_blocked` reports an error that stopped a pass, and
+    `not_permitted` returns the message about a missing right. `admits` returns False for keys of other shards, which
+    are ignored. Log lines have `name`, and a reconcile id that begins with `run_id`.
     """
 
     def __init__(
@@ -113,10 +112,10 @@ class WorkerPool:
         self._wake.set()
 
     def handler(self, keys_of: KeysOf, *, urgency_of: UrgencyOf = at_once) -> Callable[[CacheChange], None]:
-        """Return a handler of informer changes that enqueues the affected keys with their urgency.
+        """Return a handler for changes in informers, which enqueues the keys that `keys_of` yields for a change.
 
-        A key's own writes do not enqueue the key again if its pass ended at a fixed point (another pass would write
-        nothing).
+        A change that a key's own pass wrote does not enqueue the key again if the pass reached a fixed point (another
+        pass would write nothing).
         """
 
         def handle(change: CacheChange) -> None:
@@ -141,7 +140,7 @@ class WorkerPool:
                 pass
 
     def record_write(self, key: ObjectRef, *written: ObjectVersion) -> None:
-        """Record that a pass over `key` wrote the objects `written`, even if the pass fails later."""
+        """Record that the pass over `key` wrote the objects `written`, which counts even if the pass fails later."""
         self._pending_writes.record(key, self._clock.monotonic(), written)
         for version in written:
             self._own_writes.record(key, version)
@@ -162,7 +161,7 @@ class WorkerPool:
         self._ended.set()
 
     def shutdown(self, *, drain: bool = False) -> None:
-        """Accept no more keys. Running reconciles are completed, and with `drain` also the ready keys."""
+        """Accept no more keys. Running reconciles are completed. With `drain`, ready keys are reconciled, too."""
         self._queue.shutdown(self._clock.monotonic(), drain=drain)
         self._wake.set()
 
@@ -188,10 +187,9 @@ class WorkerPool:
         return self._queue.due_in(key, self._clock.monotonic())
 
     def queued(self) -> Iterator[tuple[ObjectRef, str, float]]:
-        """Yield every key of the queue with its state and a time.
+        """Yield every key of the queue with its state (`processing`, `ready` or `waiting`) and a monotonic time.
 
-        For a key that is `processing` or `ready`, it is the time since when. For a key that is `waiting`, it is the
-        time when the wait ends.
+        The time is the beginning of the state `processing` or `ready`, and the end of the state `waiting`.
         """
         return self._queue.entries()
 
@@ -244,9 +242,9 @@ class WorkerPool:
             self._wake.set()
 
     async def _process_key(self, key: ObjectRef, reconcile_id: str) -> Requeue:
-        """Reconcile a key, or postpone the reconcile if the cache does not show the key's last writes.
+        """Reconcile a key, or postpone that if the cache does not show the key's last writes yet.
 
-        Return when to requeue the key.
+        Return when the key must be requeued.
         """
         started = self._clock.monotonic()
         unseen = self._pending_writes.unseen(key)
@@ -259,9 +257,10 @@ class WorkerPool:
         return self._conclude(key, attempt, started)
 
     async def _attempt_and_enqueue_events(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileAttempt:
-        """Make one attempt to reconcile a key, then enqueue the key for changes that arrived meanwhile.
+        """Make one attempt to reconcile a key, then enqueue the key again if objects changed during the attempt.
 
-        If the pass reached a fixed point (another pass would write nothing), changes by its own writes are ignored.
+        Changes that the attempt itself wrote do not count if it reached a fixed point (another pass would write
+        nothing).
         """
         self._own_writes.begin(key)
         at_fixed_point = False
@@ -274,8 +273,8 @@ class WorkerPool:
                 self.enqueue(key, priority=event.priority, after=event.after)
 
     async def _report_what_stopped(self, key: ObjectRef, attempt: ReconcileAttempt, reconcile_id: str) -> None:
-        """Report an error in the object's status, if the error ended the attempt before the attempt could write the
-        status.
+        """Report the error that ended an attempt, for example in the object's status, unless the pass reported it
+        already.
         """
         error = attempt.crash or attempt.result.error
         if error is None or attempt.result.is_reported or isinstance(error, Stale | NotFound):
@@ -287,7 +286,7 @@ class WorkerPool:
             )
 
     async def _attempt(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileAttempt:
-        """Run the reconcile within its time limit, and return the attempt, which contains any exception."""
+        """Run the reconcile within its time limit. An exception is not raised, but is part of the returned attempt."""
         with anyio.move_on_after(self._time_limit):
             try:
                 return ReconcileAttempt(await self._decide(key, unseen))
@@ -298,10 +297,9 @@ class WorkerPool:
         return ReconcileAttempt.late(self._time_limit)
 
     async def _decide(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileResult:
-        """Reconcile `key`.
+        """Reconcile `key`, after reading the objects in `unseen` from the API server.
 
-        First read the objects in `unseen` from the API server: an earlier pass wrote them, but the cache did not show
-        these writes in time.
+        These are objects that an earlier pass wrote, and whose writes the cache did not show in time.
         """
         if unseen:
             self._counters.read_live()
@@ -312,7 +310,7 @@ class WorkerPool:
             return await self._reconcile(key)
 
     def _conclude(self, key: ObjectRef, attempt: ReconcileAttempt, started: float) -> Requeue:
-        """Count an attempt that ended, and return when to requeue the key."""
+        """Count a finished attempt, and return when the key must be requeued. `started` is a monotonic time."""
         now, result = self._clock.monotonic(), attempt.result
         self._pending_writes.record(key, now, result.written)
         processing = self._queue.processing(key)
