@@ -61,11 +61,11 @@ class ServedBoxes:
             follower(served.reconciler, True)
 
     async def serve(self, name: str, boxes: Mapping[str, Box], history: Sequence[Revision]) -> str:
-        """Start the controller of the parents of the box `name`. A running controller is replaced if its revisions
-        differ.
+        """Start the controller of the parents of the box `name`.
 
-        `boxes` maps the name of each revision that can run to its compiled box. If `boxes` is empty, a running
-        controller is stopped. Return "", or the reason why the controller cannot start.
+        A running controller is replaced if its revisions differ. `boxes` maps the name of each revision that can run to
+        its compiled box. If `boxes` is empty, a running controller is stopped. Return "", or the reason why the
+        controller cannot start.
         """
         served = self.boxes.get(name)
         if served is not None and {*served.revisions} == {*boxes}:

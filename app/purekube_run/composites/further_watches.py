@@ -33,8 +33,9 @@ class AccountWatches:
     _subscribe: Callable[[tuple[InformerRunner, ...]], None] = lambda runners: None
 
     async def run(self, subscribe: Callable[[tuple[InformerRunner, ...]], None]) -> None:
-        """Run the informers of all recorded accounts until cancelled. `subscribe` is called with new informers before
-        they run.
+        """Run the informers of all recorded accounts until cancelled.
+
+        `subscribe` is called with new informers before they run.
         """
         self._subscribe = subscribe
         async with anyio.create_task_group() as self._group:
@@ -99,8 +100,9 @@ class TakenNames:
     _enqueue: Callable[[ObjectRef], None] = lambda parent: None
 
     async def run(self, enqueue: Callable[[ObjectRef], None]) -> None:
-        """Watch the recorded objects until cancelled. `enqueue` is called with each parent that waits for a changed
-        object.
+        """Watch the recorded objects until cancelled.
+
+        `enqueue` is called with each parent that waits for a changed object.
         """
         self._enqueue = enqueue
         async with anyio.create_task_group() as self._group:
@@ -109,8 +111,9 @@ class TakenNames:
             await anyio.sleep_forever()
 
     def record(self, parent: ObjectRef, taken: Iterable[ObjectRef]) -> None:
-        """Record the objects whose names `parent` waits for after its last pass. They replace the objects recorded
-        before.
+        """Record the objects whose names `parent` waits for after its last pass.
+
+        They replace the objects recorded before.
         """
         now = set(taken)
         for ref in [ref for ref, parents in self._parents.items() if parent in parents and ref not in now]:

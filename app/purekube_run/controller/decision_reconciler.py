@@ -26,8 +26,8 @@ class LiveRereads:
     """The schedule of live reads for objects that are in progress: a protection against watch events that were lost.
 
     While an object is in progress, it and the objects on which it depends are read from the API server into the caches
-    every `every` seconds. With many objects in progress the interval grows: on average, one of them is read in
-    `spacing` seconds.
+    every `every` seconds. The more objects are in progress, the longer is the interval: on average, at most one of them
+    is read in `spacing` seconds.
     """
 
     informers: Informers

@@ -139,8 +139,9 @@ class Elector:
         self._ended.set()
 
     async def release(self) -> None:
-        """Stop writing, release the Lease, and wait until it is released. Call this only after all reconciles have
-        ended.
+        """Stop writing, release the Lease, and wait until it is released.
+
+        Call this only after all reconciles have ended.
         """
         self._stopping.set()
         await self._ended.wait()

@@ -177,10 +177,10 @@ class Informers:
             await runner.wait_for_sync()
 
     def has_seen(self, ref: ObjectRef, version: str) -> bool:
-        """Report whether the cache shows our write of `ref`. `version` is the resourceVersion that the server returned
-        for it.
+        """Report whether the cache shows our write of `ref`.
 
-        The result is True if no informer covers the object.
+        `version` is the resourceVersion that the server returned for it. The result is True if no informer covers the
+        object.
         """
         runner = self.find(ref.kind, ref.namespace)
         return runner is None or runner.store.has_seen(ref, version)
@@ -210,11 +210,10 @@ class Informers:
         return None if live is None else StoredObject(raw, live)
 
     async def refresh(self, ref: ObjectRef, *, overwrite: bool = False) -> None:
-        """Read the object `ref` from the API server into its store. If its kind is not served, remove it from the
-        store.
+        """Read the object `ref` from the API server into its store.
 
-        With `overwrite`, a stored object is replaced even if it seems to be newer. Raises the other errors of
-        `KubeApi.list`.
+        If its kind is not served, remove it from the store. With `overwrite`, a stored object is replaced even if it
+        seems to be newer. Raises the other errors of `KubeApi.list`.
         """
         runner = self.find(ref.kind, ref.namespace)
         if runner is not None:

@@ -39,8 +39,9 @@ class Reconciled:
 
 
 class ReconcileObserver(Protocol):
-    """The interface for receivers of reports about reconciles. The methods are called synchronously, and must not raise
-    exceptions.
+    """The interface for receivers of reports about reconciles.
+
+    The methods are called synchronously, and must not raise exceptions.
     """
 
     def reconciled(self, done: Reconciled) -> None:

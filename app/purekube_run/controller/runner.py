@@ -133,8 +133,9 @@ class Runner:
         self._subscribed.clear()
 
     async def _reconcile(self, key: ObjectRef) -> ReconcileResult:
-        """Reconcile an object, unless another controller writes its status. Then pass the result to the options'
-        `concluded`.
+        """Reconcile an object, unless another controller writes its status.
+
+        Then pass the result to the options' `concluded`.
         """
         stored = await self.controller.stored(key)
         if stored is not None and await self._reports.is_anothers(key, stored):

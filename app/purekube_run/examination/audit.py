@@ -20,8 +20,10 @@ _REVIEWS: Final = frozenset({"authorization.k8s.io", "authentication.k8s.io"})
 
 @attrs.define(eq=False)
 class Call:
-    """One request and its response. `at` is in seconds since the start of the examination; status 0 means no
-    response.
+    """One recorded request of an operator, and its response. `number` counts the requests of an examination.
+
+    `at` is in seconds since the examination began. `process` is the number of the process that sent the request.
+    `status` is the HTTP status, or 0 without a response.
     """
 
     number: int
@@ -106,7 +108,7 @@ Where: TypeAlias = Callable[[Call], bool]
 
 
 class Audit:
-    """Every request of every process under examination, in the order of arrival."""
+    """The record of all requests that the processes under examination sent, in the order of arrival."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -126,7 +128,10 @@ class Audit:
     def begin(
         self, process: int, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
     ) -> Call | None:
-        """Record a request and return the record. A request for no resource (discovery, version) is not recorded."""
+        """Record a request, and return the record.
+
+        Return None for a request that is for no resource (discovery, version).
+        """
         parsed = parse_path(path)
         if parsed is None or not parsed.plural:
             return None
@@ -147,24 +152,24 @@ class Audit:
         return call
 
     def answered(self, call: Call | None, status: int, body: bytes) -> None:
-        """Record the answer to a request. `body` is empty for watches."""
+        """Add the response to the record `call` of its request, if there is one. `body` is empty for watches."""
         if call is not None:
             call.status = status
             call.answer = _decoded(body, "application/json") if call.writes else None
             self._notify()
 
     def where(self, test: Where, since: int = 0) -> Iterator[Call]:
-        """Yield the requests with a number above `since` that pass the test."""
+        """Yield the requests for which `test` returns True, among those with a number above `since`."""
         return (call for call in self.calls[since:] if test(call))
 
     def first(self, test: Where, since: int = 0) -> Call | None:
-        """Return the first request with a number above `since` that passes the test, or None if there is none."""
+        """Return the first request above the number `since` for which `test` returns True, or None if there is none."""
         return next(self.where(test, since), None)
 
     async def until(self, test: Where, seconds: float, since: int = 0) -> Call | None:
-        """Wait for the first request with a number above `since` that passes the test, and return it.
+        """Wait for the first request above the number `since` for which `test` returns True, and return it.
 
-        Return None if `seconds` pass without one.
+        Return None if there is no such request within `seconds`.
         """
         with anyio.move_on_after(seconds):
             while (call := self.first(test, since)) is None:

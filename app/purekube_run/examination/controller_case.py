@@ -24,7 +24,10 @@ _NO_WORK: Final = frozenset({"events", "leases"})
 
 @attrs.frozen
 class Subject:
-    """The kind under examination, a sample object, and a merge patch for an edit of the sample's spec, if given."""
+    """The kind whose controller is examined, a sample object of the kind, and an edit of the sample.
+
+    The edit `edited` is a merge patch for the sample's spec, or None if none is given.
+    """
 
     kind: Kind
     sample: Manifest
@@ -32,8 +35,9 @@ class Subject:
 
 
 class ControllerCase(Case):
-    """One run of a check of a controller. The check has a namespace of its own, and one object of the kind: the
-    sample.
+    """One run of a check of a controller: it has a namespace of its own and one object of the kind, the sample.
+
+    Its methods change the sample as a user would, and return the requests that the controller sent since the run began.
     """
 
     def __init__(self, examination: Examination, check: Check[Any]) -> None:
@@ -57,10 +61,7 @@ class ControllerCase(Case):
         return self
 
     async def clean(self) -> None:
-        """Delete the sample object.
-
-        If it is cluster-scoped, the deletion of the check's namespace does not remove it.
-        """
+        """Delete the sample, since a cluster-scoped sample is not removed with the check's namespace."""
         await self.delete(self.ref)
 
     # --- the object --------------------------------------------------------------------------------------------------
@@ -86,9 +87,9 @@ class ControllerCase(Case):
         return await self.live()
 
     async def worked(self, since: int | None = None) -> None:
-        """Wait for a write of the controller.
+        """Wait for an accepted write of the controller after request `since`, by default since the run began.
 
-        If there is none in time, raise NotTried rather than Broken: only the check `progress` counts that as a failure.
+        Raises NotTried without one in time, not Broken: only the check `progress` counts that as a failure.
         """
 
         async def wrote() -> bool:
@@ -97,9 +98,7 @@ class ControllerCase(Case):
         await self.required("a write of the controller", wrote)
 
     def acted(self, since: int) -> Callable[[], Awaitable[bool]]:
-        """Return a function that reports whether the controller wrote any object, even Events, after request
-        `since`.
-        """
+        """Return a function that reports whether the controller wrote anything, even Events, after request `since`."""
 
         async def look() -> bool:
             return bool(self.work(since) or self.calls(lambda call: call.writes, since))
@@ -132,16 +131,16 @@ class ControllerCase(Case):
     # --- the work ----------------------------------------------------------------------------------------------------
 
     def writes(self, since: int | None = None) -> list[Call]:
-        """Return the controller's writes to the sample and to objects in its namespace (see `is_work`).
+        """Return the controller's writes to the sample and in the check's namespace (see `is_work`), even refused ones.
 
-        Only writes since the check began, or after request `since`, are returned.
+        Only writes after request `since` are returned, by default those since the run began.
         """
         return list(self.audit.where(self.is_work, self.since if since is None else since))
 
     def work(self, since: int | None = None) -> list[Call]:
-        """Return the controller's writes that the API server accepted.
+        """Return those of the `writes` that the API server accepted.
 
-        Only writes since the check began, or after request `since`, are returned.
+        Only writes after request `since` are returned, by default those since the run began.
         """
         return [call for call in self.writes(since) if call.succeeded]
 
@@ -178,7 +177,7 @@ class ControllerCase(Case):
     async def absent(self, ref: ObjectRef) -> None:
         """Wait until the child `ref` is gone.
 
-        If the child stays, raise NotTried rather than Broken: only the check `children_go` counts that as a failure.
+        If it stays, raise NotTried, not Broken, since only the check `children_go` counts that as a failure.
         """
 
         async def look() -> bool:
@@ -192,7 +191,7 @@ class ControllerCase(Case):
         await self.gone(self.ref, "the end of the deleted object")
 
     async def evidence_now(self) -> list[str]:
-        """Return, as evidence, the conditions of the sample as it is now, and the controller's last writes."""
+        """Return lines of evidence for a failure: the sample's present conditions, and the controller's last writes."""
         return [shown(await self.get(self.ref)), *map(str, self.writes()[-2:])]
 
 

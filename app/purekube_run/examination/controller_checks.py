@@ -106,7 +106,7 @@ async def touched(c: ControllerCase) -> None:
 
 
 def _is_bookkeeping(call: Call) -> bool:
-    """Report whether a write changes only annotations. kopf stores in an annotation the state that it last handled."""
+    """Report whether a write changes only annotations, in which controllers such as kopf store their own state."""
     body: Any = call.body
     only = isinstance(body, Mapping) and set(body) == {"metadata"} and isinstance(body["metadata"], Mapping)
     return only and set(body["metadata"]) <= {"annotations", "resourceVersion"}

@@ -43,10 +43,10 @@ _STARTS: Final = 60.0
 
 @attrs.define(eq=False)
 class Examination:
-    """The environment that all checks share: the API server, the proxy and the processes of the examined operator.
+    """The environment that all checks share: the API server, the proxy, and the processes of the examined operator.
 
-    The operator has `patience` seconds for each effect that a check waits for. The operator counts as started once it
-    watches the kind `primary`.
+    A check waits up to `patience` seconds for an effect of the operator. The operator counts as started once it watches
+    the kind `primary`.
     """
 
     api: KubeApiClient
@@ -136,10 +136,10 @@ class Examination:
         case: "Callable[[Examination, Check[C]], C]",
         on_finding: Callable[[Finding], None],
     ) -> list[Finding]:
-        """Run checks and return their findings in the order of the checks.
+        """Run `checks`, and return their findings in the same order.
 
-        `case` returns a new run of a check, within which (`async with`) the check's function is called. `on_finding` is
-        called with each finding as soon as its check ends.
+        For each check, `case` returns a new run, which is opened (`async with`) and passed to the check's function.
+        `on_finding` is called with each finding as soon as its check ends.
         """
         findings: dict[Check[C], Finding] = {}
         limit = anyio.Semaphore(_BESIDE)
@@ -193,10 +193,9 @@ class Examination:
 
 
 class Case:
-    """One run of a check, for use by the check's function.
+    """One run of a check, which the check's function gets as its argument. The run has a namespace of its own.
 
-    The run creates a namespace for the check. Its methods change objects as a user would, and return the operator's
-    requests since the run began.
+    Its methods change objects as a user would, and return the requests that the operator sent since the run began.
     """
 
     labels: ClassVar[Mapping[str, str]] = {}
@@ -233,9 +232,9 @@ class Case:
             self.examination.cleaning -= 1
 
     async def clean(self) -> None:
-        """Finish the cleanup of the check, after the deletion of its namespaces was requested.
+        """Clean up after the check, in addition to the deletion of its namespaces. By default there is nothing to do.
 
-        This method does nothing. A subclass overrides it if the deletion needs more, such as a running controller.
+        A subclass overrides this method if more has to be deleted.
         """
 
     @property
@@ -282,7 +281,7 @@ class Case:
             return None
 
     async def objects(self, kind: Kind, namespace: str | None = None) -> Sequence[Manifest]:
-        """Return the objects of a kind in a namespace, by default the namespace of the check."""
+        """Return the objects of a kind in `namespace`, by default in the namespace of the check."""
         where = (namespace or self.namespace) if kind.namespaced else None
         try:
             return (await self.api.list(kind, namespace=where)).items
@@ -290,16 +289,16 @@ class Case:
             return ()
 
     async def seen(self, look: Callable[[], Awaitable[T | None]], seconds: float | None = None) -> T | None:
-        """Call `look` until its result is true, and return that result.
+        """Call `look` repeatedly until its result is true, and return that result, or None after `seconds`.
 
-        Return None after `seconds`, by default `patience`. On a busy machine the wait is longer.
+        The default for `seconds` is `patience`. On a busy machine the wait is longer.
         """
         return await first_true(look, self.patience if seconds is None else seconds)
 
     async def until(self, what: str, look: Callable[[], Awaitable[T | None]], seconds: float | None = None) -> T:
-        """Return the first true result of `look`.
+        """Call `look` repeatedly until its result is true, and return that result.
 
-        After a timeout, raise Broken, whose message names the expected effect `what`.
+        Raises Broken after `seconds`, by default `patience`; the message names the expected effect `what`.
         """
         began = anyio.current_time()
         if (result := await self.seen(look, seconds)) is None:
@@ -309,9 +308,9 @@ class Case:
         return result
 
     async def required(self, what: str, look: Callable[[], Awaitable[T | None]], seconds: float | None = None) -> T:
-        """Return the first true result of `look`.
+        """Call `look` repeatedly until its result is true, and return that result.
 
-        After a timeout, raise NotTried, whose message names the missing requirement `what`.
+        Raises NotTried after `seconds`, by default `patience`; the message names the missing precondition `what`.
         """
         if (result := await self.seen(look, seconds)) is None:
             raise NotTried(f"its stimulus did not come about: {what}")
@@ -319,7 +318,10 @@ class Case:
         return result
 
     async def gone(self, ref: ObjectRef, what: str, seconds: float | None = None) -> None:
-        """Wait until an object is gone. If it stays, raise Broken, whose message names the expected effect `what`."""
+        """Wait until an object no longer exists.
+
+        Raises Broken if it stays; the message names the expected effect `what`.
+        """
 
         async def absent() -> bool:
             return await self.get(ref) is None
@@ -327,9 +329,9 @@ class Case:
         await self.until(what, absent, seconds)
 
     async def met(self, fault: Fault, what: str) -> None:
-        """Wait until the proxy has applied a fault to a request.
+        """Wait until the proxy has applied `fault` to a request.
 
-        After a timeout, raise NotTried, whose message names the missing requirement `what`.
+        Raises NotTried if that takes too long; the message names the missing precondition `what`.
         """
 
         async def hit() -> bool:
@@ -338,15 +340,15 @@ class Case:
         await self.required(what, hit)
 
     async def evidence_now(self) -> list[str]:
-        """Return evidence for a wait that timed out: none by default, but a subclass may override this method."""
+        """Return lines of evidence for a wait that timed out: none by default. A subclass may override this method."""
         return []
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def calls(self, test: Where = lambda call: True, since: int | None = None) -> list[Call]:
-        """Return the operator's requests in the namespace of the check that pass the test.
+        """Return the operator's requests in the check's namespace for which `test` returns True.
 
-        Only requests since the check began, or after request `since`, are returned.
+        Only requests after request `since` are returned, by default those since the run began.
         """
         number = self.since if since is None else since
         return list(self.audit.where(lambda call: call.path.namespace == self.namespace and test(call), number))
@@ -358,7 +360,7 @@ class Case:
     async def settled(self) -> int:
         """Wait until the operator has written nothing for `quiet` seconds.
 
-        Return the number of the last request before those seconds. Raises Broken if the operator keeps writing.
+        Return the number of the last request before. Raises Broken if the operator keeps writing.
         """
 
         async def at_rest() -> tuple[int] | None:
@@ -403,10 +405,10 @@ async def open_examination(
 async def cluster_for(
     kubeconfig_path: Path | None, crds: Sequence[Manifest], simulate: str = ""
 ) -> AsyncIterator[tuple[Any, str]]:
-    """Yield the client configuration of a cluster, and the cluster's name for reports.
+    """Yield the client configuration of the cluster for an examination, and the cluster's name for reports.
 
-    Without a kubeconfig, the cluster is an embedded API server that serves the kinds of `crds`. `simulate` names the
-    controllers that are simulated in this cluster.
+    Without `kubeconfig_path`, the cluster is an embedded API server that serves the kinds of `crds`. `simulate` lists
+    the controllers that are simulated in it.
     """
     if kubeconfig_path is not None:
         config = load_config(kubeconfig_path)

@@ -22,7 +22,7 @@ NAMES: Final = frozenset({"kubeconfig"})
 
 @attrs.frozen
 class ControllerRequest:
-    """The options of an examination. `further` are further objects that each check needs in its namespace."""
+    """The options of one examination of a controller. `further` are objects that each check needs in its namespace."""
 
     command: OperatorCommand
     sample: Manifest
@@ -45,10 +45,10 @@ class ControllerRequest:
 async def examine_controller_with(
     request: ControllerRequest, on_finding: Callable[[Finding], None]
 ) -> tuple[list[Finding], str]:
-    """Run an examination.
+    """Run an examination. Return its findings, and the name of the API server for reports.
 
-    Return two answers: its findings, and the server's name. `on_finding` is called with each finding at once. Raises
-    CommandError if the kind is not served, or the controller does not start.
+    `on_finding` is called with each finding at once. Raises CommandError if the kind is not served, or the controller
+    does not start.
     """
     async with cluster_for(request.kubeconfig, request.crds, request.simulate) as (config, server):
         forwarder = Forwarder(config)
@@ -72,7 +72,7 @@ async def examine_controller_with(
 
 
 async def _kinds(forwarder: Forwarder, manifests: Iterable[Manifest]) -> Mapping[tuple[str, str], tuple[Kind, bool]]:
-    """Return the kinds of manifests by apiVersion and kind, each with whether it has a status subresource.
+    """Return the kinds of the manifests, keyed by apiVersion and kind, each with whether it has a status subresource.
 
     Raises CommandError if the API server does not serve a kind.
     """

@@ -41,7 +41,7 @@ def shown(live: Manifest | None) -> str:
 
 
 def observed_generation(live: Manifest | None) -> int:
-    """Return the highest observedGeneration in the status and its conditions, or 0 if neither has one."""
+    """Return the highest observedGeneration in the object's status and conditions, or 0 if there is none."""
     numbers = [get_path(live or {}, "status", "observedGeneration")]
     numbers += [entry.get("observedGeneration") for entry in conditions_of(live).values()]
     return max((number for number in numbers if isinstance(number, int)), default=0)
@@ -63,7 +63,7 @@ def holds_form(conditions: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def holds_times(writes: Sequence[Call]) -> None:
-    """Raise Broken if a write changed lastTransitionTime of a condition but not the condition's status.
+    """Raise Broken if a write changed a condition's lastTransitionTime although the condition's status stayed the same.
 
     Raises NotTried if fewer than two of the writes were answered with an object that has conditions.
     """

@@ -24,9 +24,10 @@ class OperatorCommand:
 
     @classmethod
     def of(cls, text: str, names: frozenset[str], option: str = "--operator") -> "OperatorCommand":
-        """Return the command `text`, whose placeholders may be `names`. Raises CommandError if the text is invalid.
+        """Parse the command line `text`.
 
-        `option` is the command-line option that the error names.
+        Its placeholders must be among `names`. Raises CommandError if the text is invalid. `option` is the option by
+        which the user gave the text, for the error message.
         """
         command = cls(text)
         try:
@@ -43,14 +44,15 @@ class OperatorCommand:
         return all(f"{{{name}}}" in self.text for name in names)
 
     def words(self, values: Mapping[str, str]) -> list[str]:
-        """Return the words of the command, with placeholders replaced. Raises KeyError for a placeholder without a
-        value.
+        """Return the command as a list of words, each placeholder replaced by its value.
+
+        Raises KeyError for one without a value.
         """
         return [word.format(**values) for word in shlex.split(self.text)]
 
 
 class OperatorProcess:
-    """A process group of the operator. Its output goes to the file `log`, so that a full pipe never blocks it."""
+    """A process of the examined operator, with its child processes. Its output goes to the file `log`."""
 
     def __init__(self, number: int, words: list[str], environment: Mapping[str, str], log: Path) -> None:
         """Start the command `words`, with `environment` added to the environment of this process.

@@ -14,9 +14,10 @@ _AT_MOST: Final = 5.0
 
 
 def busyness() -> float:
-    """Return how many tasks compete for each processor of this machine, averaged over the last minute, from 1 to 5.
+    """Return the load per processor: the tasks that compete for each processor, on average over the last minute, from 1
+    to 5.
 
-    With a result of 3, an operator gets a third of a processor. The result is 1 if the system does not report a load.
+    With a result of 3, an operator gets a third of a processor. The result is 1 if the system reports no load.
     """
     try:
         load = os.getloadavg()[0]
@@ -28,10 +29,10 @@ def busyness() -> float:
 async def first_true(
     look: Callable[[], Awaitable[T | None]], seconds: float, busyness: Callable[[], float] = busyness
 ) -> T | None:
-    """Call `look` until its result is true, and return that result.
+    """Call `look` repeatedly until its result is true, and return that result, or None after a timeout.
 
-    Return None after a timeout of `seconds` multiplied by the result of `busyness`. The timeout is computed again after
-    each call of `look`, because a machine may become busy during a wait.
+    The timeout is `seconds` multiplied by the result of `busyness`. It is computed again after each call of `look`,
+    because a machine may become busy during a wait.
     """
     began = anyio.current_time()
     with anyio.move_on_after(seconds * busyness()) as scope:

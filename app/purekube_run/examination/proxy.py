@@ -27,11 +27,11 @@ _REASONS: Final = {
 
 @attrs.define(eq=False)
 class Fault:
-    """A fault to inject into at most `times` of the requests that `where` selects.
+    """A fault that the proxy injects into requests for which `where` returns True, at most `times` in all.
 
-    `hits` are the disturbed requests. The proxy waits `delay` seconds. With a `status`, the proxy answers with that
-    status instead of forwarding the request. With `kill`, the proxy kills the process that sent the request. With
-    `after`, the request is forwarded first, its response is dropped, and then the answer or kill follows.
+    The request is delayed by `delay` seconds. With `status`, it is answered with that status. With `kill`, the process
+    that sent it is killed. In both cases the request is not forwarded, except with `after`: then it is forwarded first,
+    and the API server's response is dropped. `hits` are the disturbed requests.
     """
 
     name: str
@@ -46,13 +46,13 @@ class Fault:
 
     @property
     def is_spent(self) -> bool:
-        """True if the fault has disturbed `times` requests."""
+        """True if the fault has disturbed the maximum number of requests, `times`."""
         return self.times is not None and len(self.hits) >= self.times
 
 
 @attrs.define(eq=False)
 class _Stream:
-    """An open watch: the number of the process that reads it, its request, and the scope whose cancellation ends it."""
+    """An open watch through the proxy: the number of the watching process, its request, and the scope that ends it."""
 
     process: int
     call: Call
@@ -60,9 +60,10 @@ class _Stream:
 
 
 class Proxy:
-    """The proxy of one examination. Each process has its own port, which identifies the sender of a request.
+    """The proxy between an examined operator and the API server.
 
-    `on_kill` is called to kill the process with the given number.
+    Each process has a port of its own, which identifies it. `on_kill` is the function that kills the process with a
+    given number.
     """
 
     def __init__(self, forwarder: Forwarder, audit: Audit) -> None:
@@ -80,9 +81,9 @@ class Proxy:
 
     @contextmanager
     def fault(self, name: str, where: Where, **options: Any) -> Iterator[Fault]:
-        """Inject a fault while the block runs.
+        """Inject a fault into requests while the block runs. `options` are further fields of `Fault`.
 
-        If several faults select a request, the fault that began last disturbs it.
+        If several faults apply to a request, the one that was added last disturbs it.
         """
         fault = Fault(name, where, **options)
         self._faults.insert(0, fault)
@@ -93,7 +94,10 @@ class Proxy:
 
     @contextmanager
     def watches_held(self, where: Where) -> Iterator[None]:
-        """Hold back the events of watches that pass the test while the block runs, so that caches become stale."""
+        """Hold back the events of the watches for which `where` returns True, while the block runs.
+
+        The caches of the operator then become stale.
+        """
         self._held.append(where)
         try:
             yield
@@ -103,7 +107,7 @@ class Proxy:
             self._released = anyio.Event()
 
     def cut_watches(self, where: Where) -> int:
-        """Close the open watches that pass the test; return how many were closed."""
+        """Close the open watches for which `where` returns True, and return how many there were."""
         cut = [stream for stream in self._streams if where(stream.call)]
         for stream in cut:
             stream.scope.cancel()
@@ -117,7 +121,10 @@ class Proxy:
     # --- serving -----------------------------------------------------------------------------------------------------
 
     async def serve(self, process: int, *, task_status: TaskStatus[str]) -> None:
-        """Serve the process with this number on a new port until cancelled; report the URL by `task_status`."""
+        """Serve the process with this number on a port of its own until cancelled.
+
+        The port's URL is passed to `task_status`.
+        """
         listener = bind("127.0.0.1", 0)
         url = url_of("127.0.0.1", listener)
 
@@ -170,9 +177,10 @@ class Proxy:
         return next((fault for fault in self._faults if not fault.is_spent and fault.where(call)), None)
 
     async def _refuse(self, call: Call, fault: Fault, send: Send) -> None:
-        """Refuse a request as an API server does: a watch refused with 410 gets status 200 and an ERROR event.
+        """Answer a request with the fault's status, in the form in which an API server refuses requests.
 
-        kube-apiserver 1.36 does so for a resourceVersion that is too old; older servers may answer with status 410.
+        A watch with status 410 gets status 200 and an ERROR event, as from kube-apiserver 1.36 for an old
+        resourceVersion.
         """
         status, content = fault.status, _status(fault.status, fault.message)
         if call.verb == "watch" and status == HTTPStatus.GONE:
@@ -185,8 +193,8 @@ class Proxy:
     ) -> None:
         """Read the API server's response completely, then send it to the operator.
 
-        If `fault` acts after the request, do not send that response: kill the operator's process, or refuse the
-        request.
+        If `fault` takes effect after the request, drop the response instead: kill the operator's process, or send the
+        fault's status.
         """
         try:
             content = await answer.body()

@@ -13,10 +13,7 @@ _WIDTH: Final = 100
 
 
 def line_of(finding: Finding) -> str:
-    """Return a finding as lines of the table: clause, verdict, sentence and message.
-
-    For a failure the evidence follows.
-    """
+    """Return a finding as text for the table: clause, verdict, sentence and message, and the evidence of a failure."""
     lines = [f"{finding.clause:<10} {finding.verdict.value:<9}  {finding.sentence}"]
     if finding.message:
         lines.append(f"{'':<22}{finding.message[: 5 * _WIDTH]}")
@@ -80,7 +77,10 @@ def write_reports(files: Iterable[Path], findings: Sequence[Finding], about: Map
 
 
 def listed(checks: Iterable[Check[Any]], needs: Mapping[str, str]) -> str:
-    """Return the list of checks as text: clause, sentence, and the needs of each check in the words of `needs`."""
+    """Return the list of checks as text: clause, sentence, and the requirements of each check.
+
+    `needs` maps each requirement to its description.
+    """
     lines = []
     for check in checks:
         wanted = [needs[name] for name in sorted(check.needs)] + ["no other check at the same time"] * check.alone

@@ -18,9 +18,9 @@ class Verdict(StrEnum):
 
 
 class Broken(Exception):
-    """The error that the operator violates the clause (numbered requirement) of a check.
+    """The error that the examined operator does not meet the clause (numbered requirement) of a check.
 
-    `evidence` lists requests, objects and times.
+    `evidence` lists the requests, objects and times that show it.
     """
 
     def __init__(self, message: str, *evidence: object) -> None:
@@ -30,15 +30,15 @@ class Broken(Exception):
 
 
 class NotTried(Exception):
-    """The error that a check could not be carried out, because a requirement is missing or an event did not happen."""
+    """The error that a check could not be made, because a precondition is missing or an event did not happen."""
 
 
 @attrs.frozen
 class Check(Generic[C]):
-    """A check of a clause (a numbered requirement).
+    """A check whether an operator meets a clause (a numbered requirement).
 
-    Its `sentence` states what is true of a correct operator. `needs` names what the examination must provide. A check
-    that is `alone` disturbs the process or the whole cluster, so no other check runs at the same time.
+    `sentence` states how a correct operator behaves. `needs` names the requirements that the examination must provide.
+    A check that is `alone` disturbs the process or the entire cluster, so no other check runs at the same time.
     """
 
     clause: str
@@ -72,7 +72,10 @@ class Finding:
 
 
 class Catalogue(Generic[C]):
-    """The checks of an examination, in the order of their definition."""
+    """A collection of checks.
+
+    The decorator `check` adds a function to it. The checks are in the order of their definition.
+    """
 
     def __init__(self) -> None:
         self.checks: list[Check[C]] = []
@@ -80,7 +83,10 @@ class Catalogue(Generic[C]):
     def check(
         self, clause: str, sentence: str, *, needs: Iterable[str] = (), alone: bool = False
     ) -> Callable[[Callable[[C], Awaitable[None]]], Callable[[C], Awaitable[None]]]:
-        """Return a decorator that adds a function as a check to this catalogue."""
+        """Return a decorator that adds a function to this catalogue as a check.
+
+        The arguments are the fields of `Check`.
+        """
 
         def add(body: Callable[[C], Awaitable[None]]) -> Callable[[C], Awaitable[None]]:
             self.checks.append(Check(clause, sentence, body, frozenset(needs), alone))

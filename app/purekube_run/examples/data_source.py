@@ -12,7 +12,7 @@ _SEEDS: Final = 9_999
 
 
 class DataSource(Protocol):
-    """A source of the choices from which examples are built: random, fixed by a seed, or made by a test library."""
+    """A source of the random choices from which examples are built: a generator with a seed, or a test library."""
 
     def integer(self, low: int, high: int) -> int:
         """Return an integer from `low` to `high`, inclusive. Failing examples shrink towards `low`."""
@@ -52,9 +52,9 @@ class SimplestData:
 
 
 def apart(choose: DataSource) -> DataSource:
-    """Return a new source of choices that costs only one choice of `choose`: the new source's seed.
+    """Return a new source of choices, whose seed is one choice of `choose`.
 
-    It is used for examples that would otherwise need hundreds of choices.
+    A test library then records only that one choice, instead of hundreds for an example.
     """
     seed = choose.integer(0, _SEEDS)
     return Seeded(Random(seed)) if seed else SimplestData()

@@ -50,10 +50,7 @@ _FORMATS: Final[Mapping[str, Callable[[DataSource], str]]] = {
 
 
 def text_of_format(choose: DataSource, name: str) -> str | None:
-    """Return a string in the OpenAPI format `name`.
-
-    Return None for an unknown format, since an unknown format restricts nothing.
-    """
+    """Return a random string in the OpenAPI format `name`, or None for an unknown format, which restricts nothing."""
     draw = _FORMATS.get(name.replace("-", ""))
     return None if draw is None else draw(choose)
 
@@ -71,10 +68,9 @@ def plain_text(choose: DataSource, least: int, most: int | None, *, wide: bool =
 
 
 def matching_text(choose: DataSource, patterns: Sequence[str], least: int, most: int | None) -> str:
-    """Return a string of the given length that matches all patterns.
+    """Return a random string of `least` to `most` characters that matches all patterns.
 
-    Strings are generated from the first pattern and tested with all patterns; if none matches, the last string tried is
-    returned.
+    Strings are generated from the first pattern. If none of them matches all patterns, the last one is returned.
     """
     try:
         tree, fits = _parsed(patterns[0]), [compile_pattern(pattern) for pattern in patterns]
@@ -95,7 +91,7 @@ def _parsed(pattern: str) -> syntax.Node:
 
 
 def _length(node: syntax.Node) -> tuple[int, int]:
-    """Return the minimum and maximum length of the strings that a node of a pattern matches."""
+    """Return the minimum and maximum length of the strings that `node`, a part of a pattern, matches."""
     match node:
         case syntax.Characters():
             return 1, 1
@@ -113,9 +109,9 @@ def _length(node: syntax.Node) -> tuple[int, int]:
 
 
 class _Matching:
-    """A generator of strings from the parse tree of a pattern.
+    """A generator of strings that match a pattern, given as its parse tree.
 
-    It keeps the length within limits as far as the pattern allows.
+    The length stays within given limits as far as the pattern allows.
     """
 
     def __init__(self, choose: DataSource) -> None:
@@ -136,9 +132,9 @@ class _Matching:
                 return ""
 
     def _sequence(self, parts: Sequence[syntax.Node], low: int, high: int) -> str:
-        """Return a string that matches all parts of a sequence, one after the other.
+        """Return a string of `low` to `high` characters that matches the parts of a pattern, one after the other.
 
-        The string has `low` to `high` characters, so each part leaves enough of that length for the parts after it.
+        Each part is given a length that leaves enough characters for the parts after it.
         """
         lengths = [_length(part) for part in parts]
         rest_least, rest_most = sum(least for least, _ in lengths), sum(most for _, most in lengths)
@@ -173,9 +169,9 @@ def _meets(length: tuple[int, int], low: int, high: int) -> bool:
 
 @lru_cache(maxsize=256)
 def _usable(ranges: syntax.Ranges) -> syntax.Ranges:
-    """Return only the letters and digits within the ranges, since strings often become names.
+    """Return the letters and digits within the character ranges, since strings often become names.
 
-    If there are none, return all ranges.
+    If there are none, return the ranges unchanged.
     """
     plain = ((max(low, a), min(high, z)) for low, high in ranges for a, z in _PLAIN)
     return tuple((low, high) for low, high in plain if low <= high) or ranges

@@ -34,15 +34,18 @@ _NONE: Final = ValueChecks()
 
 
 class NoExample(Exception):
-    """The error that a schema's rules refused every generated value. The message contains the last refusal."""
+    """The error that the schema's validation rules refuse every value that was generated.
+
+    The message contains the reason for the last refusal.
+    """
 
 
 @attrs.define
 class Examples:
-    """A generator of example objects that satisfy one schema; `choose` makes the random choices.
+    """A generator of random objects that are valid by `schema`. `choose` makes the random choices.
 
-    With `wide` the generator also produces unusual values: empty and odd texts, extreme numbers. `fixed` holds fields
-    of `spec` that are not generated.
+    With `wide`, values may be unusual: empty or odd texts, extreme numbers. `fixed` has fields of `spec` with given
+    values.
     """
 
     schema: Schema
@@ -80,9 +83,9 @@ class Examples:
         return new
 
     def value(self, node: Schema | None = None) -> Any:
-        """Return a random value that the schema `node` admits, by default the whole schema.
+        """Return a random value that is valid by the schema `node`, by default by the schema of the object.
 
-        Raises NoExample if the node's rules refuse every try.
+        Raises NoExample if the validation rules refuse every try.
         """
         self._left = _MOST_VALUES
         return self._value(self.schema if node is None else node, (), 0)
@@ -106,9 +109,10 @@ class Examples:
         return {**drawn, **deepcopy(dict(self.fixed))} if isinstance(drawn, dict) else drawn
 
     def _value(self, node: Schema, also: Sequence[Schema], depth: int) -> Any:
-        """Return a value that satisfies `node` and all schemas in `also`.
+        """Return a random value that is valid by `node` and by all schemas in `also`.
 
-        `also` are branches of `anyOf`, `oneOf` and `allOf` that were chosen for the values around this one.
+        `also` are branches of `anyOf`, `oneOf` and `allOf` that were chosen for an enclosing value. `depth` is the
+        nesting depth.
         """
         self._left -= 1
         if not (node.rules or also or _has_junctors(node)):
@@ -116,9 +120,9 @@ class Examples:
         return self._accepted(node, lambda: self._drawn(node, also, depth))
 
     def _accepted(self, node: Schema, draw: Callable[[], Any]) -> Any:
-        """Call `draw` until it returns a value that the schema `node` admits, and return that value.
+        """Call `draw` until it returns a value that is valid by `node`, and return that value.
 
-        Raises NoExample if no value is admitted.
+        Raises NoExample after a number of tries.
         """
         choose, refused = self.choose, ""
         try:
@@ -158,7 +162,9 @@ class Examples:
                 return one_of(self.choose, ({}, {"key": "value"}, {"list": [1, 2]}))
 
     def _branches(self, node: Schema) -> Iterator[Schema]:
-        """Yield further schemas that a value must satisfy: all of `allOf`, one branch of `anyOf`, one of `oneOf`."""
+        """Yield further schemas that a value must satisfy: all of `allOf`, and one random branch each of `anyOf` and
+        `oneOf`.
+        """
         checks = node.checks or _NONE
         chosen = (one_of(self.choose, branches) for branches in (checks.any_of, checks.one_of) if branches)
         for branch in (*checks.all_of, *chosen):
@@ -278,7 +284,9 @@ class Examples:
     # --- changes -----------------------------------------------------------------------------------------------------
 
     def _changed(self, node: Schema, old: Any, depth: int) -> Any:
-        """Return the value `old` of the schema `node` with one field regenerated, added or removed, at any depth."""
+        """Return the value `old`, which is valid by `node`, after one random change: a field regenerated, added or
+        removed.
+        """
         names = [name for name in node.properties if depth or name not in _NOT_DRAWN]
         if not isinstance(old, Mapping) or not names or (depth > 1 and self.choose.chance(0.3)):
             return self._tried(node, old)
@@ -302,8 +310,8 @@ def _all_checks(node: Schema, also: Sequence[Schema]) -> list[ValueChecks]:
 
 
 def _least_of(node: Schema, also: Sequence[Schema], bound: str) -> Any:
-    """Return the lowest value of the attribute `bound` (such as `max_items`) in `node` and the schemas `also`, or None
-    if none of them has that attribute.
+    """Return the lowest limit named `bound` (such as `max_items`) in `node` and in the schemas `also`, or None without
+    one.
     """
     return min(
         (most for checks in _all_checks(node, also) if (most := getattr(checks, bound)) is not None), default=None
@@ -316,9 +324,7 @@ def _has_junctors(node: Schema) -> bool:
 
 
 def _is_new(node: Schema, item: Any, drawn: Sequence[Any]) -> bool:
-    """Report whether the list type of the node (set, map, atomic) permits `item` in addition to the items in
-    `drawn`.
-    """
+    """Report whether a list may get `item` in addition to the items in `drawn`: a set or map permits no duplicate."""
     match node.list_type:
         case ListType.MAP:
             named = apply_defaults(node.items, item) if node.items is not None else item

@@ -39,7 +39,10 @@ _MAKE_ROOM: Final = (
 
 @attrs.define(eq=False)
 class Client:
-    """One connection. `address` is a result of `address_of`. `leave` closes the connection, whatever its stage is."""
+    """One connection of a client, at a stage such as idle or busy.
+
+    `address` is a result of `address_of`. `leave` closes the connection, whatever its stage is.
+    """
 
     address: str
     leave: Callable[[], object]
@@ -47,8 +50,10 @@ class Client:
 
 
 class ConnectionLimit:
-    """A limit of `total` connections, of which at most three quarters may be busy, so that there is room for new
-    connections. Health probes do not count as busy, and are never closed to make room.
+    """A limit of `total` connections, which selects the connection to close when the limit is reached.
+
+    At most three quarters may be busy, so that there is room for new connections. Health probes do not count as busy,
+    and are never closed to make room.
     """
 
     def __init__(self, total: int) -> None:
@@ -69,7 +74,7 @@ class ConnectionLimit:
     def enter(self, client: Client) -> Client | None:
         """Add a new client, and return None if there is room.
 
-        Otherwise return the client that must be closed: another client that makes room, or the new client itself.
+        Otherwise return the client that the caller must close: another client to make room, or the new client itself.
         """
         leaving = None
         if len(self._clients) >= self._total:
@@ -80,9 +85,9 @@ class ConnectionLimit:
         return leaving
 
     def move(self, client: Client, stage: ConnectionStage) -> Client | None:
-        """Record a client's stage.
+        """Record that a client has reached a stage.
 
-        Return a client that must be closed because of the change, or None if no client must be closed.
+        If too many clients are busy then, return the client that the caller must close; otherwise return None.
         """
         if client not in self._clients or client.stage is ConnectionStage.LEAVING:
             return None
@@ -104,27 +109,27 @@ class ConnectionLimit:
         self._clients.pop(client, None)
 
     def _first_to_leave(self) -> Client | None:
-        """Return the client whose connection is closed first to make room.
+        """Return the client to close first when there is no room, or None if every client waits for a response.
 
-        Return None if every connection has a request that is being answered. Clients that are already being closed come
-        last, since their response is almost sent.
+        Clients that are already being closed come last, since their response is almost sent.
         """
         clients = map(self._cheapest, _MAKE_ROOM)
         return next((client for client in clients if client is not None), None)
 
     def _outnumbered(self, victim: Client | None, newcomer: Client) -> Client:
-        """Return which of the clients `victim` and `newcomer` is closed.
+        """Return the client to close: `newcomer` if its address has more connections than that of `victim`, else
+        `victim`.
 
-        It is `newcomer` if there is no victim, or if the newcomer's address has more connections than the victim's.
+        Without a `victim`, it is `newcomer`.
         """
         counts = Counter(client.address for client in (*self._clients, newcomer))
         return newcomer if victim is None or counts[newcomer.address] > counts[victim.address] else victim
 
     def _cheapest(self, stage: ConnectionStage) -> Client | None:
-        """Return the client at `stage` that is to be closed first, or None if no client is at that stage.
+        """Return the client at `stage` to close first, or None if no client is at that stage.
 
-        It belongs to the address with the most clients at the stage, and has been at the stage longer than the others
-        of the address.
+        It is the client with the most clients at that stage from the same address, and among these the one that has
+        been there longest.
         """
         clients = [client for client in self._clients if client.stage is stage]
         counts = Counter(client.address for client in clients)
@@ -132,9 +137,9 @@ class ConnectionLimit:
 
 
 def address_of(peer: object) -> str:
-    """Return the address by which a peer's connections are counted.
+    """Return the address under which the connections of a peer are counted: its IPv4 address, or its IPv6 /64 prefix.
 
-    The result is an IPv4 address, or the /64 prefix of an IPv6 address, since one host may own a whole /64.
+    One host may own an entire /64.
     """
     host = str(peer[0]).partition("%")[0] if isinstance(peer, tuple) and peer else ""
     try:

@@ -46,9 +46,7 @@ _TOO_MANY: Final = PlainTextResponse(
 
 
 def _most_connections() -> int:
-    """Return the default limit of connections: an eighth of the file descriptors that the process may open, but from 8
-    to 128.
-    """
+    """Return the default limit of connections: an eighth of the limit of file descriptors, but from 8 to 128."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 128 if soft == resource.RLIM_INFINITY else max(8, min(128, soft // 8))
 
@@ -103,10 +101,10 @@ async def serve(
     knows: Callable[[PeerCertificate], bool] = lambda certificate: True,
     ready: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve an ASGI application until cancelled. `ready` is called when connections are about to be accepted.
+    """Serve an ASGI application until cancelled. `ready` is called immediately before connections are accepted.
 
     Without `tls`, the connections are plain HTTP. `knows` is called with the certificate of each client, which is empty
-    if `tls` does not require one. If `knows` returns False, the client is disconnected.
+    if `tls` does not require one. If it returns False, the client is disconnected.
     """
     port = _Port(app, limits or ConnectionLimits(), tls, knows)
     async with anyio.create_task_group() as group:
@@ -122,7 +120,7 @@ async def serve(
 
 
 class _Port:
-    """The connections of one port."""
+    """The server of one port: it accepts connections, enforces their limits, and closes them at the end."""
 
     def __init__(
         self,
@@ -213,7 +211,7 @@ class _Port:
             self.forget(client)
 
     def move(self, client: Client, stage: ConnectionStage) -> None:
-        """Record the stage of a client. If the connection limit then requires that a connection is closed, close it."""
+        """Record the stage of a client, and close the connection that the limit then selects, if any."""
         self._leave(self._places.move(client, stage))
 
     def forget(self, client: Client) -> None:
@@ -250,9 +248,9 @@ class _Tls(SSLProtocol):
 
 
 class _Interruptible:
-    """An ASGI application whose requests can be interrupted.
+    """A wrapper around an ASGI application that makes it possible to interrupt a request.
 
-    An interrupted request whose response has not begun is answered by 503 with Retry-After.
+    An interrupted request whose response has not begun is answered with status 503 and Retry-After.
     """
 
     def __init__(self, app: Any) -> None:
@@ -277,7 +275,7 @@ class _Interruptible:
 
 
 class _Connection(H11Protocol):
-    """The HTTP protocol of one connection, with deadlines."""
+    """The HTTP protocol of one connection, which is closed when the client misses a deadline."""
 
     def __init__(self, *, port: _Port, client: Client, **options: Any) -> None:
         super().__init__(**options)
@@ -380,8 +378,9 @@ class _Connection(H11Protocol):
             timer.cancel()
 
     def _abort(self) -> None:
-        """Close the connection by a TCP reset. Unsent data is discarded, so that a client that does not read cannot
-        delay this.
+        """Close the connection by a TCP reset, which discards unsent data.
+
+        So a client that does not read cannot delay it.
         """
         connection = self.transport.get_extra_info("socket")
         if connection is not None and connection.fileno() >= 0:

@@ -37,7 +37,7 @@ _QUIET: Final = ("httpx2", "httpcore2", "httpcore", "uvicorn", "asyncio", "light
 
 @attrs.define
 class Logs:
-    """The fields that every log line has, and the secrets that are masked in every line.
+    """The fields that every log line of the process has, and the secrets that are masked in every line.
 
     Any thread may add fields and secrets.
     """
@@ -67,10 +67,7 @@ class Logs:
 
 
 def _plain(value: Any) -> Any:
-    """Return the value as JSON data, so that redaction finds every string in it.
-
-    Objects that are not JSON become `str(value)`.
-    """
+    """Return the value converted to JSON data, in which secrets can be found. Other objects become `str(value)`."""
     match value:
         case None | bool() | int() | float():
             return value
@@ -140,7 +137,7 @@ def _as_controller_runtime(event: EventDict) -> EventDict:
 
 
 def _printable(event: EventDict) -> EventDict:
-    """Return the log event with control sequences escaped, and with line breaks escaped that could fake a log line."""
+    """Return the log event with control sequences escaped, so that logged texts cannot fake lines of the log."""
     return {name: _plain_lines(value) if name == _MANY_LINES else _one_line(value) for name, value in event.items()}
 
 
@@ -166,7 +163,7 @@ def _plain_lines(text: Any) -> str:
 
 
 class _NoFlood(logging.Filter):
-    """A filter of a library's warnings: a warning with the same format string passes only once in ten seconds."""
+    """A filter that passes a warning of a library only once in ten seconds, if its format string is the same."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -191,7 +188,7 @@ class _NoFlood(logging.Filter):
 
 
 def _take_over_libraries(level: int, shared: list[Processor], renderer: Processor) -> None:
-    """Send log records of libraries (`logging`) and Python warnings through this process's structlog processors."""
+    """Send the log records of libraries (`logging`) and Python warnings to this process's structured log."""
     name: Processor = structlog.stdlib.add_logger_name
     drop: Processor = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     formatter = structlog.stdlib.ProcessorFormatter(
@@ -209,9 +206,7 @@ def _take_over_libraries(level: int, shared: list[Processor], renderer: Processo
 
 
 def _take_over_defects() -> None:
-    """Write uncaught exceptions, which end the process or a thread, to this process's log, so that secrets in the
-    traceback are masked.
-    """
+    """Write uncaught exceptions to this process's log, so that secrets in their tracebacks are masked."""
     log = structlog.get_logger("process")
 
     def log_defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

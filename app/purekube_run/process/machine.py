@@ -35,7 +35,7 @@ class SystemClock:
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Suspend for `seconds`."""
+        """Wait for `seconds`."""
         await anyio.sleep(seconds)
 
 
@@ -49,7 +49,7 @@ class SystemEntropy:
 
 @attrs.frozen
 class Machine:
-    """The clocks and random sources of a machine.
+    """The clocks and random sources of the machine on which a process runs; a simulation has machines of its own.
 
     `monotonic` also advances while the machine is suspended. `random` returns numbers in [0, 1). `unique` returns a
     text that no other process has.

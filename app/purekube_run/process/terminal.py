@@ -12,8 +12,9 @@ _SHORTEST: Final = 6
 
 
 class SecretMask:
-    """A set of secrets that are masked in output. Secrets are never removed, since an expired token may still
-    appear.
+    """A set of secrets that are masked in all output.
+
+    Secrets are never removed, since an expired token may still appear.
     """
 
     def __init__(self) -> None:
@@ -52,7 +53,7 @@ _OURS: Final = re.compile(r"(\x1b\[(?:[0-9;]{0,12}m|[0-9]{0,3}[ABCDGHJK]|\?25[lh
 
 
 class VisibleStream:
-    """A text stream that escapes control characters. On a terminal, this program's own colour sequences are kept."""
+    """A text stream that escapes control characters, except this program's own colour sequences on a terminal."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream

@@ -44,7 +44,7 @@ class Format(StrEnum):
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """A safe loader that refuses duplicate keys. It uses libyaml if that is installed, which is many times faster."""
+    """A safe YAML loader that refuses duplicate keys. It uses libyaml if installed, which is many times faster."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - the name and the type are PyYAML's
         first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] in ("bool", "null", "merge")]
@@ -97,9 +97,9 @@ def read_values(path: str) -> Iterator[tuple[str, Any]]:
 
 
 def problem_in(error: yaml.MarkedYAMLError) -> str:
-    """Return the message of a YAML error without file and line.
+    """Return the message of a YAML error, without file and line.
 
-    For a text that is nested too deeply, the message is always `TOO_DEEP`, while libyaml has a wording of its own.
+    For a text that is nested too deeply, the message is always `TOO_DEEP`, with or without libyaml.
     """
     if error.problem == "exceeded maximum nesting depth":
         return TOO_DEEP
@@ -125,7 +125,7 @@ def _shown(path: str) -> str:
 
 
 def _check_limits(text: str, most: int | None) -> None:
-    """Raise MarkedYAMLError if it is not safe to build values from a text.
+    """Raise MarkedYAMLError for a YAML text that is not safe to parse into values.
 
     Such a text has aliases, deep nesting, huge numbers, or more than `most` values.
     """
@@ -148,7 +148,10 @@ def _check_limits(text: str, most: int | None) -> None:
 
 
 def _is_huge(event: yaml.ScalarEvent) -> bool:
-    """Report whether a scalar is an integer too long for an API server (and, at some thousand digits, for Python)."""
+    """Report whether a scalar is an integer that is too long for an API server.
+
+    Python refuses some thousand digits, too.
+    """
     is_plain = event.implicit[0] and len(event.value) > _LONGEST_NUMBER
     return is_plain and _INT_PATTERN.match(event.value) is not None
 
@@ -159,7 +162,8 @@ def _refused(event: yaml.Event, problem: str) -> yaml.MarkedYAMLError:
 
 
 def composed(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Callable[[yaml.Node], Any]]]:
-    """Yield for each document its syntax node, which has line numbers, and a function that builds values from nodes.
+    """Yield a pair for each YAML document: its syntax tree, which has line numbers, and a function that builds values
+    of it.
 
     Raises yaml.YAMLError for broken YAML, and for aliases, deep nesting and more than `most` values.
     """
@@ -173,7 +177,7 @@ def composed(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Ca
 
 
 def _parse(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Any]]:
-    """Yield for each document its syntax node, which has line numbers, and its value."""
+    """Yield a pair for each YAML document: its syntax tree, which has line numbers, and its value."""
     _check_limits(text, most)
     loader = _Loader(text)
     try:

@@ -15,7 +15,7 @@ _ESCAPES: Final[Mapping[str, int]] = {"x": 4, "u": 6, "U": 10}
 
 @attrs.frozen
 class _Field:
-    """One field of a YAML document: line and column that messages name, and the syntax node of its value."""
+    """The place of one field of a YAML document: the line and column for messages, and the syntax node of its value."""
 
     mark: yaml.Mark
     value: yaml.Node
@@ -72,9 +72,7 @@ class YamlPlaces:
         return line, margin + len(before) - before.rfind("\n") - 1
 
     def _escaped(self, node: yaml.ScalarNode, offset: int) -> int:
-        """Return the number of characters in the file that encode the first `offset` characters of a double-quoted
-        string.
-        """
+        """Return how many characters of the file encode the first `offset` characters of a double-quoted string."""
         raw = self.text[node.start_mark.index + 1 : node.end_mark.index]
         at = 0
         for _ in range(offset):
@@ -104,7 +102,7 @@ def _walk(path: str, field: _Field) -> Iterator[tuple[str, _Field]]:
 
 
 def _outwards(path: str) -> Iterator[str]:
-    """Yield a path, then the paths of the fields that contain it, and last "" for the document."""
+    """Yield a field's path, then the paths of the fields that enclose it, and last "" for the document."""
     while path:
         yield path
         path = path[: max(path.rfind("."), path.rfind("["), 0)]

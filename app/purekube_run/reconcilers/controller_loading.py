@@ -33,11 +33,10 @@ GROUP: Final = "vworkspace.controllers"
 
 @attrs.frozen
 class LoadedControllers:
-    """The controllers that were loaded by name.
+    """The controllers that were loaded by name, in two groups.
 
-    `pure` are pure reconcilers. `given` are controllers that call the API themselves: instances, or classes and
-    functions that make them. `made` are the instances of all `given` controllers. They have no API and never run, but
-    can be inspected.
+    `pure` are pure reconcilers. `given` are controllers that call the API themselves: instances, classes, or factory
+    functions. `made` has an instance for each of `given`; these instances have no API, and only serve to be inspected.
     """
 
     pure: tuple[AnyPureReconciler, ...] = ()
@@ -61,12 +60,12 @@ class LoadedControllers:
 
     @property
     def resources(self) -> tuple[Resource[Any, Any], ...]:
-        """The kinds that the controllers define by classes, each once."""
+        """The kinds that the controllers define as Python classes, each once."""
         return tuple(self.kinds)
 
     @property
     def kinds(self) -> Mapping[Resource[Any, Any], str]:
-        """The kinds that the controllers define by classes, each mapped to the name of its first controller."""
+        """The kinds that the controllers define as Python classes, each mapped to the name of its first controller."""
         found = [(pure_reconciler.kind, pure_reconciler.name) for pure_reconciler in self.pure]
         found += [(one, name_of(made)) for made in self.made if (one := resource_of(made))]
         by_kind: dict[Kind, tuple[Resource[Any, Any], str]] = {}
@@ -147,9 +146,9 @@ def _package(entry: EntryPoint) -> str:
 
 
 def _attribute(name: str, value: str) -> Any:
-    """Return the object `value`, given as `module:attribute`.
+    """Return the object that `value` (`module:attribute`) refers to, after importing its module.
 
-    Modules are also found in the working directory. `name` is used only in messages.
+    Modules are also found in the working directory. `name` is the name that the user gave, for messages.
     """
     module, _, path = value.partition(":")
     found = _imported(name, module)
@@ -172,7 +171,7 @@ def _imported(name: str, module: str) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """Return an exception as in the last line of a traceback, with the file and line that raised the exception."""
+    """Return the exception as one line of text, with the file and line that raised it."""
     where = error.__traceback__
     while where is not None and where.tb_next is not None:
         where = where.tb_next
@@ -187,7 +186,7 @@ def _offers(module: Any) -> str:
 
 
 def _is_own(module: Any, value: Any) -> bool:
-    """Report whether a value is a controller that this module defines, and does not only import."""
+    """Report whether `value` is a controller that the module defines itself and does not import from another module."""
     home = value.function if isinstance(value, PureReconciler) else value if isinstance(value, type) else type(value)
     return _is_controller(value) and home.__module__ == module.__name__
 
@@ -221,9 +220,9 @@ def _wrong(value: Any) -> str:
 
 
 def _clashes(pure: Sequence[AnyPureReconciler], made: Sequence[AnyController]) -> Iterator[str]:
-    """Yield a message for each name that two controllers share.
+    """Yield a message for each name that two controllers have.
 
-    They cannot run together, since they would share a finalizer.
+    They would share a finalizer, so they cannot run together.
     """
     names: dict[str, str] = {}
     told = [(pure_reconciler.name, f"the function {pure_reconciler.function.__name__}") for pure_reconciler in pure]

@@ -51,7 +51,7 @@ def python_reconcilers(
     events: EventSink,
     random: Callable[[], float],
 ) -> tuple[ControllerPasses, ...]:
-    """Return the reconcile passes of each controller, with caches that the controllers share.
+    """Return the reconcilers of controllers that are written in Python, with caches that the controllers share.
 
     Controllers with a field `api` get `api`, limited to the verbs that they declare. Raises CommandError for
     controllers that cannot run together.
@@ -67,7 +67,7 @@ def python_reconcilers(
 
 
 def controller_of(passes: ControllerPasses) -> ControllerDefinition:
-    """Return the definition of the controller that runs these passes."""
+    """Return the definition of the controller whose reconciler is `passes`."""
     python, watches, pending_events = passes.controller, passes.watches, passes.pending_events
     name = f"{_PREFIX}{name_of(python)}"
 
@@ -111,11 +111,10 @@ def _writer(controller: AnyController) -> StatusManager:
 
 
 def bind(given: GivenController, api: KubeApi) -> AnyController:
-    """Return the controller, constructed if `given` is a class or a factory. Its `api` is limited to the verbs that it
-    declares.
+    """Return the controller, constructed if `given` is a class or a factory.
 
-    Only the constructed controller declares its verbs, so the limit is filled in after the construction. Raises
-    CommandError if the controller cannot be constructed.
+    Its `api` is limited to the verbs that it declares. These are known only after the construction, so the limit is
+    filled in then. Raises CommandError if the controller cannot be constructed.
     """
     verbs: dict[Kind, frozenset[str]] = {}
     rights = DeclaredRights("a controller", verbs)
@@ -153,5 +152,5 @@ def refuse_problems(controllers: Sequence[AnyController]) -> None:
 
 
 def _time_limit(controller: AnyController) -> float:
-    """Return the time limit of a whole pass in seconds. It is infinite if the controller's calls have no time limit."""
+    """Return the time limit of a pass in seconds. It is infinite if the controller's calls have no time limit."""
     return controller.timeout + _WRITING if Feature.LIMIT in features_of(controller) else float("inf")

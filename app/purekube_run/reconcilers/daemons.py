@@ -38,9 +38,9 @@ _log = structlog.get_logger("operator")
 
 @attrs.define(eq=False)
 class _Daemon:
-    """The daemon (long-running task) of an object.
+    """The daemon (long-running task of user code) for one object.
 
-    `manifest` is the object at the start of the task, `failure` the text of the last failure that was reported.
+    `manifest` is the object as the daemon got it. `failure` is the last failure that was reported.
     """
 
     key: ObjectRef
@@ -55,21 +55,23 @@ class _Daemon:
         return str(metadata(self.manifest).get("uid", ""))
 
     def cancel(self) -> None:
-        """Cancel the task once, since a second cancellation would interrupt its cleanup."""
+        """Cancel the task, but never a second time, which would interrupt its cleanup."""
         if not self.ending:
             self.ending = True
             self.task.cancel()
 
     def is_for(self, manifest: Manifest) -> bool:
-        """Report whether the task was started for this object with the same content."""
+        """Report whether the task runs for this object in its present state: same uid, and no change of its content
+        since.
+        """
         return metadata(manifest).get("uid") == self.uid and not has_new_content(self.manifest, manifest)
 
 
 @attrs.define(eq=False)
 class Daemons:
-    """The daemons (long-running tasks) of the objects of one controller.
+    """The daemons of one controller: a long-running task of user code for each object of its kind.
 
-    There are none if the controller has no method `daemon`.
+    There are none if the controller does not define the method `daemon`.
     """
 
     controller: AnyController
@@ -79,7 +81,7 @@ class Daemons:
     _closed: bool = False
 
     async def keep(self, key: ObjectRef, manifest: Manifest) -> None:
-        """Start the daemon of an object, or restart it if the object's content has changed.
+        """Start the daemon of an object if it does not run, or restart it if the object's content has changed.
 
         Raises Unavailable if the former task does not end.
         """
@@ -106,7 +108,10 @@ class Daemons:
         del self._running[key]
 
     async def run(self, work: Work) -> None:
-        """Wait until this process no longer leads. Then end all daemons, and start no new daemons."""
+        """Wait until this task is cancelled, because this process no longer leads.
+
+        Then end all daemons, and start no more.
+        """
         try:
             await anyio.sleep_forever()
         finally:

@@ -19,7 +19,10 @@ ON_WRITE: Final[ContextVar[OnWrite | None]] = ContextVar("on_write", default=Non
 
 
 class DeclaredRights:
-    """A layer that limits a controller's API to the declared `verbs`, and reports each write to `ON_WRITE`."""
+    """A middleware of the API client that refuses requests for which a controller has not declared the verb.
+
+    It also reports each write to the function in the context variable `ON_WRITE`.
+    """
 
     def __init__(self, name: str, verbs: Mapping[Kind, frozenset[str]]) -> None:
         self._verbs = verbs
@@ -30,7 +33,7 @@ class DeclaredRights:
         return api.through(self.send, self.watch)
 
     async def send(self, request: KubeRequest, proceed: Send) -> Manifest:
-        """Send a request by `proceed`, and report its write. Raises Forbidden if the request's verb is not declared."""
+        """Send a request by `proceed`, and report it if it is a write. Raises Forbidden if its verb is not declared."""
         self._check(request)
         answer = await proceed(request)
         on_write = ON_WRITE.get()
@@ -55,8 +58,9 @@ class DeclaredRights:
 
 
 def _rights(request: KubeRequest) -> tuple[str, ...]:
-    """Return the verbs that a role needs for a request. An apply also needs `create`, as the object may not
-    exist yet.
+    """Return the RBAC verbs that a request needs.
+
+    An apply needs `create` as well as `patch`, as the object may not exist.
     """
     if request.verb is KubeVerb.APPLY:
         return ("patch status",) if request.subresource else ("patch", "create")

@@ -20,7 +20,7 @@ from purekube_run.reconcilers.passes import ControllerPasses
 
 @attrs.frozen
 class Extensions:
-    """The controllers that users add: composites with their caches, and controllers in Python with their caches."""
+    """The reconcilers of everything that users add to an operator: composites, and controllers in Python."""
 
     composites: tuple[CompositeReconciler, ...]
     python: tuple[ControllerPasses, ...]
@@ -36,7 +36,7 @@ class Extensions:
         composites: Sequence[Composite],
         controllers: Sequence[GivenController],
     ) -> "Extensions":
-        """Return the extensions, whose controllers all use the client `api`.
+        """Construct the reconcilers and caches of `composites` and `controllers`, which all use the client `api`.
 
         `shared` are informers of CRDs, and of Namespaces if composites read Namespaces. Raises CommandError for
         controllers that cannot run together.
@@ -53,12 +53,15 @@ class Extensions:
         yield from map(controller_of, self.python)
 
     def lifespan(self) -> AbstractAsyncContextManager[None]:
-        """Return the context that opens and closes the lifespans of controllers in Python. Run everything within it."""
+        """Return the context that opens the lifespans of controllers in Python and closes them at its end.
+
+        The controllers must run within it.
+        """
         return open_lifespans(passes.controller for passes in self.python)
 
 
 class ExtensionManager(ControllerManager):
-    """A manager that runs only extensions, for `box run`, `controllers run` and users' tests.
+    """A manager of a process that runs only extensions, without the operator's own controllers.
 
     Construct it in the event loop that runs it. If `namespaces` is True, Namespaces are watched from the start: then
     composites that read Namespaces can be loaded later. Raises CommandError for controllers that cannot run together.

@@ -20,7 +20,8 @@ _log = structlog.get_logger("operator")
 
 @asynccontextmanager
 async def open_lifespans(controllers: Iterable[AnyController]) -> AsyncIterator[None]:
-    """Open the controllers' lifespans one after the other, run the block, and close them in reverse order.
+    """Run the block within the lifespans of the controllers: they are opened before it, and closed in reverse order
+    after it.
 
     Raises CommandError, which names the controller, if a lifespan cannot be opened or ends before the block. Errors of
     the cleanup are logged.

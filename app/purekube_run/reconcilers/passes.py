@@ -76,9 +76,9 @@ _MOST_TRIES: Final = 3
 
 
 def rules_of(controller: AnyController) -> ProgressRules:
-    """Return the rules that decide the next step for an object of `controller`.
+    """Return the rules by which the next step for an object of `controller` is decided.
 
-    For a Watcher they have a second finalizer, which an object carries until the first call for it has succeeded.
+    For a Watcher they include a second finalizer, which an object has until the first call for it has succeeded.
     """
     kept = finalizer_of(controller)
     is_watcher = isinstance(controller, Watcher)
@@ -87,9 +87,9 @@ def rules_of(controller: AnyController) -> ProgressRules:
 
 @attrs.define
 class _Pass:
-    """One pass over one object.
+    """The state of one pass over one object.
 
-    `manifest` is the object after the last write. It lacks some fields unless `is_whole` is True.
+    `manifest` is the object after the last write. Unless `is_whole` is True, some of its fields are missing.
     """
 
     key: ObjectRef
@@ -113,8 +113,8 @@ class _Pass:
     def result(self, error: OperatorError | None, requeue: Requeue, *, echo: bool) -> ReconcileResult:
         """Return the result of the pass for the worker pool.
 
-        With `echo`, watch events of the pass's own writes requeue the key. An `error` is marked as reported already if
-        it is a Conflict, since an Event reports it, or if a call of user code raised it, since the status reports it.
+        With `echo`, watch events of the pass's own writes requeue the key. An `error` counts as already reported if it
+        is a Conflict, which an Event reports, or if a call of user code raised it, which the status reports.
         """
         is_reported = isinstance(error, Conflict) or (self.came is not None and error is self.came.error)
         return ReconcileResult(
@@ -130,9 +130,9 @@ class _Pass:
 
 @attrs.define(eq=False)
 class ControllerPasses:
-    """The reconcile passes over the objects of one controller.
+    """The reconciler of one controller in Python: it calls user code, and writes finalizers and statuses.
 
-    `api` is not limited to the verbs that the controller declares: the passes write finalizers and statuses through it.
+    `api` has the rights for these writes; it is not limited to the verbs that the controller declares.
     """
 
     controller: AnyController
@@ -167,10 +167,7 @@ class ControllerPasses:
         return await self._carried_out(work, self._advance(work))
 
     async def _carried_out(self, work: _Pass, steps: Awaitable[None]) -> ReconcileResult:
-        """Return the result of a pass after awaiting its `steps`.
-
-        An OperatorError that the steps raise becomes part of the result.
-        """
+        """Await the `steps` of a pass, and return its result, of which an OperatorError of the steps becomes a part."""
         echo = Feature.ECHO not in self.rules.features
         try:
             await steps
@@ -214,7 +211,7 @@ class ControllerPasses:
                     assert_never(step)
 
     async def _set_finalizers(self, work: _Pass, step: SetFinalizers) -> None:
-        """Patch the finalizers with a resourceVersion, so that concurrent changes by others are not lost."""
+        """Write the object's finalizers by a patch with its resourceVersion, so that no concurrent change is lost."""
         version = metadata(work.manifest).get("resourceVersion")
         patch = {"metadata": {"resourceVersion": version, "finalizers": list(step.finalizers)}}
         manager = manager_of(self.controller)
@@ -295,9 +292,8 @@ class ControllerPasses:
                 assert_never(call.watcher_event)
 
     def _checked(self, result: object) -> CallOutcome:
-        """Return the outcome of a call of user code that returned `result`.
-
-        The outcome is `Raised`, with the reason, if `result` is not valid.
+        """Return the outcome of a call of user code that returned `result`: `Raised`, with the reason, if `result` is
+        invalid.
         """
         name = type(self.controller).__name__
         if not isinstance(result, Result):
@@ -325,8 +321,9 @@ class ControllerPasses:
         return outcome
 
     async def _tell_vanished(self, key: ObjectRef, last: Manifest) -> ReconcileResult:
-        """Call user code with `last`, the last known state of an object that was deleted although its cleanup was
-        pending. Then requeue the key, since a new object of that name may exist.
+        """Call the cleanup of user code for an object that disappeared before its cleanup.
+
+        `last` is its last known state. Then requeue the key, since a new object of that name may exist.
         """
         progress = self.pending_events.lives.get(key, ObjectProgress())
         call = vanished(progress, observed_facts_of(last))
@@ -345,7 +342,7 @@ class ControllerPasses:
     # --- reporting ------------------------------------------------------------------------------------------
 
     async def _write_status(self, work: _Pass, came: Consequences, outcome: CallOutcome) -> None:
-        """Write the status that follows from the call of user code.
+        """Write the status that follows from the `outcome` of a call of user code.
 
         If the object was changed meanwhile, read it and try again with the newest version, so that the outcome is not
         lost.
@@ -381,10 +378,10 @@ class ControllerPasses:
         await self._tell_failure(key, uid, outcome)
 
     async def _tell_failure(self, key: ObjectRef, uid: str, outcome: CallOutcome) -> None:
-        """Emit an Event for a failed call of user code. If the controller has conditions, do nothing, since they report
-        failures.
+        """Emit an Event if a call of user code failed, unless the controller has conditions, which report failures,
+        too.
 
-        A failure that repeats emits no further Event until a call has succeeded.
+        The same failure emits no further Event until a call has succeeded.
         """
         if Feature.CONDITIONS in self.rules.features:
             return
@@ -398,7 +395,7 @@ class ControllerPasses:
 
 
 def _requeue_of_stopped(work: _Pass, error: OperatorError) -> Requeue:
-    """Return when to requeue after `error`, by which a request of the pass itself (not of user code) failed.
+    """Return when to requeue after a request of the pass itself (not of user code) failed with `error`.
 
     The key is requeued within a minute even for an error that a retry may not cure.
     """

@@ -43,9 +43,9 @@ class _Arrived:
 
 
 class PendingEvents:
-    """The changes of each object about which user code has not been called yet.
+    """The changes that one controller's user code has not seen yet, collected by object.
 
-    It also keeps the last states of objects that disappeared before user code could clean up after them (`vanished`).
+    `vanished` keeps the last states of objects that disappeared before user code could clean up after them.
     """
 
     def __init__(self, controller: AnyController, rules: ProgressRules, store: ObjectStore) -> None:
@@ -67,10 +67,10 @@ class PendingEvents:
     # --- incoming changes ------------------------------------------------------------------------------------------
 
     def of_itself(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Record a change of an object of the controller's kind, and yield the object's key.
+        """Record a change of an object of the controller's own kind, and yield the object's key.
 
-        If a filter drops the change, nothing is recorded or yielded. A change by the controller's own write is not
-        recorded either, but the key is yielded.
+        Nothing is recorded and yielded if a filter drops the change. If the controller wrote the change itself, the key
+        is yielded, but nothing is recorded.
         """
         if self._is_own(change.ref, change):
             yield change.ref  # the worker pool ignores it as well
@@ -91,18 +91,19 @@ class PendingEvents:
         yield change.ref
 
     def of_owned(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Record a change of an object that the controller may own.
+        """Record a change of an object that the controller may own, and yield the keys of its owners.
 
-        Yield the owners that the object had before the change, and those that it has now.
+        These are the owners before and after the change.
         """
         before = () if change.old_raw is None else owners(change.old_raw, self._kind)
         for key in dict.fromkeys((*owners(change.raw, self._kind), *before)):
             yield from self._woken(key, change)
 
     def of_read(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Record a change of an object that the controller reads, and yield the keys to reconcile.
+        """Record a change of an object that the controller only reads, and yield the keys to reconcile.
 
-        These are the objects that refer to the changed object, and the objects that the controller's `wakes` returns.
+        These are the objects that refer to the changed object, and the objects that the controller's method `wakes`
+        returns.
         """
         names = self._store.indexed_names(refers_index(self._controller), refers_key(change.ref))
         referring = (ObjectRef(self._kind, namespace or None, name) for namespace, name in names)
@@ -110,15 +111,15 @@ class PendingEvents:
             yield from self._woken(key, change)
 
     def _named_by(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the keys that the controller's `wakes` returns for the changed object, as it was before and as it is
-        now.
+        """Yield the keys that the controller's method `wakes` returns for the old and the new state of the changed
+        object.
         """
         if overrides(self._controller, Controller.wakes):
             for state in (change.old_object, change.object):
                 yield from () if state is None else self._answer_of_wakes(state)
 
     def _answer_of_wakes(self, state: Manifest) -> list[ObjectRef]:
-        """Return the keys that the controller's `wakes` returns for an object.
+        """Return the keys that the controller's method `wakes` returns for an object in `state`.
 
         If `wakes` raises, the exception is logged once, and the result is empty.
         """
@@ -141,7 +142,7 @@ class PendingEvents:
             yield key
 
     def _is_own(self, key: ObjectRef, change: CacheChange) -> bool:
-        """Report whether a change comes from a write of the key's last pass. If so, forget that write."""
+        """Report whether the last pass over `key` wrote this change. If so, forget that write."""
         own, written = self._own.get(key), (change.ref, change.version)
         if own is None or change.type is ChangeType.DELETED or written not in own:
             return False
@@ -162,17 +163,16 @@ class PendingEvents:
     # --- calls by passes ---------------------------------------------------------------------------------------------
 
     def wrote(self, key: ObjectRef, ref: ObjectRef, version: str) -> None:
-        """Record a write of `ref` in a pass over `key`, so that its watch event is not mistaken for a change
-        by others.
+        """Record that a pass over `key` wrote the object `ref`, so that the watch event does not count as a change by
+        others.
         """
         if Feature.ECHO in self.rules.features:
             self._own.setdefault(key, set()).add((ref, version))
 
     def begin(self, key: ObjectRef) -> None:
-        """Examine the changes that arrived since the last pass, at the beginning of the next one.
+        """Begin a pass: turn the changes that arrived since the last pass into pending changes.
 
-        Those that the last pass wrote are dropped, and changes by others become pending. The caches must show every
-        write of the last pass when this is called.
+        Changes that the last pass wrote are dropped. The caches must show all writes of that pass when this is called.
         """
         wake, own = self._kept.get(key, NOTHING), self._own.pop(key, set())
         for arrived in self._arrived.pop(key, ()):
@@ -186,17 +186,15 @@ class PendingEvents:
             self._kept[key] = wake
 
     def wake(self, key: ObjectRef) -> PendingEvent:
-        """Return the changes by others that were pending when the pass over the object began."""
+        """Return the pending changes of the object `key`, without forgetting them."""
         return self._kept.get(key, NOTHING)
 
     def take(self, key: ObjectRef) -> PendingEvent:
-        """Return the changes that were pending when the pass began, and forget them, since a call of user code gets
-        them.
-        """
+        """Return the pending changes of the object `key` for a call of user code, and forget them."""
         return self._kept.pop(key, NOTHING)
 
     def give_back(self, key: ObjectRef, wake: PendingEvent) -> None:
-        """Restore the changes `wake`, which `take` returned, after the call of user code with them failed."""
+        """Make the changes `wake` pending again, because the call of user code that got them failed."""
         self._kept[key] = wake.before(self._kept.get(key))
 
     def forget(self, key: ObjectRef) -> None:

@@ -38,7 +38,7 @@ class CallRaised:
 
 @attrs.frozen
 class CutOff:
-    """The outcome of a call of user code that was cancelled after some seconds."""
+    """The outcome of a call of user code that was cancelled because it exceeded its time limit."""
 
     seconds: float
 
@@ -67,7 +67,7 @@ async def isolated(work: Callable[[], Awaitable[T]], *, limit: float | None) -> 
 
 
 async def guarded(work: Callable[[], Awaitable[T]]) -> CallReturned[T] | CallRaised:
-    """Run `work` in this task and return its outcome. Only exceptions that end the process are raised."""
+    """Run `work` in the current task and return its outcome. Only exceptions that end the process are raised."""
     try:
         return CallReturned(await work())
     except (Exception, asyncio.CancelledError, SystemExit, GeneratorExit) as error:
@@ -79,10 +79,9 @@ async def guarded(work: Callable[[], Awaitable[T]]) -> CallReturned[T] | CallRai
 
 
 async def _end(task: "asyncio.Task[CallReturned[T] | CallRaised]", patience: float | None) -> None:
-    """Cancel a task repeatedly until it ends, or for `patience` seconds.
+    """Cancel a task again and again until it ends, or for `patience` seconds.
 
-    If the first cancellation does not end the task, log that. Until the task ends, its object must not be reconciled
-    again.
+    A task that survives its first cancellation is logged: until it ends, its object must not be reconciled again.
     """
     waited = 0.0
     with anyio.CancelScope(shield=True):

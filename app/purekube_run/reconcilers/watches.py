@@ -38,7 +38,7 @@ _Choice: TypeAlias = tuple[Kind, str | None, str, str]
 
 
 def refers_index(controller: AnyController) -> str:
-    """Return the name of the index that finds a controller's objects by an object to which they refer."""
+    """Return the name of the index that maps an object to the controller's objects that refer to it."""
     return f"{name_of(controller)}/refers"
 
 
@@ -49,7 +49,7 @@ def refers_key(ref: ObjectRef) -> str:
 
 @attrs.define
 class _InformerNeeds:
-    """The fields and indexes that controllers need from one informer.
+    """The fields and indexes that one informer must provide for the controllers that share it.
 
     If `owner` is given, the cached objects also keep the field managers of their status.
     """
@@ -80,7 +80,7 @@ class ControllerWatches:
 def watches_of(
     api: KubeApi, clock: Clock, random: Callable[[], float], controllers: Sequence[AnyController]
 ) -> tuple[ControllerWatches, ...]:
-    """Return the informers of each controller, shared where possible."""
+    """Return the informers of each controller. Controllers that need the same objects of a kind share an informer."""
     asked: dict[_Choice, _InformerNeeds] = {}
     for controller in controllers:
         _ask_own(asked, controller)
@@ -135,7 +135,7 @@ def _watches(runners: Mapping[_Choice, InformerRunner], controller: AnyControlle
 
 
 def _refers(controller: AnyController) -> Indexer:
-    """Return an index function made from the controller's `refers_to`. If that raises, the object is not indexed."""
+    """Return the index function for the controller's `refers_to`. An object for which that raises is not indexed."""
     return partial(_referred, controller, Once())
 
 

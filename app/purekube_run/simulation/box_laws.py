@@ -25,9 +25,10 @@ _WITHIN: Final = 3600.0
 
 @attrs.frozen
 class Broken:
-    """A law (a required property of controllers) that a trial broke, with the trial's object and the failure.
+    """The result of a trial in which the box broke a law (a required property of controllers).
 
-    `try_example` repeats the trial from `number` and the seed.
+    `example` is the object of the trial, and `timeline` the course of it. The trial can be repeated by `try_example`
+    with `number` and the same seed.
     """
 
     law: str
@@ -39,18 +40,16 @@ class Broken:
 
 @attrs.frozen
 class Rested:
-    """The end of a trial that broke no law: whether the trial's object became Ready, and the text of its condition
-    Ready.
-    """
+    """The result of a trial in which the box kept all laws: whether the object became Ready, and why (not)."""
 
     ready: bool
     told: str
 
 
 def try_example(box: Box, definitions: Sequence[Manifest], number: int, seed: int) -> Broken | Rested:
-    """Run the trial that `number` and `seed` determine.
+    """Try the laws of controllers on one generated object of the box's kind, which `number` and `seed` determine.
 
-    Return the law that the trial breaks, or the state at its end if it breaks none.
+    Return the law that was broken, or the object's state at the end if none was.
     """
     example = _example(box, definitions, Random(f"{seed}/{number}"))
     try:
@@ -62,7 +61,7 @@ def try_example(box: Box, definitions: Sequence[Manifest], number: int, seed: in
 
 
 def _example(box: Box, definitions: Sequence[Manifest], random: Random) -> Manifest:
-    """Return a generated object that the API server admits, including the CRD's CEL rules.
+    """Return a generated object of the box's kind that the API server admits, also by the CRD's CEL rules.
 
     Raises CommandError if every generated object is refused.
     """

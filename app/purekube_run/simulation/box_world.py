@@ -51,9 +51,7 @@ class _Simulated(TypedDict):
 
 
 def simulated_for(box: Box) -> _Simulated:
-    """Return the arguments of `MemoryCluster` for a box: the simulated controllers and the conversions that
-    it needs.
-    """
+    """Return the keyword arguments of `MemoryCluster` for a box: the simulated controllers and converters it needs."""
     kinds = {*child_kinds(box), *(external.kind for external in box.externals)}
     makes_flux = any(kind.group.endswith(".toolkit.fluxcd.io") for kind in child_kinds(box))
     converter = converter_of(box)
@@ -65,8 +63,9 @@ def simulated_for(box: Box) -> _Simulated:
 
 
 def install_box(cluster: MemoryCluster, box: Box, definitions: Iterable[Manifest] = ()) -> None:
-    """Install the CRD of a box with its rules, and further CRDs. Label namespaces so that the box's selector
-    matches.
+    """Install the CRD of a box with its rules, and the CRDs in `definitions`.
+
+    Namespaces get the labels that the box's namespace selector requires.
     """
     cluster.namespace_labels = labels = dict((box.namespaces or {}).get("matchLabels") or {})
     if labels:
@@ -75,7 +74,7 @@ def install_box(cluster: MemoryCluster, box: Box, definitions: Iterable[Manifest
 
 
 def store_observed(cluster: MemoryCluster, box: Box, manifest: Manifest) -> ObjectRef:
-    """Store an object as observed in another cluster, including its uid, status and managedFields.
+    """Store an object that was observed in another cluster, with its uid, status and managedFields.
 
     An object with the box's label and without managedFields counts as applied by the box. Raises OperatorError if the
     API server refuses the object.
@@ -97,14 +96,14 @@ def store_observed(cluster: MemoryCluster, box: Box, manifest: Manifest) -> Obje
 
 
 def children_of(cluster: MemoryCluster, box: Box) -> dict[ObjectRef, Manifest]:
-    """Return every object of the kinds that a box creates."""
+    """Return every object of the kinds that a box creates, by reference."""
     return {ref_of(live, kind): live for kind in child_kinds(box) for live in cluster.objects(kind)}
 
 
 def create_externals(cluster: MemoryCluster, box: Box, ref: ObjectRef) -> None:
     """Create the externals (objects of other owners) to which the parent `ref` refers, unless they exist.
 
-    They get contents that count as ready.
+    They get contents by which the box considers them ready.
     """
     for external, where in external_refs(box, composite_of(box).read(run_sync(cluster.admin.get(ref)))):
         for body in _bodies(external.kind):
@@ -132,7 +131,10 @@ def _would_be_ready(external: ExternalNode, manifest: Manifest) -> bool:
 
 
 class BoxWorld(World):
-    """One cluster with one box, for a `with` block. `timeline` records actions of the box's controller with times."""
+    """A simulated cluster in which one process runs one box. Use it in a `with` block.
+
+    `timeline` records the actions of the box's controller with their times. `writes` counts its writes.
+    """
 
     def __init__(
         self,
@@ -156,10 +158,7 @@ class BoxWorld(World):
         return ExtensionReplica(self, "box", extending, user=OPERATOR)
 
     def restart(self, box: Box | None = None) -> None:
-        """Kill the process and start it again.
-
-        It gets the definition `box` if one is given, and otherwise keeps its definition.
-        """
+        """Kill the process that runs the box, and start a new one, with the definition `box` if given."""
         self.box = box or self.box
         schedule = self._replica.schedule
         self.remove(self._replica)
@@ -168,7 +167,10 @@ class BoxWorld(World):
         self.add(self._replica)
 
     def set_faults(self, schedule: Schedule) -> None:
-        """Let requests of the box's controller fail by `schedule` from now on. The schedule `calm` has no faults."""
+        """Inject faults into the requests of the box's controller from now on, as `schedule` decides.
+
+        The schedule `calm` ends all faults.
+        """
         self._replica.schedule = schedule
 
     def _concluded(self, ref: ObjectRef, result: ReconcileResult) -> None:
@@ -184,17 +186,17 @@ class BoxWorld(World):
     # --- objects -----------------------------------------------------------------------------------------------------
 
     def children(self) -> Mapping[ObjectRef, Manifest]:
-        """Return every object of the kinds that the box creates."""
+        """Return every object of the kinds that the box creates, by reference."""
         return children_of(self, self.box)
 
     def parents(self) -> Sequence[ObjectRef]:
-        """Return every object of the box's kind."""
+        """Return the reference of every object of the box's kind."""
         return [ref_of(live, self.box.kind) for live in self.objects(self.box.kind)]
 
     # --- time --------------------------------------------------------------------------------------------------------
 
     def waits(self, ref: ObjectRef) -> float | None:
-        """Return the seconds until the scheduled reconcile of an object, or None if no reconcile is scheduled."""
+        """Return the seconds until the next scheduled reconcile of the object `ref`, or None if none is scheduled."""
         manager = self._replica.manager
         pools = () if manager is None else manager.worker_pools.values()
         return next((due for pool in pools if (due := pool.due_in(ref)) is not None), None)
@@ -209,7 +211,7 @@ class BoxWorld(World):
         self.run(0)
 
     def settle(self, within: float = 3600.0) -> None:
-        """Let time pass until no work is left, but at most `within` seconds.
+        """Let virtual time pass until no work is left, but at most `within` seconds.
 
         Raises WorldHotLoop if work goes on forever without time passing.
         """

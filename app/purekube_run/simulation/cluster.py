@@ -39,11 +39,11 @@ _CONVERSION: Final = {
 
 
 class MemoryCluster:
-    """One simulated cluster.
+    """A simulated cluster in memory: an API server and simulated controllers, on a virtual clock.
 
-    `now` returns the cluster's time, and `simulated` names its simulated controllers. `flux` says how a simulated Flux
-    behaves; with None there is no Flux. `behaviour` says how simulated workloads behave. `converters` replace the
-    conversion webhooks of their kinds. `timeline` records events with their times.
+    `now` returns the cluster's time. `simulated` names the simulated controllers; `behaviour` and `flux` determine how
+    they behave. Without `flux`, there is no simulated Flux. `converters` replace the conversion webhooks of their
+    kinds. `timeline` records events with their times.
     """
 
     def __init__(
@@ -101,8 +101,8 @@ class MemoryCluster:
                 self.create(definition, CUSTOM_RESOURCE_DEFINITION)
 
     def converted(self, definition: Manifest) -> Manifest:
-        """Return the CRD, with a conversion webhook added if there is a converter for its kind and `.spec.conversion`
-        is unset.
+        """Return the CRD with a conversion webhook, if there is a converter for its kind and the CRD has no conversion
+        itself.
         """
         kind = (get_path(definition, "spec", "group"), get_path(definition, "spec", "names", "kind"))
         known = [(converter.group, converter.kind) for converter in self._converters]
@@ -156,7 +156,7 @@ class MemoryCluster:
         return run_sync(self.admin.create(manifest, kind=kind, field_manager=manager))
 
     def have_namespace(self, name: str) -> None:
-        """Create a namespace if it is missing."""
+        """Create the namespace `name`, unless it exists."""
         if self.get(ObjectRef(NAMESPACE, None, name)) is None:
             made = {**NAMESPACE.manifest(name), "metadata": {"name": name, "labels": dict(self.namespace_labels)}}
             run_sync(self.admin.create(made, kind=NAMESPACE, field_manager=SOMEBODY))
@@ -166,8 +166,9 @@ class MemoryCluster:
         return run_sync(self.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager))
 
     def apply(self, manifest: Manifest, kind: Kind, manager: str) -> Manifest:
-        """Apply an object with force, which takes over fields of other managers. Raises the errors of
-        `KubeApi.apply`.
+        """Apply an object with force, so that fields of other managers are taken over.
+
+        Raises the errors of `KubeApi.apply`.
         """
         return run_sync(self.admin.apply(manifest, kind=kind, field_manager=manager, force=True))
 
@@ -183,9 +184,7 @@ class MemoryCluster:
 
 
 def condition_of(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:
-    """Return the condition of the type `kind` in an object's status, or an empty mapping if the status has no such
-    condition.
-    """
+    """Return the condition of the type `kind` in the object's status, or {} if there is none."""
     conditions = get_path(manifest, "status", "conditions") or ()
     return next((condition for condition in conditions if get_path(condition, "type") == kind), {})
 

@@ -28,7 +28,7 @@ _GIVES_UP: Final = 10.0
 
 
 class Trouble(StrEnum):
-    """The faults of one request to the API server."""
+    """The kinds of faults that a request to the API server may have."""
 
     CRASH_BEFORE = "crash before the write"
     CRASH_AFTER = "crash after the write"
@@ -41,7 +41,7 @@ class Trouble(StrEnum):
 
 
 class WatchTrouble(StrEnum):
-    """The faults of one watch."""
+    """The kinds of faults that a watch may have."""
 
     CUT = "cut"
     EXPIRED = "410"
@@ -55,14 +55,13 @@ _GUARDED: Final = (KubeVerb.APPLY, KubeVerb.PATCH, KubeVerb.UPDATE)
 
 
 class SlowAnswer(BaseException):
-    """The injected fault that delays a response. The caller sees no error."""
+    """The marker of an injected fault that only delays a response. It is never raised to the caller."""
 
 
 def _fault_of(trouble: Trouble) -> Fault:
-    """Return the fault for a trouble.
+    """Return a new fault of the kind `trouble`.
 
-    Each call makes a new error. A shared one would keep in its traceback all objects of the world in which it was
-    raised.
+    Faults are not shared, since the traceback of a raised error keeps all objects of its simulated cluster alive.
     """
     match trouble:
         case Trouble.CRASH_BEFORE | Trouble.CRASH_AFTER:
@@ -85,10 +84,9 @@ def _fault_of(trouble: Trouble) -> Fault:
 
 @attrs.define
 class Disturbance:
-    """A fault that is ordered in advance: it affects the next request for which `only` is true, after `skip` such
-    requests.
+    """A scheduled fault of a process's requests: it disturbs one request for which `only` returns True.
 
-    `happened` is called when the fault occurs.
+    `skip` such requests succeed before it. `happened` is called when the fault occurs.
     """
 
     trouble: Trouble
@@ -123,7 +121,10 @@ class ObservedWrite:
 
 @attrs.define(eq=False)
 class _OpenWatch:
-    """An open watch of a replica, and its faults: events do not arrive, arrive twice, or arrive late."""
+    """An open watch of a replica, with its present faults.
+
+    If `silent`, events are dropped. If `repeats`, they arrive twice. Until the time `late_until`, they arrive late.
+    """
 
     request: KubeRequest
     stream: WatchStream
@@ -133,7 +134,7 @@ class _OpenWatch:
 
 
 class Troubled(Protocol):
-    """A process whose requests and watches can have faults."""
+    """The interface of a simulated process whose requests and watches can have faults."""
 
     name: str
     disturbances: list[Disturbance]
@@ -172,12 +173,14 @@ class Link:
             raise asyncio.CancelledError
 
     async def crash(self, reason: str) -> None:
-        """Kill the process. This call never returns to its caller."""
+        """Kill the process. The call never returns, because its caller belongs to the process."""
         self.process.kill(reason)
         await asyncio.Event().wait()
 
     async def travel(self, distance: tuple[float, float] | None) -> None:
-        """Wait for a random latency between the two numbers of seconds in `distance`. With None, do not wait."""
+        """Wait for the network latency: a random time between the two numbers of seconds in `distance`; None means no
+        wait.
+        """
         self.must_live()
         if distance is not None:
             times = _SLOWNESS if self.now() < self.slow_until else 1.0
@@ -220,8 +223,8 @@ class Link:
     def take(self, request: KubeRequest) -> Fault | None:
         """Return the fault for a request, or None if the request is to succeed.
 
-        The first disturbance that is due for this request is removed from the process's `disturbances` and returned. If
-        none is due, the process's `schedule` decides.
+        If one of the process's scheduled `disturbances` is due for the request, it is removed from them and applied.
+        Otherwise the process's `schedule` decides.
         """
         for at, ordered in enumerate(self.process.disturbances):
             if not ordered.concerns(request):
@@ -266,9 +269,9 @@ class Link:
 
 
 class KubeConnection(KubeApi):
-    """A connection of one replica to `api`, which applies the latency and the faults of the network `link`.
+    """A connection of a simulated process to `api`, through the network `link`, which has latency and faults.
 
-    `before_write` is called before each write, and raises if the replica may not write. `on_write` is called with every
+    `before_write` is called before each write, and raises if the process may not write. `on_write` is called with every
     write that reached the API server. `version` returns the version of the API server's store.
     """
 
@@ -322,7 +325,7 @@ class KubeConnection(KubeApi):
     # --- watches -----------------------------------------------------------------------------------------------------
 
     async def _watch(self, request: KubeRequest, proceed: Watch) -> AsyncIterator[WatchEvent]:
-        """Yield the events of one watch, without events that a fault drops, and with delays and repetitions."""
+        """Yield the events of one watch, with the faults of `link`: some are dropped, delayed or repeated."""
         link = self._link
         await link.travel(link.latency)
         await link.pass_partition()
@@ -340,7 +343,7 @@ class KubeConnection(KubeApi):
             watches[:] = [each for each in watches if each.request is not request]
 
     async def _arrives(self, watch: _OpenWatch | None) -> bool:
-        """Wait until an event is delivered, and return True. Return False if a fault drops the event."""
+        """Wait until an event of the watch may be delivered. Return True, or False if a fault drops the event."""
         if watch is None:
             self._link.must_live()
             return True
@@ -352,7 +355,7 @@ class KubeConnection(KubeApi):
 
 @attrs.define
 class ReplicaClock:
-    """The clocks of a replica's machine. The wall clock differs from the world's time by `offset`."""
+    """The clock of a replica's simulated machine. Its wall clock is wrong by `offset`."""
 
     time: Callable[[], datetime]
     loop: asyncio.AbstractEventLoop

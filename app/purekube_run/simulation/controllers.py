@@ -22,14 +22,15 @@ _EPSILON = 1e-6
 
 
 class NoEnd(RuntimeError):
-    """The error that simulated controllers work forever while no time passes, because they undo each other's writes or
-    their own.
+    """The error that simulated controllers never stop working although no time passes.
+
+    They undo each other's writes, or their own.
     """
 
 
 @attrs.define(eq=False)
 class _Feed:
-    """The watch of one kind for one simulated controller. `stream` is None until the API server serves the kind."""
+    """The watch of one kind by one simulated controller. `stream` is None until the API server serves the kind."""
 
     simulator: Simulator
     kind: Kind
@@ -38,7 +39,7 @@ class _Feed:
 
 
 class SimulatedControllers:
-    """All simulated controllers of one API server. `work` runs all work that is due."""
+    """The simulated controllers of one API server, which run when `work` is called."""
 
     def __init__(self, api: InProcessKube, simulators: Sequence[Simulator], now: Callable[[], datetime]) -> None:
         self._api = api
@@ -51,9 +52,9 @@ class SimulatedControllers:
         self._alarm: asyncio.TimerHandle | None = None
 
     def work(self) -> bool:
-        """Process changes and due work of all simulated controllers until no work is left.
+        """Run the simulated controllers until they have no more work at the present time. Return whether they had any.
 
-        Return whether there was any work.
+        Raises NoEnd if they do not stop.
         """
         worked = False
         for _ in range(_MOST_ROUNDS):
@@ -68,8 +69,10 @@ class SimulatedControllers:
 
     @property
     def _has_work(self) -> bool:
-        """Report whether a watch has events, a kind that was missing may be served now, or a simulated controller is
-        due.
+        """Report whether there may be work now.
+
+        That is so if a watch has events, if a simulated controller is due, or if the kinds that are served have
+        changed.
         """
         if self._ready or self._resources != self._api.server.registry.generation:
             return True
@@ -88,10 +91,11 @@ class SimulatedControllers:
             self._ready[number] = feed
 
     def plan(self, loop: VirtualTimeLoop) -> bool:
-        """Set a timer of `loop` for the next due time of a simulated controller, so that virtual time advances to it.
+        """Set a timer of `loop` for the next time at which a simulated controller is due, so that virtual time advances
+        to it.
 
-        Return True if a timer was set. Return False if no controller is ever due, or if an earlier timer is set
-        already.
+        Return False if no controller is ever due, or if a timer is already set for that time or earlier; otherwise
+        True.
         """
         if (due := self.next_wake_up()) is None:
             return False
@@ -104,15 +108,16 @@ class SimulatedControllers:
         return True
 
     def next_wake_up(self) -> datetime | None:
-        """Return the next time at which a simulated controller runs if no object changes, or None if no run is
-        scheduled.
+        """Return the time at which the next simulated controller is due, or None if none is.
+
+        Changes may cause earlier runs.
         """
         return min((due for each in self.simulators if (due := each.next_wake_up()) is not None), default=None)
 
     def next_work(self) -> datetime | None:
-        """Return the next time at which a simulated controller has work, or None if it never has.
+        """Return the time at which a simulated controller has work next, or None if it never has.
 
-        Runs at regular intervals do not count.
+        Unlike `next_wake_up`, this ignores runs at regular intervals.
         """
         return min((due for each in self.simulators if (due := each.next_work()) is not None), default=None)
 
@@ -162,4 +167,4 @@ class SimulatedControllers:
 
 
 def do_nothing() -> None:
-    """Do nothing, as the callback of timers that only let virtual time advance."""
+    """Do nothing. This is the callback of timers whose only purpose is that virtual time advances to them."""

@@ -25,9 +25,10 @@ from purekube_run.simulation.replica import Replica, Surroundings
 
 @attrs.frozen
 class Extending:
-    """The extensions (boxes and controllers) that a simulated process runs. Without a `candidacy`, the process leads.
+    """The settings of a simulated process that runs extensions (boxes and controllers).
 
-    `concluded` is called with the result of each pass. `field_manager` is the field manager of Events.
+    With a `candidacy`, the process takes part in leader election; without one, it always leads. `concluded` is called
+    with the result of each pass. `field_manager` is the field manager of Events.
     """
 
     composites: Sequence[Composite] = ()
@@ -41,9 +42,9 @@ class Extending:
 
 
 class ExtensionReplica(Replica):
-    """One simulated process that runs extensions.
+    """A simulated process that runs extensions (boxes and controllers), and that can be killed and started again.
 
-    `manager` runs the controllers of the present start; it is None before the first start.
+    `manager` runs the controllers of the present process; it is None before the first start.
     """
 
     def __init__(
@@ -66,11 +67,13 @@ class ExtensionReplica(Replica):
 
     @property
     def is_at_rest(self) -> bool:
-        """Report whether the process runs, its caches have synced, and no key waits, even for a later time."""
+        """Report whether the process runs and has nothing to do: its caches have synced, and no key waits, even for
+        later.
+        """
         return self.is_running and self.manager is not None and self.manager.is_at_rest
 
     async def main(self, machine: Machine) -> None:
-        """Run the process: start its caches, and all controllers once the process is elected as leader."""
+        """Run the process on a simulated machine: its caches from the start, its controllers once it is elected."""
         self.manager = None
         async with self._election(machine) as election:
             await self._work(machine, election)

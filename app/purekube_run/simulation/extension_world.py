@@ -63,7 +63,7 @@ _SERVER: Final = ("status", "metadata")
 
 
 class Deed(StrEnum):
-    """The actions of simulated users."""
+    """The kinds of actions of simulated users."""
 
     CREATE = "create"
     EDIT = "edit"
@@ -84,7 +84,7 @@ _WEIGHTS: Final = {
 
 
 class ExtensionWorld(World):
-    """One cluster with several replicas of a process that runs these boxes and controllers; one replica leads."""
+    """A simulated cluster in which several replicas of a process run boxes and controllers; one replica leads."""
 
     def __init__(
         self, runnables: Sequence[Runnable], definitions: Sequence[Manifest], seed: int, replicas: int
@@ -127,7 +127,7 @@ class ExtensionWorld(World):
         self.install({str(metadata(crd)["name"]): crd for crd in (*self.definitions.values(), *own)}.values())
 
     def subject(self, name: str) -> tuple[Runnable, ObjectRef]:
-        """Return the controller and the reference of the object that the script names `name`."""
+        """Return the reference of the object that the script names `name`, and the extension that reconciles it."""
         number = int(name.rpartition("-")[2])
         runnable = self.runnables[number % len(self.runnables)]
         kind = kind_of(runnable)
@@ -154,8 +154,9 @@ class ExtensionWorld(World):
 
 
 class ExtensionLaws(Laws):
-    """The laws of every world, and further laws of boxes and controllers: each object becomes Ready or says why it does
-    not, and a deleted object disappears.
+    """The laws (required properties) of boxes and controllers, in addition to those of every simulated cluster.
+
+    Each object becomes Ready or reports why it does not. A deleted object disappears with its children.
     """
 
     settles = (
@@ -188,7 +189,7 @@ class ExtensionLaws(Laws):
     def breaks_silence(self, write: ObservedWrite) -> bool:
         """Report whether a write breaks the law that nothing is written at rest.
 
-        A refused write does not break that law, since it may be retried.
+        A refused write does not: it may be retried.
         """
         return write.error is None and super().breaks_silence(write)
 
@@ -211,7 +212,7 @@ class ExtensionLaws(Laws):
 
 
 def _has_converged(live: Manifest) -> bool:
-    """Report whether the condition Ready is of the current generation, and is True or has reason and message."""
+    """Report whether the condition Ready is up to date, and is either True or gives a reason and a message."""
     ready = condition_of(live, "Ready")
     current = ready.get("observedGeneration") in (None, get_path(live, "metadata", "generation"))
     return current and (ready.get("status") == "True" or bool(ready.get("reason") and ready.get("message")))
@@ -219,7 +220,7 @@ def _has_converged(live: Manifest) -> bool:
 
 @attrs.define
 class ExtensionWorkload:
-    """The simulated users of one world. `done` counts their acts that had an effect."""
+    """The simulated users of an ExtensionWorld. `done` counts their actions that had an effect."""
 
     world: ExtensionWorld
     done: int = 0
@@ -232,9 +233,7 @@ class ExtensionWorkload:
         return {}
 
     def perform(self, act: Act) -> None:
-        """Carry out an act of a user. The act has no effect if the API server refuses it or its object does
-        not exist.
-        """
+        """Carry out an action of a user. If the API server refuses it or its object does not exist, nothing changes."""
         try:
             what = self._perform(act)
         except (OperatorError, NoExample) as error:
@@ -245,7 +244,7 @@ class ExtensionWorkload:
             self.world.note("people", f"{act.do} {act.name}: {what}")
 
     def _perform(self, act: Act) -> str:
-        """Carry out an act of a user. Return the affected object as text, or "" if no object was affected."""
+        """Carry out an action of a user. Return the affected object as text, or "" if no object was affected."""
         world, random = self.world, Random(f"{self.world.seed}/{act.name}/{act.number}")
         runnable, ref = world.subject(act.name)
         note = {"metadata": {"annotations": {NOTE: str(act.number)}}}
@@ -309,7 +308,7 @@ class ExtensionWorkload:
 
 
 def _lives(random: Random, objects: int, seconds: float) -> Iterator[Act]:
-    """Yield the acts of users on a number of `objects` within `seconds`.
+    """Yield random actions of users on a number of `objects` within `seconds`.
 
     Each object is created in the first third of the time. Later a user changes it every ten minutes on average, or more
     often in a short simulation.
@@ -326,10 +325,9 @@ def _lives(random: Random, objects: int, seconds: float) -> Iterator[Act]:
 def simulation_of(
     *runnables: Runnable, definitions: Sequence[Manifest] = ()
 ) -> Simulation[ExtensionWorld, ExtensionLaws]:
-    """Return the simulation of boxes and controllers.
+    """Return the simulation of a process that runs these boxes and controllers.
 
-    `definitions` are CRDs of further kinds that they use. Raises CommandError if the boxes and controllers cannot run
-    together.
+    `definitions` are CRDs of further kinds that they use. Raises CommandError if they cannot run together.
     """
     extending_of(runnables, _MANAGER)
     return Simulation(

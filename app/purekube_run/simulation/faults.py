@@ -17,7 +17,10 @@ class Crash(BaseException):
 
 @attrs.frozen
 class Fault:
-    """The fault of one request: an error, or the end of the process, before or `after` the request has its effect."""
+    """A fault of one request: an error, or a crash of the process.
+
+    By default the request has no effect. With `after`, the fault happens after the request has taken effect.
+    """
 
     error: BaseException
     after: bool = False
@@ -28,7 +31,7 @@ Schedule: TypeAlias = Callable[[KubeRequest], Fault | None]
 
 
 def calm(request: KubeRequest) -> Fault | None:
-    """Return no fault: the `Schedule` under which every request succeeds."""
+    """Return None, so no fault. This function is the `Schedule` under which every request succeeds."""
     return None
 
 
@@ -46,7 +49,7 @@ class WatchFaults:
 
 
 def interruption(*, after: bool, crash: bool) -> Fault:
-    """Return the fault that a request gets no response. With `crash`, return the fault that the process ends during it.
+    """Return the fault that a request gets no response, or with `crash` the fault that the process crashes.
 
     If `after` is True, the request takes effect before the fault.
     """

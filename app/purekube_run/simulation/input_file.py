@@ -30,7 +30,7 @@ class Bounds:
 
 
 def plain(text: str) -> str:
-    """Return text as one line of limited length, with control characters escaped."""
+    """Return the text as one line of limited length, with control characters escaped, for messages."""
     line = visible(" ".join(text.split("\n"))).replace("\t", " ")
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
 
@@ -58,7 +58,10 @@ def decoded(path: Path, raw: bytes, place: str = "") -> Any:
 
 
 def converted(path: Path, value: Any, into: type, place: str = "") -> Any:
-    """Return decoded JSON converted to the attrs class `into`. Raises BadFile, with the field's path, on a mismatch."""
+    """Return decoded JSON converted to the attrs class `into`.
+
+    Raises BadFile, with the path of the field that does not fit.
+    """
     try:
         return msgspec.convert(value, into)
     except msgspec.ValidationError as error:
@@ -86,9 +89,9 @@ def check_bounds(path: Path, value: Any, bounds: dict[str, Bounds], place: str) 
 
 
 def _depth(raw: bytes) -> int:
-    """Return the nesting depth of brackets outside of strings.
+    """Return the nesting depth of brackets in JSON, not counting brackets in strings, to refuse too deep JSON.
 
-    If the whole text has too few brackets to exceed the limit, return 0 without a closer look.
+    Return 0 if the text has too few brackets to exceed the limit.
     """
     depth = deepest = 0
     in_string = escaped = False

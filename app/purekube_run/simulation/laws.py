@@ -36,8 +36,9 @@ Observe: TypeAlias = Callable[[ObjectRef, Record | None, Record | None], None]
 
 @attrs.frozen
 class LawViolation:
-    """A broken law: its clause and name, the object, the time, what was observed, and the object's last write and
-    decision.
+    """The report on a broken law: its clause and name, the object, the time, and the observation that shows the breach.
+
+    `write` and `decision` describe the last write of the object, and the last decision about it.
     """
 
     clause: str
@@ -57,7 +58,9 @@ class LawViolation:
 
 @attrs.frozen
 class Unsettled:
-    """A law (required property) that must hold at rest and does not hold yet, with the object and the reason."""
+    """A law (required property) that must hold at rest and does not hold yet: its clause and name, the object, the
+    reason.
+    """
 
     clause: str
     law: str
@@ -72,12 +75,12 @@ def clock(seconds: float) -> str:
 
 
 class Laws:
-    """The laws (required properties of controllers) that are checked in one world.
+    """The checks of laws (required properties of controllers) in one simulated cluster.
 
     Each law belongs to a clause, a numbered requirement. `checks` counts the checks of each law, and `broken` has the
-    first breach of each law. `lease` is the Lease whose holder alone may write; None without leader election. `own` are
-    kinds, such as Lease, that processes write even at rest. `settles` names the laws that must hold some time after all
-    faults have ended.
+    first breach of each law. `lease` is the Lease whose holder alone may write, or None without leader election. `own`
+    are kinds, such as Lease, that processes write even at rest. `settles` names the laws that must hold some time after
+    all faults have ended.
     """
 
     own: Sequence[Kind] = (LEASE,)
@@ -98,9 +101,9 @@ class Laws:
         world.server.store.observe(self._changed)
 
     def check(self, clause: str, law: str, ref: object, holds: bool, told: str) -> None:
-        """Count a check of a law about the object `ref`.
+        """Count a check of a law about the object `ref`, and whether the law `holds`.
 
-        If `holds` is False, record the breach with its description, and halt the world.
+        If it does not, record the breach with the observation in the last argument, and stop the simulation.
         """
         self.checks[clause, law] += 1
         if holds or (clause, law) in self.broken:
@@ -120,11 +123,11 @@ class Laws:
         return counts
 
     def observe(self, kind: Kind, observer: Observe) -> None:
-        """Call `observer` at every change of an object of the kind."""
+        """Call `observer` at every change of an object of the kind, with the object's reference and its states."""
         self._observers[place_of(kind)].append((kind, observer))
 
     def keep_notes(self, kind: Kind, clause: str, law: str) -> None:
-        """Check from now on that an annotation that users set is never removed from objects of a kind.
+        """Check from now on that controllers never remove an annotation that a user set on an object of the kind.
 
         `clause` and `law` name this law in reports.
         """
@@ -135,7 +138,9 @@ class Laws:
         self.observe(kind, self._observed)
 
     def _decided(self, ref: str, line: str) -> None:
-        """Add `line`, the decision that a controller logged about the object `ref`, to the object's broken laws."""
+        """Add `line`, the last decision that a controller logged about the object `ref`, to the reports on its broken
+        laws.
+        """
         for key, law in self.broken.items():
             if law.object == ref:
                 self.broken[key] = attrs.evolve(law, decision=line)
@@ -162,7 +167,7 @@ class Laws:
         self.check("RUN-2", "no hot loop", ref, calm, f"{_MOST_WRITES} writes within a minute")
 
     def _check_holder(self, write: ObservedWrite) -> None:
-        """Check that the stored Lease names the writer as its holder at the moment of the write."""
+        """Check that only the holder of the Lease writes: the stored Lease names the replica that sent `write`."""
         if self._lease is None or self.is_just_restored(write.at):
             return
         lease = self.world.server.store.get(place_of(LEASE), (self._lease.namespace or "", self._lease.name))
@@ -231,7 +236,7 @@ class Laws:
         return iter(())
 
     def settled(self) -> None:
-        """Check the laws that must hold at rest. Each law that `unsettled` yields counts as broken."""
+        """Check the laws that must hold at rest: those that `unsettled` yields are broken."""
         unsettled = {(each.clause, each.law): each for each in self.unsettled()}
         for clause, law in dict.fromkeys((*self.settles, *unsettled)):
             open_law = unsettled.get((clause, law))
@@ -241,8 +246,8 @@ class Laws:
     def breaks_silence(self, write: ObservedWrite) -> bool:
         """Report whether a write breaks the law that nothing is written at rest.
 
-        The write of an Event soon after a restore of etcd does not break the law: the count of an Event series is
-        written minutes after the last Event (RUN-5), and creates the Event again if the restore removed it.
+        After a restore of etcd, writes of Events do not: the last count of an Event series is written minutes after the
+        last Event (RUN-5), and creates the Event again if the restore removed it.
         """
         is_late_count = write.request.kind == EVENT and self.world.restored_at > float("-inf")
         return write.request.kind not in self.own and not is_late_count
@@ -254,22 +259,22 @@ class Laws:
         self.check("REC-6", "nothing is written at rest", "the operator", writes == 0, told)
 
     def compare(self) -> None:
-        """Compare the final state with the state of another world.
+        """Compare the final state with that of another simulated cluster, at the end of a run that broke no law.
 
-        It is called at the end of a run, if no law was broken. This method does nothing; a subclass may override it.
+        This method does nothing; a subclass may override it.
         """
 
     def finish(self) -> None:
-        """Make the checks of the end of a run. A subclass may override this method."""
+        """Make further checks at the end of a run. This method does nothing; a subclass may override it."""
 
     def hot(self, told: str) -> None:
-        """Record that a hot loop broke a law: work went on forever without time passing."""
+        """Record that a law is broken by a hot loop: work went on forever without time passing."""
         self.check("RUN-2", "time passes", "the world", False, told)
 
     def complete(self) -> Iterator[LawViolation]:
-        """Yield the broken laws, each with a decision.
+        """Yield the reports on the broken laws, each with a decision.
 
-        If none was recorded with the law, it is the last decision that a controller logged about the law's object.
+        If a report has none, the last decision that a controller logged about the object is filled in.
         """
         for law in self.broken.values():
             yield attrs.evolve(law, decision=law.decision or self.world.decisions.get(law.object, ""))

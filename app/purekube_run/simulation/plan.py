@@ -42,7 +42,7 @@ _QUIET: Final = (NodeState.EXCLUDED, NodeState.READY, NodeState.LEFT)
 
 @attrs.frozen
 class FieldChange:
-    """One field that a write changes, with its value before and after. None means that the value is missing."""
+    """A change of one field by a planned write: its path, and its value before and after, None if there is no value."""
 
     path: str
     before: Any
@@ -51,7 +51,7 @@ class FieldChange:
 
 @attrs.frozen
 class PlannedObject:
-    """The planned change of one object, or the present state of an object that does not change.
+    """One object in a plan: the write that is planned for it, or its present state if nothing is written.
 
     If the object is not written or not ready, `place` is the line of the box that is the reason.
     """
@@ -69,10 +69,10 @@ class PlannedObject:
 
 @attrs.frozen
 class BoxPlan:
-    """The result of one dry pass over a parent (an object of the box's kind).
+    """The plan of a box for one parent (an object of its kind): the writes that one pass over it would make.
 
-    `status` is the parent's status after the pass. `writes` maps each verb to the number of writes in the pass,
-    including deletes that wait until other objects are ready.
+    `writes` maps each verb to the number of writes, including deletes that wait until other objects are ready.
+    `refused` counts the writes that would be refused. `status` is the parent's status after the pass.
     """
 
     object: str
@@ -89,7 +89,7 @@ class BoxPlan:
 
 
 class _Shown:
-    """A source of placeholders in place of random texts, so that equal inputs give equal plans."""
+    """A replacement for the generator of secrets that returns a placeholder, so that equal inputs give equal plans."""
 
     def text(self, length: int, alphabet: str) -> str:
         """Return the placeholder."""
@@ -99,9 +99,9 @@ class _Shown:
 def plan_box(
     box: Box, parent: Manifest, observed: Sequence[Manifest], definitions: Iterable[Manifest], now: datetime
 ) -> BoxPlan:
-    """Return the plan for `parent`, given the other objects that were observed in a cluster.
+    """Return the plan of `box` for `parent`, given the other objects that were observed in a cluster.
 
-    Raises CommandError for an object that no API server would store.
+    `definitions` are CRDs of other kinds. Raises CommandError for an object that no API server would store.
     """
     cluster = MemoryCluster(lambda: now, **simulated_for(box))
     install_box(cluster, box, definitions)
@@ -125,10 +125,7 @@ def plan_box(
 def _one_pass(
     cluster: MemoryCluster, box: Box, ref: ObjectRef
 ) -> tuple[ReconcileResult, Sequence[tuple[Parent, Snapshot]]]:
-    """Run one pass over the parent `ref`.
-
-    Return two answers: the result of the pass, and the parent and snapshot of each decision.
-    """
+    """Run one pass over the parent `ref`. Return its result, and the parent and snapshot of each decision."""
     api, composite = cluster.connect(OPERATOR, "vworkspace-box/1"), composite_of(box)
     plain = composite.pass_rules(cluster.now, _Shown())
     seen: list[tuple[Parent, Snapshot]] = []
@@ -190,7 +187,7 @@ def _planned(
 
 
 def _observations(box: Box, parent: Parent, snapshot: Snapshot, now: datetime) -> Iterator[Observation]:
-    """Yield the state of each object after the pass.
+    """Yield the state of each object of the box after the pass.
 
     For a parent that is being deleted, yield the state of each remaining object.
     """
@@ -223,7 +220,9 @@ def _of(
 
 
 def shown(ref: ObjectRef, manifest: Manifest | None) -> dict[str, Any] | None:
-    """Return an object as plans show it: without fields that only the server writes, and without a Secret's content."""
+    """Return an object in the form for plans: without fields that only the server writes, and without a Secret's
+    content.
+    """
     if manifest is None:
         return None
     meta = {key: value for key, value in metadata(manifest).items() if key not in _OF_SERVER}

@@ -17,7 +17,10 @@ from purekube_run.simulation.plan import BoxPlan, plan_box
 
 @attrs.frozen
 class PlanAgainst:
-    """The plans for all parents, by namespace and name. `unfit` lists objects without a plan, each with the reason."""
+    """The plans of a box for all its parents (the objects of its kind) in a cluster, by namespace and name.
+
+    `unfit` lists the parents for which no plan can be made, each with the reason.
+    """
 
     plans: tuple[BoxPlan, ...]
     unfit: tuple[tuple[str, str], ...] = ()
@@ -43,7 +46,10 @@ class PlanAgainst:
 
 
 async def plan_against(api: KubeApi, box: Box, definitions: Iterable[Manifest], now: datetime) -> PlanAgainst:
-    """Return the plans of a box's next pass over every object of its kind. Raises OperatorError if a read fails."""
+    """Read a cluster, and return the plan of the box's next pass over every object of its kind.
+
+    Raises OperatorError if a read fails.
+    """
     definitions, composite = tuple(definitions), composite_of(box)
     plans: list[BoxPlan] = []
     unfit: list[tuple[str, str]] = []

@@ -12,9 +12,9 @@ from purekube.reconcilers import Children, Desired, Object
 
 @attrs.define
 class AskedTwice:
-    """A wrapper that calls a pure function twice with equal arguments.
+    """A wrapper that checks whether a function is pure: it calls the function twice with equal arguments.
 
-    `different` describes the first difference of the results.
+    `different` describes the first difference between the two results, or is "".
     """
 
     function: Callable[[Object[Any, Any], Children], Desired[Any]]

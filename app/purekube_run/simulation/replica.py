@@ -16,9 +16,9 @@ from purekube_run.simulation.faults import Schedule, WatchFaults, calm
 
 
 class Surroundings(Protocol):
-    """The parts of a world (a cluster with its processes) that a replica uses.
+    """The interface that a replica needs of the simulated cluster in which it runs.
 
-    A world in memory and a real cluster in tests implement them.
+    Simulated clusters implement it, and a real cluster in tests.
     """
 
     seed: int
@@ -71,7 +71,7 @@ class WorldObserver(LoggingObserver):
 
 
 class Replica(ABC):
-    """One process that can be restarted. Its requests come from `user`.
+    """A simulated process that can be killed and started again. Its requests come from `user`.
 
     `starts` counts its starts, each of which has its own random numbers. `latency` is the minimum and maximum time of a
     request in seconds; None for no latency.
@@ -99,7 +99,7 @@ class Replica(ABC):
 
     @abstractmethod
     async def main(self, machine: Machine) -> None:
-        """Run the process on a machine, from its start to its end."""
+        """Run the process on a simulated machine, from its start to its end."""
 
     @property
     def is_running(self) -> bool:
@@ -107,7 +107,7 @@ class Replica(ABC):
         return self.task is not None and not self.task.done() and not self.link.dead
 
     def start(self) -> None:
-        """Start a new process, which has no memory of an earlier process and knows only the cluster's state."""
+        """Start a new process. It remembers nothing of an earlier process, and knows only the cluster's state."""
         self.starts += 1
         self.link = self.new_link()
         self.task = self._world.loop.create_task(self.main(self._machine()), name=f"{self.name} {self.starts}")
@@ -131,7 +131,7 @@ class Replica(ABC):
         return WorldObserver(self.name, controller, self._world)
 
     def new_link(self) -> Link:
-        """Return a network without faults, for a new start of the process."""
+        """Return the simulated network between the process and the API server, without faults, for a new start."""
         random = Random(f"{self._world.seed}/{self.name}/{self.starts}/network")
         return Link(self, random, self._world.loop.time, self._latency)
 

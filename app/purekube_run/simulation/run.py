@@ -28,17 +28,17 @@ _QUIET: Final = 720.0
 
 
 class Workload(Protocol):
-    """The simulated users of one world (a simulated cluster with its processes)."""
+    """The interface of the simulated users of a simulated cluster."""
 
     done: int
     """The number of acts that had an effect."""
 
     def perform(self, act: Act) -> None:
-        """Carry out an act of a user. The act has no effect if the API server refuses it."""
+        """Carry out an action of a user. If the API server refuses it, nothing changes."""
         ...
 
     def help_out(self) -> None:
-        """Carry out the actions of users without which objects cannot converge after faults have ended."""
+        """Carry out the actions that objects need from users to converge after all faults have ended."""
         ...
 
     def counts(self) -> Mapping[str, int]:
@@ -48,10 +48,11 @@ class Workload(Protocol):
 
 @attrs.frozen
 class Simulation(Generic[W, L]):
-    """A kind of simulation.
+    """A kind of simulation: the functions and tables from which a run is built.
 
-    `world`, `laws` and `workload` construct the parts of a run. `lives` generates the acts of users on a number of
-    objects within a number of seconds. `deeds` are the possible acts, and `faults` the possible faults by name.
+    `world`, `laws` and `workload` construct the simulated cluster, its checks and its users. `lives` generates the
+    actions of users on a number of objects within a number of seconds. `deeds` are the possible actions, and `faults`
+    the possible faults by name.
     """
 
     world: Callable[[SimulationScript], W]
@@ -64,9 +65,9 @@ class Simulation(Generic[W, L]):
     def draw(
         self, seed: int, *, seconds: float, objects: int, replicas: int, faults: Collection[str], shards: int = 1
     ) -> SimulationScript:
-        """Return the script that `seed` determines.
+        """Return a random script, which `seed` determines: the times of users' actions, and of the named `faults`.
 
-        It says which acts of users and which of the `faults` occur at which time.
+        `objects`, `replicas` and `shards` are numbers; `seconds` is the duration.
         """
         random = Random(f"script {seed}")
         acts = sorted(self.lives(random, objects, seconds))
@@ -75,9 +76,9 @@ class Simulation(Generic[W, L]):
         return SimulationScript(seed, replicas, seconds, tuple(acts), tuple(incidents), shards=shards)
 
     def _incidents(self, random: Random, seed: int, name: str, seconds: float, processes: int) -> Iterator[Incident]:
-        """Yield the occurrences of the fault `name` within `seconds`.
+        """Yield the random occurrences of the fault `name` within `seconds`.
 
-        A fault that has several forms takes each form in turn.
+        If the fault has several forms, its occurrences take the forms in turn. `processes` is the number of processes.
         """
         fault = self.faults[name]
         mean = 3600.0 / fault.per_hour
@@ -91,7 +92,7 @@ class Simulation(Generic[W, L]):
             number += 1
 
     def strike(self, world: W, incident: Incident) -> None:
-        """Apply the fault of an incident to the world."""
+        """Apply the fault of `incident` to the simulated cluster."""
         replica = min(incident.replica, len(world.replicas) - 1)
         fault = self.faults[incident.fault]
         fault.strike(Strike(world, incident.fault, replica, incident.seconds, incident.choice))
@@ -99,7 +100,10 @@ class Simulation(Generic[W, L]):
     def perform(
         self, script: SimulationScript, prepare: Callable[[W, L], None] = lambda world, laws: None
     ) -> "SimulationOutcome":
-        """Run a script in a new world and return the outcome. `prepare` may add laws or defects before the start."""
+        """Run a script in a new simulated cluster, and return the outcome.
+
+        `prepare` is called before the start; tests use it to add laws or defects.
+        """
         with _without_collector():
             return self._perform(script, prepare)
 
@@ -116,10 +120,10 @@ class Simulation(Generic[W, L]):
 
 @attrs.frozen
 class SimulationOutcome:
-    """The result of one run.
+    """The result of one run of a script.
 
-    `seconds` is virtual time, `cost` is processor time in seconds. `happened` counts faults by name, `acts` counts
-    users' acts that had an effect, and `counts` has the workload's counters.
+    `broken` are the broken laws. `happened` counts faults by name, `acts` counts users' actions that had an effect, and
+    `counts` has the counters of the workload. `seconds` is virtual time; `cost` is processor time in seconds.
     """
 
     script: SimulationScript
@@ -142,8 +146,9 @@ class SimulationOutcome:
 
 @attrs.define
 class _Run:
-    """A running script. `writes` counts the replicas' writes that would break the law that nothing is written at
-    rest.
+    """One run of a script.
+
+    `writes` counts the writes of replicas, without writes that are permitted even at rest. `points` are their kinds.
     """
 
     simulation: Simulation[Any, Any]
@@ -155,7 +160,7 @@ class _Run:
     points: set[str] = attrs.field(factory=set)
 
     def note(self, write: ObservedWrite) -> None:
-        """Count a write of a replica, unless the write is allowed at rest."""
+        """Count a write of a replica, unless it is permitted even at rest."""
         if self.laws.breaks_silence(write):
             self.writes += 1
             self.points.add(f"{write.request.action} {write.request.kind.kind}")
@@ -201,7 +206,7 @@ class _Run:
             laws.compare()
 
     def outcome(self, cost: float) -> SimulationOutcome:
-        """Return the outcome of the run."""
+        """Return the outcome of the run. `cost` is the processor time in seconds that the run took."""
         world = self.world
         return SimulationOutcome(
             self.script,
@@ -223,9 +228,9 @@ class _Run:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Disable the garbage collector in the block, and collect garbage afterwards, since a world has reference cycles.
+    """Disable the garbage collector in the block, and collect garbage afterwards.
 
-    The collector would take a quarter of the time, and run at moments that differ between processes.
+    It would take a quarter of the time, and run at moments that differ between processes.
     """
     was_enabled = gc.isenabled()
     gc.disable()

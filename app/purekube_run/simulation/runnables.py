@@ -29,10 +29,13 @@ _NO_API: KubeApi = KubeApi(cast("KubeTransport", None))
 
 
 class SameText:
-    """A source of texts that depend only on length and alphabet, so that all simulated clusters get the same texts."""
+    """A replacement for the generator of secrets whose texts depend only on length and alphabet.
+
+    So all simulated clusters that are compared get the same texts.
+    """
 
     def text(self, length: int, alphabet: str) -> str:
-        """Return a text that looks random, but is always the same for a length and alphabet."""
+        """Return a text that looks random, but is always the same for the same length and alphabet."""
         return SeededEntropy(0).text(length, alphabet)
 
 
@@ -51,7 +54,7 @@ def composite_of(runnable: Box | PureReconciler[Any, Any]) -> Composite:
 
 
 def _declared(runnable: Runnable) -> Box | PureReconciler[Any, Any] | AnyController:
-    """Return an extension as a box, pure reconciler or controller, so that its declarations can be read.
+    """Return an extension in a form whose declarations can be read.
 
     A controller that is given as a class or factory is constructed, with an API that cannot be used.
     """
@@ -82,8 +85,8 @@ def definition_of(runnable: Runnable) -> Manifest | None:
 def schema_of(runnable: Runnable, definitions: Mapping[str, Manifest]) -> Schema:
     """Return the schema of the kind that an extension reconciles.
 
-    The extension's own schema comes first, then the schema of the kind's CRD in `definitions` (by name); otherwise the
-    schema of an object without fields is returned.
+    It is the extension's own schema, or else that of the kind's CRD in `definitions` (by name), or else the schema of
+    an object without fields.
     """
     if (resource := resource_of(runnable)) is not None:
         return resource.schema

@@ -23,7 +23,10 @@ SERVERS: Final = {"away": away, "calm": calm}
 
 @attrs.frozen
 class Outcome:
-    """The result of a scenario, in virtual `seconds`. `problem` is empty if every expectation was met."""
+    """The result of playing a scenario: `problem` is the expectation that was not met, or "".
+
+    `seconds` is the virtual time that the scenario took.
+    """
 
     scenario: Scenario
     problem: str
@@ -49,7 +52,11 @@ class Unexpected(Exception):
 def run_scenario(
     box: Box, definitions: Sequence[Manifest], scenario: Scenario, on_moment: OnMoment = lambda *moment: None
 ) -> Outcome:
-    """Play a scenario in a new world and return its result. Raises CommandError if a step is malformed."""
+    """Play a scenario in a new simulated cluster, and return its result. Raises CommandError if a step is malformed.
+
+    `on_moment` is called with the cluster's state at the start, after each step, and after each pass over the subject
+    that wrote something.
+    """
     with BoxWorld(box, definitions) as world:
         play = _Play(world, scenario)
 
@@ -98,7 +105,7 @@ class _Play:
         raise CommandError(f"{self.scenario.place}: nothing given is a {own.kind} ({own.api_version})")
 
     def begin(self) -> None:
-        """Create the given objects. Objects of the box's kind are created last."""
+        """Create the objects that the scenario gives. Objects of the box's kind are created last."""
         own = self.world.box.kind.kind
         for manifest in sorted(self.scenario.given, key=lambda one: one.get("kind") == own):
             self._create(manifest)
@@ -176,9 +183,7 @@ class _Play:
                 )
 
     def _holds(self, kind: str, desired: Mapping[str, Any]) -> bool:
-        """Report whether the subject's condition `kind` is of the current generation and has the fields in
-        `desired`.
-        """
+        """Report whether the subject's condition `kind` is up to date and has the fields in `desired`."""
         live = self.world.get(self.subject)
         condition = condition_of(live, kind)
         current = condition.get("observedGeneration") == get_path(live, "metadata", "generation")
@@ -234,7 +239,10 @@ _ACTS: Final[Mapping[str, Act]] = {
 
 
 def differences(desired: Any, live: Any, path: str) -> Iterator[str]:
-    """Yield how `live` differs from `desired`. Mappings may have more keys; lists must match in length and order."""
+    """Yield a text for each difference of `live` from `desired`.
+
+    Mappings in `live` may have more keys. Lists must have the same length and order.
+    """
     match desired:
         case Mapping():
             for key, value in desired.items():

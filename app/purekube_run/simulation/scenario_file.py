@@ -33,7 +33,7 @@ _OF_OBJECTS: Final = ("expect", "gone", "change", "create", "delete")
 
 @attrs.frozen
 class ScenarioStep:
-    """One step: its action `verb` with a `value`, and its place in the file.
+    """One step of a scenario: an action `verb` with its `value`, and the step's place in the file.
 
     With `refused`, the API server must refuse the write with a message that contains this text. `within` is in seconds.
     """
@@ -52,7 +52,7 @@ class ScenarioStep:
 
 @attrs.frozen
 class Scenario:
-    """A scenario for one box. Its subject, to which `until` refers, is the first given object of the box's kind."""
+    """A test of one box: objects that are given, and steps. Its subject is the first given object of the box's kind."""
 
     name: str
     place: str
@@ -111,7 +111,7 @@ def _step(document: MarkedDocument, path: str, raw: Any) -> ScenarioStep:
 def _check_words(document: MarkedDocument, path: str, raw: Mapping[str, Any], known: Collection[str], of: str) -> None:
     """Raise CommandError for the first key of `raw` that is not in `known`.
 
-    In the message, `of` names the part of the file.
+    `of` is the part of the file, for the message.
     """
     for word in raw:
         if word not in known:

@@ -10,7 +10,10 @@ import attrs
 
 @attrs.frozen(order=True)
 class Act:
-    """One act of a user on the object `name`, at a time in seconds. `number` selects the values that the act writes."""
+    """One action of a user on the object `name`, at a time in seconds.
+
+    `number` selects the values that the action writes.
+    """
 
     at: float
     do: str
@@ -20,7 +23,7 @@ class Act:
 
 @attrs.frozen(order=True)
 class Incident:
-    """One occurrence of a fault: its time, the affected replica, and its duration in seconds.
+    """One occurrence of a fault: its time, the index of the affected replica, and its duration in seconds.
 
     `choice`, a number in [0, 1), selects further details of the fault, such as the affected watch.
     """
@@ -34,11 +37,11 @@ class Incident:
 
 @attrs.frozen
 class SimulationScript:
-    """The script of a whole run: the acts of users and the faults (`incidents`), which end after `seconds`.
+    """The script of a simulation run: the actions of users (`acts`) and the faults (`incidents`) with their times.
 
-    Each of the `shards` has `replicas` replicas. `boxes` are the box files to simulate, and `controllers` the names of
-    a user's controllers. `crds` are files with further CRDs. Without boxes and controllers, the operator itself is
-    simulated.
+    It lasts `seconds`, then all faults end. Each of the `shards` has `replicas` replicas. `boxes` are the box files to
+    simulate, and `controllers` the names of a user's controllers; without either, the operator itself is simulated.
+    `crds` are files with further CRDs.
     """
 
     seed: int
@@ -53,11 +56,11 @@ class SimulationScript:
 
     @property
     def steps(self) -> tuple[Act | Incident, ...]:
-        """All acts and faults, sorted by time."""
+        """All actions and faults, sorted by time."""
         return tuple(sorted((*self.acts, *self.incidents), key=lambda step: step.at))
 
     def with_steps(self, steps: Iterable[Act | Incident]) -> "SimulationScript":
-        """Return a copy of the script with exactly these acts and faults."""
+        """Return a copy of the script with exactly these actions and faults."""
         steps = tuple(steps)
         acts = tuple(step for step in steps if isinstance(step, Act))
         incidents = tuple(step for step in steps if isinstance(step, Incident))

@@ -39,7 +39,7 @@ _HEAD: Final = ("format", *(field.name for field in attrs.fields(SimulationScrip
 
 
 def script_text(script: SimulationScript, broken: Mapping[str, Any] | None = None) -> str:
-    """Return the text of a script's file.
+    """Return the text of the file for a script.
 
     `broken` has the fields of the law that the script breaks, or is None if the script breaks no law.
     """

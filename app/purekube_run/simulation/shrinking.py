@@ -20,7 +20,10 @@ Perform = Callable[[SimulationScript], SimulationOutcome]
 
 @attrs.define
 class _Search:
-    """The search for a smaller script that breaks the same law. `left` is the number of remaining runs."""
+    """The search for a smaller script that breaks the same law.
+
+    `best` is the outcome of the smallest script found so far. `left` is the number of runs that may still be made.
+    """
 
     perform: Perform
     law: LawViolation
@@ -28,9 +31,9 @@ class _Search:
     left: int
 
     def breaks(self, script: SimulationScript) -> bool:
-        """Run a script if runs are left, and report whether the script breaks the law.
+        """Run a script if runs are left, and report whether it breaks the law.
 
-        If so, keep the outcome as the best.
+        If so, its outcome becomes the best one.
         """
         if self.left <= 0:
             return False
@@ -43,7 +46,11 @@ class _Search:
 
 
 def shrink(outcome: SimulationOutcome, perform: Perform, most_runs: int = MOST_RUNS) -> SimulationOutcome:
-    """Return the outcome of the smallest script that was found to break the first broken law of `outcome`."""
+    """Search for the smallest script that breaks the first broken law of `outcome`, and return the outcome of that
+    script.
+
+    At most `most_runs` scripts are run, with `perform`.
+    """
     search = _Search(perform, outcome.broken[0], outcome, most_runs)
     script = outcome.script
     search.breaks(script.with_steps([step for step in script.steps if step.at <= search.law.at]))
@@ -55,9 +62,9 @@ def shrink(outcome: SimulationOutcome, perform: Perform, most_runs: int = MOST_R
 
 
 def _minimize(search: _Search) -> None:
-    """Make the best script smaller: leave out groups of its steps, as long as the same law breaks without them.
+    """Leave groups of steps out of the best script, as long as the same law breaks without them.
 
-    It begins with halves of the script, and tries smaller groups when no group of the present size can be left out.
+    Groups are halves of the script at first, and become smaller when no group of the present size can be left out.
     """
     parts = 2
     while search.left > 0 and len(search.best.script.steps) > 1:

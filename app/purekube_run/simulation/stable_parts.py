@@ -18,9 +18,9 @@ _ROLL: Final = re.compile(rb'(/roll-hash":")[0-9a-f]+')
 
 
 def stable_parts_of(live: Manifest) -> bytes:
-    """Return, as JSON, the parts of an object that must be equal in all simulated clusters that are compared.
+    """Return the parts of an object that must be equal in two simulated clusters, as JSON for a comparison.
 
-    The contents of Secrets are left out.
+    Uids, times, allocated addresses and the contents of Secrets are left out.
     """
     return _ROLL.sub(rb"\1", _UID.sub(b"uid", canonical_json(_plain(live))))
 

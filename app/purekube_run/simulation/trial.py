@@ -87,8 +87,8 @@ _CHANGES: Final = 2
 
 
 class BrokenLaw(Exception):
-    """The error that a law (required property of controllers) is broken, with what was observed, and the timeline of
-    the world.
+    """The error that a controller broke a law (required property), with the observation and the timeline of the
+    cluster.
     """
 
     def __init__(self, law: str, told: str, world: World) -> None:
@@ -98,7 +98,7 @@ class BrokenLaw(Exception):
 
 
 class TrialWorld(World):
-    """A world (simulated cluster) with one process, which runs a copy of `controller`.
+    """A simulated cluster in which one process runs a copy of `controller`.
 
     `changes` are the process's writes that changed an object.
     """
@@ -147,7 +147,7 @@ class TrialWorld(World):
 
 @attrs.define
 class _Tried:
-    """The object `ref` of a trial, in one of the trial's worlds.
+    """The object `ref` of a trial in one of the trial's simulated clusters.
 
     `before` is the state of the service outside the cluster before the object was created.
     """
@@ -161,7 +161,7 @@ class _Tried:
         return self.world.get(self.ref)
 
     def made(self) -> dict[ObjectRef, Manifest]:
-        """Return all existing objects, except the trial's own object, that the controller wrote."""
+        """Return the existing objects that the controller wrote, by reference, without the object of the trial."""
         refs = dict.fromkeys(write.request.ref for write in self.world.changes)
         found = {ref: self.world.get(ref) for ref in refs if ref != self.ref}
         return {ref: live for ref, live in found.items() if live is not None}
@@ -176,12 +176,12 @@ class _Tried:
 
 @attrs.frozen
 class Trial:
-    """A trial of a controller on one object. `run` checks the laws and raises BrokenLaw.
+    """A trial of a controller on one object, which checks whether the controller keeps the laws (required properties).
 
     The object must come to rest within `within` seconds. `outside` returns the state of a service outside the cluster
-    that the controller manages. That state must be the same with and without faults, and the deletion must restore it
-    to the state before the creation. `definitions` are CRDs of further kinds. Objects of the kinds in `keeps` may stay
-    after the deletion. If `by_hand` is True, users delete and change children during the faults.
+    that the controller manages. Faults must not change that state, and the deletion must restore it. `definitions` are
+    CRDs of further kinds. Objects of the kinds in `keeps` may stay after the deletion. If `by_hand` is True, users
+    delete and change children during the faults.
     """
 
     controller: Runnable
@@ -194,9 +194,9 @@ class Trial:
     within: float = 600.0
 
     def run(self) -> Manifest:
-        """Check all laws.
+        """Check all laws, and return the object at rest, as it is without faults.
 
-        Return the object at rest, as it is in the world without faults. Raises BrokenLaw for the first broken law.
+        Raises BrokenLaw for the first law that is broken.
         """
         random = Random(self.seed)
         with self._world() as calm_one, self._world() as troubled, self._world() as early:
@@ -219,7 +219,7 @@ class Trial:
         return TrialWorld(self.controller, self.definitions)
 
     def _begun(self, world: TrialWorld) -> _Tried:
-        """Create the object of the trial in a new world.
+        """Create the object of the trial in a new simulated cluster.
 
         For a box, also create the externals (objects of other owners) to which that object refers.
         """
@@ -238,7 +238,7 @@ class Trial:
     # --- laws --------------------------------------------------------------------------------------------------------
 
     def _settled(self, tried: _Tried) -> None:
-        """Check that the object comes to rest and has a Ready condition."""
+        """Check that the object comes to rest, and that its condition Ready reports its state."""
         world, limit = tried.world, tried.world.seconds + self.within
         while world.seconds < limit and not (self._is_quiet(world) and world.controllers.next_work() is None):
             tried.go_on(_STEP)
@@ -252,7 +252,7 @@ class Trial:
         return world.seconds - (world.changes[-1].at if world.changes else 0.0) >= _QUIET
 
     def _alike(self, world: TrialWorld) -> None:
-        """Check that the function of a pure reconciler always returned equal results for equal arguments."""
+        """Check that the function of a pure reconciler returned equal results for equal arguments."""
         function = getattr(world.controller, "function", None)
         if isinstance(function, AskedTwice) and function.different:
             raise BrokenLaw("answers alike", function.different, world)
@@ -267,7 +267,10 @@ class Trial:
             raise BrokenLaw("says how it stands", f"it is not ready, and does not say why: {ready}", tried.world)
 
     def _no_flapping(self, tried: _Tried) -> None:
-        """Check that no condition of a box's or pure reconciler's object changed its status more often than allowed."""
+        """Check that no standard condition of the object changed its status more often than permitted.
+
+        This holds for boxes and pure reconcilers.
+        """
         if not isinstance(self.controller, Box | PureReconciler):
             return
         statuses = [write.answer for write in tried.world.changes if write.request.ref == tried.ref]
@@ -292,9 +295,9 @@ class Trial:
                 raise BrokenLaw(law, f"outside, {held!r} became {now!r}", world)
 
     def _same(self, straight: _Tried, hurt: _Tried) -> None:
-        """Compare two worlds: `hurt`, which had faults, and `straight`, which had none.
+        """Check that the cluster `hurt`, which had faults, has the same objects as `straight`, which had none.
 
-        Raise BrokenLaw if their objects differ, or the states of the service outside the cluster.
+        The state of the service outside the cluster must be the same, too.
         """
         one, other = self._shapes(straight), self._shapes(hurt)
         if one != other:
@@ -338,9 +341,7 @@ class Trial:
         return ref.kind in self.keeps or get_path(live, "metadata", "labels", MARKS.node) in orphans
 
     def _early(self, tried: _Tried, random: Random) -> None:
-        """Check that an object is removed if it is deleted soon after its creation, while children are still being
-        created.
-        """
+        """Check that an object is removed even if it is deleted soon after its creation, before all children exist."""
         tried.world.replica.schedule = at_random(random, _OFTEN)
         tried.go_on(random.choice((0.0, 0.5, 2.0, 5.0)))
         self._taken_down(tried, random)
@@ -370,9 +371,8 @@ class Trial:
         tried.go_on(_STEP)
 
     def _disturb_watches(self, world: TrialWorld, random: Random) -> None:
-        """Choose at random one fault, or none, and apply it to all watches.
-
-        Either their events come late, by a quarter of a minute, or the watches expire.
+        """Apply a random fault, or none, to all open watches: their events come late for 15 seconds, or the watches
+        expire.
         """
         trouble = random.choice((None, None, WatchTrouble.LATE, WatchTrouble.EXPIRED))
         watches = len(world.replica.link.watches)
@@ -381,7 +381,7 @@ class Trial:
                 world.replica.link.disturb_watch(trouble, (number + 0.5) / watches, _TROUBLED / 4)
 
     def _act_by_hand(self, tried: _Tried, random: Random) -> None:
-        """Delete a child as a user would, or remove from a child one of the labels that a box sets."""
+        """Change a child as a user might: delete it, or remove a label that a box sets."""
         children = sorted(ref for ref, live in tried.made().items() if self._is_kept_up(ref, live))
         if not children:
             return
@@ -396,10 +396,7 @@ class Trial:
             return  # a controller has already deleted it
 
     def _is_kept_up(self, ref: ObjectRef, live: Manifest) -> bool:
-        """Report whether the controller must create this child again after the child is deleted.
-
-        Some children are created only once.
-        """
+        """Report whether the controller must create a deleted child again. Some children are created only once."""
         match self.controller:
             case Box() as box:
                 always = {node.id for node in box.nodes if node.apply is ApplyMode.ALWAYS}

@@ -42,18 +42,19 @@ _AT_ONCE: Final = (0.0, 0.0)
 
 
 class WorldHotLoop(AssertionError):
-    """The error that simulated processes or controllers work forever while no time passes, because they undo each
-    other's writes or their own.
+    """The error that simulated processes or controllers never stop working although no time passes.
+
+    They undo each other's writes, or their own.
     """
 
 
 class World(MemoryCluster):
-    """One cluster with its processes. Time passes only in `run` and `until`.
+    """A simulated cluster with the processes under test (`replicas`). Virtual time passes only in `run` and `until`.
 
-    `trace` has a line for every write request, every act and every fault. The functions in `on_write` are called for
-    every write of a replica that reached the API server, and those in `on_end` when a process ends. A process that was
-    killed starts again after a random time between the two numbers of seconds in `restarts`. If an error ends a
-    process, the functions in `on_end` get the error; if there are none, `until` raises it.
+    `trace` has a line for every write request, every action and every fault. The functions in `on_write` are called for
+    every write of a replica that reached the API server. Those in `on_end` are called when a process ends, with the
+    error that ended it; without them, `until` raises the error. A process that has ended starts again after a random
+    time between the two numbers of seconds in `restarts`.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class World(MemoryCluster):
         self._logs.__exit__(None, None, None)
 
     def open(self) -> None:
-        """Start all processes and the simulated controllers, which run once time passes."""
+        """Start all processes. The simulated controllers run when time passes."""
         self.loop.at_rest = self._at_rest
         for replica in self.replicas:
             replica.start()
@@ -177,15 +178,15 @@ class World(MemoryCluster):
     def run(self, seconds: float) -> None:
         """Let `seconds` of virtual time pass.
 
-        Raises WorldHotLoop if work goes on forever without time passing, and an error that ended a process.
+        Raises WorldHotLoop if work goes on forever without time passing. Raises an error that ended a process.
         """
         self.until(lambda: False, seconds)
 
     def until(self, holds: Callable[[], bool], within: float) -> bool:
-        """Let virtual time pass until `holds` returns True, or `within` seconds have passed.
+        """Let virtual time pass until `holds` returns True, or for `within` seconds.
 
-        Return whether `holds` returned True. `holds` is called whenever no more work is due at a moment. Raises
-        WorldHotLoop if work goes on forever without time passing, and an error that ended a process.
+        Return whether `holds` returned True. `holds` is called whenever no work is left at a moment. Raises
+        WorldHotLoop if work goes on forever without time passing. Raises an error that ended a process.
         """
         if asyncio._get_running_loop() is not None:
             raise RuntimeError("a world has an event loop of its own: use it in a plain function, not in a coroutine")
@@ -219,7 +220,7 @@ class World(MemoryCluster):
             self.loop.stop()
 
     def _at_rest(self) -> bool:
-        """Run the simulated controllers when no task of a process is ready.
+        """Run the simulated controllers, since no task of a process is ready.
 
         Return True if they worked or set a timer, or if the condition of `until` holds. Return False if virtual time
         may advance to the next timer.
@@ -240,7 +241,7 @@ class World(MemoryCluster):
             observe(actor, what)
 
     def digest(self) -> str:
-        """Return a hash of the trace and of the stored objects."""
+        """Return a hash of the trace and of all stored objects, which shows whether two runs were equal."""
         digest = sha256("\n".join(self.trace).encode())
         for place, objects in sorted(self.server.store.snapshot().objects.items()):
             digest.update(repr(place).encode())
@@ -275,7 +276,7 @@ class World(MemoryCluster):
         self.set_behaviour(flux=flux, engines=engines)
 
     def heal(self) -> None:
-        """End all faults."""
+        """End all faults of the cluster and of its replicas."""
         self.note("world", "all faults are over")
         self.calm_down()
         self.server.authorize = None
@@ -303,12 +304,12 @@ class World(MemoryCluster):
         return self.server.store.version
 
     def reconciled(self, replica: str, controller: str, done: Reconciled) -> None:
-        """Call the functions `on_reconciled` for a reconcile of a replica."""
+        """Call the functions in `on_reconciled` with a reconcile of a replica."""
         for observe in self.on_reconciled:
             observe(replica, controller, done)
 
     def replica_ended(self, replica: Replica, error: BaseException | None) -> None:
-        """Call `on_end` for a replica whose process has ended, and schedule its restart."""
+        """Call the functions in `on_end` for a replica whose process has ended, and schedule its restart."""
         if self._closing or replica not in self.replicas:
             return
         if error is not None:
@@ -331,7 +332,7 @@ class World(MemoryCluster):
 
 @contextmanager
 def _capturing(keep: Callable[[Any], None]) -> Iterator[None]:
-    """Pass every log event to `keep` in the block, instead of printing it; restore the configuration afterwards."""
+    """Pass every log event to `keep` while the block runs, instead of printing it."""
 
     def process(logger: Any, method: str, event: Any) -> Any:
         keep(event)

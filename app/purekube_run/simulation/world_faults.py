@@ -23,8 +23,10 @@ W_contra = TypeVar("W_contra", bound=World, contravariant=True)
 
 @attrs.frozen
 class Strike(Generic[W_co]):
-    """One occurrence of the fault `name` in `world`, with the index of the affected replica and the duration in
-    seconds. `choice`, a number in [0, 1), selects further details, such as the affected watch.
+    """One occurrence of the fault `name` in the simulated cluster `world`, as the argument of the fault's action.
+
+    It affects the replica with the index `replica` for `seconds`. `choice`, a number in [0, 1), selects further
+    details, such as the affected watch.
     """
 
     world: W_co
@@ -45,7 +47,8 @@ class Strike(Generic[W_co]):
 
 @attrs.frozen
 class SimulatedFault(Generic[W_contra]):
-    """A kind of fault: its action, how often it occurs per hour on average, and the range of its duration in seconds.
+    """A kind of fault: its action `strike`, its mean number of occurrences per hour, and its shortest and longest
+    duration.
 
     If a fault has several `forms`, its occurrences use them in turn; `Strike.choice` selects the form.
     """
@@ -57,7 +60,7 @@ class SimulatedFault(Generic[W_contra]):
 
 
 def _of_request(trouble: Trouble, per_hour: float) -> SimulatedFault[World]:
-    """Return a fault that affects one request. Up to twenty matching requests pass before the affected one."""
+    """Return a fault that disturbs one request, after up to twenty requests that it lets pass."""
 
     def strike(at: Strike[World]) -> None:
         ordered = Disturbance(trouble, at.happened, int(at.choice * 20))
@@ -118,7 +121,7 @@ def _restart_server(at: Strike[World]) -> None:
 
 
 def _restore_etcd(at: Strike[World]) -> None:
-    """Take a snapshot of etcd now, and restore the snapshot at the end of the fault."""
+    """Restore etcd at the end of the fault from a snapshot that is taken at its start."""
     snapshot = at.world.server.store.snapshot()
 
     def restore() -> None:
@@ -136,9 +139,7 @@ def _engines_stall(at: Strike[World]) -> None:
 
 
 def _remove_right(at: Strike[World], *, reads: bool = False) -> None:
-    """Remove a right from all replicas for a while: the right to write one resource, or with `reads` the right to read
-    it.
-    """
+    """Take from all replicas the right to write one resource, or with `reads` the right to read it, for a while."""
     world = at.world
     if not world.rights:
         return

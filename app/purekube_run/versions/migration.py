@@ -38,14 +38,14 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class NotMigrated(Exception):
-    """The error that a CRD's objects could not all be rewritten. The message has the reason and the remedy."""
+    """The error that not all objects of a CRD could be rewritten. The message has the reason and the remedy."""
 
 
 @attrs.frozen
 class Migration:
-    """A migration that rewrites the objects of CRDs in the storage version.
+    """The component that rewrites all objects of CRDs, so that they are stored in the storage version.
 
-    `tell` is called with a line for each step; `sleep` waits before a retry.
+    `tell` is called with a line of text for each step; `sleep` waits before a retry.
     """
 
     api: KubeApi
@@ -78,7 +78,7 @@ class Migration:
             raise NotMigrated(f"{name}: there is no such definition; `versions list` shows them") from error
 
     async def _objects(self, versions_in_use: VersionsInUse) -> AsyncIterator[ObjectRef]:
-        """Yield every object that exists now, page by page.
+        """Yield a reference to every object that exists now, page by page.
 
         Objects that are created later are stored in the storage version anyway.
         """
@@ -116,7 +116,7 @@ class Migration:
             raise NotMigrated(f"{found.definition}: {told}: {listed}{more}. Mend them, and begin again")
 
     async def _rewrite(self, ref: ObjectRef) -> None:
-        """Send an empty patch, so that the API server stores the object again, now in the current storage version."""
+        """Make the API server store an object again, in the storage version, by an empty patch."""
         for attempt in range(_ATTEMPTS):
             try:
                 await self.api.patch(ref, {}, patch_type=PatchType.MERGE, field_manager=_MANAGER)
@@ -157,7 +157,7 @@ def _amount(number: int) -> str:
 
 
 async def definitions_in_use(api: KubeApi) -> list[VersionsInUse]:
-    """Return for every CRD of the cluster the versions in which its objects are stored, sorted by the CRD's name."""
+    """Return for every CRD of the cluster the versions in which its objects may be stored, sorted by the CRD's name."""
     token = ""
     found: list[VersionsInUse] = []
     while True:

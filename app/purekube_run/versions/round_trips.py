@@ -33,7 +33,7 @@ AT_START: Final = 60
 
 @attrs.frozen
 class RoundTrips:
-    """The result of testing one version's conversion: the number of successful round trips, and the first failure."""
+    """The result of testing a version's conversion: the number of successful round trips, and the first failure."""
 
     version: str
     storage: str
@@ -45,7 +45,7 @@ class RoundTrips:
 
 
 def round_trips(box: Box, crd: CrdVersions, place: Callable[[str], Place]) -> Iterator[RoundTrips]:
-    """Yield the test result for every version of a box that is converted.
+    """Test the conversions of a box, and yield the result for every version that is converted.
 
     `place` returns file and line of a path in the box.
     """
@@ -56,11 +56,12 @@ def round_trips(box: Box, crd: CrdVersions, place: Callable[[str], Place]) -> It
 
 
 def check_kinds(kinds: Iterable[Resource[Any, Any]]) -> tuple[Converter, ...]:
-    """Test the functions of kinds on examples. Return the converters of the kinds that have several versions.
+    """Test the functions of kinds that are defined as Python classes.
 
-    Converters are tested by round trips to another version and back. Functions that validate objects or give defaults
-    are called. Raises CommandError if a round trip fails or changes an object, or if a function raises. The same holds
-    if the schema refuses the defaults, or if giving them a second time changes the object.
+    Return the converters of those with several versions. Converters are tested by round trips to another version and
+    back. Functions that validate objects or give defaults are called. Raises CommandError if a round trip fails or
+    changes an object, if a function raises, if the schema refuses the defaults, or if giving them a second time changes
+    the object.
     """
     converters = []
     for kind in kinds:
@@ -101,9 +102,9 @@ def _tried(
 
 
 def _problem(broken: BrokenRoundTrip, place: Place) -> BoxProblem:
-    """Return the failure `broken` of a round trip as a problem of the box.
+    """Return the failure of a round trip as a problem of the box.
 
-    Its place is the expression that failed, or `place` if no expression failed.
+    Its place is the expression that failed, or `place` if no expression did.
     """
     failed = None if broken.__cause__ is None else broken.__cause__.__cause__
     if isinstance(failed, ExpressionFailure):
@@ -122,7 +123,7 @@ def examples_of(crd: CrdVersions, version: str) -> Iterator[Manifest]:
 
 
 def _example(crd: CrdVersions, known: KnownKind, random: Random, number: int) -> Manifest | None:
-    """Return an example object of a version, with the metadata of a stored object.
+    """Return an example object in the version `known`, with the metadata of a stored object.
 
     Return None if the schema is missing or refuses every example.
     """
