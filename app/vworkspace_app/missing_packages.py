@@ -65,7 +65,7 @@ COMMANDS: Final = {name: about for group in GROUPS.values() for name, about in g
 
 
 def install_hint(error: BaseException | None) -> str | None:
-    """Return a message on the package to install if `error` says that a package is missing; None for any other error.
+    """Return a message on the package to install if `error` is about a missing package, or None for any other error.
 
     A missing module of this project is a defect, not a missing package.
     """

@@ -33,7 +33,7 @@ def call(function: Callable[..., Any], words: Sequence[str]) -> Any:
 
 
 def _given(arguments: Sequence[Argument], words: Sequence[str]) -> dict[int, Any]:
-    """Return the parsed value of each argument that was given, by its index in `arguments`. Raises UsageError."""
+    """Return the parsed value of each argument that `words` give, keyed by the argument's index. Raises UsageError."""
     parser = _Words(add_help=False, allow_abbrev=False, exit_on_error=False, argument_default=argparse.SUPPRESS)
     for number, argument in enumerate(arguments):
         if not argument.positional:
@@ -56,7 +56,7 @@ def _given(arguments: Sequence[Argument], words: Sequence[str]) -> dict[int, Any
 
 
 def _placed(arguments: Sequence[Argument], words: Sequence[str]) -> dict[int, Any]:
-    """Return the values of the positional arguments, keyed by index in `arguments`.
+    """Assign the words to positional arguments, and return their values, keyed by the argument's index.
 
     Raises UsageError if words are left over.
     """
@@ -98,9 +98,9 @@ def _unknown(option: str, arguments: Iterable[Argument]) -> str:
 
 
 def alike(word: str, known: Iterable[str]) -> str:
-    """Return "; did you mean X?" with the known word X that is most similar to `word`.
+    """Return the hint "; did you mean X?" with the known word X that is most similar to `word`.
 
-    Return an empty string if no known word is similar.
+    Return "" if no known word is similar.
     """
     return "".join(f"; did you mean {match}?" for match in get_close_matches(word, [*known], 1))
 
@@ -129,15 +129,15 @@ def _is_plain(argument: Argument) -> bool:
 
 
 def width() -> int:
-    """Return the number of columns for help texts. This is the terminal's width, but at most 100.
-
-    It is 80 without a terminal.
-    """
+    """Return the width of help texts in columns: the terminal's width, at most 100, or 80 without a terminal."""
     return min(shutil.get_terminal_size().columns, _WIDEST)
 
 
 def command_help(chain: str, function: Callable[..., Any], commands: Iterable[str] = ()) -> str:
-    """Return the help of a command: usage, docstring, commands below it, arguments and options."""
+    """Return the help text of a command: usage, the function's docstring, its `commands`, arguments and options.
+
+    `chain` has the words by which the command is called.
+    """
     arguments = arguments_of(function)
     places = [_place(argument) for argument in arguments if argument.positional]
     usage = " ".join((f"Usage: {chain}", *(["COMMAND"] * bool(commands)), "[OPTIONS]", *places))

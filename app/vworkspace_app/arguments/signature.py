@@ -30,11 +30,11 @@ class UsageError(Exception):
 
 @attrs.frozen
 class Parameter:
-    """The annotation of a parameter of a command's function.
+    """The annotation that describes one argument of a command, at a parameter of the command's function.
 
     It has the argument's names and help text, and the environment variable that is read if the argument is not given.
-    `negative` is the name of the option that unsets a flag. With None this is the usual `--no-` form, and with an empty
-    text there is no such option. If `parse` is False, the parameter is no argument and keeps its default.
+    `negative` is the name of the option that unsets a flag: None means the usual `--no-` form, "" means that there is
+    none. If `parse` is False, the parameter is no argument and keeps its default.
     """
 
     name: str | Sequence[str] = ()
@@ -46,10 +46,10 @@ class Parameter:
 
 @attrs.frozen
 class Argument:
-    """An argument of a command. `parameter` is the parameter of the command's function that gets the argument's value.
+    """One argument of a command, read from the parameter `parameter` of the command's function.
 
-    If the parameter is an attrs class, `field` is the field of the class that gets the value; otherwise `field` is
-    empty.
+    If that parameter is an attrs class, whose fields are arguments, `field` is the field for this one; otherwise it is
+    "".
     """
 
     parameter: str
@@ -67,7 +67,7 @@ class Argument:
 
     @property
     def label(self) -> str:
-        """The name by which error messages call the argument."""
+        """The name of the argument in error messages."""
         return self.names[0]
 
     @property
@@ -95,7 +95,7 @@ class Argument:
 
     @property
     def takes(self) -> str:
-        """The text for the value in the help text: the choices, or a placeholder in capitals if there are none."""
+        """The text that represents the value in help: the choices, or else a placeholder in capitals."""
         return "{" + ",".join(filter(None, self.choices)) + "}" if self.choices else _TAKES.get(self.kind, "PATH")
 
     def value(self, text: str) -> Any:
@@ -154,10 +154,7 @@ def _argument(
 
 
 def _unwrapped(annotation: Any) -> tuple[Any, Parameter]:
-    """Return two values: the type in an annotation without `| None`, and the `Parameter` in the annotation.
-
-    If the annotation has no `Parameter`, the second value is an empty `Parameter`.
-    """
+    """Return the type in an annotation, without `| None`, and the annotation's `Parameter` or an empty one."""
     words = Parameter()
     if get_origin(annotation) is Annotated:
         annotation, *metadata = get_args(annotation)

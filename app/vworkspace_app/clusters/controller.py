@@ -44,10 +44,10 @@ _BUILT_IN = ("", "batch", CUSTOM_RESOURCE_DEFINITION.group)
 
 @attrs.frozen
 class ClusterSettings:
-    """The settings of the operator on which the status of Cluster objects depends. They do not change while it runs.
+    """The settings of the operator that appear in the status of Cluster objects. They do not change while it runs.
 
-    After `window` seconds without contact to the control plane, the condition Disconnected becomes True. `damping` is
-    how many seconds polls must fail before the condition Connected becomes False.
+    After `window` seconds without contact to the control plane, the condition Disconnected becomes True. Polls must
+    fail for `damping` seconds before the condition Connected becomes False.
     """
 
     cluster_id: str
@@ -63,9 +63,9 @@ class ClusterSettings:
 
 @attrs.define(eq=False)
 class ClusterReconciler:
-    """The reconciler of Cluster objects. It computes their status from the state of `informers` and of the job agent.
+    """The reconciler of Cluster objects, which writes the state of this operator into their status.
 
-    `report` returns the job agent's state; it is None if the operator runs without an agent.
+    The state is that of `informers` and of the job agent. `report` returns the latter; it is None without a job agent.
     """
 
     api: KubeApi
@@ -112,9 +112,9 @@ class ClusterReconciler:
             self._written[key.name] = self._now()
 
     async def _offer(self, key: ObjectRef) -> ReconcileResult:
-        """Create this cluster's Cluster object if none exists, at most once per process.
+        """Create the Cluster object of this cluster if there is none, at most once per process.
 
-        With a job agent it is created only when the control plane's URL is known.
+        With a job agent, that waits until the control plane's URL is known.
         """
         endpoint = self.credentials.current.url
         served = self._served(CLUSTER)
@@ -152,7 +152,7 @@ class ClusterReconciler:
         )
 
     def _weak_settings(self) -> WeakSettings:
-        """Return the settings that weaken security at present.
+        """Return the present settings that weaken security, for the status.
 
         They come from the operator's settings, the policy of the Cluster objects, and the managed namespaces.
         """
@@ -228,9 +228,7 @@ def _read(stored: StoredObject) -> Cluster | None:
 
 
 def _guard(namespace: Manifest | None) -> tuple[bool, bool]:
-    """Return two answers about a namespace: whether it is managed by the operator, and whether it has a Pod Security
-    label.
-    """
+    """Return whether the operator manages the namespace, and whether the namespace has a Pod Security label."""
     return namespace_is_managed(namespace), bool(get_path(namespace, "metadata", "labels", POD_SECURITY))
 
 

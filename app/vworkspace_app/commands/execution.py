@@ -34,7 +34,7 @@ def execute(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> Callable[..., Any]:
-    """Return the function that parses and runs a command. Raises ImportError if its packages are not installed."""
+    """Return the function that parses and runs a command. Raises ImportError if Python packages for it are missing."""
     from vworkspace_app.commands.program import parse
 
     return parse

@@ -68,7 +68,7 @@ class Planned:
 
 @attrs.frozen
 class _Question:
-    """The object to plan, and everything that its decision depends on."""
+    """The object to plan, and all data on which its decision depends."""
 
     ref: ObjectRef
     manifest: Manifest

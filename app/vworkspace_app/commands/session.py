@@ -52,7 +52,7 @@ Work = Callable[[KubeApiClient], Awaitable[T]]
 
 
 class CommandContext(Protocol):
-    """The environment in which commands run. Tests replace it."""
+    """The environment in which commands run: the connection to a cluster, and the clock. Tests replace it."""
 
     def run(self, kubeconfig: Path | None, work: Work[T]) -> T:
         """Return the result of `work` on a connection to the kubeconfig's cluster.
@@ -67,7 +67,7 @@ class CommandContext(Protocol):
 
 
 class _Outside:
-    """The real environment: the cluster of a kubeconfig, and this machine's clock."""
+    """The environment outside tests: the cluster of a kubeconfig, and this machine's clock."""
 
     def run(self, kubeconfig: Path | None, work: Work[T]) -> T:
         async def main() -> T:

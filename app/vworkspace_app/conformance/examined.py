@@ -19,9 +19,9 @@ PROMPT, LONGEST = 1.0, 20.0
 
 
 class Examined:
-    """A cluster of the examined control plane.
+    """A cluster of the examined control plane: one check sends the requests of this cluster's agent.
 
-    It keeps the ids of the jobs that the check has offered to the cluster.
+    It keeps the ids of the jobs that the check has offered.
     """
 
     def __init__(self, subject: ControlPlaneSubject, cluster_id: str, token: str) -> None:
@@ -33,7 +33,7 @@ class Examined:
 
     @classmethod
     async def of(cls, subject: ControlPlaneSubject) -> "Examined":
-        """Return a cluster to examine, from the subject's account."""
+        """Return a cluster for one check, from an account of the control plane `subject`."""
         account = await subject.account()
         return cls(subject, account.cluster_id, account.token)
 
@@ -68,7 +68,7 @@ Examine = Callable[[Body], None]
 
 
 def needs(*offers: Offer) -> pytest.MarkDecorator:
-    """Return a pytest mark with the capabilities that a check needs in addition to the agent API."""
+    """Return a pytest mark that a check carries: the capabilities that it needs in addition to the agent API."""
     return pytest.mark.needs(*offers)
 
 

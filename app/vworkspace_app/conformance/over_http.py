@@ -25,7 +25,7 @@ class _Account:
 
 @attrs.frozen
 class ControlPlaneAt:
-    """The control plane to examine: its URL, and credentials.
+    """The control plane to examine, given by its URL and credentials.
 
     Calling the object opens an `HttpSubject`, through which one check talks to the control plane. `enqueue_command` is
     a shell command that reads a job as JSON from standard input and prints its id. `ca` is a PEM certificate.
@@ -50,7 +50,7 @@ class ControlPlaneAt:
 
 
 class HttpSubject:
-    """The control plane as one check uses it, over HTTP. Its connections stay open until `aclose`."""
+    """The connections of one check to the control plane, over HTTP. They stay open until `aclose`."""
 
     def __init__(self, at: ControlPlaneAt) -> None:
         self._at = at

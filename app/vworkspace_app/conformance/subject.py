@@ -11,7 +11,7 @@ from vworkspace_core.control_plane.port import ControlPlane
 
 
 class Offer(StrEnum):
-    """A capability that a check may need in addition to the agent API."""
+    """A capability that the control plane's owner may offer to checks in addition to the agent API."""
 
     JOBS = "jobs"
     """Jobs can be offered."""
@@ -35,7 +35,7 @@ WHAT_IT_TAKES: Mapping[Offer, str] = {
 
 
 class Account(Protocol):
-    """A cluster that the control plane knows, and the token of its agent."""
+    """A cluster that the control plane knows, and the token of the cluster's agent."""
 
     @property
     def cluster_id(self) -> str:
@@ -58,7 +58,10 @@ class RawAnswer:
 
 
 class ControlPlaneSubject(Protocol):
-    """A control plane under examination. A method that names a capability is called only if `offers` contains it."""
+    """The interface to a control plane under examination.
+
+    A method whose docstring names a capability is called only if `offers` contains that capability.
+    """
 
     @property
     def offers(self) -> frozenset[Offer]:

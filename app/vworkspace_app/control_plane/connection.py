@@ -19,9 +19,9 @@ from vworkspace_core.jobs.payload_security import Signatures
 class AgentSettings:
     """The settings of a job agent. `parallel` limits its concurrent requests to the Kubernetes API.
 
-    After an outage the queues are released in order: snapshot and statuses, results, events. A queue is released when
-    the queue before it is empty or fails, but not later than `head_start_seconds` after that queue (PULL-5).
-    `signatures` says which jobs must be signed, in addition to the Cluster object's requirement.
+    After an outage the queues of messages are released in order: snapshot and statuses, results, events. A queue is
+    released when the queue before it is empty or fails, but not later than `head_start_seconds` after it (PULL-5).
+    `signatures` determines which jobs must be signed, in addition to the Cluster object's requirement.
     """
 
     wait_seconds: int = 30
@@ -35,11 +35,11 @@ class AgentSettings:
 
 
 class OutageHold:
-    """A gate that decides whether one queue of messages to the control plane may send.
+    """A gate that permits or stops the sending of one queue of messages to the control plane.
 
-    Normally the queue sends without limit. In an outage the queue is held: each attempt to send needs a permission
-    (`allow_one`). If the control plane answers such an attempt, another one is permitted, because polls may fail while
-    other requests work. `wake` is called when the queue may send again.
+    Normally the queue sends without limit. In an outage it is held: each attempt to send needs a permission
+    (`allow_one`). If the control plane answers an attempt, the next one is permitted, because other requests may work
+    while polls fail. `wake` is called when the queue may send again.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -83,12 +83,12 @@ log = structlog.get_logger("vworkspace.agent")
 
 
 class Connection:
-    """The connection to the control plane and its state: unknown, connected, unreachable or rejected.
+    """The connection to the control plane, and its state: unknown, connected, unreachable or rejected.
 
-    Only polls change the state; other requests do not. `on_change` is called at each change of the state, `on_lost`
-    when a poll fails after success. `on_sign_of_life` is called when another request succeeds while polls fail.
-    `reread` reads the credential again and returns whether the credential changed. After a rejection it is called once,
-    and not again before the control plane has answered a request.
+    Only polls change the state. `on_change` is called at each change of the state, `on_lost` when a poll fails after a
+    success, and `on_sign_of_life` when another request succeeds while polls fail. `reread` reads the credential again
+    and returns whether it changed. It is called after a rejection, but only once until the control plane answers a
+    request.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Connection:
         return self.state.connectivity is Connectivity.CONNECTED
 
     async def poll(self, request: Callable[[], Awaitable[T]]) -> T:
-        """Send a poll, return its answer, and set the connection's state by its outcome. Raises only OperatorErrors."""
+        """Send a poll and return its answer. The outcome sets the connection's state. Raises only OperatorErrors."""
         try:
             answer = await self.call(request)
         except OperatorError as error:
@@ -128,10 +128,8 @@ class Connection:
     async def call(self, request: Callable[[], Awaitable[T]]) -> T:
         """Send `request` and return its answer.
 
-        If the control plane rejects the credential, but reading the credential again gives a new one, send `request`
-        once more.
-
-        Raises OperatorErrors; any other exception of the adapter becomes Unavailable.
+        If the control plane rejects the credential and `reread` finds a new one, `request` is sent once more. Raises
+        OperatorErrors; any other exception of the adapter becomes Unavailable.
         """
         try:
             return await self._once(request)
@@ -194,5 +192,5 @@ class Connection:
 
 
 def _seconds_of(state: ConnectionState, now: Instant) -> int:
-    """Return for how many seconds the connection has had the given state. Return 0 before the first answer."""
+    """Return for how many seconds the connection has been in `state`, or 0 before the first answer."""
     return 0 if state.since is None else round(now.since(state.since))

@@ -32,9 +32,9 @@ log = structlog.get_logger("vworkspace.agent")
 
 @attrs.frozen
 class _Reported:
-    """The conditions and phase of an object that were last queued for the control plane.
+    """The conditions and the phase of an object that were queued for the control plane last.
 
-    Both are empty for a new object.
+    Both are None for an object that is new.
     """
 
     uid: str
@@ -46,7 +46,8 @@ _NEVER_REPORTED = _Reported("", None, None)
 
 
 class EventSender:
-    """The sender of events to the control plane. It has the outbox, and the last reported state of each object.
+    """The sender of events to the control plane, with a bounded queue (`outbox`) and the last reported state of each
+    object.
 
     If events had to be dropped, a snapshot replaces them: the state of every object that `objects` yields. `cluster`
     returns the Cluster object that reports on this operator, or None if there is none. Nothing is sent before a poll
@@ -87,9 +88,10 @@ class EventSender:
         self.outbox = Outbox()
 
     def object_changed(self, ref: ObjectRef, live: Manifest | None, *, belongs_to_job: bool) -> None:
-        """Record the state of a changed object, and queue its transitions as events unless an open job reports them.
+        """Record the state of a changed object, and queue an event for each transition of its conditions and phase.
 
-        `live` is None for a deleted object.
+        No events are queued if an open job reports on the object (`belongs_to_job`). `live` is None for a deleted
+        object.
         """
         if live is None:
             self._reported.pop(ref, None)
@@ -103,9 +105,9 @@ class EventSender:
             self.put((*condition_events(before.conditions, live, now), *phase_events(before.phase, live, now)))
 
     def known(self, ref: ObjectRef, live: Manifest) -> None:
-        """Record the state of an object that existed before this process started, without queueing an event.
+        """Record the state of an object that existed before this process started.
 
-        The first snapshot reports the object.
+        No event is queued, since the first snapshot reports the object.
         """
         self._reported[ref] = _Reported(str(metadata(live).get("uid", "")), reported_conditions(live), phase_in(live))
 
@@ -136,8 +138,8 @@ class EventSender:
     def release_snapshot(self) -> None:
         """Permit the snapshot to be sent after an outage, but no other events yet.
 
-        A snapshot is sent if events were dropped. It is also sent at the first call, because an earlier process may
-        have failed to send events (PULL-5).
+        There is a snapshot if events were dropped. At the first call there is one in any case, because an earlier
+        process may have failed to send events (PULL-5).
         """
         self._snapshot_only = True
         if self.outbox.owes_snapshot or not self._has_sent_snapshot:
@@ -154,7 +156,7 @@ class EventSender:
         self.outage_hold.release()
 
     def try_one(self) -> bool:
-        """Permit one batch of events although the queue is held.
+        """Permit one batch of events although the queue is held, and return True.
 
         Return False if no event waits, or if it is too early for the next retry.
         """
@@ -164,7 +166,7 @@ class EventSender:
         return True
 
     async def drain(self) -> None:
-        """Wait until all events that may be sent are sent, or until a batch fails."""
+        """Wait until all events that may be sent now are sent, or until a batch fails."""
         while self._sendable() and self._pace.failures == 0:
             await self._ended.wait()
 
@@ -197,7 +199,7 @@ class EventSender:
         return bool(self.outbox.ahead if self._snapshot_only else self.outbox)
 
     async def _gather(self) -> None:
-        """Wait until a batch is full, or the oldest event that may be sent has waited `batch_seconds`."""
+        """Wait until the next batch may be sent: it is full, or its oldest event has waited `batch_seconds`."""
         while True:
             left = self._first_waits_since + self._settings.batch_seconds - self._clock.monotonic()
             may_send = self._sendable() and self.outage_hold.is_open
@@ -239,7 +241,7 @@ class EventSender:
             self._on_overflow()
 
     def _snapshot(self) -> None:
-        """Begin to queue a snapshot, which replaces events that were dropped or not sent.
+        """Begin a snapshot in the outbox, which replaces events that were dropped or not sent.
 
         It has all conditions of all owned objects, and transitions of Operations that may not have been reported.
         """
@@ -248,7 +250,7 @@ class EventSender:
         self._continue()
 
     def _conditions_now(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the events of a snapshot lazily. All of them together would need as much memory as the objects."""
+        """Yield the events of a snapshot one by one, since all together would need as much memory as the objects."""
         for live in self._objects():
             now = self._clock.now()
             yield from condition_events({}, live, now)

@@ -25,7 +25,7 @@ _log = structlog.get_logger("operator")
 
 @attrs.frozen
 class Bootstrap:
-    """The data for the registration of a cluster: the control plane's URL, the cluster id, and the one-time token."""
+    """The data with which a cluster registers itself: the control plane's URL, the cluster id, and a one-time token."""
 
     url: str = attrs.field(repr=lambda url: repr(redact(url)))
     cluster_id: str
@@ -38,8 +38,7 @@ class Bootstrap:
 
 
 async def find_bootstrap(api: KubeApi, namespace: str, *, cluster_id: str = "", url: str = "") -> Bootstrap | None:
-    """Return the data with which to register this cluster, from a Cluster object, or None if no Cluster object
-    qualifies.
+    """Return the data with which this cluster can register itself, from a Cluster object, or None if none qualifies.
 
     A Cluster object qualifies if it names a registration token that exists, and a control plane's URL. The first by
     name is taken. If `cluster_id` is not empty, only Cluster objects with that id qualify. If `url` is not empty, it is
@@ -60,11 +59,10 @@ async def find_bootstrap(api: KubeApi, namespace: str, *, cluster_id: str = "", 
 
 
 async def _token(api: KubeApi, namespace: str, cluster: Manifest) -> str:
-    """Return the registration token that a Cluster names.
+    """Return the registration token that the Cluster object names, or "" if there is none.
 
-    Return an empty string if it names no token, or the token does not exist. Only a Secret of the type for registration
-    tokens is used. Otherwise a user who may write Clusters could have any Secret of the operator's namespace sent to an
-    address of their choice.
+    The token is taken only from a Secret of the type for registration tokens. Otherwise a user who may write Clusters
+    could have any Secret of the operator's namespace sent to an address of their choice.
     """
     name, key = (get_path(cluster, "spec", "registrationTokenSecretRef", field) for field in ("name", "key"))
     if not isinstance(name, str) or not isinstance(key, str):
@@ -81,10 +79,7 @@ async def _token(api: KubeApi, namespace: str, cluster: Manifest) -> str:
 
 @lru_cache(maxsize=64)
 def _warn_wrong_type(cluster: str, namespace: str, name: str, key: str, secret_type: str) -> None:
-    """Log a warning that the Secret has the wrong type for a registration token.
-
-    The warning is logged once per set of arguments.
-    """
+    """Log a warning, once, that the Secret that a Cluster names as its registration token has the wrong type."""
     made = f"kubectl -n {namespace} create secret generic {name} --type={REGISTRATION_TOKEN_TYPE} --from-file=./{key}"
     _log.warning(
         "a Secret that a Cluster names is not of the type that registration takes",
@@ -104,7 +99,8 @@ def _decoded(text: Any) -> str:
 
 
 def rotation_requests(clusters: Iterable[Manifest], cluster_id: str) -> tuple[str, ...]:
-    """Return the rotation requests of this cluster's Cluster objects, each as `cluster/<uid>/<generation>`.
+    """Return the requests for a new credential in the Cluster objects with `cluster_id`: `cluster/<uid>/<generation>`
+    each.
 
     Every generation with `spec.rotateCredentials: true` is a new request. The operator does not reset the field, which
     belongs to the user.

@@ -23,7 +23,10 @@ _log = structlog.get_logger("operator")
 
 
 class Live(Generic[T]):
-    """A value that may change while the process runs. Its users read `current` every time, or subscribe to changes."""
+    """A holder of a value that may change while the process runs.
+
+    Users read `current` each time, or subscribe to changes.
+    """
 
     def __init__(self, first: T) -> None:
         self._current = first
@@ -45,7 +48,7 @@ class Live(Generic[T]):
         self._handlers.append(handler)
 
     def set(self, value: T) -> bool:
-        """Replace the value, and return whether it changed. Handlers are called with a changed value."""
+        """Replace the value, and return whether it changed. If so, the subscribed handlers are called with it."""
         if value == self._current:
             return False
         self._current = value
@@ -65,7 +68,7 @@ RETRY_SECONDS: Final = 5.0
 
 @attrs.define
 class CredentialWatch:
-    """A watcher that updates `live` when the credential's Secret or token file may have changed.
+    """A watcher of the credential's Secret and token file, which updates `live` after a change.
 
     If a credential cannot be read or is incomplete, the last valid credential stays in use, and this is logged once.
     `random` returns numbers in [0, 1).
@@ -108,8 +111,7 @@ class CredentialWatch:
     async def _read(self) -> bool:
         """Read the credential and update `live`.
 
-        Return False if the API server did not answer. Then the credential must be read again soon, even if it does not
-        change.
+        Return False if the API server did not answer, so that the caller must try again soon, even without a change.
         """
         try:
             fresh = await self.source.read()
@@ -160,7 +162,7 @@ def _stamp(file: Path) -> tuple[int, ...] | None:
 
 
 def _differences(before: Credentials, after: Credentials) -> list[str]:
-    """Return the names of the fields that differ, without values.
+    """Return the names of the fields in which the credentials differ, without their values, for the log.
 
     The field `stored`, the operator's own record, is ignored.
     """

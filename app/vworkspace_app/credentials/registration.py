@@ -40,7 +40,7 @@ async def _bootstrap(api: KubeApi, source: CredentialsSource) -> Bootstrap | Non
 
 
 async def bootstrap(api: KubeApi, source: CredentialsSource, clock: Clock) -> None:
-    """Register this cluster with the token that a Cluster object names; retry until the credential is stored.
+    """Register this cluster with the one-time token that a Cluster object names; retry until the credential is stored.
 
     Only the leader may call this. Do nothing if no Cluster names a token. Raises the errors of `find_bootstrap`, and
     CommandError for a credential that cannot be read.
@@ -73,17 +73,20 @@ class Registered:
     stored: StoredCredential
 
     def secret(self, namespace: str, url: str, ca: str = "") -> Manifest:
-        """Return the Secret that holds the credential. `ca` is the certificate authority (PEM) to trust at `url`."""
+        """Return the manifest of the Secret with the credential.
+
+        `ca` is the certificate authority (PEM) to trust at `url`.
+        """
         return new_secret(namespace, url, self.cluster_id, self.stored, ca)
 
 
 async def register(
     control: ControlPlane, clock: Clock, token: str, *, cluster_id: str = "", display_name: str = ""
 ) -> Registered:
-    """Request a credential with the one-time token `token`, and return it; retry while the control plane is
-    unavailable.
+    """Exchange the one-time token `token` for a credential, and return it.
 
-    Raises CommandError if the request is refused, or after the last attempt.
+    Retry while the control plane is unavailable. Raises CommandError if the request is refused, or after the last
+    attempt.
     """
     pace, body = RetryPace(), registration_body(token, cluster_id, display_name)
     for left in reversed(range(TRIES)):
@@ -130,7 +133,7 @@ async def store_credential(
 
 
 async def _present(api: KubeApi, namespace: str) -> str:
-    """Return the token that the credentials Secret has now. Return an empty string if the Secret does not exist.
+    """Return the token in the credentials Secret, or "" if the Secret does not exist.
 
     Raises CommandError if the Secret cannot be read.
     """

@@ -25,10 +25,10 @@ _log = structlog.get_logger("vworkspace.agent")
 
 @attrs.frozen
 class RotationHooks:
-    """The functions that a running rotation manager calls.
+    """The functions that a running RotationManager calls.
 
     `skew` returns how far the control plane's clock is ahead of this machine's. `on_rotated` is called with each
-    rotation request for which a new credential is in use.
+    rotation request that has led to a new credential in use.
     """
 
     skew: Callable[[], timedelta] = timedelta
@@ -36,11 +36,11 @@ class RotationHooks:
 
 
 class RotationManager:
-    """The manager of the agent's credential, which renews the credential before it expires.
+    """The manager of the job agent's credential: it renews the credential before it expires, or on request.
 
-    `secret` follows the content of the credentials Secret. The attribute `live` has the same content, but always the
-    token that is in use. `on_locked_out` is called after each rejection while the control plane accepts no token.
-    `jitter` in [0, 1) spreads renewals over time.
+    `secret` has the content of the credentials Secret. The attribute `live` has the same content, but with the token
+    that is in use. `on_locked_out` is called after each rejection while the control plane accepts no token. `jitter` in
+    [0, 1) spreads renewals over time.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class RotationManager:
         return self._state.stored.expires_at
 
     def token_used(self, token: str, accepted: bool) -> None:
-        """Record whether the control plane accepted a request with `token`. If not, it answered 401 or 403."""
+        """Record whether the control plane accepted a request with `token`, or rejected it with status 401 or 403."""
         if accepted:
             self._feed(r.TokenAccepted(token))
             return
@@ -114,10 +114,9 @@ class RotationManager:
             self._feed(token)
 
     async def rotate(self, request: str) -> None:
-        """Rotate the credential for `request`.
+        """Replace the credential by a new one, because of `request`. Return once the new one is stored and accepted.
 
-        Return when the new credential is stored and the control plane has accepted it. Raises Permanent if the rotation
-        fails for good.
+        Raises Permanent if the rotation fails for good.
         """
         waiter = _Waiter()
         self._waiting.setdefault(request, []).append(waiter)

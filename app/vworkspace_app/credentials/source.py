@@ -24,7 +24,7 @@ from vworkspace_core.credentials.secret import (
 
 @attrs.frozen
 class CredentialsSource:
-    """A reader of the credential. `read` is called whenever the credential may have changed.
+    """The place of the agent's credential, from which `read` gets its present content.
 
     If `agent` is False, no key of the Secret is required, and only the approval secret is read (SEE-4). With
     `allow_http` the token may be sent to another machine over plain http:// (PULL-9).
@@ -99,7 +99,7 @@ class CredentialsSource:
 
 
 def _needed(credentials: Credentials) -> dict[str, str]:
-    """Return the values that a connection to the control plane needs, by their keys in the Secret."""
+    """Return the values without which there is no connection to the control plane, by their keys in the Secret."""
     return {
         CredentialKey.URL.value: credentials.url,
         CredentialKey.CLUSTER_ID.value: credentials.cluster_id,

@@ -63,16 +63,16 @@ def operations_table(spectator: Spectator, control: ControlPlaneServer, waiting_
 
 
 def _condition_reason(seen: Sighting) -> str:
-    """Return the reason of the first of these conditions that is True: Failed, Cancelled, Succeeded, Blocked, Running.
+    """Return the reason of the Operation's most important condition that is True, or "" if none is.
 
-    Return an empty string if none of them is True.
+    The order of importance is Failed, Cancelled, Succeeded, Blocked, Running.
     """
     entries = (condition(seen.object, kind) for kind in ("Failed", "Cancelled", "Succeeded", "Blocked", "Running"))
     return next((str(entry["reason"]) for entry in entries if entry.get("status") == "True"), "")
 
 
 def _latest(spectator: Spectator, kind: Kind) -> Manifest | None:
-    """Return the last seen object of a kind. Return None if the object was deleted, or if none was seen.
+    """Return the last state of the object of a kind, or None if it was deleted or never seen.
 
     The demo has at most one object per kind.
     """

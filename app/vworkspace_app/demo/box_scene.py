@@ -46,7 +46,7 @@ _UNHURRIED: Final = DownstreamBehaviour(
 
 @attrs.frozen
 class BoxScene:
-    """The cluster, the box and the recorder of changes that the demo's story needs."""
+    """The parts of the demo about a box: the cluster, the box, and the recorder of changes."""
 
     box: Box
     cluster: EmbeddedCluster

@@ -22,11 +22,11 @@ _GATES: Final = ("children.deployment.status.readyReplicas equals 2", "children.
 
 @attrs.define
 class BoxTeller(Narrator[BoxScene]):
-    """The narrator of the demo's story about a box: it prints each step, and reads the objects of which it speaks."""
+    """The narrator of the demo's story about a box, which prints each step and checks the objects in the cluster."""
 
     @property
     def shop(self) -> ObjectRef:
-        """The reference to the parent, an object of the box's kind, that the story creates."""
+        """The reference to the object of the box's kind that the story creates, the parent."""
         return ObjectRef(self.world.box.kind, NAMESPACE_NAME, NAME)
 
     def child(self, kind: Kind) -> ObjectRef:
@@ -38,9 +38,10 @@ class BoxTeller(Narrator[BoxScene]):
         return await self.world.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager)
 
     async def seen(self, wanted: Wanted, what: str, since: int = 0) -> Sighting:
-        """Wait for a recorded change for which `wanted` is true.
+        """Wait for a recorded change for which `wanted` is true, print it as a step with the text `what`, and return
+        it.
 
-        Print the change as a step with the text `what`, and return it. Changes before the index `since` are ignored.
+        Changes before the index `since` are ignored.
         """
         found = await self.see(wanted, f"waiting for: {what}", since)
         self.stage.step("·", found.at, what, _essence(found.object))
@@ -80,11 +81,11 @@ class BoxTeller(Narrator[BoxScene]):
         await self._all_ready()
 
     async def _through(self, kind: Kind, gate: str, opens: Wanted, number: str) -> None:
-        """Show that a child is created only after its gate has opened.
+        """Show that a child of the kind `kind` is created only after its gate has opened.
 
-        A gate is a condition of the box that must be true before a child is created. `gate` is its text, and `kind` the
-        kind of the child. Wait for a change for which `opens` is true: that change opens the gate. Then wait for the
-        creation of the child, and check that it did not exist before. `number` is the printed number of the step.
+        A gate is a condition of the box that must be true before a child is created; `gate` is its text. Wait for the
+        change that opens it (`opens` is true), and for the creation of the child. Check that the child did not exist
+        before. `number` is the printed number of the step.
         """
         opened = await self.see(opens, f"waiting for: {gate}")
         self.stage.step(number, opened.at, f"the gate opens: {gate}")
@@ -96,7 +97,7 @@ class BoxTeller(Narrator[BoxScene]):
         self.stage.check(f"no {kind.kind} before its gate was open", wanted=False, actual=kind in before)
 
     def position(self, sighting: Sighting) -> int:
-        """Return the index of a change among all changes that the spectator recorded."""
+        """Return the index of a change in the spectator's list of all changes."""
         return next(at for at, seen in enumerate(self.world.spectator.sightings) if seen is sighting)
 
     async def _all_ready(self) -> None:
@@ -231,9 +232,9 @@ def _has_address(seen: Sighting) -> bool:
 
 
 def _ready(ref: ObjectRef, status: str, about: str = "", generation: int = 0) -> Wanted:
-    """Return a predicate for changes: whether Ready has this status for the object's present generation.
+    """Return a predicate for changes: whether the object's condition Ready has this status and is up to date.
 
-    The condition's message has to contain `about`, and the generation has to be at least `generation`.
+    Its message must contain `about`, and the object's generation must be at least `generation`.
     """
 
     def holds(live: Manifest) -> bool:

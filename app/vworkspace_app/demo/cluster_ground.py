@@ -45,7 +45,7 @@ _PATIENCE: Final = 120.0
 
 @attrs.frozen
 class ClusterFixture:
-    """The objects that a run of the demo creates in a cluster.
+    """The objects that one run of the demo creates in a user's cluster, and deletes at the end.
 
     Their names begin with `name`, which is unique to the run. `defined` has the names of the CRDs that the run created
     because they did not exist.
@@ -84,8 +84,8 @@ class ClusterFixture:
             await self.api.apply(manifest, kind=_KINDS[manifest["kind"]], field_manager=_MANAGER, force=False)
 
     def _printed(self) -> Iterator[dict[str, Any]]:
-        """Yield the roles and accounts that the command `manifests` prints, for an operator with this run's
-        ServiceAccount.
+        """Yield the roles and accounts that the command `manifests` prints, for the ServiceAccount of this run's
+        operator.
         """
         options = InstallOptions(namespace=self.namespace, user=service_account_user(self.namespace, NAME))
         yield from rights(options)
@@ -124,7 +124,7 @@ class ClusterFixture:
         return get_path(await self.api.get(quota), "status", "hard") is not None
 
     async def make_room(self) -> None:
-        """Delete the quota that forbids Services."""
+        """Delete the quota that forbids Services in the managed namespace."""
         await self.api.delete(ObjectRef(RESOURCE_QUOTA, self.applications, _MANAGER))
 
     # --- taking away -------------------------------------------------------------------------------------------------
@@ -138,10 +138,7 @@ class ClusterFixture:
         return await _until(partial(_retry_unavailable, partial(self._ask_to_go, kind)))
 
     async def _ask_to_go(self, kind: Kind) -> bool:
-        """Delete the objects of a kind in the managed namespace, except those that are already being deleted.
-
-        Return True if the namespace had no object of the kind.
-        """
+        """Request the deletion of the objects of a kind in the managed namespace. Return True if there is none left."""
         items = await all_of(self.api, kind, namespace=self.applications)
         for item in items:
             if "deletionTimestamp" not in metadata(item):
@@ -172,7 +169,9 @@ class ClusterFixture:
         return [f"{ref.kind.kind} {ref.name}" for ref in refs if not await _until(partial(self._has_gone, ref))]
 
     async def _let_go(self, kind: Kind) -> None:
-        """Delete the remaining objects of a kind in the managed namespace, and remove their finalizers."""
+        """Delete the remaining objects of a kind in the managed namespace, even without the operator: remove their
+        finalizers.
+        """
         bare = {"metadata": {"finalizers": None}}
         for item in await all_of(self.api, kind, namespace=self.applications):
             ref = ref_of(item, kind)
@@ -181,7 +180,7 @@ class ClusterFixture:
                 await self.api.patch(ref, bare, patch_type=PatchType.MERGE, field_manager=_MANAGER)
 
     async def _is_used(self, ref: ObjectRef) -> bool:
-        """Report whether `ref` is a CRD with objects outside the managed namespace. Such a CRD must not be deleted."""
+        """Report whether `ref` is a CRD with objects outside the managed namespace, so that it must not be deleted."""
         kind = next((kind for kind in OWN_KINDS if kind.crd_name == ref.name), None)
         if kind is None:
             return False

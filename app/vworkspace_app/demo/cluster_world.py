@@ -42,7 +42,7 @@ _PUSHED: Final = Application(
 
 @attrs.frozen
 class ClusterWorld:
-    """The cluster, the control plane and the recorder of changes that the demo's story needs."""
+    """The parts of the demo on a user's cluster: the cluster, the control plane, and the recorder of changes."""
 
     ground: ClusterFixture
     control: ControlPlaneServer
@@ -65,13 +65,12 @@ class ClusterWorld:
         return [str(chart["version"]).partition("+")[0] for chart in charts]
 
     async def repair(self) -> None:
-        """Delete the quota for Services, because of which one chart version cannot be installed."""
+        """Delete the quota for Services, which prevents the installation of one chart version."""
         await self.ground.make_room()
 
     async def serves(self, kind: Kind) -> bool:
-        """Report whether the cluster has the CRD of a kind.
-
-        The demo takes this as a sign that the kind's controller runs.
+        """Report whether the cluster has the CRD of a kind, which the demo takes as a sign that the kind's controller
+        runs.
         """
         return await find(self.admin, ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name)) is not None
 
@@ -91,10 +90,9 @@ class DemoClusterOptions:
     """The time limit of each step in seconds."""
 
     def named(self) -> NamedChart | None:
-        """Return the published chart that the options name.
+        """Return the published chart that the options name, or None if charts are to be pushed to a registry instead.
 
-        Return None if charts are to be pushed to a registry instead. Raises CommandError for options that contradict
-        each other or are invalid.
+        Raises CommandError for options that contradict each other or are invalid.
         """
         if bool(self.registry) == bool(self.chart):
             message = "--kubeconfig needs a chart: give --registry to push one, or --chart and --chart-version"

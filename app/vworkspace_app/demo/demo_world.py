@@ -45,7 +45,7 @@ ADMIN_TOKEN = "demo-admin-token"
 
 @attrs.frozen
 class DemoWorld:
-    """The servers and the recorder of changes that the demo's story needs."""
+    """The parts of the demo on embedded servers: the cluster, the control plane, and the recorder of changes."""
 
     cluster: EmbeddedCluster
     control: ControlPlaneServer

@@ -20,13 +20,13 @@ Wanted = Callable[[Sighting], bool]
 
 
 def condition(manifest: Manifest, kind: str) -> dict[str, Any]:
-    """Return the condition of type `kind` as a mapping. Return an empty mapping if there is no such condition."""
+    """Return the object's condition of type `kind`, or {} if there is none."""
     entries = get_path(manifest, "status", "conditions") or ()
     return next((dict(entry) for entry in entries if entry.get("type") == kind), {})
 
 
 def conditions(manifest: Manifest) -> dict[str, str]:
-    """Return the status and reason of each condition as `status/reason`, by the condition's type."""
+    """Return the conditions of an object as `status/reason`, keyed by type."""
     return {
         entry["type"]: f"{entry['status']}/{entry['reason']}"
         for entry in get_path(manifest, "status", "conditions") or ()
@@ -34,14 +34,14 @@ def conditions(manifest: Manifest) -> dict[str, str]:
 
 
 def condition_summary(manifest: Manifest) -> str:
-    """Return the conditions that are True, and Ready whatever its status, as one line of text."""
+    """Return the object's conditions as one line of text: Ready, and all others that are True."""
     by_type = {entry["type"]: entry for entry in get_path(manifest, "status", "conditions") or ()}
     entries = [entry for name, entry in by_type.items() if entry["status"] == "True" or name == "Ready"]
     return ", ".join(f"{entry['type']} {entry['status']} ({entry['reason']})" for entry in entries)
 
 
 def appeared(kind: Kind, name: str = "") -> Wanted:
-    """Return a predicate for changes: whether the operator created an object of this kind.
+    """Return a predicate for changes: whether the operator created an object of this kind and name.
 
     An empty `name` matches any.
     """
@@ -93,8 +93,9 @@ def phase_is(name: str, phase: str) -> Wanted:
 
 
 def operation_says(name: str, kind: str, state: str) -> Wanted:
-    """Return a predicate for changes: whether the Operation's condition of type `kind` is `state`, such as
-    `True/Running`.
+    """Return a predicate for changes: whether the Operation's condition `kind` has the state `state`.
+
+    A state is status and reason, such as `True/Running`.
     """
 
     def wanted(sighting: Sighting) -> bool:
@@ -124,7 +125,7 @@ def spec_of(manifest: Manifest) -> dict[str, Any]:
 
 
 class StoryWorld(Protocol):
-    """The parts of a demo's world that every story uses."""
+    """The interface to the parts of the demo that every story uses."""
 
     @property
     def spectator(self) -> Spectator:
@@ -142,7 +143,7 @@ SeenT = TypeVar("SeenT", bound=StoryWorld)
 
 @attrs.define
 class Narrator(Generic[SeenT]):
-    """The narrator of a story: it prints to a stage, and waits for changes in a world."""
+    """The narrator of a story: it prints the steps on a stage, and waits for changes of objects."""
 
     world: SeenT
     stage: Stage
@@ -160,7 +161,7 @@ class Narrator(Generic[SeenT]):
         return result
 
     async def until(self, holds: Callable[[], object], what: str) -> None:
-        """Wait until `holds` returns a true value. Raises TooSlow after the time limit, with `what` in its message."""
+        """Wait until `holds` returns a true value. Raises TooSlow with the text `what` if that takes too long."""
         seconds = self.world.spectator.patience
         with anyio.move_on_after(seconds):
             while not holds():

@@ -87,7 +87,7 @@ ENGINES = DownstreamBehaviour(
 
 @attrs.frozen
 class OperationRequest:
-    """An Operation as Odoo requests it. `more` are further fields of its spec."""
+    """An Operation as Odoo requests it. `more` has further fields of its spec."""
 
     name: str
     type: str
@@ -131,7 +131,7 @@ CAPABILITIES: Mapping[str, str] = {
 
 
 def approval(name: str, parameters: Mapping[str, Any], now: datetime) -> str:
-    """Return the approval claim that Odoo issues when a person approves an Operation with these parameters (OPS-4)."""
+    """Return the claim by which Odoo proves that a person approved an Operation with these parameters (OPS-4)."""
     until = int((now + timedelta(minutes=5)).timestamp())
     payload = {"at": now.isoformat(), "by": "alice", "exp": until, "op": name, "rid": "4711", "cluster": CLUSTER}
     bound = {"ns": NAMESPACE_NAME, "params": parameters_digest(parameters)}

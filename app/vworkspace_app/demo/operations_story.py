@@ -22,7 +22,7 @@ from vworkspace_fake.controlplane.jobs import JobEntry
 
 @attrs.define
 class OperationsTeller(Narrator[DemoWorld]):
-    """The narrator of the story about Operations on one application."""
+    """The narrator of the demo's story about Operations on one application."""
 
     generation: int = 0
     jobs: int = 0

@@ -29,10 +29,9 @@ QUICK: Final = FluxBehaviour(
 
 @attrs.frozen
 class Application:
-    """The demo's application as Odoo requests it (PULL-2), with its cluster and namespace.
+    """The application of the demo as Odoo requests it (PULL-2), with its cluster and namespace.
 
-    `broken` says in words why the upgrade to one version fails; if `broken` is empty, only the first version is
-    available.
+    `broken` describes why the upgrade to one version fails. If it is empty, only the first version is available.
     """
 
     cluster: str = CLUSTER

@@ -28,7 +28,7 @@ class TooSlow(Exception):
 
 @attrs.frozen
 class Sighting:
-    """An observed change of an object. `at` is in seconds since the demo started."""
+    """A recorded change of an object. `at` is in seconds since the demo started."""
 
     at: float
     kind: Kind
@@ -95,7 +95,7 @@ class Spectator:
 
 @attrs.frozen
 class _Notebook:
-    """The handler of one kind's watch, which records each change.
+    """The handler of the watch of one kind, which records each change.
 
     After a new list of the kind, all listed objects are recorded again.
     """

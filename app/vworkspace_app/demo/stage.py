@@ -22,7 +22,7 @@ class Verdicts:
     failures: list[str] = attrs.field(factory=list)
 
     def note(self, what: str, desired: object, actual: object) -> bool:
-        """Record the check `what`: it passes if the two values are equal. Return whether it passed.
+        """Record a check named `what`, which passes if the two values are equal. Return whether it passed.
 
         For a failed check both values are recorded.
         """
@@ -44,7 +44,7 @@ _WIDEST: Final = 100
 
 
 class Stage:
-    """The printer of the demo's timeline.
+    """The printer of the demo: steps with their times, payloads, and results of checks.
 
     `plain` turns off colours and the live display, as does output to anything but a terminal. Colours are few and
     readable on light and dark backgrounds. Long lines are wrapped at the terminal's width.
@@ -83,7 +83,9 @@ class Stage:
         return ("\n" + " " * margin).join(lines)
 
     def step(self, number: int | str, at: float, title: str, payload: Mapping[str, Any] | None = None) -> None:
-        """Print one step with its time in milliseconds, and the payload that was sent or stored."""
+        """Print one step: its number, the time since the start (`at`, in seconds), its title, and the payload if
+        requested.
+        """
         margin = len(f"{at * 1000:7.0f} ms  {number}  ")
         text = escape(self._wrapped(title, margin))
         self._console.print(f"[dim]{at * 1000:7.0f} ms[/dim]  [bold]{number}[/bold]  {text}")

@@ -32,7 +32,7 @@ from vworkspace_fake.controlplane.server import ControlPlaneServer
 
 
 class PlayedWorld(StoryWorld, Protocol):
-    """A world in which the demo's story can be played: the embedded servers, or a user's cluster."""
+    """The interface to the parts of the demo that its main story uses: the embedded servers, or a user's cluster."""
 
     @property
     def control(self) -> ControlPlaneServer:
@@ -46,7 +46,7 @@ class PlayedWorld(StoryWorld, Protocol):
 
     @property
     def clocks_differ(self) -> timedelta:
-        """The longest time by which the cluster's clock may lag the control plane's clock."""
+        """The longest time by which the cluster's clock may be slower than the control plane's clock."""
         ...
 
     async def running(self) -> list[str]:
@@ -60,7 +60,7 @@ class PlayedWorld(StoryWorld, Protocol):
 
 @attrs.define
 class StoryRunner(Narrator[PlayedWorld]):
-    """The narrator of the story of one instance, from its first job to its deletion."""
+    """The narrator of the demo's main story: one instance, from the first job for it to its deletion."""
 
     @property
     def application(self) -> Application:
@@ -121,8 +121,7 @@ class StoryRunner(Narrator[PlayedWorld]):
     async def _at_work(self) -> Sighting:
         """Wait until the instance is being installed, and return that change.
 
-        On a slow machine Flux may finish before this is observed. In that case the last change with Reconciling=True is
-        returned.
+        If Flux finishes before this is observed, return the last change with Reconciling=True.
         """
         done = has_condition("Ready", "True", "HelmReleaseReady")
         at_work = has_condition("Reconciling", "True", "HelmReleaseInstalling")
@@ -275,7 +274,7 @@ def _meta(resource: Manifest) -> dict[str, Any]:
 def _is_before(job: JobEntry, created: Manifest, clocks_differ: timedelta) -> bool:
     """Report whether a job was acknowledged before an object was created, or in the same second.
 
-    The cluster's clock may be up to `clocks_differ` slower than the control plane's, so that time is tolerated.
+    The cluster's clock may be up to `clocks_differ` slower than the control plane's, which is tolerated.
     """
     acked = format_time(job.acked_at - clocks_differ) if job.acked_at else "never"
     return acked <= str(get_path(created, "metadata", "creationTimestamp"))

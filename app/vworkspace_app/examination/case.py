@@ -49,8 +49,9 @@ NEEDS: Final[Mapping[str, str]] = {
 
 
 class InstanceCase(Case):
-    """One run of a check on instances or Operations, in a namespace of its own. Its methods are steps that checks
-    share.
+    """One run of a check on instances or Operations, in a namespace of its own.
+
+    Its methods are the steps that several checks need.
     """
 
     labels: ClassVar = {labels.NAMESPACE_GATE: labels.NAMESPACE_GATE_VALUE}
@@ -84,7 +85,7 @@ class InstanceCase(Case):
         await self.api.create(binding, kind=ROLE_BINDING, field_manager=HUMAN)
 
     async def clean(self) -> None:
-        """Let a simulated Flux work until the instances are deleted, then stop Flux and the engines."""
+        """Let the simulated Flux run until all instances are deleted, then stop it and the simulated engines."""
         if "played-flux" in self.examination.has:
             self.flux.begin()
 
@@ -128,14 +129,14 @@ class InstanceCase(Case):
     async def have(self, manifest: Manifest) -> ObjectRef:
         """Apply an instance with this manifest, and return its reference.
 
-        If a later wait times out, the instance's state becomes part of the evidence.
+        If a later wait times out, the instance's state is part of the evidence.
         """
         ref = await self.apply(manifest, APPLICATION_INSTANCE)
         self._subjects.append(ref)
         return ref
 
     async def want(self, ref: ObjectRef, version: str = "", **values: Any) -> int:
-        """Edit chart version and values of an instance in one write, and return its new generation."""
+        """Edit an instance as a user: set the chart version and values in one write. Return the new generation."""
         change: dict[str, Any] = {"chart": {"version": version}} if version else {}
         change = merge_patch(change, {"values": {"inline": values}} if values else {})
         return int((await self.edit(ref, {"spec": change}))["metadata"]["generation"])
@@ -149,7 +150,7 @@ class InstanceCase(Case):
         return await self.required("a HelmRelease of the operator (REC-4)", lambda: self.get(self.release_ref(name)))
 
     async def released(self, test: Any, what: str, name: str = "shop") -> Manifest:
-        """Return the HelmRelease once `test` is true for it.
+        """Wait until `test` is true for the HelmRelease of an instance, and return it.
 
         Raises NotTried after the time limit, with `what` in its message.
         """
@@ -196,7 +197,7 @@ class InstanceCase(Case):
         return live if entry.get("status") == status and (not reasons or entry.get("reason") in reasons) else None
 
     async def explained(self, ref: ObjectRef, *words: str) -> Manifest:
-        """Return the object once the message of one of its conditions contains all these words.
+        """Wait until the message of one of the object's conditions contains all these words, and return the object.
 
         Raises Broken after the time limit.
         """
@@ -209,9 +210,9 @@ class InstanceCase(Case):
         return await self.until(f"a condition of {ref.name} that names {', '.join(words)}", look)
 
     async def refused_or(self, manifest: Manifest) -> ObjectRef | None:
-        """Apply an instance and return its reference.
+        """Apply an instance, and return its reference. Return None if the API server refuses the instance.
 
-        Return None if the API server refuses the instance by its schema or a webhook.
+        The refusal may come from the schema or from a webhook.
         """
         try:
             return await self.have(manifest)
@@ -225,7 +226,7 @@ class InstanceCase(Case):
         return [*lives, *map(str, self.calls()[-2:])]
 
     def a_write(self, *kinds: Kind, name: str = "", verb: str = "") -> Where:
-        """Return a predicate for requests: whether they write an object of these kinds in this check's namespace.
+        """Return a predicate for requests: whether they write an object of these kinds in the check's namespace.
 
         An empty `name` or `verb` matches any.
         """
@@ -237,16 +238,16 @@ class InstanceCase(Case):
         return matches
 
     def child_writes(self, since: int | None = None) -> list[Call]:
-        """Return the operator's writes of HelmReleases and chart sources after request number `since`.
+        """Return the operator's writes of HelmReleases and chart sources after request `since`.
 
-        By default all writes since the beginning of the check are returned.
+        By default, all such writes since the run began are returned.
         """
         return [call for call in self.writes(since) if call.is_of(*CHILDREN)]
 
     def own_writes(self, since: int | None = None) -> list[Call]:
-        """Return the operator's writes, except of Events and Leases, after request number `since`.
+        """Return the operator's writes after request `since`, except writes of Events and Leases.
 
-        By default all writes since the beginning of the check are returned.
+        By default, all such writes since the run began are returned.
         """
         return [call for call in self.writes(since) if not call.is_of(EVENT, LEASE) and call.path.plural != "events"]
 
@@ -261,8 +262,9 @@ class InstanceCase(Case):
     # --- Operations --------------------------------------------------------------------------------------------------
 
     def operation(self, name: str, kind: str, engine: str, target: str = "shop", **spec: Any) -> dict[str, Any]:
-        """Return the manifest of an Operation of the type `kind` on the instance `target`; `spec` adds fields to its
-        spec.
+        """Return the manifest of an Operation of the type `kind` on the instance `target`.
+
+        `spec` adds fields to its spec.
         """
         marks = {labels.MANAGED_BY: labels.MANAGED_BY_VALUE, labels.CLUSTER_ID: self.cluster_id}
         return {
@@ -275,7 +277,7 @@ class InstanceCase(Case):
     async def operate(self, name: str, kind: str, engine: str, **spec: Any) -> ObjectRef:
         """Apply an Operation, and return its reference.
 
-        If a later wait times out, the Operation's state becomes part of the evidence.
+        If a later wait times out, the Operation's state is part of the evidence.
         """
         ref = await self.apply(self.operation(name, kind, engine, **spec), OPERATION)
         self._subjects.append(ref)
@@ -297,7 +299,10 @@ class InstanceCase(Case):
         return ref
 
     async def phase(self, ref: ObjectRef, *phases: str) -> Manifest:
-        """Return the Operation once its phase is one of `phases`. Raises Broken after the time limit."""
+        """Wait until the phase of an Operation is one of `phases`, and return the Operation.
+
+        Raises Broken after the time limit.
+        """
 
         async def look() -> Manifest | None:
             live = await self.get(ref)
@@ -345,7 +350,7 @@ class InstanceCase(Case):
         return self.control.enqueue(self.cluster_id, kind=kind, **given)
 
     async def result(self, job: JobEntry) -> Mapping[str, Any]:
-        """Return the result of a job, as soon as it exists. Raises Broken after the time limit."""
+        """Wait for the result of a job, and return it. Raises Broken after the time limit."""
 
         async def look() -> Any:
             return job.result

@@ -23,7 +23,7 @@ CODES: Final[Mapping[Profile, tuple[str, ...]]] = {
 
 
 def place_of(clause: str) -> tuple[int, int]:
-    """Return a sort key for a clause such as `REC-5`, which gives the order of the specification."""
+    """Return a sort key for a clause such as `REC-5`: clauses are sorted as in the specification."""
     code, _, number = clause.partition("-")
     return CODES[Profile.FULL].index(code), int(number)
 

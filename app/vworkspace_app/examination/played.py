@@ -55,10 +55,10 @@ B = TypeVar("B", FluxBehaviour, DownstreamBehaviour)
 
 
 class Played(Generic[B]):
-    """A simulated controller that runs as a task in `group`, and can be paused.
+    """A simulated controller of an examination, which runs as a task in `group` and can be paused.
 
-    At each start `make` creates the simulator from the present behaviour. If the simulator cannot handle an object, the
-    task goes on.
+    At each start `make` creates the simulator from the present behaviour. An object that the simulator cannot handle
+    does not end the task.
     """
 
     def __init__(self, api: KubeApi, group: TaskGroup, make: Callable[[B], Any], behaviour: B) -> None:
@@ -75,7 +75,7 @@ class Played(Generic[B]):
             self._running[0].behaviour = self._behaviour
 
     def begin(self) -> None:
-        """Start the simulator unless it already runs. After a pause it continues from the objects in the cluster."""
+        """Start the simulator unless it runs already. After a pause it reads the objects in the cluster again."""
         if self._running is None:
             simulator = self._make(self._behaviour)
             simulator.recovers = True

@@ -84,7 +84,7 @@ async def examine(request: ExaminationRequest, on_finding: Callable[[Finding], N
 
 
 async def _prepare(examination: Examination, request: ExaminationRequest) -> None:
-    """Create the objects that every check needs, and record which prerequisites of checks are available."""
+    """Create the objects that every check needs, and record which prerequisites of checks this examination provides."""
     control, token = ControlPlaneServer(), secrets.token_urlsafe(24)
     control.tokens.add(request.cluster_id, token)
     token_file = examination.folder / "token"
@@ -106,7 +106,7 @@ async def _prepare(examination: Examination, request: ExaminationRequest) -> Non
 
 
 async def _offers(examination: Examination, request: ExaminationRequest) -> AsyncIterator[str]:
-    """Yield the names of the available prerequisites of checks, which are keys of `NEEDS`."""
+    """Yield the names of the prerequisites of checks that this examination provides: keys of `NEEDS`."""
     served = {"operations": OPERATION, "clusters": CLUSTER, "engines": VELERO_BACKUP}
     for name, kind in served.items():
         if await _is_served(examination, kind):

@@ -59,8 +59,7 @@ def accounts(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]
 def account_of(name: str, namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
     """Return the manifests of the ServiceAccount `name` with its rights in a namespace.
 
-    If it has the name of the account that runs Operations, it gets that account's rights, otherwise the rights of an
-    account for releases.
+    The account that runs Operations gets its own rights; any other account gets the rights of an account for releases.
     """
     if name == RUNNER:
         return _runner(namespace, options)

@@ -27,9 +27,9 @@ APPLIED_OWN: Final = Access(CONTROLLER_REVISION, ("get", *FOLLOWED, "create", "p
 
 
 def applied_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the operator's roles to run applied boxes, which are boxes in the form of OperatorBox objects.
+    """Yield the operator's roles to run applied boxes, which are boxes that a user applied as OperatorBox objects.
 
-    The roles for the kinds of each box are printed by `box rbac`.
+    The roles for the kinds of each box are not included; `box rbac` prints them.
     """
     name = options.role_name("-boxes")
     yield from cluster_wide(name, APPLIED_EVERYWHERE, options)

@@ -46,10 +46,7 @@ class WebhookTrust:
 
     @property
     def is_given(self) -> bool:
-        """Report whether the options give an authority or cert-manager.
-
-        Without either the API server trusts no webhook.
-        """
+        """Report whether the options give an authority or cert-manager. Without either, no webhook is trusted."""
         return bool(self.webhook_ca) or self.cert_manager
 
 
@@ -83,7 +80,8 @@ def webhook_parts(box: Box, meta: Mapping[str, Any], trust: TrustedBy) -> Iterat
 def review_webhooks(
     name: str, kinds: Iterable[Resource[Any, Any]], meta: Mapping[str, Any], trust: TrustedBy
 ) -> Iterator[dict[str, Any]]:
-    """Yield the Service, certificate and webhook configurations of kinds that are converted or reviewed in Python.
+    """Yield the Service, certificate and webhook configurations for kinds whose conversion or review is written in
+    Python.
 
     `name` is the name of the installation whose process serves the webhooks. `meta` is the metadata of that process's
     workload.
@@ -125,7 +123,7 @@ def webhook_service(name: str, meta: Mapping[str, Any], trust: TrustedBy) -> Ite
 
 
 def serve_webhooks(runs: dict[str, Any], spec: dict[str, Any], name: str) -> None:
-    """Make a pod serve the webhooks of the installation `name`.
+    """Make a pod serve the webhooks of the installation `name`: add arguments, a port and a volume.
 
     The pod's container `runs` and pod spec `spec` are changed in place.
     """
@@ -147,5 +145,5 @@ def _service(name: str) -> str:
 
 
 def _cluster_wide(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata of a workload without its namespace, for a cluster-scoped object."""
+    """Return the metadata of a workload without its namespace, for the metadata of a cluster-scoped object."""
     return {"name": meta["name"], "labels": meta["labels"]}

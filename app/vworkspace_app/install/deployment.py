@@ -121,7 +121,7 @@ def _pod(options: InstallOptions, shard: Shard, selector: dict[str, Any]) -> dic
 
 
 def _have(runs: dict[str, Any], spec: dict[str, Any], chosen: PodOptions) -> None:
-    """Apply the chosen options to a pod. The container `runs` and the pod spec `spec` are changed in place."""
+    """Apply the options in `chosen` to a pod: its container `runs` and pod spec `spec` are changed in place."""
     runs["resources"] = dict(chosen.resources)
     runs["volumeMounts"] += [dict(volume_mount) for volume_mount in chosen.volume_mounts]
     spec["volumes"] += [dict(volume) for volume in chosen.volumes]
@@ -140,7 +140,7 @@ def _have(runs: dict[str, Any], spec: dict[str, Any], chosen: PodOptions) -> Non
 
 
 def pod(account: str, runs: dict[str, Any], selector: dict[str, Any]) -> dict[str, Any]:
-    """Return the pod spec for the container `runs`, as the restricted Pod Security profile requires.
+    """Return the pod spec with the container `runs`, in the form that the restricted Pod Security profile requires.
 
     The pods that `selector` selects are preferably scheduled to different nodes.
     """

@@ -20,8 +20,8 @@ from vworkspace_core.install import access
 def installation(options: InstallOptions) -> Iterator[dict[str, Any]]:
     """Yield the manifests of the operator, without those of managed namespaces and without CRDs.
 
-    The webhook configurations come last, when the operator can already answer. CRDs are printed separately, so that
-    deleting the printed objects does not delete every application.
+    The webhook configurations come last, when the operator can already answer. CRDs are printed separately: deleting
+    them would delete every application.
     """
     yield namespace_of(options)
     yield from cluster_rbac(options)
@@ -45,9 +45,9 @@ def installation(options: InstallOptions) -> Iterator[dict[str, Any]]:
 def rights(options: InstallOptions) -> Iterator[dict[str, Any]]:
     """Yield only roles and bindings.
 
-    If the options name Velero's namespace, the page or applied boxes, only the roles for these are yielded. Otherwise
-    the operator's own two roles are yielded. No other roles are included, because applying them would replace roles
-    that were printed with other options.
+    If the options name Velero's namespace, the page or applied boxes, these are the roles for them. Otherwise these are
+    the operator's own two roles. No other roles are included, because applying them would replace roles that were
+    printed with other options.
     """
     if options.velero_namespace:
         yield from _velero_rbac(options)
@@ -61,8 +61,8 @@ def rights(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def tenant(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a managed namespace: the operator's Role (RES-5), the accounts (RUN-12), and a quota if
-    `options` has one.
+    """Yield the objects of a managed namespace: the operator's Role (RES-5), the accounts (RUN-12), and perhaps a
+    quota.
     """
     # Without the Namespace itself: `kubectl delete -f` would delete it with everything inside.
     yield from tenant_rights(namespace, options)
@@ -72,9 +72,8 @@ def tenant(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def tenant_rights(namespace: str, options: InstallOptions, account: str = "") -> Iterator[dict[str, Any]]:
-    """Yield the operator's Role in a managed namespace.
-
-    With `account`, yield only the ServiceAccount of that name and its rights instead.
+    """Yield the operator's Role in a managed namespace, or with `account` the ServiceAccount of that name and its
+    rights.
     """
     if account:
         yield from account_of(account, namespace, options)
@@ -132,6 +131,6 @@ def _kustomization(resources: Iterable[str]) -> str:
 
 
 def _anywhere(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the manifest without its namespace, which a user's overlay sets for each managed namespace."""
+    """Return the manifest without its namespace, so that a user's overlay can set it."""
     meta = {key: value for key, value in manifest["metadata"].items() if key != "namespace"}
     return {**manifest, "metadata": meta}

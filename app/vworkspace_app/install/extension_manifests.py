@@ -89,8 +89,8 @@ def box_installation(
 ) -> Iterator[dict[str, Any]]:
     """Yield all manifests that run a box, except its CRD, whose deletion would delete every object of the kind.
 
-    `files` has the texts of the box's files by name, the box itself first. The pods have a hash of the files, and so
-    are recreated when a file changes.
+    `files` has the texts of the box's files by name, the box itself first. An annotation of the pods has a hash of the
+    files, so that the pods are recreated when a file changes.
     """
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta_of(name_of(box), options.namespace)}
     yield from box_rbac(box, options)
@@ -129,10 +129,7 @@ def _box_arguments(box: Box, file: str, options: RoleOptions) -> list[str]:
 
 
 def _hash(files: Mapping[str, str]) -> dict[str, str]:
-    """Return a pod annotation with a hash of the files.
-
-    If a file changes, the annotation changes, and the pods are recreated.
-    """
+    """Return a pod annotation with a hash of the files, so that the pods are recreated when a file changes."""
     return {"box.vworkspace.io/files-hash": content_hash(dict(files))}
 
 
@@ -151,8 +148,8 @@ def controllers_installation(
 ) -> Iterator[Mapping[str, Any]]:
     """Yield all manifests that run controllers, except CRDs, whose deletion would delete every object of the kinds.
 
-    `name` is the name of the Deployment and of the ServiceAccount to which `roles` are bound; `names` are the
-    controllers to run from packages in `image`. `hooked` are the kinds with webhooks, which the process serves. `trust`
+    `name` is the name of the Deployment and of the ServiceAccount to which `roles` are bound. `names` are the
+    controllers to run, whose packages are in `image`. `hooked` are the kinds whose webhooks the process serves. `trust`
     has the authority by which the API server trusts these webhooks.
     """
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta_of(name, options.namespace)}

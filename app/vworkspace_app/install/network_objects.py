@@ -81,7 +81,7 @@ def _groups(link: Mapping[Any, str]) -> list[Mapping[str, Any]]:
 def prometheus_rule(options: InstallOptions, link: Mapping[Any, str] | None = None) -> dict[str, Any]:
     """Return the alert rules as a PrometheusRule.
 
-    Each rule has an annotation with the page's URL from the settings, if there is one; `link` replaces that annotation.
+    Each rule has an annotation with the URL of the operator's page, if there is one. `link` replaces that annotation.
     """
     page = options.settings.get("page_url", "")
     linked = link or ({"link": page} if page else {})
@@ -121,7 +121,7 @@ def _service(name: str, options: InstallOptions, port: dict[str, Any]) -> dict[s
 
 
 def _named(name: str, options: InstallOptions) -> dict[str, Any]:
-    """Return metadata with a component label, by which a ServiceMonitor selects the right Service."""
+    """Return the metadata of a Service, with a component label by which a ServiceMonitor selects it."""
     metadata = meta(name, options.namespace)
     return {**metadata, "labels": {**metadata["labels"], "app.kubernetes.io/component": name}}
 

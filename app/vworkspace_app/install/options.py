@@ -191,8 +191,8 @@ class InstallOptions:
     def role_name(self, suffix: str = "") -> str:
         """Return the name of the operator's role, with `suffix`.
 
-        With a `user` the name is unique to that user, so that it does not replace the role of an installation in the
-        same cluster.
+        With a `user` the name is unique to that user. So it does not replace the role of another installation in the
+        cluster.
         """
         if not self.user:
             return f"{NAME}{suffix}"

@@ -17,7 +17,8 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 
 @attrs.frozen
 class RoleOptions:
-    """The namespace in which a controller runs, and the service account as which it runs.
+    """The options of the roles of a controller: the namespace in which it runs, and the service account as which it
+    runs.
 
     If `account` is empty, the account has the controller's name. The controller may act in the namespaces `tenants`, or
     in every namespace if `tenants` is empty.

@@ -53,7 +53,10 @@ def configurations(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 class TrustedBy(Protocol):
-    """The namespace of a server of webhooks, and the option by which the API server trusts the server's certificate."""
+    """The options by which the API server reaches and trusts webhooks: their namespace, and their authority.
+
+    The authority is a PEM certificate (`webhook_ca`) or cert-manager.
+    """
 
     @property
     def namespace(self) -> str: ...
@@ -89,7 +92,7 @@ def configuration(
 
 
 def injected_authority(service: str, trust: TrustedBy) -> dict[str, Any]:
-    """Return the `annotations` that make cert-manager write the authority of a Service's certificate into an object.
+    """Return the `annotations` by which cert-manager writes the authority of a Service's certificate into the object.
 
     Return an empty mapping without cert-manager.
     """

@@ -45,9 +45,9 @@ InstanceSource: TypeAlias = ApplicationInstance | Unreadable[ApplicationInstance
 
 
 def release_names(manifest: Manifest) -> Iterator[str]:
-    """Yield the index key of an instance: the namespace and name of its release, `<namespace>/<name>`.
+    """Yield the index key `<namespace>/<name>` of an instance's release.
 
-    When an object of that name changes that has another owner, the index finds the instance to reconcile.
+    By this index, the instance is found when an object of that name, but of another owner, changes.
     """
     name = get_path(manifest, "spec", "release", "name")
     if isinstance(name, str):
@@ -56,9 +56,9 @@ def release_names(manifest: Manifest) -> Iterator[str]:
 
 @attrs.define(eq=False)
 class InstanceReconciler:
-    """The reconciler of ApplicationInstances, which reads them from the caches of `informers`.
+    """The reconciler of ApplicationInstances, which reads objects from the caches of `informers`.
 
-    It also maps changes of other objects to the instances that they affect.
+    It also determines which instances a change of another object affects.
     """
 
     api: KubeApi
@@ -135,9 +135,7 @@ class InstanceReconciler:
         return self._in_force
 
     def _policy(self) -> Policy:
-        """Return the policy that is the strictest combination of the settings and of all Cluster objects with this
-        cluster's id (RES-3).
-        """
+        """Return the strictest combination of the settings and of all Cluster objects with the cluster's id (RES-3)."""
         clusters = self.informers.store(CLUSTER)
         manifests = (clusters.raw(namespace, name) for namespace, name in clusters.names())
         return strictest_policy(self.settings.policy, filter(None, manifests), self.settings.cluster_id)
@@ -153,9 +151,8 @@ class InstanceReconciler:
         return await self._with_unmanaged_objects(instance, await self._whole(await self._cached(instance)))
 
     async def _whole(self, observed: InstanceObserved) -> InstanceObserved:
-        """Return the snapshot `observed` with complete objects.
-
-        Objects of which the caches hold only a part are read from the API server.
+        """Return the snapshot with full objects: those of which the caches hold only a part are read from the API
+        server.
         """
         outlines = [ref for ref, manifest in observed.objects.items() if is_outline(manifest)]
         if not outlines:
@@ -188,10 +185,10 @@ class InstanceReconciler:
         return InstanceObserved(namespace, objects, missing, override=override, withdrawn=withdrawn)
 
     async def _release_request(self, instance: ApplicationInstance) -> tuple[ReleaseOverride | None, frozenset[str]]:
-        """Return what Operations of the engine helm request of the instance's release (REC-9).
+        """Return the changes of the instance's release that Operations of the engine helm request (REC-9).
 
-        The first value is the requested change of the release, or None if there is no request. The second value
-        contains the uids of Operations whose request was withdrawn.
+        The first value is the requested change, or None if there is no request. The second value has the uids of
+        Operations whose request was withdrawn.
         """
         target = ObjectRef(APPLICATION_INSTANCE, instance.metadata.namespace, instance.metadata.name)
         held = self.informers.store(OPERATION).indexed(UPGRADES_OF, str(target))
@@ -202,7 +199,7 @@ class InstanceReconciler:
     async def _with_unmanaged_objects(
         self, instance: ApplicationInstance, observed: InstanceObserved
     ) -> InstanceObserved:
-        """Return the snapshot `observed` with further objects, which are not cached and are read live.
+        """Return the snapshot with further objects, which are read live, since they are not cached.
 
         These are ConfigMaps that others created (REC-4), and Helm's release Secrets.
         """
@@ -257,7 +254,7 @@ def _read_stored(stored: StoredObject) -> InstanceSource:
 
 @lru_cache(maxsize=64)
 def _read_raw(raw: bytes) -> InstanceSource:
-    """Decode an instance from JSON.
+    """Decode an instance from its JSON.
 
     The result is cached, because successive passes often read the same version of an instance while Flux reports
     progress.

@@ -48,7 +48,10 @@ OnStep: TypeAlias = Callable[[AgentState, AgentState], None]
 
 @attrs.frozen
 class SettledJob:
-    """A job that has a result. `about` names its object; secrets in `error` are redacted."""
+    """A job that has its result, for the function `on_result`.
+
+    `about` names its object; secrets in `error` are redacted.
+    """
 
     id: str
     about: str
@@ -65,9 +68,9 @@ class Agent:
     `rotate` obtains and stores a new credential. `objects` lists the owned objects from the informers. `cluster`
     returns the Cluster object that reports on this operator.
 
-    The other functions are called when something happens, and none may raise. `noticed` gets each write to the cluster,
-    `on_result` the outcome of each job that has a result, and `on_step` the states before and after each event.
-    `on_change` is called when the connection's state changes, and when events begin or cease to be dropped.
+    The other functions are called at events, and must not raise. `noticed` gets each write to the cluster, `on_result`
+    the outcome of each job that has a result, and `on_step` the states before and after each event. `on_change` is
+    called when the connection's state changes, and when events begin or cease to be dropped.
     """
 
     def __init__(
@@ -181,7 +184,8 @@ class Agent:
             queue.retry_now()
 
     async def finish(self) -> None:
-        """Accept no new jobs, finish running effects, and send pending reports while the control plane answers (RUN-4).
+        """Accept no new jobs, finish running effects, and send pending reports as long as the control plane answers
+        (RUN-4).
 
         Jobs that wait for their objects stay in the job store, from which the next leader continues them.
         """
@@ -203,7 +207,7 @@ class Agent:
                 return
 
     async def run(self) -> None:
-        """Pull and perform jobs until cancelled; begin with the open jobs that an earlier process left."""
+        """Pull and perform jobs until cancelled. The open jobs that an earlier process left come first."""
         self._started = self._instant()
         try:
             async with anyio.create_task_group() as tasks:

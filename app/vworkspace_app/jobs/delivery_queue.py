@@ -40,7 +40,7 @@ class _Waiting:
 
 
 class DeliveryQueue:
-    """A queue of deliveries. At most `width` are sent at a time, but only one if the last attempt failed.
+    """A queue of requests to the control plane about jobs. At most `width` are sent at a time, or one after a failure.
 
     The queue starts held: nothing is sent before the control plane has answered a poll.
     """
@@ -98,7 +98,7 @@ class DeliveryQueue:
         return True
 
     async def drain(self) -> None:
-        """Wait until every delivery is done, or until a delivery fails."""
+        """Wait until every request in the queue is answered, or until one fails."""
         while len(self) and self._pace.failures == 0:
             await self._ended.wait()
 
@@ -189,7 +189,7 @@ class DeliveryQueue:
 
 
 def _asked_wait(error: OperatorError) -> float:
-    """Return the number of seconds that the server demanded before the next request; 0 if it demanded none."""
+    """Return for how many seconds the server asked to wait before the next request, or 0."""
     return (error.retry_after or 0.0) if isinstance(error, Unavailable) else 0.0
 
 
@@ -197,7 +197,7 @@ def ack(control: ControlPlane, job_id: str, feed: Callable[[m.JobEvent], None]) 
     """Return the delivery that acknowledges a job.
 
     `feed` is called with an event for the outcome: the job is acked, it is already closed, the server does not know it,
-    or the answer was lost and the ack may have arrived.
+    or there was no answer and the ack may have arrived.
     """
 
     def answered(error: OperatorError | None) -> None:
@@ -243,12 +243,12 @@ def status(control: ControlPlane, effect: m.PostStatus) -> Delivery:
 
 
 def status_key(job_id: str) -> str:
-    """Return the key of a job's statuses in the delivery queue, where a newer status replaces an older one."""
+    """Return the key of all statuses of a job in the delivery queue, so that a newer one replaces an older one."""
     return f"status/{job_id}"
 
 
 class Reconnect:
-    """The coordinator that holds all queues while polls fail, and releases them in order when a poll succeeds.
+    """The coordinator of an outage: it holds all queues while polls fail, and releases them in order afterwards.
 
     The order is that of PULL-5: snapshot and statuses, then acks and results, then events. A queue is released when the
     queue before it is empty or has failed, but not later than `head_start` seconds after that queue. So a status that
@@ -270,8 +270,8 @@ class Reconnect:
     def try_one(self) -> None:
         """Permit a few messages after another failed poll, because other requests may succeed although polls fail.
 
-        Each call permits one ack or result, and one status or batch of events. Of the latter two, each is tried first
-        in every second call.
+        These are one ack or result, and one status or batch of events. Of the latter two, each has priority in every
+        second call.
         """
         self._rounds += 1
         self._urgent.try_one()

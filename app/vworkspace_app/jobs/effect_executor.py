@@ -19,7 +19,7 @@ log = structlog.get_logger("vworkspace.agent")
 
 
 class JobEffectExecutor:
-    """An executor of effects: the operations on the cluster and the job store that the job state machine requests.
+    """The executor of the requests of the job state machine to the cluster and the job store, which are called effects.
 
     At most `parallel` effects run at a time, and `feed` is called with the outcome of each. `tasks` is the task group
     in which effects run. Before the start and after the end it is None, and no effect is begun: the next process
@@ -99,4 +99,4 @@ def _log(effect: Any, answer: m.JobEvent) -> None:
 
 
 async def _ignore(ref: ObjectRef, live: Manifest | None) -> None:
-    """Do nothing after a write. It is used if there are no caches to update."""
+    """Do nothing. This is the default of `noticed`, for a process without caches to update."""

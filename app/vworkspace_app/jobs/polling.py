@@ -15,7 +15,7 @@ from vworkspace_core.jobs import messages as m
 
 
 class LongPoll:
-    """The loop that polls for the jobs of a cluster until it is stopped. A failed poll does not end the loop.
+    """The loop that polls the control plane for jobs until it is stopped. A failed poll does not end the loop.
 
     `random` returns numbers in [0, 1) for jitter. `feed` is called with the server's time. `offered` is called with the
     jobs of each answer, and returns whether one of them is new.
@@ -96,7 +96,7 @@ class LongPoll:
     async def _fetch(self, wait: int) -> Fetched | None:
         """Send one poll, which the server may hold for `wait` seconds, and return the answer.
 
-        Return None if `retry_now` cancelled the poll. The server offers the jobs of a lost answer again.
+        Return None if `retry_now` cancelled the poll. The jobs in an answer that is lost are offered again.
         """
         with anyio.CancelScope() as self._poll_scope:
             return await self._connection.poll(lambda: self._control.fetch(self._cluster_id, wait))

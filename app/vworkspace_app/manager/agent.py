@@ -37,11 +37,11 @@ _TOGETHER: Final = 64
 
 @attrs.frozen
 class AgentOptions:
-    """The options of the job agent: the control plane that offers jobs, and the store of open jobs (PULL-1, PULL-4).
+    """The options of the job agent: the client of the control plane, and the store of open jobs (PULL-1, PULL-4).
 
     `rotation` renews the credential; None if it cannot be stored. `reread` reads the credential again and returns
-    whether the token changed. `opener` gets the credentials and returns an object that verifies and decrypts the
-    payloads of jobs, or None if they have no key.
+    whether the token changed. `opener` returns, for given credentials, an object that verifies and decrypts the
+    payloads of jobs, or None if the credentials have no key.
     """
 
     control: ControlPlane
@@ -53,8 +53,10 @@ class AgentOptions:
 
 
 class ManagedAgent:
-    """The job agent connected to the caches of `informers`. `on_change`, `on_result` and `on_step` are passed to
-    `Agent`."""
+    """The job agent, connected to the caches of `informers`, to Cluster objects and to the credentials.
+
+    `on_change`, `on_result` and `on_step` are passed to `Agent`.
+    """
 
     def __init__(
         self,
@@ -135,10 +137,7 @@ class ManagedAgent:
             yield from filter(None, (store.get(namespace, name) for namespace, name in store.names()))
 
     def _reporting(self) -> Manifest | None:
-        """Return the Cluster object that reports on this operator.
-
-        If there are several, return the first by name; return None if there is none.
-        """
+        """Return the Cluster object that reports on this operator: the first by name, or None if there is none."""
         clusters = of_cluster(self._informers.store(CLUSTER).objects(), self._cluster_id)
         return min(clusters, key=lambda cluster: str(metadata(cluster).get("name")), default=None)
 
@@ -153,10 +152,10 @@ class ManagedAgent:
         wish()
 
     def _hurry(self, credentials: Credentials) -> None:
-        """Send waiting messages and poll again immediately, if the URL, the token or a certificate has changed.
+        """Send waiting messages and poll again at once, if the URL, the token or a certificate has changed.
 
-        Do nothing if only other fields changed. Do nothing either if the token changed because the control plane
-        rejected the one in use, since trying sooner would not help.
+        A token that changed because the control plane rejected the former one does not count: trying sooner would not
+        help.
         """
         before, self._connection = self._connection, _connection(credentials)
         rotation = self._options.rotation
@@ -164,13 +163,13 @@ class ManagedAgent:
             self.agent.retry_now()
 
     def _secure(self) -> None:
-        """Set the requirements on payloads of jobs, from the present Cluster objects and keys (PULL-9)."""
+        """Set the requirements on the payloads of jobs by the present Cluster objects and keys (PULL-9)."""
         required = required_by(self._informers.store(CLUSTER).objects(), self._cluster_id)
         opener = self._options.opener(self._credentials.current)
         self.agent.set_security(in_force(required, opener, self._options.settings.signatures))
 
     def _admit(self, manifest: Manifest) -> tuple[Problem, ...]:
-        """Return the problems that admission webhooks would find in the object of a job's payload.
+        """Return the problems that the admission webhooks would find in an object from a job's payload.
 
         They include problems with the template of an Operation (PULL-10).
         """

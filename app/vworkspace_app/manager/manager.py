@@ -58,7 +58,7 @@ _STUCK_SECONDS = 10.0
 
 
 class Manager:
-    """An operator process on `api` under `clock`. It must be created in the event loop that runs it.
+    """The operator of one process, on the API server `api`. Create it in the event loop that runs it.
 
     With `agent` it pulls jobs. Without one it reconciles what users and GitOps tools apply, and calls no control plane
     (SEE-4). `credentials` may change while it runs; without an agent only their approval secret is used. `composites`
@@ -129,7 +129,7 @@ class Manager:
         self.credentials.subscribe(lambda _: self._report_again())
 
     def _applied_boxes(self, api: KubeApi, options: ManagerOptions, taken: Sequence[StatusWriter]) -> AppliedBoxes:
-        """Return the runner of applied boxes, which are boxes in the form of OperatorBox objects.
+        """Return the runner of applied boxes, which are boxes that users applied as OperatorBox objects.
 
         A second manager is added to this process for them, because they run in the namespaces of every shard.
         """
@@ -276,9 +276,8 @@ class Manager:
         await self._election.elected()
 
     async def _wait_ready_or_stuck(self) -> None:
-        """Wait until every cache has synced, or until a cache keeps failing.
-
-        In the latter case the Cluster object can report the failure.
+        """Wait until every cache has synced, or until one keeps failing, so that the Cluster object can report the
+        failure.
         """
         async with anyio.create_task_group() as group:
 
@@ -327,10 +326,9 @@ class Manager:
 
 
 def _cache_scope(settings: OperatorSettings, agent: AgentOptions | None) -> CacheScope:
-    """Return the scope of the caches.
+    """Return the scope of the caches: the namespaces of this process's shard.
 
-    The objects in the namespaces of the shard are cached. With an agent, the objects of the operator's own kinds are
-    cached in all namespaces.
+    With an agent, the objects of the operator's own kinds are cached in all namespaces.
     """
     return CacheScope(settings.shard, settings.operations.velero_namespace, all_of_ours=agent is not None)
 

@@ -36,10 +36,10 @@ class DocumentReceiver(Protocol):
 
 
 class Notifier:
-    """The sender of notices about the objects of this process's shard. It sends nothing before `run`.
+    """The sender of notices about objects of this process's shard that need a person's attention.
 
-    `page_url` is the base URL of links in notices; empty for no links. A notifier must be created before the informers
-    run.
+    It sends nothing before `run`. It must be created before the informers run, to see all changes. `page_url` is the
+    base URL of links in notices; empty for no links.
     """
 
     def __init__(

@@ -56,9 +56,9 @@ _SLIM: Mapping[Kind, Callable[[Manifest], Manifest]] = {
 
 
 def _slim_own(manifest: Manifest) -> Manifest:
-    """Return an object of the operator's own kinds as it is cached, with few of its managedFields.
+    """Return an object of the operator's own kinds in the form in which it is cached, with few of its managedFields.
 
-    Those that stay tell who wrote the spec, and which other managers hold a part of the status. The result shares parts
+    Those that stay show who wrote the spec, and which other managers own a part of the status. The result shares parts
     with `manifest`.
     """
     return with_writer(OWN_STATUS.with_holders(manifest), manifest)
@@ -68,9 +68,10 @@ def _slim_own(manifest: Manifest) -> Manifest:
 class CacheScope:
     """The namespaces whose objects this process caches: the namespaces of its shard (RUN-13), or all.
 
-    A hash of the namespace decides the shard, and a list request cannot select by a hash. So every shard reads all
-    lists and watches, and drops the objects of other shards immediately. Objects in `velero_namespace` are cached by
-    every shard. If `all_of_ours` is True, the objects of the operator's own kinds are cached in all namespaces.
+    A shard has the namespaces with certain hashes of their names, which a list request cannot select. So every shard
+    reads all lists and watches, and drops the objects of other shards immediately. Objects in `velero_namespace` are
+    cached by every shard. If `all_of_ours` is True, the objects of the operator's own kinds are cached in all
+    namespaces.
     """
 
     shard: Shard = WHOLE
@@ -78,9 +79,8 @@ class CacheScope:
     all_of_ours: bool = False
 
     def of(self, kind: Kind) -> Callable[[str], bool] | None:
-        """Return a predicate for the namespaces whose objects of a kind are cached.
-
-        Return None if the objects in all namespaces are cached.
+        """Return a predicate that is true for the namespaces whose objects of a kind are cached, or None for all
+        namespaces.
         """
         if self.shard == WHOLE or (self.all_of_ours and kind in OWN_KINDS):
             return None

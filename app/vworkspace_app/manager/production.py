@@ -98,9 +98,9 @@ async def production_manager(
 
 
 def _receiver(way: str, url: str, file: Path | None, media_type: str) -> JsonReceiver | None:
-    """Return a client of the receiver at `url`; None for an empty URL.
+    """Return a client of the receiver at `url`, or None for an empty URL.
 
-    `file` has the receiver's token, and is read at each request. `way` is the first word of the options' names in
+    `file` has the receiver's token, and is read at each request. `way` is the first word of the options' names in error
     messages, such as `notify`.
     """
 
@@ -156,8 +156,8 @@ async def _agent_options(
 
 
 async def _find_registration_token(api: KubeApi, namespace: str, rotation: RotationManager) -> None:
-    """Look for a registration token in the cluster, and give it to `rotation`, which can register the cluster again
-    with it.
+    """Look for a registration token in the cluster, and pass it to `rotation`, which can then register the cluster
+    again.
     """
     present = rotation.live.current
     try:

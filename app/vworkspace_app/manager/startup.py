@@ -29,9 +29,9 @@ from vworkspace_core.credentials.secret import Credentials
 async def leader_election(
     settings: RunSettings, connect: Connect, machine: Machine | None = None
 ) -> AsyncIterator[Election]:
-    """Take part in leader election while the block runs, if the settings enable it; release the Lease afterwards.
+    """Take part in leader election while the block runs, if the settings enable it, and release the Lease afterwards.
 
-    Yield the election. Raises LeaseLost.
+    Yield the functions of the election. Raises LeaseLost if the Lease is lost during the block.
     """
     if not settings.leader_elect:
         yield Election()
@@ -93,7 +93,7 @@ async def first_credentials(
 
 @attrs.define
 class _Waiting:
-    """The wait for a missing or incomplete credential, which logs what is missing after each change."""
+    """The wait for a missing or incomplete credential. Each obstacle is logged once until it changes."""
 
     clock: Clock
     _told: str = attrs.field(default="", init=False)
@@ -107,7 +107,7 @@ class _Waiting:
 
 
 async def _can_enrol(api: KubeApi, source: CredentialsSource) -> bool:
-    """Report whether the cluster can register with a one-time token; False if the operator may not read the token."""
+    """Report whether the cluster can register with a one-time token. The result is False if that may not be read."""
     try:
         return await can_bootstrap(api, source)
     except (Unavailable, Unauthorized):

@@ -26,8 +26,8 @@ from vworkspace_core.credentials.secret import Credentials
 class Components:
     """The parts of a process that telemetry observes. `agent` is None if the process pulls no jobs.
 
-    `managers` run the controllers. `applied` runs the boxes that are applied to the cluster, and loads and unloads them
-    at run time. It is None if this process does not run such boxes. `api` is the operator's API server.
+    `managers` run the controllers. `applied` loads and unloads the boxes that are applied to the cluster, or is None if
+    this process does not run them. `api` is the operator's API server.
     """
 
     informers: Informers
@@ -50,7 +50,7 @@ class Components:
     def further(self) -> tuple[InformerRunner, ...]:
         """The informers that are not in `informers`, such as those of boxes.
 
-        Each of them watches a part of a kind's objects.
+        Each may watch only a part of a kind's objects.
         """
         every = (informer for manager in self.managers for informer in manager.informers)
         own = frozenset(self.informers)
@@ -71,7 +71,7 @@ class Components:
         return () if self.applied is None else tuple(box.reconciler for box in self.applied.served.values())
 
     def follow_composites(self, follower: Follower) -> None:
-        """Call `follower` with every composite (box or pure reconciler) that runs or is loaded later.
+        """Call `follower` with every composite (box or pure reconciler) that runs now, or is loaded later.
 
         It is called again when a composite is unloaded.
         """
@@ -94,7 +94,7 @@ def components_of_extensions(
 
 
 class Telemetry(Protocol):
-    """A receiver of events in the process, such as the end of a job.
+    """The interface of a receiver of events in the process, such as the end of a job, for metrics.
 
     Its methods are synchronous, and must not raise.
     """

@@ -32,9 +32,9 @@ _log = structlog.get_logger("traces")
 
 
 class Tracer:
-    """The tracer of the jobs and objects of this process's shard. It records nothing before `run`.
+    """The tracer of the jobs and objects of this process's shard: it records spans and sends them.
 
-    It is also a `ReconcileObserver`. A tracer must be created before the informers run.
+    It is also a `ReconcileObserver`. It records nothing before `run`, and must be created before the informers run.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Tracer:
                 self._news.set()
 
     def agent_stepped(self, before: AgentState, after: AgentState) -> None:
-        """Record the changes of jobs by one step of the job machine."""
+        """Record the changes of jobs by one step of the job state machine."""
         if self._recorder is not None and before.jobs is not after.jobs:
             for job_id in {**before.jobs, **after.jobs}:
                 was, is_now = before.jobs.get(job_id), after.jobs.get(job_id)

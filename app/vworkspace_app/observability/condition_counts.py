@@ -60,10 +60,7 @@ _Entry: TypeAlias = tuple[float, str, str, ObjectRef]
 
 @attrs.frozen
 class ConditionSample:
-    """The number of objects with a condition, and for how many seconds the first of them has had the condition.
-
-    The seconds in `oldest` are None if they are unknown.
-    """
+    """The number of objects with a condition, and the seconds since the first of them has had it (None if unknown)."""
 
     labels: ConditionLabels
     count: int
@@ -81,7 +78,7 @@ class Unready:
 
 @attrs.define
 class _Longest:
-    """The objects with one condition, and a heap of them ordered by the time at which the condition began.
+    """The objects that have one condition, with a heap that finds those that have had it longest.
 
     An object whose condition ended is removed from `since` only. Its entry stays in `heap` until it comes first.
     """
@@ -119,9 +116,9 @@ def _entry(ref: ObjectRef, since: float) -> _Entry:
 
 @attrs.define
 class ConditionCounts:
-    """A counter of the conditions of one kind's objects.
+    """A counter of the objects of one kind by condition, for metrics.
 
-    A condition's reason that is not in `reasons`, such as a reason of Flux, is counted as `other`.
+    A reason that is not in `reasons`, such as a reason of Flux, is counted as `other`.
     """
 
     types: frozenset[str]
@@ -219,9 +216,9 @@ def box_conditions() -> ConditionCounts:
 
 @attrs.define
 class RolloutProgress:
-    """The state of the roll-out of each applied box (an OperatorBox object), by the name of the box.
+    """The numbers of each applied box's roll-out, by the name of the box, as its status reports them.
 
-    For each box it has the number of objects in each state, as in the box's status.
+    For each box they are the numbers of objects in each state.
     """
 
     counts: dict[str, Mapping[str, int]] = attrs.field(factory=dict)

@@ -90,7 +90,7 @@ def serving_in_thread(app: Starlette, listen: str, *, limits: ConnectionLimits |
 def probes(listen: str, app: Starlette, *, streams: frozenset[str] = frozenset()) -> Iterator[None]:
     """Serve metrics and probes while the block runs; do nothing if `listen` is empty.
 
-    `streams` are the paths with endless responses, to which no time limit for a whole response applies.
+    `streams` are paths with endless responses, for which there is no time limit.
     """
     if not listen:
         yield

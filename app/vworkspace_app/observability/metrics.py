@@ -29,7 +29,7 @@ _RESULTS: Final = {label: label.value for label in ResultLabel} | {ResultLabel.T
 
 
 class Metrics:
-    """The registry of the process's metrics.
+    """The metrics of the process, in a registry of their own.
 
     `now` is the monotonic clock by which the statistics in `latest` are dated. `server` is the URL of the API server;
     its host is a label, as in client-go's metrics.
@@ -166,7 +166,7 @@ class ControllerMetrics:
 
 
 class _StatsCollector(Collector):
-    """The collector of the metrics that are read from the newest statistics at each scrape."""
+    """A collector for the Prometheus client, which makes metrics from the newest statistics at each scrape."""
 
     def __init__(self, latest: LatestStats, now: Callable[[], float]) -> None:
         self._latest = latest

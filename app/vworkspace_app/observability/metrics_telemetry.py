@@ -98,14 +98,14 @@ class MetricsTelemetry:
     async def run(self) -> NoReturn:
         """Update the statistics each second until cancelled.
 
-        The updates also show that the event loop is not blocked.
+        The updates also prove that the event loop is not blocked.
         """
         while True:
             self.refresh()
             await self.clock.sleep(_HEARTBEAT_SECONDS)
 
     def stop(self) -> None:
-        """Report the process as not ready from now on, because the process is ending."""
+        """Report the process as not ready from now on, because it is ending."""
         self._stopping = True
         self.refresh()
 

@@ -21,9 +21,10 @@ from vworkspace_core.control_plane.connection import Connectivity
 
 @attrs.frozen
 class AgentStats:
-    """The statistics of the job agent. `lag` is the age in seconds of the oldest unanswered job.
+    """The statistics of the job agent.
 
-    `occupancy` is the used fraction of the event buffer, from 0 to 1.
+    `lag` is the age in seconds of the oldest unanswered job. `occupancy` is the used fraction of the event buffer, from
+    0 to 1.
     """
 
     connectivity: Connectivity

@@ -69,7 +69,7 @@ _WAIT_FOR_SECRET = frozenset({Reason.AWAITING_APPROVAL, Reason.MISSING_SECRET})
 
 @attrs.frozen
 class ApprovalChecks:
-    """The sources of the data by which approval claims are checked (OPS-4). They are read again for every pass.
+    """The functions that return the data by which approval claims are checked (OPS-4). They are called for every pass.
 
     `secret` returns the present approval secret, or None if there is none. `skew` returns how far the control plane's
     clock is ahead of this machine's (PULL-12). `required_bindings` are the fields to which every claim must be bound.
@@ -84,9 +84,9 @@ class ApprovalChecks:
 
 @attrs.define(eq=False)
 class OperationReconciler:
-    """The reconciler of Operations, which reads them from the caches of `informers`.
+    """The reconciler of Operations, which reads objects from the caches of `informers`.
 
-    It also maps changes of other objects to the Operations that they affect.
+    It also determines which Operations a change of another object affects.
     """
 
     api: KubeApi
@@ -148,7 +148,7 @@ class OperationReconciler:
         return dict.fromkeys((key, target, *lookups(operation, self._context(), live)))
 
     def _looked_at_before_the_start(self, source: OperationSource, context: OperationContext) -> Iterator[ObjectRef]:
-        """Yield the objects on which the start of the Operation depends. Yield nothing if the Operation has started."""
+        """Yield the objects on which the start of the Operation depends, or nothing if it has started."""
         if isinstance(source, Unreadable) or source.status.phase not in (None, Phase.PENDING):
             return
         if is_managed(source.metadata) and source.metadata.deletion_timestamp is None:
@@ -157,7 +157,7 @@ class OperationReconciler:
             yield from lookups(source, context, live)
 
     def exclusion_key(self, key: ObjectRef) -> ObjectRef | None:
-        """Return the Operation's target. Operations with the same target are reconciled one at a time (OPS-5).
+        """Return the Operation's target, so that Operations with the same target are reconciled one at a time (OPS-5).
 
         Return None if the Operation is not cached.
         """
@@ -165,7 +165,8 @@ class OperationReconciler:
         return None if manifest is None else target_in(manifest)
 
     def _context(self, claims: Claims | None = None) -> OperationContext:
-        """Return what a decision needs in addition to observed objects: settings, time, templates, and `claims`.
+        """Return the data that a decision needs in addition to observed objects: settings, time, templates, and
+        `claims`.
 
         `claims` is the data by which approvals are checked. If it is None, it is made from the present settings,
         without any used approval.
@@ -185,7 +186,7 @@ class OperationReconciler:
         return reconcile_operation(source, observed, context)
 
     async def _observe(self, key: ObjectRef, source: OperationSource, stored: StoredObject) -> OperationObserved:
-        """Return the snapshot (the objects on which all decisions of a pass depend), with the data on approval claims.
+        """Return the snapshot for the decisions of a pass: the observed objects, and the data on approval claims.
 
         Raises errors of the API server from live reads, and Permanent for an unreadable status.
         """
@@ -261,15 +262,15 @@ class OperationReconciler:
         yield from (ref for ref, is_next in self._waiting_for(change) if is_next)
 
     def keys_behind(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the Operations on the changed Operation's target that still cannot start after the change.
+        """Yield the Operations on the changed Operation's target that cannot start after the change either.
 
         They are reconciled because they may now wait for another Operation than before.
         """
         yield from (ref for ref, is_next in self._waiting_for(change) if not is_next)
 
     def _waiting_for(self, change: CacheChange) -> Iterator[tuple[ObjectRef, bool]]:
-        """Yield the other Operations on the changed Operation's target that do not run yet, each with whether it may
-        start now.
+        """Yield the other Operations on the changed Operation's target that wait to run, each with whether it may start
+        now.
 
         Yield nothing if the change does not affect whether they may start.
         """
@@ -358,8 +359,7 @@ def _makes_room(change: CacheChange) -> bool:
 
 
 def _run_state(manifest: Manifest | None) -> tuple[bool, bool]:
-    """Return two answers about an Operation: whether it is running, and whether it waits only for conflicting
-    Operations.
+    """Return whether an Operation is running, and whether it waits only for conflicting Operations.
 
     Both are False if the Operation is missing or malformed.
     """

@@ -14,7 +14,7 @@ from vworkspace_core.api.operation import TERMINAL_PHASES, EngineName
 
 @attrs.define
 class AwaitedObjects:
-    """An index of Operations by the objects for which they wait."""
+    """An index that finds the Operations which wait for an object."""
 
     _of: dict[ObjectRef, frozenset[ObjectRef]] = attrs.field(factory=dict)
     _by: dict[ObjectRef, set[ObjectRef]] = attrs.field(factory=dict)

@@ -94,10 +94,7 @@ async def _runs_an_agent(
 
 
 async def _unless_forbidden(point: str, look: Callable[[], Awaitable[Finding]]) -> Finding:
-    """Return the finding of `look`.
-
-    If the user lacks the rights for `look`, return a finding on `point` with the result UNKNOWN.
-    """
+    """Call `look` and return its finding, or a finding UNKNOWN on `point` if the user lacks the rights for `look`."""
     try:
         return await look()
     except Forbidden as error:

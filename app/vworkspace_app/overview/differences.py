@@ -67,7 +67,7 @@ class Difference:
 
 @attrs.frozen
 class DryRun:
-    """A client that sends applies to the API server as dry runs."""
+    """A client that sends applies to the API server as dry runs, which change nothing."""
 
     api: KubeApi
 
@@ -121,7 +121,7 @@ def _takes_from_control_plane(own: ObjectChange) -> bool:
 
 
 def _as_stored(own: ObjectChange, now: datetime) -> Manifest:
-    """Return the object as the API server would store it.
+    """Return the object as the API server would store it after the apply.
 
     Without a dry run, placeholders are used for the metadata that the server sets.
     """
@@ -142,8 +142,7 @@ async def _decided(
 
 
 async def _of_box(api: KubeApi, box: Box, manifest: Manifest, now: datetime) -> tuple[Decision, Objects, Decision]:
-    """Return three values: the box's decision, the objects that it read, and the deletes that wait until other objects
-    are ready.
+    """Return the box's decision, the objects that it read, and the deletes that wait until other objects are ready.
 
     Objects that are created later, because they wait for others, are not in the decision. `status --box` shows them.
     """
@@ -172,8 +171,8 @@ async def _of_instance(api: KubeApi, manifest: Manifest, now: datetime) -> tuple
 
 
 async def _of_operation(api: KubeApi, manifest: Manifest, now: datetime) -> tuple[Decision, Objects, Decision]:
-    """Return three values: the Operation's decision with the creates of the next pass, the objects that it read, and an
-    empty decision.
+    """Return the Operation's decision with the creates of the next pass, the objects that it read, and an empty
+    decision.
 
     The operator creates engine objects in the pass after the one that records the intent (OPS-1).
     """
@@ -191,9 +190,8 @@ async def _of_operation(api: KubeApi, manifest: Manifest, now: datetime) -> tupl
 
 
 async def _cluster_id(api: KubeApi, manifest: Manifest) -> str:
-    """Return the cluster's id.
-
-    It comes from the Cluster object if there is exactly one, and otherwise from the label of `manifest`.
+    """Return the cluster's id: from the only Cluster object, or if there is not exactly one, from the label of
+    `manifest`.
     """
     try:
         clusters = (await api.list(CLUSTER)).items

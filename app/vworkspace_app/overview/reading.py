@@ -101,7 +101,7 @@ class ObjectContext:
 
 
 class PermittedReader:
-    """A reader that skips objects which the user may not read, and remembers their kinds."""
+    """A reader of objects for `status`, which skips objects that the user may not read, and remembers their kinds."""
 
     def __init__(self, api: KubeApi) -> None:
         self._api = api
@@ -309,9 +309,9 @@ async def kinds_of_boxes(reader: PermittedReader) -> tuple[Kind, ...]:
 
 
 async def kinds_by_word(reader: PermittedReader, word: str) -> Mapping[str, Kind]:
-    """Return {word: kind} for the kind that kubectl understands by `word`, such as a plural.
+    """Return a mapping with the one kind that kubectl understands by `word`, such as a plural; `word` is its key.
 
-    Return an empty mapping if there is no such kind.
+    The mapping is empty if there is no such kind.
     """
     definitions = await reader.all(CUSTOM_RESOURCE_DEFINITION)
     found = _kinds(each for each in definitions if word in words_of(each))

@@ -13,7 +13,7 @@ WIDEST: Final = 100_000
 
 @attrs.frozen
 class Screen:
-    """A screen with `width` columns, which wraps and colours text."""
+    """The screen for which text is wrapped and coloured: its width in columns, and whether it shows colours."""
 
     width: int = WIDEST
     colours: bool = False

@@ -53,7 +53,7 @@ def list_table(summaries: Sequence[Summary], now: datetime, screen: Screen) -> I
 
 
 def _below(text: str, screen: Screen) -> list[str]:
-    """Return a text as wrapped and indented lines to print below an object's line. Its line breaks are removed."""
+    """Return a text as indented lines, wrapped to the screen, to print below an object's line."""
     return screen.folded(" ".join(text.split()), "  ")
 
 
@@ -184,10 +184,7 @@ def _tree(branch: Branch, now: datetime, screen: Screen, head: str = "", below: 
 
 
 def _label(branch: Branch, now: datetime, screen: Screen) -> Iterator[str]:
-    """Yield the line of an object in a tree.
-
-    Lines below it show the object's versions, and its message if the object is unhealthy.
-    """
+    """Yield the line of an object in a tree, then lines with its versions, and its message if it is unhealthy."""
     summary, since = branch.summary, age(branch.summary.since, now)
     node = f"{branch.node}: " if branch.node else ""
     reason = "" if summary.reason == summary.state.value else summary.reason
@@ -217,7 +214,7 @@ def _named(ref: ObjectRef) -> str:
 
 
 def _steps(branch: Branch) -> list[tuple[str, str]]:
-    """Return the remedies of the object and its children without repetition, each with words that introduce it."""
+    """Return the remedies for the object and its children, each once, and each with words that introduce it."""
     own = branch.summary.steps
     return list(dict.fromkeys([*own, *(each for child in branch.children for each in _steps(child))]))
 

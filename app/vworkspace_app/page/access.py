@@ -76,13 +76,16 @@ class _Account:
 
 
 class Allowances:
-    """The limits on tries with unknown tokens, by client address. Only the most recent addresses are remembered."""
+    """The limits on the number of tries with unknown tokens, for each client address.
+
+    Only the most recent addresses are remembered.
+    """
 
     def __init__(self) -> None:
         self._accounts: OrderedDict[str, _Account] = OrderedDict()
 
     def take(self, address: str, now: float) -> bool:
-        """Count a try with an unknown token for the client's address; return False if the address has no tries left.
+        """Count a try with an unknown token for the client's address. Return False if the address has no tries left.
 
         `now` is in seconds by the monotonic clock.
         """
@@ -131,7 +134,7 @@ class Reviews(Protocol):
 
 @attrs.frozen
 class PasswordAccess:
-    """Access with a shared secret, sent as a bearer token or as the password in the browser's login dialog."""
+    """The access to a page by a shared secret: a bearer token, or the password in the browser's login dialog."""
 
     password: str = attrs.field(repr=False)
 
@@ -159,7 +162,7 @@ class _Remembered:
 
 
 class TokenAccess:
-    """Access with tokens of the cluster. The API server reviews each token at most once every `seconds`."""
+    """The access to a page by tokens of the cluster. The API server reviews each token at most once every `seconds`."""
 
     def __init__(self, seconds: float = VERDICT_SECONDS, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds

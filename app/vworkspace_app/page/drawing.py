@@ -40,7 +40,7 @@ _SMALL, _LARGE = 7.0, 8.3
 
 @attrs.frozen
 class PlacedText:
-    """A line of text in a drawn node. `role` says what the text is: `kind`, `name`, `state`, `reason` and so on."""
+    """A line of text in a drawn node. `role` is the text's meaning: `kind`, `name`, `state`, `reason` and so on."""
 
     role: str
     y: int
@@ -62,7 +62,7 @@ class PlacedNode:
 
 @attrs.frozen
 class Line:
-    """An edge to the node `target`, drawn as an SVG path."""
+    """An edge of a drawing, which leads to the node `target`, as an SVG path."""
 
     path: str
     target: str
@@ -89,10 +89,7 @@ def drawings_of(object_graph: ObjectGraph) -> tuple[Drawing, Drawing]:
 
 
 def _plane(object_graph: ObjectGraph, *, down: bool) -> Drawing:
-    """Return a drawing in which the columns of the graph are next to each other.
-
-    With `down` they are below each other instead.
-    """
+    """Return a drawing in which the columns of the graph are next to each other, or with `down` below each other."""
     node_width = NODE_WIDTH if down or object_graph.columns <= _MOST_ABREAST else _SLIM_WIDTH
     height = _height(object_graph)
     step_x, step_y = node_width + (_BESIDE if down else _GAP), height + (_GAP if down else _BESIDE)
@@ -126,7 +123,7 @@ def _stack(object_graph: ObjectGraph, width: int) -> Drawing:
 def _by_source(object_graph: ObjectGraph) -> Iterator[tuple[ObjectGraphNode, int]]:
     """Yield each node once, with its depth in a tree of the nodes.
 
-    The node's parent in the tree is one of its sources; if it has several, the last of them.
+    A node with several sources is placed below the last of them.
     """
     order = {node.id: node for node in walk(object_graph)}
     place = {name: at for at, name in enumerate(order)}
@@ -170,10 +167,9 @@ def _placed(node: ObjectGraphNode, x: int, y: int, width: int, height: int) -> P
 
 
 def _gate(node: ObjectGraphNode) -> str:
-    """Return a few words about a node's `when` condition.
+    """Return a few words about a node's `when` condition, or "" if there is nothing to report.
 
-    They are `gate open` if the node is ready, and `gate shut` with the condition if the node waits for it. The text is
-    empty in any other state, and for a node without a condition.
+    They are `gate open` for a node that is ready, and `gate shut` with the condition for a node that waits for it.
     """
     if not node.when_conditions:
         return ""
@@ -233,9 +229,9 @@ def graph_part(object_graph: ObjectGraph, linked: Set[Kind] = frozenset(), remar
 
 
 def _distance_to_cause(node: ObjectGraphNode) -> tuple[int, bool, int]:
-    """Return a sort key by which the node comes first that best explains the state of the others.
+    """Return a sort key for nodes: those that best explain the state of the others come first.
 
-    The most severe nodes come first. Among these, nodes that wait for no other come first, and then those that are
+    These are the most severe nodes. Among them, nodes that wait for no other come first, and then those that are
     farthest downstream, such as a pod before its release.
     """
     return urgency(node.severity), bool(node.waits_for), -node.column
@@ -251,7 +247,7 @@ _MOST_MARKS: Final = 20
 
 @attrs.frozen
 class TracePage:
-    """A `ScreenSource` that shows a recorded trace. It never changes."""
+    """The source of the page of a recorded trace, which never changes."""
 
     trace: Trace
 
@@ -262,7 +258,7 @@ class TracePage:
 
     @property
     def extent(self) -> Extent:
-        """The phrase for what the page shows: the recorded run."""
+        """The words that name the content of the page: the recorded run."""
         return Extent("one recorded run")
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:
@@ -270,7 +266,7 @@ class TracePage:
         return lambda: None
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
-        """Return the screen for a moment of the trace.
+        """Return the screen for one moment of the trace.
 
         The query's `at` is the number of the moment. With `from`, another number, the two moments are compared.
         """

@@ -20,7 +20,7 @@ Entries = Callable[[], Iterable[Any]]
 
 @attrs.define
 class JobsPage:
-    """A `ScreenSource` that shows the jobs of a control plane.
+    """The content of a page that shows the jobs and events of a control plane.
 
     `jobs` and `events` return objects as the admin API does, in order of arrival. `path` is the URL path of the page. A
     page must be created on the event loop that owns the jobs and events.
@@ -38,11 +38,11 @@ class JobsPage:
 
     @property
     def extent(self) -> Extent:
-        """The phrase for what the page shows: all jobs."""
+        """The words that name the content of the page: all jobs."""
         return Extent("every job of this control plane")
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:
-        """Do nothing, since changes are not reported. An open page is rendered again every second."""
+        """Do nothing, since changes are not reported: an open page is rendered again every second instead."""
         return lambda: None
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:

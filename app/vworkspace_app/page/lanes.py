@@ -54,7 +54,7 @@ class Tick:
 
 
 def lane_query(query: Mapping[str, str]) -> LaneQuery:
-    """Return the time range in a URL's query, and whether the query selects only lanes with problems."""
+    """Return the time range in the query of a URL, and whether only lanes with problems are to be shown."""
     return LaneQuery(query.get("range", ""), "problems" in query)
 
 

@@ -26,7 +26,10 @@ BEAT_SECONDS: Final = 15.0
 
 @attrs.define(eq=False)
 class _Follower:
-    """A browser that has the page open. `scope` has the namespaces that affect its screen; None for all."""
+    """A browser that has the page open.
+
+    `scope` has the namespaces whose changes affect its screen, or is None for all.
+    """
 
     address: str
     has_to_leave: bool = False
@@ -36,7 +39,7 @@ class _Follower:
 
 @attrs.define(eq=False)
 class _View:
-    """The rendering of one URL's screen, shared by all its followers.
+    """The last rendering of one URL's screen, which all its followers share.
 
     `revision` is the number of changes that the rendering includes.
     """
@@ -67,7 +70,7 @@ class Followers:
         return len(self._followers)
 
     def has_room(self, address: str) -> bool:
-        """Report whether another follower from a client address is admitted.
+        """Report whether another follower from the client address `address` is admitted.
 
         If the limit of followers is reached, it is admitted only if another address has at least two followers more
         than this address. The address with the most followers then loses its newest one.
@@ -80,7 +83,7 @@ class Followers:
     async def follow(
         self, path: str, query: dict[str, str], view: str, have: str, address: str = ""
     ) -> AsyncIterator[bytes]:
-        """Yield server-sent events for one follower, until it has to make room for another.
+        """Yield the server-sent events for one follower, until it must make room for another.
 
         Followers with the same `path` and `view` (a part of the URL) share one rendering of the screen. `have` is the
         digest of the screen that the browser shows now.
@@ -160,9 +163,9 @@ class Followers:
             return shared.drawn
 
     async def _heard(self, follower: _Follower, pause: float) -> bool:
-        """Wait up to `pause` seconds for a change, and then shortly for further changes.
+        """Wait up to `pause` seconds for a change that affects the follower. Return whether there was one.
 
-        Return whether there was a change.
+        After a change, wait a moment for further changes, so that they are sent together.
         """
         with anyio.move_on_after(pause):
             await follower.woken.wait()
@@ -178,7 +181,10 @@ class Followers:
 
 
 class _News:
-    """A collector of changes reported by other threads. It wakes the serving event loop once for several changes."""
+    """A collector of changes that other threads report.
+
+    It wakes the event loop of the page once for several changes.
+    """
 
     def __init__(self, wake: Callable[[set[str | None]], None]) -> None:
         self._wake = wake
@@ -187,7 +193,7 @@ class _News:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def listen(self) -> None:
-        """Wake the event loop that is running now for future changes."""
+        """Wake the event loop that calls this when changes are reported from now on."""
         self._loop = asyncio.get_running_loop()
 
     def tell(self, namespace: str | None) -> None:

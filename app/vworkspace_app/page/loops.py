@@ -16,15 +16,15 @@ _PATIENCE: Final = 5.0
 
 
 class OtherLoop:
-    """A callable that runs coroutines on the event loop on which it was created, for callers on other loops."""
+    """A way to run coroutines on the event loop that created it, for callers on other loops and threads."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
 
     async def __call__(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Return the result of the coroutine that `work` returns.
+        """Run the coroutine that `work` returns on that event loop, and return its result.
 
-        Raises its exceptions, and Unanswered if the other loop is blocked or has ended.
+        Raises its exceptions, and Unanswered if that loop is blocked or has ended.
         """
         if asyncio.get_running_loop() is self._loop:
             return await work()

@@ -22,9 +22,9 @@ IDLE_SECONDS: Final = 300.0
 
 
 class ListIndex:
-    """An index with a list row for each object in `informers`. It is built when the rows are first requested.
+    """The rows of the page's list of objects, one for each object in `informers`. They are built at the first request.
 
-    `is_watched` reports whether a browser has the page open.
+    `is_watched` reports whether a browser has the page open. If none has for some time, the rows are dropped.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class ListIndex:
     def add(self, informers: Iterable[InformerRunner]) -> None:
         """Add the objects of further informers to the list.
 
-        If a kind has several informers, each of them has the objects of one namespace.
+        Several informers of a kind have objects of different namespaces.
         """
         for runner in informers:
             self._informers[runner.kind].append(runner)

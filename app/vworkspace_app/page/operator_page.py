@@ -72,7 +72,7 @@ _CONNECTIONS: Final = {
 
 @attrs.define(eq=False)
 class _Attached:
-    """The attached components, a way to call into their event loop, and the index of list rows."""
+    """The data of an attached page: the components, their event loop (`ask`), and the rows of the list of objects."""
 
     components: Components
     clock: Clock
@@ -82,9 +82,9 @@ class _Attached:
 
 
 class OperatorPage:
-    """A `ScreenSource` that shows one operator process.
+    """The content of the page of one operator process.
 
-    Before `attach` is called, it shows that the process is starting.
+    Until `attach` is called, it shows that the process is starting.
     """
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class OperatorPage:
 
     @property
     def extent(self) -> Extent:
-        """The phrase for the part of the cluster that this process shows."""
+        """The words that name the part of the cluster that this process shows."""
         return Extent("nothing yet") if self._attached is None else extent_of(self._attached.components)
 
     def attach(self, components: Components, clock: Clock) -> None:
@@ -114,9 +114,8 @@ class OperatorPage:
                 runner.subscribe(self._tell)
 
     def _follow(self, index: ListIndex, composite: CompositeReconciler, is_loaded: bool) -> None:
-        """Add the objects of a composite (a box or pure reconciler) to the page.
-
-        Remove them if `is_loaded` is False.
+        """Add the objects of a composite (a box or pure reconciler) to the page, or remove them if `is_loaded` is
+        False.
         """
         if not is_loaded:
             index.remove(composite.parents)
@@ -252,7 +251,7 @@ async def _cached(components: Components, resource: str, namespace: str | None, 
 
 
 def extent_of(components: Components) -> Extent:
-    """Return the phrases with which the page says what part of the cluster it shows: all of it, or one shard.
+    """Return the words that name the part of the cluster that the page shows: all of it, or one shard.
 
     The shard that pulls the jobs of the control plane shows the operator's own kinds of all shards.
     """

@@ -33,7 +33,7 @@ class _Answer:
 
 
 class PodReader:
-    """A reader of pods with the operator's rights, which caches answers. `monotonic` is its clock.
+    """A reader of pods from the API server, with the operator's rights. It caches answers; `monotonic` is its clock.
 
     A read is given up after `patience` seconds.
     """
@@ -46,7 +46,9 @@ class PodReader:
         self._turn = anyio.Lock()
 
     async def below(self, objects: Mapping[ObjectRef, Manifest]) -> tuple[dict[ObjectRef, Manifest], str]:
-        """Return the pods of the releases and Jobs among `objects`, and why pods are missing (empty if none are)."""
+        """Return the pods of the releases and Jobs among `objects`, and the reason why pods are missing ("" if none
+        are).
+        """
         found, problems = dict[ObjectRef, Manifest](), dict[str, None]()
         for selection in pod_selections(objects):
             answer = await self._answer(selection)

@@ -80,10 +80,10 @@ class RenderedScreen:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def changes(self, before: "RenderedScreen | None") -> dict[str, str]:
-        """Return the HTML of the parts that differ from `before`, by element id.
+        """Return the HTML of the parts that differ from the screen `before`, by element id.
 
-        Of a list that has the same items in the same order, only the changed items are returned. Of any other part the
-        whole HTML is returned.
+        Of a list that has the same items in the same order, only the changed items are returned. Any other part is
+        returned completely.
         """
         if before is None:
             return {name: part.html for name, part in self.parts.items()}

@@ -34,13 +34,13 @@ def list_path(query: ListQuery, **changes: str | int) -> str:
 
 
 def root_of(path: str) -> str:
-    """Return the relative URL from the page at `path` to the site's root, such as `../../`."""
+    """Return the relative URL of the site's root for links in the page at `path`, such as `../../`."""
     return "../" * (path.count("/") - 1) or "./"
 
 
 @attrs.frozen
 class ScreenPart:
-    """A part of a screen, with an id: a template, and the values to fill the template with.
+    """A part of a screen, which can be replaced alone: its id, a template, and the values for the template.
 
     With `items` the part is a list. Each item has an id, is rendered by `item_template`, and can be replaced alone
     while the other items and their order stay.
@@ -55,11 +55,11 @@ class ScreenPart:
 
 @attrs.frozen
 class Screen:
-    """The content of one page.
+    """The content of one page, before it is rendered as HTML.
 
     `scope` has the namespaces whose changes can affect the page; None for all. `every` is the interval in seconds at
     which an open page is rendered again, for values whose changes are not reported; None for never. `tab_title` and
-    `severity` are shown in the browser tab. `has_heading` says that a part contains the heading.
+    `severity` are shown in the browser tab. `has_heading` is True if a part contains the heading.
     """
 
     title: str
@@ -83,9 +83,9 @@ class Tab:
 
 @attrs.frozen
 class Extent:
-    """A phrase for what a site shows, such as a shard of the cluster or a recorded run.
+    """The words that name the content of a site, such as a shard of the cluster or a recorded run.
 
-    `mark` is a short form of the phrase, which is shown next to the site's name.
+    `mark` is a short form of them, which is shown next to the site's name.
     """
 
     phrase: str
@@ -97,9 +97,7 @@ Heard: TypeAlias = Callable[[str | None], None]
 
 
 class ScreenSource(Protocol):
-    """A source of the content that a website shows: it returns the screen (the content of one page) for each URL
-    path.
-    """
+    """The interface to the content of a website: for each URL path it returns a screen, the content of one page."""
 
     @property
     def tabs(self) -> Sequence[Tab]:
@@ -108,7 +106,7 @@ class ScreenSource(Protocol):
 
     @property
     def extent(self) -> Extent:
-        """The phrase for what the screens show."""
+        """The words that name the content of the site."""
         ...
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
@@ -119,16 +117,18 @@ class ScreenSource(Protocol):
         ...
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:
-        """Call `heard` after each change of the data, until the returned function is called."""
+        """Call `heard` after each change of the content, with the changed namespace, until the returned function is
+        called.
+        """
         ...
 
 
 class Unanswered(Exception):
-    """An error: the event loop that owns the data does not answer, or not in time."""
+    """The error that the event loop that owns the data does not answer in time."""
 
 
 class CombinedSource:
-    """A `ScreenSource` that combines several sources. A path is served by the first source that has a screen for it."""
+    """The content of several sources as one. Each path is served by the first source that has a screen for it."""
 
     def __init__(self, *sources: ScreenSource) -> None:
         self._sources = sources
@@ -140,7 +140,7 @@ class CombinedSource:
 
     @property
     def extent(self) -> Extent:
-        """The phrases of all sources, joined into one."""
+        """The words that name the contents of all sources, joined."""
         extents = [source.extent for source in self._sources]
         return Extent(" and ".join(extent.phrase for extent in extents), "".join(extent.mark for extent in extents))
 

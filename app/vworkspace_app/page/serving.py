@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ServedPage:
-    """The page of an operator process. If `access` is NONE, there is no page, and `routes` is empty.
+    """The page of an operator process, as HTTP `routes`. If `access` is NONE, there is no page and no route.
 
     `hide` masks the process's secrets in texts. A page without tokens is served only under known host names: those that
     `KnownHosts` accepts, and those in `hosts`.
@@ -47,21 +47,24 @@ class ServedPage:
         self.routes = site.Site(self._page, name, self._tokens or names, hide).routes()
 
     def ask(self, reviews: "Reviews") -> None:
-        """Use the client `reviews` of the API server to review tokens, if the page requires a token."""
+        """Review the tokens of visitors by `reviews`, a client of the API server, if the page requires a token."""
         if self._tokens is not None:
             self._tokens.attach(reviews)
 
     def beside(self, telemetry: Telemetry, clock: Clock) -> Telemetry:
-        """Return a telemetry that passes all calls to `telemetry`, and attaches the page to components.
+        """Return a telemetry that passes all calls to `telemetry`, and also shows the process's components on the page.
 
-        If there is no page, return `telemetry` itself.
+        Without a page, return `telemetry` itself.
         """
         return telemetry if self._page is None else PageTelemetry(telemetry, self._page, clock)
 
 
 @attrs.frozen
 class PageTelemetry:
-    """A `Telemetry` that passes each call to the wrapped `telemetry`, and also attaches a page to the components."""
+    """A wrapper around the telemetry of a process, by which the page also gets the process's components.
+
+    Every call is passed to `telemetry`.
+    """
 
     telemetry: Telemetry
     page: "OperatorPage"
@@ -72,10 +75,13 @@ class PageTelemetry:
         return self.telemetry.observer(controller)
 
     def job_ended(self, outcome: str) -> None:
-        """Pass the outcome to the wrapped telemetry. The page reads the agent's own list of jobs."""
+        """Pass the outcome of a job to the wrapped telemetry.
+
+        The page ignores it, since it reads the agent's list of jobs.
+        """
         self.telemetry.job_ended(outcome)
 
     def attach(self, components: Components) -> None:
-        """Attach the components to the wrapped telemetry and to the page."""
+        """Pass the process's components to the wrapped telemetry and to the page."""
         self.telemetry.attach(components)
         self.page.attach(components, self.clock)

@@ -42,7 +42,7 @@ HEADERS: Final = {
 
 
 class ViewerRule(Protocol):
-    """A rule that decides which requests may read the page."""
+    """The interface of a rule that decides which requests may read the page."""
 
     async def refusal(self, request: Request) -> Response | None:
         """Return the response that refuses a request; None if the request is permitted."""
@@ -51,10 +51,11 @@ class ViewerRule(Protocol):
 
 @attrs.frozen
 class KnownHosts:
-    """A rule that permits only host names that no attacker can control, and the names in `further`.
+    """The rule for a page without tokens: it permits only host names that no attacker can control, and names in
+    `further`.
 
-    Without this rule any website that a user opens during a port-forward could read the page. The website could make a
-    name of its own resolve to 127.0.0.1 (DNS rebinding).
+    Without it, any website that a user opens during a port-forward could read the page, by making a name of its own
+    resolve to 127.0.0.1 (DNS rebinding).
     """
 
     further: frozenset[str] = frozenset()
@@ -166,10 +167,7 @@ class Site:
         return _EventStream(self, request, (path, query, view, have, address))
 
     async def admits(self, request: Request) -> bool:
-        """Report whether a request is still permitted.
-
-        Access may be revoked while the request's event stream is open.
-        """
+        """Report whether a request is still permitted, since access may be revoked while its event stream is open."""
         return await self._access.refusal(request) is None
 
     def shown(self, event: bytes) -> bytes:
@@ -188,7 +186,7 @@ def _path(request: Request) -> str:
 
 
 class _EventStream(Response):
-    """A response of server-sent events, until the browser disconnects or access is revoked."""
+    """A response with server-sent events, which ends when the browser disconnects or access is revoked."""
 
     def __init__(self, site: Site, request: Request, asked: tuple[str, dict[str, str], str, str, str]) -> None:
         super().__init__(headers={"content-type": "text/event-stream; charset=utf-8", "x-accel-buffering": "no"})

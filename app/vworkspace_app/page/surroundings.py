@@ -37,10 +37,10 @@ _NOT_MADE = (*OWN_KINDS, NAMESPACE, CUSTOM_RESOURCE_DEFINITION)
 
 @attrs.frozen
 class CachedObject:
-    """A cached object and the objects created for it.
+    """An object and the objects created for it, from the caches.
 
-    `composite` and `observed` are set only for an object of a box or pure reconciler. `remark` says which objects are
-    missing; it is empty if none are.
+    `composite` and `observed` are set only for an object of a box or pure reconciler. `remark` describes which objects
+    are missing; it is empty if none are.
     """
 
     kind: Kind
@@ -78,7 +78,7 @@ async def of_own_kind(informers: Informers, kind: Kind, namespace: str | None, n
 
 
 def uid_of(manifest: Manifest) -> str:
-    """Return an object's uid as labels contain it, shortened if it is too long.
+    """Return an object's uid in the form in which labels contain it: shortened if it is too long.
 
     Return an empty string if the object has no uid.
     """
@@ -100,7 +100,7 @@ async def releases_of(informers: Informers, owners: Iterable[Manifest]) -> dict[
 
 
 async def _holding(store: ObjectStore, namespace: str | None, text: bytes) -> dict[ObjectRef, Manifest]:
-    """Return the objects whose JSON contains `text`. They are from one namespace, or from all if `namespace` is None.
+    """Return the objects whose JSON contains `text`, from one namespace, or from all if `namespace` is None.
 
     The search avoids decoding every object only to read its labels.
     """

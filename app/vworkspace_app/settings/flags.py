@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., None])
 
 
 def with_flags(command: F) -> F:
-    """Return `command`, in whose signature a flag for each setting takes the place of `**flags`.
+    """Return `command` with a flag for each setting in its signature, in place of `**flags`.
 
     A flag that the user does not give has the value None.
     """
@@ -23,7 +23,7 @@ def with_flags(command: F) -> F:
 
 
 def with_flags_of(rows: Iterable[Setting]) -> Callable[[F], F]:
-    """Return a decorator like `with_flags`, which adds flags only for the settings `rows`."""
+    """Return a decorator like `with_flags`, but only with flags for the settings `rows`."""
     chosen = tuple(rows)
     return lambda command: _given_flags(command, chosen)
 
@@ -48,17 +48,17 @@ def _flags(rows: Iterable[Setting]) -> Iterator[inspect.Parameter]:
 
 
 def _hint(row: Setting) -> str:
-    """Return a hint on a flag's values and its default, such as `(between 1 and 64; default 4)`."""
+    """Return the hint on a flag's values and default in its help text, such as `(between 1 and 64; default 4)`."""
     hints = [] if row.setting_type in (SWITCH, TEXT) else [row.setting_type.about]
     hints += [f"default {row.shown_default}"] if row.shown_default else []
     return f"({'; '.join(hints)})" if hints else ""
 
 
 def print_config(loaded: Loaded) -> str:
-    """Return the text of a settings file with the effective settings.
+    """Return the effective settings in the form of a settings file.
 
-    A comment at each setting says where it was set: by a flag, a variable, the file or the default. Secrets are masked.
-    A setting without a value is a comment.
+    A comment at each setting tells where it was set: by a flag, a variable, the file or the default. Secrets are
+    masked. A setting without a value is a comment.
     """
     return "".join(_line(row, loaded) for row in SETTINGS)
 

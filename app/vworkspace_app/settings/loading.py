@@ -26,7 +26,7 @@ from vworkspace_core.api.labels import FIELD_MANAGER
 
 
 async def find_installation(api: KubeApi, namespace: str, *, agent: bool) -> Installation:
-    """Return how the operator in this namespace was installed, by the labels of its service account.
+    """Return the manner in which the operator in this namespace was installed, by the labels of its service account.
 
     If these cannot be read, the result assumes that the printed manifests were applied. Raises Unavailable and
     Unauthorized.
@@ -54,8 +54,9 @@ _OF_A_SERVICE = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_[0-9]+_(TC
 
 @attrs.frozen
 class Loaded:
-    """The effective settings. `origins` maps each setting's name to where its value came from: a flag, a variable, the
-    file, or `default`.
+    """The effective settings, and the origin of each value.
+
+    `origins` maps each setting's name to its origin: a flag, a variable, the file, or `default`.
     """
 
     settings: RunSettings
@@ -64,7 +65,7 @@ class Loaded:
 
 @attrs.frozen
 class _SettingText:
-    """The text of a setting, with its origin: the flag, the variable or the file that sets it."""
+    """The text that a user gave for a setting, and its origin: the flag, the variable or the file."""
 
     text: str
     origin: str
@@ -105,10 +106,9 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str], file: Path | None
 def _setting_text(
     row: Setting, flags: Mapping[str, Any], environ: Mapping[str, str], filed: Mapping[str, _SettingText]
 ) -> _SettingText | None:
-    """Return the text of a setting.
+    """Return the text that the user gave for a setting, with its origin, or None if there is none.
 
-    It comes from the flag, else from the environment variable, else from the settings file. Return None if none of them
-    has the setting.
+    The flag has priority over the environment variable, and that over the settings file (`filed`).
     """
     flag = flags.get(row.name)
     if flag is not None:
@@ -120,7 +120,7 @@ def _setting_text(
 
 
 def _filed(file: Path, problems: list[str]) -> dict[str, _SettingText]:
-    """Return the settings in the file by name; append problems with the file's keys to `problems`."""
+    """Return the settings in the file, by name. Problems with the file's keys are appended to `problems`."""
     rows = {key: row for row in SETTINGS for key in row.keys}
     values: dict[str, _SettingText] = {}
     for key, value in _mapping(file).items():
@@ -135,7 +135,7 @@ def _filed(file: Path, problems: list[str]) -> dict[str, _SettingText]:
 
 
 def _misspelt(environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield a problem for each variable that looks like a setting but is none, because a typo must not be ignored."""
+    """Yield a problem for each environment variable that is probably a misspelt setting."""
     rows = {variable for row in SETTINGS for variable in row.variables}
     for name in sorted(environ):
         if name.startswith(_PREFIX) and name not in (_PREFIX, *rows, CONFIG_VARIABLE, *_OF_OTHERS):

@@ -24,7 +24,7 @@ _SWITCH: Final = {"true": True, "false": False}
 
 @attrs.frozen
 class SettingType(Generic[T]):
-    """The type of a setting. `read` parses a text, or raises ValueError with a description of valid values.
+    """The type of a setting. `read` parses a text, and raises ValueError for an invalid one.
 
     `about` describes valid values.
     """
@@ -35,10 +35,7 @@ class SettingType(Generic[T]):
 
 @attrs.frozen
 class Setting:
-    """A setting of the operator with its type, its default and its description.
-
-    `name` is its attribute of RunSettings.
-    """
+    """A setting of the operator: its type, its default and its description. `name` is its field in RunSettings."""
 
     name: str
     setting_type: SettingType[Any]

@@ -268,7 +268,7 @@ _OF_THE_AGENT: Final = ("control_plane_url", "token_file")
 def clashes(said: Set[str], settings: RunSettings) -> Iterator[str]:
     """Yield a problem for each setting that is missing, or has no effect, because of other settings.
 
-    `said` are the names of the settings that were given, even if their values are invalid.
+    `said` are the names of the settings that users gave, even with invalid values.
     """
     usual = RunSettings()  # a printed configuration holds every setting
     of_election = sorted(

@@ -70,10 +70,10 @@ _OF_GUESTS: Final = 5
 
 
 def lives(random: Random, instances: int, seconds: float) -> Iterator[Act]:
-    """Yield the acts of the simulated users on this number of instances.
+    """Yield random actions of users on a number of `instances` within `seconds`.
 
     Some instances are in the namespace of guests, which is not always managed and is deleted during the run. If there
-    are such instances, also yield the acts on that namespace.
+    are such instances, also yield the actions on that namespace.
     """
     acts = [act for number in range(instances) for act in _life(random, number, seconds)]
     yield from acts
@@ -82,7 +82,7 @@ def lives(random: Random, instances: int, seconds: float) -> Iterator[Act]:
 
 
 def _life(random: Random, number: int, seconds: float) -> Iterator[Act]:
-    """Yield the acts on one instance: its creation early in the run, then about one change every half hour.
+    """Yield random actions on one instance: its creation early in the run, then about one change every half hour.
 
     In a run of less than an hour, changes are more frequent.
     """
@@ -99,7 +99,7 @@ def _life(random: Random, number: int, seconds: float) -> Iterator[Act]:
 
 
 def _life_of_namespace(random: Random, seconds: float) -> Iterator[Act]:
-    """Yield the acts on the namespace of guests.
+    """Yield actions on the namespace of guests, at random times.
 
     The namespace is created as managed. Later it loses the label that makes it managed, gets it again, is deleted, and
     is created again.
@@ -110,7 +110,7 @@ def _life_of_namespace(random: Random, seconds: float) -> Iterator[Act]:
 
 
 def acts_in(recording: Recording) -> Iterator[Act]:
-    """Yield the acts of users in a recording. These are changes of instances, and new Operations."""
+    """Yield the actions of users that a recording of a cluster shows: changes of instances, and new Operations."""
     before: dict[ObjectRef, Manifest] = {}
     names: dict[tuple[str | None, str], str] = {}
     for number, change in enumerate(recording.changes):
@@ -132,10 +132,10 @@ def acts_in(recording: Recording) -> Iterator[Act]:
 
 
 def _acts(old: Manifest | None, new: Manifest | None, *, by_job: bool) -> Iterator[Do]:
-    """Yield the acts that change an instance from the version `old` to the version `new`.
+    """Yield the kinds of actions that turn an instance's version `old` into the version `new`.
 
-    `old` is None if the instance did not exist before, `new` if it does not exist any more. `by_job` says that a job of
-    the control plane made the change.
+    `old` is None if the instance did not exist before, `new` if it does not exist any more. `by_job` is True if a job
+    of the control plane made the change.
     """
     if new is None or get_path(new, "metadata", "deletionTimestamp"):
         if old is not None and not get_path(old, "metadata", "deletionTimestamp"):

@@ -15,10 +15,10 @@ _SECRETS: Final = (PASSWORD.encode(), b"tok-")
 
 
 class OperatorChecks(Laws):
-    """The laws that hold in every simulated world, applied to a world with the operator.
+    """The checks that hold in every simulated cluster, for a simulated cluster with the operator.
 
-    One of them is that only the holder of the Lease writes. With several shards there are several Leases, so that
-    `WriteLaws` checks this law instead.
+    With one shard, they include the law that only the holder of the Lease writes. With several shards there are several
+    Leases, and `WriteLaws` checks that law instead.
     """
 
     def __init__(self, world: SimulatedWorld) -> None:
@@ -49,7 +49,10 @@ def conditions_by_type(manifest: Manifest | None) -> dict[str, Mapping[str, Any]
 
 
 def status_flaws(kind: str, manifest: Manifest) -> Iterator[Flaw]:
-    """Yield a flaw for each law (invariant) that the status of an object violates. `kind` is the object's kind."""
+    """Yield a flaw for each law (required property) that the status of an object violates.
+
+    `kind` is the object's kind.
+    """
     generation, own = manifest["metadata"]["generation"], owned_types(kind)
     for condition in conditions_by_type(manifest).values():
         if condition["type"] not in own:
@@ -64,7 +67,7 @@ def status_flaws(kind: str, manifest: Manifest) -> Iterator[Flaw]:
 
 
 def succession_flaws(kind: str, before: Manifest, after: Manifest) -> Iterator[Flaw]:
-    """Yield a flaw for each law (invariant) that the change of an object from `before` to `after` violates.
+    """Yield a flaw for each law (required property) that the change of an object from `before` to `after` violates.
 
     `kind` is the object's kind.
     """

@@ -39,7 +39,7 @@ _AGAIN: Final = 5.0
 
 
 def _chosen(at: _Strike, kinds: Sequence[Kind]) -> tuple[ObjectRef, Manifest] | None:
-    """Return a random object of these kinds that is not being deleted. Return None if there is no such object."""
+    """Return a random object of these kinds that is not being deleted, or None if there is none."""
     live = [
         (ref_of(each, kind), each)
         for kind in kinds
@@ -52,7 +52,7 @@ def _chosen(at: _Strike, kinds: Sequence[Kind]) -> tuple[ObjectRef, Manifest] | 
 def _write_status(
     world: SimulatedWorld, ref: ObjectRef, status: Mapping[str, Any], subresource: str = "status"
 ) -> bool:
-    """Write fields of a status under Flux's field manager; return whether the API server accepted them."""
+    """Write fields of an object's status as Flux does. Return whether the API server accepted them."""
     try:
         run_sync(
             world.admin.patch(
@@ -65,7 +65,7 @@ def _write_status(
 
 
 def _tell_the_truth(world: SimulatedWorld, ref: ObjectRef, live: Manifest) -> None:
-    """Replace an injected status by the true status of `live`, unless Flux has replaced it already.
+    """End a fault: replace the status that it injected by the status of `live`, unless Flux has replaced it already.
 
     The simulated Flux then begins again, so that it processes all objects.
     """
@@ -79,12 +79,12 @@ def _tell_the_truth(world: SimulatedWorld, ref: ObjectRef, live: Manifest) -> No
 
 
 def _is_injected(live: Manifest) -> bool:
-    """Report whether a fault injected the object's status, and Flux has not replaced it yet."""
+    """Report whether the object's status is still the one that a fault injected."""
     return any(each["reason"] == _INJECTED for each in get_path(live, "status", "conditions") or ())
 
 
 def _ready(live: Manifest, status: str, generation: int, message: str) -> list[dict[str, Any]]:
-    """Return the conditions of an object, in which an injected Ready condition replaces the object's own."""
+    """Return the conditions of an object with another Ready condition, for a fault that injects it."""
     others = [each for each in get_path(live, "status", "conditions") or () if each["type"] != "Ready"]
     moment = live["metadata"]["creationTimestamp"]
     ready = {"type": "Ready", "status": status, "reason": _INJECTED, "message": message}

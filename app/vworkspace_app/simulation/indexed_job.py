@@ -30,7 +30,10 @@ _NAME: Final = re.compile(r"[a-z](?:[-a-z0-9]{0,40}[a-z0-9])?")
 
 @attrs.frozen
 class IndexedRuns:
-    """The options of an Indexed Job: the number of runs, and the arguments of `simulate` that all pods get."""
+    """The options of an Indexed Job that runs simulations on many machines.
+
+    They are the number of runs, and the arguments of `simulate` that all pods get.
+    """
 
     name: str
     namespace: str
@@ -42,7 +45,9 @@ class IndexedRuns:
 
     @property
     def completions(self) -> int:
-        """The number of indices: five for each parallel pod, so that a slow index does not delay the whole Job."""
+        """The number of the Job's indices: five for each parallel pod, so that a slow index does not delay the Job
+        much.
+        """
         return max(1, min(self.runs, 5 * self.parallelism, _MOST_INDICES))
 
     @property
@@ -52,14 +57,12 @@ class IndexedRuns:
 
 
 def is_job_name(name: str) -> bool:
-    """Report whether a Job's name is short and plain enough that ConfigMaps can be named after it and a seed."""
+    """Report whether a Job's name is short and plain enough to be a part of the names of ConfigMaps."""
     return _NAME.fullmatch(name) is not None
 
 
 def job_manifests(runs: IndexedRuns) -> Iterator[dict[str, Any]]:
-    """Yield the manifests of the ServiceAccount, the Role with the right to create ConfigMaps, its binding, and the
-    Job.
-    """
+    """Yield the manifests of the Job, and of a ServiceAccount with the right to create ConfigMaps."""
     for kind, body in (
         (SERVICE_ACCOUNT, {}),
         (ROLE, {"rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]}]}),
@@ -114,7 +117,7 @@ def _pod_spec(runs: IndexedRuns) -> dict[str, Any]:
 
 
 def arguments_of(runs: IndexedRuns) -> Iterator[str]:
-    """Yield the arguments of the container. The kubelet replaces the variable in them by the pod's index."""
+    """Yield the arguments of the container. One contains a variable that the kubelet replaces by the pod's index."""
     yield from ("simulate", f"--runs={runs.runs_of_an_index}", f"--seed={runs.seed}")
     yield from ("--index=$(JOB_COMPLETION_INDEX)", f"--verdict={VERDICT}")
     yield f"--config-maps={runs.namespace}/{runs.name}"

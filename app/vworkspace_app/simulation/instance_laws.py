@@ -25,7 +25,7 @@ from vworkspace_fake.controlplane.jobs import JobEntry
 
 
 class JobLaws:
-    """The checks of the laws (invariants of a simulated run) on jobs.
+    """The checks of the laws (required properties) of jobs in a simulated run.
 
     Several do not apply after a restore of etcd, in which records of answered jobs are lost.
     """
@@ -49,26 +49,23 @@ class JobLaws:
         return self._world.restored_at > float("-inf")
 
     def gone(self, ref: ObjectRef) -> None:
-        """Record that an instance was deleted."""
+        """Record that the instance `ref` was deleted."""
         self._gone[f"{ref.namespace}/{ref.name}"] = self._world.seconds
 
     def settled(self, live: Manifest, is_settled: bool) -> None:
-        """Record that an instance is in the state that its last job requested, if `is_settled` is true."""
+        """Record that an instance has reached the state that its last job requested, if `is_settled` is true."""
         if is_settled:
             self._confirmed.add(_key(live))
 
     def applied(self, ref: ObjectRef, was: Manifest | None, live: Manifest) -> None:
-        """Check that a job which was already answered has no further effect.
-
-        It is called when an instance changes from `was` to `live`.
-        """
+        """Check that an answered job has no further effect, when the instance `ref` changes from `was` to `live`."""
         key = _key(live)
         if key and (was is None or _key(was) != key) and not self._was_restored:
             told = f"{key} was answered before"
             self._laws.check("PULL-4", "one effect per job", ref, key not in self._answered, told)
 
     def _acked(self, job: JobEntry) -> None:
-        """Check that a job's record exists before its ack.
+        """Check that the operator stored the record of a job before it acknowledged the job.
 
         Jobs that are forged, or were answered before, are exempt.
         """
@@ -116,7 +113,7 @@ BY_US: Final = f'"manager":"{labels.FIELD_MANAGER}"'.encode()
 
 @attrs.define
 class _Memory:
-    """The facts that are remembered about one object.
+    """The facts about one object that later checks need.
 
     `wishes` has the requested chart version and values by generation.
     """
@@ -129,7 +126,7 @@ class _Memory:
 
 
 class InstanceLaws:
-    """The checks of the laws (invariants of a simulated run) on instances, HelmReleases and chart sources."""
+    """The checks of the laws (required properties) of instances, HelmReleases and chart sources in a simulated run."""
 
     def __init__(self, laws: OperatorChecks, jobs: JobLaws) -> None:
         self._laws = laws
@@ -146,7 +143,7 @@ class InstanceLaws:
             laws.observe(kind, self._child)
 
     def owner_of(self, uid: str) -> str:
-        """Return the uid of the instance that owns the object with this uid; empty if it is unknown."""
+        """Return the uid of the instance that owns the child with the uid `uid`, or "" if it is unknown."""
         return self._owners.get(uid, "")
 
     def _remembered(self, record: Record) -> _Memory:
@@ -191,7 +188,7 @@ class InstanceLaws:
         self._check("REC-10", "the finalizer outlives the release", ref, not left, f"{left} exists")
 
     def _has_just_come_back(self, record: Record) -> bool:
-        """Report whether another client than the operator has created the object within the last two seconds."""
+        """Report whether a client other than the operator created the object within the last two seconds."""
         meta = metadata(record.shared())
         age = START + timedelta(seconds=self._laws.world.seconds) - parse_time(meta["creationTimestamp"])
         ours = any(entry["manager"] == labels.FIELD_MANAGER for entry in _entries(record.shared()))
@@ -254,7 +251,7 @@ class InstanceLaws:
             self._note_release(uid, live)
 
     def _note_release(self, uid: str, live: Manifest) -> None:
-        """Record the values of a chart version that Flux reports as deployed, if its report is about the present
+        """Record the chart version and values that Flux reports as deployed, if the report is about the present
         generation.
         """
         if get_path(live, "status", "observedGeneration") != live["metadata"]["generation"]:
@@ -271,7 +268,7 @@ class InstanceLaws:
         return any(all(each.get(key) == value for key, value in values.items()) for each in known)
 
     def _check_born(self, ref: ObjectRef, uid: str) -> None:
-        """Check a new child of the instance with this uid.
+        """Check a new child of the instance with the uid `uid`.
 
         The instance must exist and have the operator's finalizer, and must not have two HelmReleases.
         """

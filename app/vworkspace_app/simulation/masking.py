@@ -35,14 +35,17 @@ _MOST_QUOTED: Final = 5_000
 
 @attrs.define
 class Masker:
-    """The masking of values in one recording, with a key that is never written."""
+    """A replacement of the values in one recording by hashes, with a key that is never written.
+
+    Equal values have equal hashes.
+    """
 
     key: bytes = attrs.field(repr=False)
     _quoted: set[str] = attrs.field(factory=set, repr=False)
     _pattern: re.Pattern[str] | None = attrs.field(default=None, repr=False)
 
     def masked(self, manifest: Manifest) -> dict[str, Any]:
-        """Return an object in masked form, as it is recorded."""
+        """Return an object with its values masked, in the form in which it is recorded."""
         masked: dict[str, Any] = _Walk(_fields_of(manifest), self._mask, self._without_quotes).of(manifest)
         applied = get_path(masked, "metadata", "annotations", APPLIED_HASH)
         if applied and get_path(manifest, "spec", "values"):
@@ -57,7 +60,7 @@ class Masker:
         return MARK + hmac.new(self.key, text.encode(errors="replace"), hashlib.sha256).hexdigest()[:16]
 
     def _without_quotes(self, text: str) -> str:
-        """Return a text in which `***` replaces each value that was masked in earlier objects."""
+        """Return a text, such as a message, with `***` in place of values that were masked in objects before."""
         if self._pattern is None and self._quoted:
             longest_first = sorted(self._quoted, key=len, reverse=True)
             self._pattern = re.compile("|".join(map(re.escape, longest_first)))

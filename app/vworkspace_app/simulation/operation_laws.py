@@ -37,7 +37,7 @@ class _Running:
 
 
 class OperationLaws:
-    """The checks of the laws (invariants of a simulated run) on Operations."""
+    """The checks of the laws (required properties) of Operations in a simulated run."""
 
     def __init__(self, laws: OperatorChecks) -> None:
         self._laws = laws
@@ -129,9 +129,7 @@ class OperationLaws:
             self._check_approval(ref, live)
 
     def _check_approval(self, ref: ObjectRef, live: Manifest) -> None:
-        """Check that an Operation which starts has the required approval, and that no other Operation used the
-        approval.
-        """
+        """Check that an Operation that starts has the required approval, which no other Operation has used."""
         is_required = get_path(live, "spec", "approvals", "required") is True
         if not is_required and (live["spec"]["type"], live["spec"]["engine"]) not in _APPROVED:
             return
@@ -144,7 +142,7 @@ class OperationLaws:
 
 
 def _request_in(claim: str) -> str:
-    """Return the request's id in an approval claim. Return the claim itself if it cannot be decoded."""
+    """Return the request's id in an approval claim, or the claim itself if it cannot be decoded."""
     middle = claim.split(".")[1] if claim.count(".") == 2 else ""
     try:
         payload: Any = msgspec.json.decode(base64.urlsafe_b64decode(middle + "=" * (-len(middle) % 4)))

@@ -30,7 +30,7 @@ CRASH_POINTS: Final = tuple(f"{side} {point}" for point in POINTS for side in SI
 
 
 def point_of(world: SimulatedWorld, request: KubeRequest) -> str:
-    """Return the verb and resource of a write request as text, such as `patch pods`.
+    """Return the verb and resource of a write request as text, such as `patch pods`, for the list of crash points.
 
     An apply of an object that does not exist counts as a create (S-18).
     """
@@ -73,7 +73,7 @@ def _registry_away(at: OperatorStrike) -> None:
 
 
 def _of_control(fault: ScriptedFault, per_hour: float) -> SimulatedFault[SimulatedWorld]:
-    """Return the simulated fault that makes the next request to the control plane fail with `fault`.
+    """Return the fault by which the next request to the control plane fails as `fault` describes.
 
     It occurs `per_hour` times per hour on average.
     """
@@ -136,8 +136,9 @@ def _control_late(at: OperatorStrike) -> None:
 
 
 def _crash_at_point(at: OperatorStrike) -> None:
-    """Choose one of the writes in CRASH_POINTS, and crash the first process that makes it, either before or after the
-    write.
+    """Choose one of the writes in CRASH_POINTS, and crash the first process that makes it.
+
+    The process crashes before the write or after it.
     """
     side, _, point = CRASH_POINTS[int(at.choice * len(CRASH_POINTS))].partition(" ")
     trouble = Trouble.CRASH_BEFORE if side == "before" else Trouble.CRASH_AFTER
@@ -157,9 +158,9 @@ def _crash_at_point(at: OperatorStrike) -> None:
 
 
 def _stale_cache(at: OperatorStrike) -> None:
-    """Delay the watches of kinds other than the operator's own.
+    """Delay the events of watches, except those of instances and Operations, so that the operator's caches are stale.
 
-    The fault is counted only if an object is deleted while the watches are delayed.
+    The fault is counted only if an object is deleted meanwhile.
     """
     world, until = at.world, at.world.seconds + at.seconds
     for replica in world.replicas:

@@ -29,7 +29,7 @@ _OURS: Final = (APPLICATION_INSTANCE, OPERATION)
 
 
 class WriteLaws:
-    """The checks of the laws (invariants of a simulated run) on the operator's writes."""
+    """The checks of the laws (required properties) of the operator's writes in a simulated run."""
 
     def __init__(self, laws: OperatorChecks, instances: InstanceLaws) -> None:
         self._laws = laws
@@ -74,10 +74,9 @@ class WriteLaws:
             self._laws.check("REC-10", "nothing in use is deleted", request.ref, not used, told)
 
     def _is_used(self, request: KubeRequest, owner: str) -> bool:
-        """Report whether the instance with the uid `owner` exists, is not being deleted, and uses the object of a
-        request.
+        """Report whether the instance with the uid `owner` still uses the object that a request deletes.
 
-        An instance uses its HelmRelease, and the source that the HelmRelease names.
+        An instance that is not being deleted uses its HelmRelease, and the source that the HelmRelease names.
         """
         store = self._world.server.store
         instances = store.scan(place_of(APPLICATION_INSTANCE), request.namespace)
@@ -98,9 +97,9 @@ _COMPARED: Final = 10
 
 
 class OperatorLaws(OperatorChecks):
-    """The checks of all laws (invariants) in a simulated run of the operator.
+    """The checks of all laws (required properties) in a simulated run of the operator.
 
-    These are common laws, and laws on instances, jobs, Operations, writes and secrets.
+    These are the common laws, and the laws of instances, jobs, Operations, writes and secrets.
     """
 
     own = (LEASE, CLUSTER)
@@ -122,15 +121,13 @@ class OperatorLaws(OperatorChecks):
         self.check("RES-7", "no secret in a log", ref, not leaks(line.encode()), "a secret")
 
     def unsettled(self) -> Iterator[Unsettled]:
-        """Yield each object that does not satisfy a law yet. Only laws that need some time to become true are
-        examined.
-        """
+        """Yield each object that does not keep a law yet, for the laws that need some time to become true."""
         return unsettled(self.operator_world)
 
     def compare(self) -> None:
-        """Compare the objects with those of a fresh world, to which only the final wishes of the users were applied.
+        """Check that the state is that of a new simulated cluster to which users applied only their final wishes.
 
-        They must be in the same state. Only runs whose seed is a multiple of ten are checked.
+        Only runs whose seed is a multiple of ten are checked.
         """
         if self.world.seed % _COMPARED:
             return

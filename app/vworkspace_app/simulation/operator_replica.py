@@ -30,7 +30,7 @@ _FAR: Final = (0.01, 0.06)
 
 
 class ControlConnection:
-    """The connection of one replica to the simulated control plane.
+    """The connection of one simulated operator process to the simulated control plane.
 
     After each request `on_token_used` is called with the token, and with whether the control plane accepted it.
     """
@@ -85,19 +85,19 @@ USER_PREFIX: Final = "system:serviceaccount:vworkspace-system:"
 
 @attrs.frozen
 class _ReplicaTelemetry(LogOnly):
-    """The telemetry of a replica, which passes each reconcile to the replica's world."""
+    """The telemetry of a simulated operator process, which passes each reconcile to the simulated cluster."""
 
     replica: Replica
 
     def observer(self, controller: str) -> ReconcileObserver:
-        """Return an observer that passes reconciles to the replica's world."""
+        """Return an observer that passes a controller's reconciles to the simulated cluster."""
         return self.replica.observer(controller)
 
 
 class OperatorReplica(Replica):
-    """A process of the operator, which may crash and be restarted.
+    """A simulated process of the operator, which may crash and be started again.
 
-    `manager` is None after each start until the new manager exists.
+    `manager` is the operator in the present process; it is None at the beginning of each start.
     """
 
     def __init__(self, world: Surroundings, control: ControlPlaneServer, name: str, settings: RunSettings) -> None:

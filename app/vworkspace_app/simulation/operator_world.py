@@ -59,7 +59,10 @@ Those only confirm what is known, and would be half of a simulation's cost.
 
 @attrs.frozen
 class WorldSettings:
-    """The size of a world, and how its simulated controllers behave. `replicas` is the number per shard (RUN-13)."""
+    """The settings of a simulated cluster with the operator: its size, and how its simulated controllers behave.
+
+    `replicas` is the number per shard (RUN-13).
+    """
 
     seed: int = 0
     replicas: int = 1
@@ -72,7 +75,7 @@ class WorldSettings:
 
 
 class SimulatedWorld(World):
-    """A simulated cluster with its operator and control plane, which runs during the `with` block."""
+    """A simulated cluster with the operator and a control plane. Use it in a `with` block."""
 
     def __init__(self, settings: WorldSettings | None = None) -> None:
         self.settings = settings = settings or WorldSettings()

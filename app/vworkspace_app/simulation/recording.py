@@ -58,7 +58,7 @@ class RecordingHead:
 
 @attrs.frozen
 class RecordedChange:
-    """A line of a recording: seconds since the recording's beginning, the type of change, and the object.
+    """A line of a recording: the seconds since the recording began, the type of change, and the object.
 
     The type is `listed` for an object of the first list, and otherwise `added`, `updated` or `deleted`. The last line
     has the type `end` and no object.
@@ -127,10 +127,7 @@ def read_recording(path: Path) -> Recording:
 
 
 def _only_cluster(changes: list[RecordedObject]) -> str:
-    """Return the cluster id of the recorded Cluster object.
-
-    Return an empty string if there are none, or several with different ids.
-    """
+    """Return the cluster id of the recorded Cluster objects, or "" if there are none or several ids."""
     ids = {str(get_path(change.last, "spec", "clusterId") or "") for change in changes if change.ref.kind == CLUSTER}
     return ids.pop() if len(ids) == 1 else ""
 
@@ -175,7 +172,7 @@ _SYNC_SECONDS: Final = 60.0
 
 @attrs.define
 class ClusterRecorder:
-    """The recorder of a cluster. `write` is called with each line of the file."""
+    """The recorder of a cluster, which watches the cluster and calls `write` with each line of the recording's file."""
 
     api: KubeApi
     clock: Clock

@@ -47,7 +47,7 @@ _OWNERS: Final = {INSTANCE_UID: APPLICATION_INSTANCE, OPERATION_UID: OPERATION}
 
 @attrs.frozen
 class RecordedDifference:
-    """The writes that the present code of the operator decides, but that the recorded objects lack.
+    """A difference: writes that this version of the operator decides, but that the recorded objects do not show.
 
     `since` and `until` are in seconds since the recording began.
     """
@@ -64,7 +64,7 @@ class RecordedDifference:
 
 @attrs.frozen
 class ReplayedRecording:
-    """A recording with the decisions that the present code of the operator makes on the recorded objects.
+    """The result of a replay: the recording's history with the decisions of this version of the operator.
 
     `decided` is the number of decisions.
     """
@@ -82,8 +82,7 @@ class ReplayedRecording:
 
 
 def replayed(recording: Recording, settings: Settings) -> ReplayedRecording:
-    """Decide on the recorded objects with the present code of the operator, and return the recording with the
-    decisions.
+    """Make the decisions of this version of the operator on the recorded objects, and return them with the recording.
 
     `settings` are those of the recorded operator.
     """
@@ -93,9 +92,9 @@ def replayed(recording: Recording, settings: Settings) -> ReplayedRecording:
 
 
 class _Replay:
-    """The replay of one recording. It has the objects as they are at the present moment of the replay.
+    """A running replay of a recording. It has the objects in their state at the present moment.
 
-    It also remembers each decision whose writes do not show in the recorded objects yet.
+    It also remembers each decision whose writes the recorded objects do not show yet.
     """
 
     def __init__(self, recording: Recording, settings: Settings) -> None:
@@ -171,7 +170,10 @@ class _Replay:
             self._note(at, "this version", str(shown), shown)
 
     def _conclude(self, ref: ObjectRef, since: float, decision: RunDecision, *, until: float) -> None:
-        """Record a difference that lasted from `since` to `until`, in seconds, unless it was too short to count."""
+        """Record a difference that lasted from `since` to `until`, in seconds, unless it was too short to count.
+
+        A decision takes some time to be executed.
+        """
         if until - since >= IN_PROGRESS:
             difference = RecordedDifference(ref, since, until, decision)
             self.differences.append(difference)

@@ -22,9 +22,9 @@ from vworkspace_app.simulation.workload import SimulatedWorkload
 
 
 def settings_of(script: SimulationScript) -> WorldSettings:
-    """Return the settings of the world in which a script (the acts and faults of a simulated run) is carried out.
+    """Return the settings of the simulated cluster in which a script is run.
 
-    In this world the releases of one chart version fail.
+    Releases of one chart version fail there.
     """
     return WorldSettings(seed=script.seed, replicas=script.replicas, shards=script.shards, flux=FLUX)
 
@@ -54,9 +54,9 @@ def simulation_for(script: SimulationScript) -> Simulation[Any, Any]:
 def perform(
     script: SimulationScript, prepare: Callable[[Any, Any], None] = lambda world, laws: None
 ) -> SimulationOutcome:
-    """Run a script in a new world, and return the outcome.
+    """Run a script in a new simulated cluster, and return the outcome.
 
-    `prepare` is called before with the world and its laws, and may change the world or add laws.
+    `prepare` is called before the start, with the cluster and its laws, and may change the cluster or add laws.
     """
     return simulation_for(script).perform(script, prepare)
 
@@ -64,14 +64,18 @@ def perform(
 def draw(
     seed: int, *, seconds: float, instances: int, replicas: int, faults: Collection[str], shards: int = 1
 ) -> SimulationScript:
-    """Return the script for a seed in a simulation of the operator: users' acts on instances, and faults at their
-    rates.
+    """Return the random script for a simulation of the operator, which `seed` determines.
+
+    It has users' actions on a number of `instances`, and the named `faults` at their rates, within `seconds`.
     """
     return OPERATOR.draw(seed, seconds=seconds, objects=instances, replicas=replicas, faults=faults, shards=shards)
 
 
 def drawn(script: SimulationScript, objects: int, faults: Collection[str]) -> SimulationScript:
-    """Return `script` with the acts and faults that its seed draws for this number of objects. Raises CommandError."""
+    """Return `script` with the random actions and faults that its seed determines for a number of `objects`.
+
+    Raises CommandError.
+    """
     simulation = simulation_for(script)
     steps = simulation.draw(
         script.seed,
@@ -85,12 +89,12 @@ def drawn(script: SimulationScript, objects: int, faults: Collection[str]) -> Si
 
 
 def read_script(path: Path) -> SimulationScript:
-    """Return the script (the acts and faults of a simulated run) in a file. Raises BadFile if the file has none."""
+    """Return the script (the actions and faults of a simulated run) in a file. Raises BadFile if the file has none."""
     return script_file.read_script(path, _DEEDS, FAULTS)
 
 
 def script_in(path: Path, raw: bytes) -> SimulationScript:
-    """Return the script (the acts and faults of a simulated run) in the content `raw` of a file.
+    """Return the script (the actions and faults of a simulated run) in the content `raw` of a file.
 
     `path` is for messages. Raises BadFile if the content is no script.
     """

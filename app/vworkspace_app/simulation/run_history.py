@@ -37,9 +37,7 @@ SHOWN_KINDS: Final[tuple[Kind, ...]] = tuple(dict.fromkeys((*OWN_KINDS, *FLUX_KI
 
 @attrs.frozen
 class RunDecision:
-    """A decision of a controller about the object `ref`: the row of the decision table, the writes that followed, and
-    the error.
-    """
+    """A decision of a controller about the object `ref`: the row of the decision table, its writes, and its error."""
 
     controller: str
     ref: ObjectRef
@@ -56,7 +54,7 @@ class RunDecision:
 
 @attrs.frozen
 class ReplicaState:
-    """The state inside a replica: the keys in its queues, its open jobs, and the messages that wait to be sent."""
+    """The state in the memory of a simulated process: the keys in its queues, open jobs, and unsent messages."""
 
     name: str
     condition: str
@@ -67,9 +65,9 @@ class ReplicaState:
 
 @attrs.frozen
 class RunMoment:
-    """A moment of a run; `at` is in seconds since the run began.
+    """A moment of a run: a line of its trace, with the decision that was made then, if any.
 
-    `changes` is the number of changes of objects before the moment.
+    `at` is in seconds since the run began. `changes` is the number of changes of objects before the moment.
     """
 
     at: float
@@ -83,9 +81,9 @@ class RunMoment:
 
 @attrs.define
 class ObjectHistory:
-    """All versions of all objects in order. `count` is the number of changes so far.
+    """All versions of all objects of a run, in order, from which the state at any moment is restored.
 
-    `shown` are the kinds to show.
+    `count` is the number of changes so far. `shown` are the kinds to show.
     """
 
     count: int = 0
@@ -127,13 +125,13 @@ class RunHistory:
         return (number for number, moment in enumerate(self.moments) if moment.decision is not None)
 
     def number_at(self, seconds: float) -> int:
-        """Return the index of the last moment at or before `seconds`. Return 0 if there is no such moment."""
+        """Return the index of the last moment at or before `seconds`, or 0 if there is none."""
         return max(0, bisect_right(self.moments, seconds, key=lambda moment: moment.at) - 1)
 
 
 @attrs.define
 class RunRecorder:
-    """The recorder of a world's history. It must be attached before time passes."""
+    """The recorder of the history of a simulated run. It must be created before virtual time passes."""
 
     world: World
     history: RunHistory = attrs.field(factory=RunHistory)
@@ -197,7 +195,7 @@ def _next_look(requeue: Requeue) -> str:
 
 
 def state_of(replica: OperatorReplica | ExtensionReplica) -> ReplicaState:
-    """Return the state inside a replica: its queues, jobs and outgoing messages."""
+    """Return the state in the memory of a simulated process: its queues, jobs and unsent messages."""
     if not replica.is_running:
         return ReplicaState(replica.name, "ended")
     if replica.manager is None:

@@ -22,7 +22,7 @@ _REMEMBERED: Final = 64
 
 
 class RunMoments(Sequence[Moment]):
-    """The moments of a run as a sequence. A moment is created only when it is read."""
+    """The moments of a run as a sequence for the page. Each moment is created only when it is read."""
 
     def __init__(self, history: RunHistory) -> None:
         self._history = history
@@ -64,7 +64,7 @@ class RunMoments(Sequence[Moment]):
         )
 
     def _decisions_until(self, number: int) -> Mapping[ObjectRef, int]:
-        """Return, for each object, the index of the last moment with a decision about it, up to the moment `number`."""
+        """Return, for each object, the index of the last moment up to `number` with a decision about the object."""
         decided: dict[ObjectRef, int] = {}
         for at in self._decided:
             if at > number:
@@ -86,10 +86,7 @@ class RunMoments(Sequence[Moment]):
 
 
 def _subject(moment: RunMoment, decided: Mapping[ObjectRef, int]) -> ObjectRef | None:
-    """Return the object that a moment is about.
-
-    It is the object of the moment's decision, or else of the last decision before it.
-    """
+    """Return the object of a moment: that of its decision, or else that of the last decision before it."""
     if moment.decision is not None:
         return moment.decision.ref
     return max(decided, key=decided.__getitem__) if decided else None

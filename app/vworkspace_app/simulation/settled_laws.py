@@ -44,7 +44,7 @@ SETTLED: Final = (
 
 
 def unsettled(world: SimulatedWorld) -> Iterator[Unsettled]:
-    """Yield each object that does not satisfy one of the laws (invariants) in this module yet."""
+    """Yield each object that does not keep one of the laws (required properties) in this module yet."""
     gated = {
         live["metadata"]["name"]
         for live in world.objects(NAMESPACE)
@@ -130,10 +130,10 @@ _LOOK: Final = 30.0
 
 
 def differences(world: SimulatedWorld) -> Iterator[Unsettled]:
-    """Yield each object that differs from the same object in a fresh world.
+    """Yield each object that differs from the same object in a new simulated cluster.
 
-    In the fresh world, the instances are created as users want them now, and it runs until it is settled. The time of
-    `world` does not advance.
+    In the new cluster, the instances are created as users want them now, and time passes until they are Ready. The time
+    of `world` does not advance.
     """
     intents = {ref_of(live, APPLICATION_INSTANCE): live for live in world.objects(APPLICATION_INSTANCE)}
     wanted = {ref: live for ref, live in intents.items() if _is_wanted(live)}
@@ -155,7 +155,7 @@ def differences(world: SimulatedWorld) -> Iterator[Unsettled]:
 
 
 def _is_wanted(live: Manifest) -> bool:
-    """Report whether the state of an instance depends on its spec alone, so that it can be compared with a fresh world.
+    """Report whether an instance can be compared with one in a new cluster, since its state depends on its spec alone.
 
     This is true for an instance that is Ready, is not suspended, and has no `status.releaseOverride`.
     """
@@ -174,9 +174,9 @@ def _is_there(world: SimulatedWorld, ref: ObjectRef) -> bool:
 
 
 def _shapes(world: SimulatedWorld, wanted: Mapping[ObjectRef, Manifest]) -> dict[ObjectRef, bytes]:
-    """Return the children of the instances `wanted`, and parts of the instances' statuses, as bytes by reference.
+    """Return the comparable parts of the instances in `wanted` and of their children, as bytes by reference.
 
-    Uids and times are left out, so that two worlds can be compared.
+    Uids and times are left out, so that two simulated clusters can be compared.
     """
     shapes: dict[ObjectRef, bytes] = {}
     uids: set[str] = set()
@@ -193,8 +193,8 @@ def _shapes(world: SimulatedWorld, wanted: Mapping[ObjectRef, Manifest]) -> dict
 
 
 def _report(live: Manifest) -> tuple[Any, ...]:
-    """Return the parts of an instance's status that do not depend on its history: the conditions that are True, and
-    versions.
+    """Return the parts of an instance's status that do not depend on its history: versions, and conditions that are
+    True.
     """
     conditions = sorted(
         (each["type"], each["reason"]) for each in live["status"]["conditions"] if each["status"] == "True"
@@ -207,7 +207,7 @@ def _report(live: Manifest) -> tuple[Any, ...]:
 
 
 def _without_requests(live: Manifest) -> dict[str, Any]:
-    """Return an object without users' annotations, and without requests for a retry."""
+    """Return an object for comparison, without users' annotations and without requests for a retry."""
     annotations = {
         key: value
         for key, value in (live["metadata"].get("annotations") or {}).items()

@@ -19,7 +19,7 @@ _FORMAT: Final = "vworkspace.io/verdict/v1"
 
 @attrs.frozen
 class BrokenRun:
-    """A run that violated a law. `saved` is the name of the file or ConfigMap that contains the run."""
+    """A run that broke a law: the seed, the law, and the name of the file or ConfigMap in which the run is saved."""
 
     seed: int
     clause: str
@@ -29,10 +29,10 @@ class BrokenRun:
 
 @attrs.define
 class SimulationTally:
-    """The sums over several runs; `first` is the first seed.
+    """The sums over several simulation runs, whose first seed is `first`.
 
-    `broken_runs` is the number of runs that violated a law. `broken` lists these runs; a termination message has only
-    the first few.
+    `broken_runs` is the number of runs that broke a law. `broken` lists these runs; a termination message has only the
+    first few.
     """
 
     first: int = 0
@@ -63,7 +63,7 @@ class SimulationTally:
         _count(self.checks, outcome.checks)
 
     def add_broken(self, run: BrokenRun) -> None:
-        """Add a run that violated a law."""
+        """Add a run that broke a law."""
         self.broken_runs += 1
         self.broken.append(run)
 

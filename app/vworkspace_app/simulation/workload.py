@@ -74,7 +74,7 @@ def instance(name: str, version: str, number: int = 0) -> dict[str, Any]:
 
 @attrs.define
 class SimulatedWorkload:
-    """The simulated users of one world. They carry out acts, such as creating an instance."""
+    """The simulated users of a simulated cluster with the operator, who carry out the actions of a script."""
 
     world: SimulatedWorld
     done: int = 0
@@ -89,7 +89,7 @@ class SimulatedWorkload:
         self.operations = OperationRequests(self.world)
 
     def perform(self, act: Act) -> None:
-        """Carry out an act. It has no effect if the API server refuses the request."""
+        """Carry out an action of a user. It has no effect if the API server refuses the request."""
         try:
             self._perform(act)
         except OperatorError as error:
@@ -99,7 +99,7 @@ class SimulatedWorkload:
         self.world.note("people", f"{act.do} {act.name} {act.number}")
 
     def help_out(self) -> None:
-        """Do the tasks that only users can, once faults are over.
+        """Carry out the actions that only users can take, once faults have ended.
 
         They retry stalled instances, give up fields and take over releases. After a restore of etcd, the control plane
         also offers open jobs again.
@@ -118,11 +118,11 @@ class SimulatedWorkload:
                 self._take_over(live["metadata"], str(blocked.get("message")))
 
     def _take_over(self, meta: Mapping[str, Any], told: str) -> None:
-        """Let an instance take over a Helm release that exists already, by the command in the message of its condition
+        """Let an instance take over a Helm release that exists already, as a user does after a restore by Velero
         (REC-4).
 
-        The command labels the Secrets in which Helm keeps the release. This is needed after a restore by Velero. `meta`
-        is the metadata of the instance. The last argument is the message of its condition Blocked (NameTaken).
+        The condition Blocked (NameTaken) of the instance has a message, the last argument, with a command that labels
+        the Secrets in which Helm keeps the release. `meta` is the metadata of the instance.
         """
         words = told.partition(_TAKE_OVER)[2].split()[4:]
         for secret in self.world.objects(SECRET) if words else ():
@@ -158,7 +158,7 @@ class SimulatedWorkload:
             self._handle(do, act)
 
     def _handle(self, do: Do, act: Act) -> None:
-        """Carry out an act that creates, deletes or changes an instance or its HelmRelease."""
+        """Carry out an action of a user that creates, deletes or changes an instance or its HelmRelease."""
         ref, world, release = ref_of_instance(act.name), self.world, _release(act.name)
         match do:
             case Do.CREATE:
@@ -221,7 +221,7 @@ def _release(name: str) -> ObjectRef:
 
 
 def _patch(do: Do, number: int) -> dict[str, Any] | None:
-    """Return the patch that carries out an act on an instance. Return None if the act needs no patch."""
+    """Return the patch by which a user carries out an action on an instance, or None if the action needs no patch."""
     match do:
         case Do.UPGRADE:
             return {"spec": {"chart": {"version": f"1.{number}.0"}}}

@@ -54,16 +54,15 @@ def _templates_of(name: str) -> list[OperationTemplate]:
 
 @attrs.define
 class OperationRequests:
-    """The Operations that users and jobs requested, by the name of the instance."""
+    """The Operations that simulated users and jobs requested, by the name of the instance."""
 
     world: SimulatedWorld
     asked: dict[str, list[ObjectRef]] = attrs.field(factory=dict)
     _first_approved: dict[str, str] = attrs.field(factory=dict, init=False)
 
     def manifest(self, act: Act, namespace: str, *, of: str = "") -> dict[str, Any]:
-        """Return the manifest of a new Operation by the template `of`.
-
-        If `of` is empty, the act's number chooses the template.
+        """Return the manifest of a new Operation from the template `of`, or from a template that the act's number
+        selects.
         """
         choices = _templates_of(act.name)
         template = _TEMPLATES[of] if of else choices[act.number % len(choices)]
@@ -138,10 +137,7 @@ class OperationRequests:
         return {}
 
     def _made(self, name: str, engine: str) -> str:
-        """Return the name of the engine object of an instance's last successful backup.
-
-        Return an empty string if there is no such backup.
-        """
+        """Return the name of the engine object of the instance's last successful backup, or "" if there is none."""
         backups = [self.world.get(ref) for ref in self.asked.get(name, ())]
         done = [
             str(get_path(live, "status", "engineRef", "name"))
@@ -175,7 +171,7 @@ FORGED: Final = "9.9.9"
 
 @attrs.define
 class JobRequests:
-    """The jobs for instances that the control plane manages. `generations` counts the requests for each instance."""
+    """The jobs by which the control plane manages instances. `generations` counts the requests for each instance."""
 
     world: SimulatedWorld
     instance: Callable[[str, str, int], Mapping[str, Any]]
@@ -195,7 +191,7 @@ class JobRequests:
                 self.world.note("people", f"offer {job.id} again, since etcd was restored")
 
     def ask(self, act: Act) -> None:
-        """Offer the job that carries out an act."""
+        """Offer the job that carries out a user's action."""
         do = Do(act.do)
         match do:
             case Do.REPLAY:
@@ -254,6 +250,6 @@ class JobRequests:
 
 
 def is_forged(raw: Mapping[str, Any]) -> bool:
-    """Report whether a job is forged. Forged jobs are recognized by the chart version that they request."""
+    """Report whether a job is forged, which the requested chart version shows."""
     chart = (raw["payload"].get("spec") or {}).get("chart") or {}
     return bool(chart.get("version") == FORGED)

@@ -51,7 +51,7 @@ _SHARD_OR_WHOLE: Final = re.compile(re.escape(NAME) + "(-shard-[0-9]+)?")
 
 @attrs.frozen
 class Inventory:
-    """The operator's objects in a cluster, and all HelmReleases.
+    """The operator's objects in a cluster, and all HelmReleases, as they were before the uninstallation.
 
     `leases` are the operator's Leases in all namespaces. They are empty if no replica ever took part in leader
     election.
@@ -109,9 +109,9 @@ class Inventory:
         return named_by_releases(self.rights, self.staying(keep_applications=keep_applications))
 
     def namespace_to_delete(self, *, keep_applications: bool) -> ObjectRef | None:
-        """Return the operator's own namespace if it may be deleted.
+        """Return the operator's own namespace if it may be deleted, else None.
 
-        Return None if `manifests` did not create the namespace, or if a HelmRelease in it stays.
+        It stays if `manifests` did not create it, or if a HelmRelease in it stays.
         """
         staying = self.staying(keep_applications=keep_applications)
         is_used = any(metadata(release)["namespace"] == self.system_namespace for release in staying)

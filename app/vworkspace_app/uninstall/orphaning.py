@@ -34,9 +34,9 @@ _HOLDING: Final = (FINALIZER, "orphan")
 
 
 async def advance_deletion(api: KubeApi, kind: Kind, manifests: Sequence[Manifest]) -> None:
-    """Advance the deletion of these objects as far as possible now, and keep their children.
+    """Take the next step to delete these objects without their children.
 
-    Several calls are needed. Call it again, with the objects as they are then, until they are gone.
+    Several steps are needed: call this again, with the objects as they are then, until they are gone.
     """
     owners = [owner for manifest in manifests if (owner := await _marked(api, kind, manifest)) is not None]
     if await _disowned(api, kind, owners):
@@ -65,9 +65,9 @@ async def _marked(api: KubeApi, kind: Kind, manifest: Manifest) -> ObjectMeta | 
 
 
 async def _disowned(api: KubeApi, kind: Kind, owners: Sequence[ObjectMeta]) -> bool:
-    """Remove the given owners from their children, so that the children are not deleted with them.
+    """Remove these owners from the owner references of their children, so that the children are not deleted with them.
 
-    Return True if no child was left that has one of these owners.
+    Return True if no child has one of these owners any longer.
     """
     by_namespace: dict[str, list[ObjectMeta]] = {}
     for owner in owners:
@@ -86,7 +86,7 @@ async def _disowned(api: KubeApi, kind: Kind, owners: Sequence[ObjectMeta]) -> b
 
 
 def _next_patch(kind: Kind, ref: ObjectRef, live: Manifest, owners: Sequence[ObjectMeta]) -> Iterator[MergePatch]:
-    """Yield the patch that removes one of `owners` from a child. Yield nothing if none of them owns the child.
+    """Yield the patch that removes one of `owners` from a child, or nothing if none of them owns the child.
 
     If a child has several of these owners, further calls remove the others.
     """
@@ -98,9 +98,10 @@ def _next_patch(kind: Kind, ref: ObjectRef, live: Manifest, owners: Sequence[Obj
 
 
 def _unlocking(ref: ObjectRef, live: Manifest, uid: str) -> MergePatch | None:
-    """Return a patch that removes an owner and the operator's finalizer from an engine object.
+    """Return the patch that removes an owner and the operator's finalizer from an engine object, which then keeps
+    running.
 
-    Without them the object keeps running. Return None if `uid` is not the uid of one of the object's owners.
+    Return None if `uid` is not the uid of one of the object's owners.
     """
     if all(get_path(owner, "uid") != uid for owner in metadata(live).get("ownerReferences") or ()):
         return None

@@ -33,7 +33,7 @@ _OURS: Final = (OPERATION, APPLICATION_INSTANCE)
 
 
 class Stuck(Exception):
-    """An error that a step makes no progress. Its message names the obstacle and the remedy."""
+    """The error that a step makes no progress. Its message names the obstacle and the remedy."""
 
 
 @attrs.frozen
@@ -49,16 +49,15 @@ class UninstallStep:
 
 @attrs.frozen
 class Waiting:
-    """The time limit for waiting for one object, in seconds, and the clock (UTC) that measures it."""
+    """The settings of waits: the time limit for one object in seconds, and the clock (UTC) that measures it."""
 
     patience: float
     now: Callable[[], datetime]
     sleep: Callable[[float], Awaitable[None]] = attrs.field(repr=False)
 
     def limit(self, longest: float | None = None) -> datetime:
-        """Return the time at which a wait that begins now has to end.
-
-        The wait takes at most `patience` seconds, or `longest` seconds if that is less.
+        """Return the time at which a wait that begins now must end: after `patience` seconds, or earlier after
+        `longest`.
         """
         return self.now() + timedelta(seconds=self.patience if longest is None else min(longest, self.patience))
 
@@ -146,9 +145,9 @@ class _Work:
                 await self.api.patch(ref, change, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
 
     async def _let_go(self, kind: Kind) -> None:
-        """Delete all objects of a kind until there are none, but keep their children.
+        """Delete all objects of a kind, but not their children, until there are none.
 
-        Objects that are created meanwhile are deleted too.
+        Objects that are created meanwhile are deleted, too.
         """
         limit = self.waiting.limit()
         while left := await all_of(self.api, kind):
@@ -237,9 +236,6 @@ def _deletion_message(manifest: Manifest) -> str:
 
 
 def _foreign_finalizers(manifests: Iterable[Manifest]) -> str:
-    """Return a part of a message that names finalizers which are not the operator's.
-
-    Return an empty string if there are none.
-    """
+    """Return a part of a message that names the finalizers of other controllers, or "" if there are none."""
     names = {name for manifest in manifests for name in metadata(manifest).get("finalizers") or ()} - {FINALIZER}
     return f", because of finalizers that are not the operator's: {', '.join(sorted(names))}" if names else ""

@@ -30,9 +30,9 @@ async def execute_verb(
 
 
 async def carry_out(api: KubeApi, kind: Kind, manifest: Manifest, decided: PlannedAction | Refusal) -> str:
-    """Perform the planned write on exactly that object, and return a message.
+    """Write the change `decided` to exactly that object, and return a message. Raises CommandError for a refusal.
 
-    A new object of the same name is not changed. Raises CommandError for a refusal.
+    A new object of the same name is not changed.
     """
     match decided:
         case Refusal(why, is_done=True):
@@ -57,10 +57,7 @@ async def _write(api: KubeApi, ref: ObjectRef, uid: str, decided: PlannedAction)
 
 @attrs.frozen
 class ApprovalRequest:
-    """A request to approve an Operation.
-
-    It has the Operation's name, the approver, and the time for which the claim is valid.
-    """
+    """A request to approve an Operation: its name, the approver, and the time for which the approval is valid."""
 
     name: str
     namespace: str | None
@@ -70,7 +67,7 @@ class ApprovalRequest:
 
 
 async def approve_operation(api: KubeApi, request: ApprovalRequest, now: datetime) -> str:
-    """Write an approval claim for exactly this Operation, as the control plane would do, and return a message.
+    """Approve exactly this Operation by a claim in it, as the control plane would do, and return a message.
 
     The API server's RBAC decides who may approve: these are all users who may read the operator's credentials.
     """

@@ -20,7 +20,10 @@ _ATTEMPTS = 5
 
 @attrs.frozen
 class Held:
-    """The objects of `kind` that have one of the `finalizers`. `by` is the name of the controller, for messages."""
+    """The objects of `kind` whose deletion one of the `finalizers` prevents.
+
+    `by` names the controller, for messages.
+    """
 
     kind: Kind
     finalizers: Collection[str]
@@ -29,7 +32,7 @@ class Held:
 
 @attrs.frozen
 class Forgetting:
-    """The removal of finalizers from objects. `tell` is called with a line of text for each object.
+    """The component that removes finalizers from objects. `tell` is called with a line of text for each object.
 
     With `dry_run` no object is changed.
     """

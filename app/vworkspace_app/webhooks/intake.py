@@ -31,7 +31,7 @@ _OLDEST_EVERY: Final = 8
 
 @attrs.define(eq=False)
 class ReviewBody:
-    """The received part of a review's body."""
+    """The body of a review as far as it has been received. It may be refused, with an HTTP code."""
 
     content: bytearray = attrs.field(factory=bytearray)
     refusal: int = 0
@@ -46,15 +46,15 @@ class ReviewBody:
 
 @attrs.define
 class Bodies:
-    """The bodies of reviews in memory, which share a budget in bytes."""
+    """The bodies of reviews in memory, which together must not exceed a budget in bytes."""
 
     _held: dict[ReviewBody, bool] = attrs.field(factory=dict)
     """The bodies, each with whether it is complete."""
 
     async def read(self, request: Request) -> ReviewBody:
-        """Read a body and keep it in memory until `let_go`.
+        """Read the body of a request, and keep it in memory until `let_go`.
 
-        If the body is refused, return an empty body with the HTTP code of the refusal.
+        If the body is too large or the budget is exhausted, return an empty body with the HTTP code of the refusal.
         """
         body = ReviewBody()
         self._held[body] = False
@@ -145,7 +145,7 @@ class Turns:
             raise
 
     def _next(self) -> None:
-        """Give the lock to the smallest waiting review, but every eighth time to the oldest."""
+        """Pass the lock to the smallest waiting review, but every eighth time to the oldest."""
         self._is_taken = bool(self._waiting)
         if self._waiting:
             self._given += 1
@@ -156,7 +156,10 @@ class Turns:
 
 
 class Lanes:
-    """Two locks, one for small reviews and one for large reviews. `now` is the monotonic clock."""
+    """A pair of locks for judging reviews, so that small ones need not wait for large ones.
+
+    `now` is the monotonic clock.
+    """
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._small, self._large = Turns(now), Turns(now)

@@ -80,7 +80,7 @@ async def webhooks(
 
 @asynccontextmanager
 async def webhooks_of_kinds(settings: RunSettings, observer: ReviewObserver, kinds: ServedKinds) -> AsyncIterator[None]:
-    """Serve only the webhooks in `kinds` while the block runs. Serve nothing if `kinds` is empty.
+    """Serve the webhooks in `kinds`, but not the operator's own, while the block runs. Without any, serve nothing.
 
     Raises the same errors as `webhooks`.
     """

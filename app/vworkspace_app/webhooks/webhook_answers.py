@@ -37,7 +37,10 @@ from vworkspace_core.webhook.validating import WebhookSettings, refusals
 
 
 class ReviewObserver(Protocol):
-    """An observer of admission and conversion reviews. For each review, the beginning and the end are reported once."""
+    """The interface of an observer of admission and conversion reviews, for metrics.
+
+    For each review, the beginning and the end are reported once.
+    """
 
     def webhook(self, path: str) -> None:
         """Record that a webhook is served at this path."""
@@ -84,7 +87,7 @@ def application(
     """Return the ASGI application of the webhooks.
 
     It answers 400 to a body that is no review, and never fails because of a review's content. If `settings` is None,
-    only `kinds` are served. `observer` is called for every review; `now` is the monotonic clock.
+    only the webhooks in `kinds` are served. `observer` is called for every review; `now` is the monotonic clock.
     """
     bodies, lanes = Bodies(), Lanes(now)
     judges = {**({} if settings is None else _own(settings)), **kinds.judges}

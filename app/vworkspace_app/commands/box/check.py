@@ -24,8 +24,8 @@ _ORPHANS: Final = "Strict leaves owner references off: who takes the finalizer o
 
 @attrs.frozen(eq=False)
 class _Checked:
-    """A box file with the problems found in it, and the results of testing conversions between the versions of its
-    kind.
+    """The result of checking a box file: the box, its problems, and the tests of conversions between its kind's
+    versions.
     """
 
     loaded: LoadedBox

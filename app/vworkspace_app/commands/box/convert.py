@@ -96,8 +96,8 @@ def convert_file(file: str, crds: Sequence[Path] = (), *, trusting: bool = False
 def _checked(
     made: ConvertedBox, file: str, folder: Path, further: Sequence[CrdVersions]
 ) -> tuple[Mapping[str, str], LoadedBox]:
-    """Return two values: the texts of a converted box's files by file name, and the box loaded from these files, with
-    the problems found in it.
+    """Return the texts of a converted box's files, by file name, and the box loaded from these texts, with its
+    problems.
 
     `further` are CRDs that are not in these files.
     """

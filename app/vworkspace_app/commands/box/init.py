@@ -16,13 +16,16 @@ PROJECT: Final = (re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?"), "shops")
 
 
 def check_name(given: str, form: tuple[re.Pattern[str], str]) -> None:
-    """Raise CommandError if the name does not match `form`, which is a pattern and an example for the message."""
+    """Raise CommandError unless the name `given` matches `form`: a pattern, and an example for the error message."""
     if form[0].fullmatch(given) is None:
         raise CommandError(f"{given}: not a name such as {form[1]}", status=USAGE)
 
 
 def module_of(project: str) -> str:
-    """Return the name of the Python module for a project. Raises CommandError if it is a Python keyword."""
+    """Return the name of the Python module for a project: dashes become underscores.
+
+    Raises CommandError if that is a Python keyword.
+    """
     name = project.replace("-", "_")
     if keyword.iskeyword(name):
         raise CommandError(f"{project}: a word of Python cannot be the name of a module", status=USAGE)
@@ -30,7 +33,10 @@ def module_of(project: str) -> str:
 
 
 def write_new(files: Mapping[Path, str]) -> None:
-    """Write all files and print their paths. Raises CommandError before the first write if one of them exists."""
+    """Write new files with the given texts, and print their paths.
+
+    Raises CommandError if one of the files exists, before any file is written.
+    """
     if found := [path for path in files if path.exists()]:
         raise CommandError(f"{found[0]} exists: give --directory for another folder")
     for path, text in files.items():
@@ -137,9 +143,10 @@ spec:
 
 
 def write_beginning(kind: str, group: str, plural: str, directory: Path) -> None:
-    """Write a box and its CRD for a new kind, and print their paths.
+    """Write the two files with which the author of a box begins: a small box for a new kind, and the kind's CRD.
 
-    Raises CommandError for names that no CRD accepts, and for existing files.
+    An empty `plural` means the kind in small letters and an s. Raises CommandError for names that no CRD accepts, and
+    for files that exist.
     """
     name = kind.lower()
     plural = plural or f"{name}s"

@@ -169,10 +169,9 @@ async def _undone(api: KubeApi, box: AppliedBox, history: Sequence[Revision], to
 
 
 def _target(box: AppliedBox, history: Sequence[Revision], to_revision: str) -> tuple[Revision, str]:
-    """Return the revision to roll back to, and a text that says why newer revisions are passed over.
+    """Return the revision to roll back to, and a text about newer revisions that are passed over.
 
-    The revision is the one named `to_revision`. If that is empty, it is the last good one. Raises CommandError if there
-    is no such revision.
+    It is the revision `to_revision`, or if that is "", the last good one. Raises CommandError if there is none.
     """
     earlier = [revision for revision in history if revision.name != box.revision]
     if to_revision:

@@ -28,7 +28,7 @@ _QUOTA_SECONDS = 2.0
 
 
 def _phases(c: InstanceCase, ref: ObjectRef) -> list[tuple[Call, str]]:
-    """Return the operator's successful writes of the Operation's status in order, each with the written phase."""
+    """Return the operator's successful writes of the Operation's status, each with the phase in that status."""
     wrote = [call for call in c.writes() if call.concerns(ref, "status") and call.succeeded]
     return [(call, str(get_path(call.answer or {}, "status", "phase") or "")) for call in wrote]
 
@@ -40,7 +40,7 @@ async def _job(c: InstanceCase, ref: ObjectRef) -> Manifest:
 
 
 async def _forbid_pods(c: InstanceCase) -> None:
-    """Forbid the pods of this namespace's Jobs by a quota, so that a Job controller of the cluster cannot run them.
+    """Prevent by a quota that the cluster's own Job controller starts pods in this namespace.
 
     Wait until the quota's status shows its limits: by then kube-apiserver enforces the quota.
     """
@@ -54,14 +54,13 @@ async def _forbid_pods(c: InstanceCase) -> None:
 
 
 async def _require_hanging(c: InstanceCase) -> None:
-    """Raise NotTried if a Job of the namespace completed, because the check needs a Job that hangs."""
+    """Raise NotTried if a Job of the namespace has completed, because the check needs a Job that hangs."""
     _require_unfinished(*await c.objects(JOB))
 
 
 def _require_unfinished(*jobs: Manifest) -> None:
-    """Raise NotTried if one of the Jobs has completed or is about to.
-
-    This happens if the cluster has its own Job controller.
+    """Raise NotTried if one of the Jobs has completed or is about to, as it happens with the cluster's own Job
+    controller.
     """
     if any({"Complete", "SuccessCriteriaMet"} & conditions_of(job).keys() for job in jobs):
         raise NotTried(
@@ -72,8 +71,7 @@ def _require_unfinished(*jobs: Manifest) -> None:
 async def _delete_hanging(c: InstanceCase, job: ObjectRef) -> None:
     """Delete a Job that hangs. Raises NotTried if the Job completes before its deletion.
 
-    The deletion has the Job's resourceVersion as precondition, so that it fails if the Job changed meanwhile. It is
-    then tried again.
+    The deletion has the Job's resourceVersion as a precondition. If the Job has changed meanwhile, it is tried again.
     """
 
     async def is_deleted() -> bool:
