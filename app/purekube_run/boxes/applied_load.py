@@ -132,8 +132,10 @@ def _examined(model: OperatorBox, installed: Sequence[CrdVersions]) -> LoadedBox
 
 
 def _own(model: OperatorBox, installed: Sequence[CrdVersions]) -> CrdVersions | None:
-    """Return the CRD of the box's kind: the CRD in the definition `model`, or else the installed CRD that `model`
-    names. Return None if there is neither. Raises CrdProblem if the CRD in the definition is invalid.
+    """Return the CRD of the box's own kind, or None if there is none.
+
+    The definition `model` contains the CRD, or names a CRD in `installed`. Raises CrdProblem if the CRD in the
+    definition is invalid.
     """
     if (manifest := model.spec.crd.manifest) is not None:
         return CrdVersions.of(manifest)

@@ -56,10 +56,9 @@ def _all(box: Box) -> list[BoxNode]:
 
 
 def _edges(node: BoxNode) -> Iterator[Edge]:
-    """Yield the edges of a node, each dependency only once.
+    """Yield the edges of a node in the drawing, without duplicates.
 
-    An edge is left out if an earlier edge leads to the same resource (`to`) and waits for the same stage of it
-    (`until`).
+    Two edges are duplicates if they lead to the same resource (`to`) and wait for the same stage of it (`until`).
     """
     seen: set[tuple[str, Until]] = set()
     for edge in node.edges:

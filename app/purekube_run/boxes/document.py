@@ -41,7 +41,7 @@ class UnreadableFile(CommandError):
 
 @attrs.frozen(eq=False)
 class MarkedDocument:
-    """One YAML document: its value as JSON data, and the place (file, line and column) of each of its fields."""
+    """One YAML document as JSON data, which also knows the place (file, line and column) of each of its fields."""
 
     file: str
     value: Any
@@ -106,9 +106,9 @@ class _Builder:
     problems: list[BoxProblem] = attrs.field(factory=list)
 
     def value(self, node: yaml.Node, path: str) -> Any:
-        """Return the JSON data of the YAML node `node`, whose path in the document is `path`.
+        """Return the JSON data of a YAML node, and append problems of the node to `problems`.
 
-        Append problems of the node to `problems`.
+        `path` is the node's path in the document.
         """
         match node:
             case yaml.MappingNode():

@@ -36,7 +36,7 @@ class Enforcement:
             await clock.sleep(_EVERY)
 
     async def compare(self) -> None:
-        """Log a warning for each box whose CRD lacks rules or defaults, unless the last warning was the same."""
+        """Log a warning for each box whose CRD in the cluster lacks rules or defaults, unless it was logged before."""
         for box in self.boxes:
             if not not_enforced(box, {}):
                 continue

@@ -72,10 +72,10 @@ def amount(number: int, what: str) -> str:
 
 
 def _crds_of_boxes(files: Sequence[str], texts: Sequence[str]) -> Iterator[CrdVersions]:
-    """Yield the CRDs in box files and in the CRD files to which boxes refer.
+    """Yield the CRDs in the box files, and in the CRD files to which the boxes refer.
 
-    A box may create objects of another box's kind. Problems of these CRDs are ignored here, since each box reports the
-    problems of its own CRD.
+    One box may create objects of another box's kind, so it needs the other's CRD. Problems of CRDs are ignored here,
+    since each box reports the problems of its own CRD.
     """
     for file, text in zip(files, texts, strict=True):
         documents = _readable(file, text)
@@ -116,10 +116,10 @@ def load_box(file: str, known: Sequence[CrdVersions] = ()) -> LoadedBox:
 def load_text(
     file: str, text: str, known: Sequence[CrdVersions] = (), beside: Mapping[str, str] | None = None
 ) -> LoadedBox:
-    """Return the box in `text` as if the file `file` contained it.
+    """Return the box in `text`, as if the file `file` contained it.
 
-    `known` are further CRDs. The last argument maps names of CRD files to their texts. Where the box refers to such a
-    file, that text is used instead of the file on disk.
+    `known` are further CRDs. The last argument maps names of CRD files to texts: they are used instead of files on disk
+    if the box refers to such a file.
     """
     try:
         documents = documents_of(file, text)

@@ -89,7 +89,7 @@ def is_reconciling(written: Manifest | None, before: Iterable[Condition]) -> boo
 
 
 async def nothing_to_do(key: ObjectRef) -> ReconcileResult:
-    """Return an empty result, for an object that is no longer in the cache."""
+    """Return an empty result. This is the default of `absent`: an object that is no longer cached needs no work."""
     return ReconcileResult()
 
 

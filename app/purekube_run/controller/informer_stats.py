@@ -150,7 +150,7 @@ class InformerCounters:
         _log.debug("the watch begins again", kind=self.kind.kind, reason=reason)
 
     def defect(self, reason: str, error: Exception) -> None:
-        """Log an exception that a `KubeApi` must not raise.
+        """Log an exception other than an OperatorError, which a `KubeApi` must not raise: it is a defect.
 
         Its traceback is logged only once until lists and watches succeed again.
         """

@@ -168,15 +168,13 @@ class WorkerPoolCounters:
         self._counts["postponed"] += 1
 
     def read_live(self) -> None:
-        """Count a reconcile that reads its written objects from the API server, because the cache did not show them in
-        time.
-        """
+        """Count a reconcile that reads its written objects live, because the cache did not show the writes in time."""
         self._counts["live_reads"] += 1
 
     def record(self, key: ObjectRef, attempt: ReconcileAttempt, *, began: float, now: float, waited: float) -> None:
-        """Count an attempt that ended.
+        """Count a finished attempt to reconcile `key`, which began at `began` and ended at `now` (monotonic seconds).
 
-        Times are monotonic seconds. The key had waited in the queue for `waited` seconds.
+        The key had waited in the queue for `waited` seconds.
         """
         result = attempt.result
         self._counts.update({result.label.value: 1, "crashes": bool(attempt.crash), "timeouts": attempt.timed_out})

@@ -173,7 +173,7 @@ class WorkerPool:
 
     @property
     def is_backlogged(self) -> bool:
-        """Report whether keys above background priority wait for a worker."""
+        """Report whether keys wait for a worker, not counting keys of background priority (such as resyncs)."""
         return self._queue.is_backlogged
 
     @property

@@ -67,7 +67,9 @@ class Call:
 
     @property
     def manager(self) -> str:
-        """The field manager of a write: by default the first part of the user agent, as in the API server."""
+        """The field manager of a write: that of the query, or else the first part of the user agent, as in the API
+        server.
+        """
         return self.query.get("fieldManager") or self.agent.partition("/")[0]
 
     @property

@@ -257,9 +257,7 @@ async def foreign_child(c: ControllerCase) -> None:
 
 
 async def _finalizers(c: ControllerCase) -> list[str]:
-    """Create the sample, and return its finalizers once the controller is at rest. Raises NotTried without
-    finalizers.
-    """
+    """Create the sample, and return its finalizers once the controller is at rest. Raises NotTried if it has none."""
     names: Any = get_path(await c.managed(), "metadata", "finalizers") or []
     if not names:
         raise NotTried("the controller uses no finalizer")

@@ -222,7 +222,7 @@ class Case:
             self.examination.group.start_soon(self._clean)
 
     async def _clean(self) -> None:
-        """Delete the namespaces of the check, while other checks run."""
+        """Delete the namespaces of the check. Other checks may run meanwhile."""
         try:
             for name in self._namespaces:
                 with suppress(OperatorError):

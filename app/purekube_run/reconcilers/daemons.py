@@ -138,10 +138,10 @@ class Daemons:
         self._running[key] = daemon
 
     async def _run(self, daemon: _Daemon, given: Any) -> None:
-        """Call the user's code until it returns, is cancelled, or raises an error for which there is no retry.
+        """Call the daemon of user code until it returns, is cancelled, or raises an error for which there is no retry.
 
-        Retries have an increasing backoff. The backoff starts again from its first delay if the last call ran longer
-        than the delay before that call.
+        Retries have an increasing backoff. It starts again from its first delay if the last call ran longer than the
+        delay before that call.
         """
         attempt, delay = 0, 0.0
         while True:

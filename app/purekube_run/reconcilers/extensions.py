@@ -84,9 +84,10 @@ class ExtensionManager(ControllerManager):
         super().__init__(api, clock, self.extensions.controllers(events, options), events, shared, options)
 
     async def run(self, elected: Callable[[], Awaitable[None]] = elected_at_once) -> None:
-        """Run as `ControllerManager` does, within the lifespans of controllers in Python.
+        """Run the controllers until cancelled, within the lifespans of controllers in Python.
 
-        Raises CommandError if a lifespan cannot start.
+        With leader election, `elected` returns once this process may write. Raises CommandError if a lifespan cannot
+        start.
         """
         async with self.extensions.lifespan():
             await super().run(elected)

@@ -149,7 +149,10 @@ class MemoryCluster:
     # --- actions of users ---------------------------------------------------------------------------------------------
 
     def create(self, manifest: Manifest, kind: Kind, manager: str = SOMEBODY) -> Manifest:
-        """Create an object as a user, and its namespace if missing. Raises the errors of `KubeApi.create`."""
+        """Create an object as a user does, after its namespace if that is missing.
+
+        Raises the errors of `KubeApi.create`.
+        """
         namespace = metadata(manifest).get("namespace")
         if kind.namespaced and namespace and self.makes_namespaces:
             self.have_namespace(namespace)
@@ -162,7 +165,7 @@ class MemoryCluster:
             run_sync(self.admin.create(made, kind=NAMESPACE, field_manager=SOMEBODY))
 
     def change(self, ref: ObjectRef, patch: Mapping[str, Any], manager: str = SOMEBODY) -> Manifest:
-        """Change an object by a merge patch as a user. Raises the errors of `KubeApi.patch`."""
+        """Change an object by a merge patch, as a user does. Raises the errors of `KubeApi.patch`."""
         return run_sync(self.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager))
 
     def apply(self, manifest: Manifest, kind: Kind, manager: str) -> Manifest:
@@ -173,7 +176,7 @@ class MemoryCluster:
         return run_sync(self.admin.apply(manifest, kind=kind, field_manager=manager, force=True))
 
     def delete(self, ref: ObjectRef) -> None:
-        """Delete an object as a user. Raises the errors of `KubeApi.delete`."""
+        """Delete an object as a user does. Raises the errors of `KubeApi.delete`."""
         run_sync(self.admin.delete(ref))
 
     # --- time --------------------------------------------------------------------------------------------------------

@@ -148,7 +148,7 @@ class Troubled(Protocol):
 
 @attrs.define(eq=False)
 class Link:
-    """The simulated network between one process and the API server.
+    """The simulated network between one process and the API server, with latency and faults.
 
     All connections of the process share it, and it lives as long as the process. `latency` is the minimum and maximum
     duration of a request in seconds. None means no latency.

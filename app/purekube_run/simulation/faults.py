@@ -12,7 +12,7 @@ from purekube.ports import KubeRequest, KubeVerb, WatchEvent
 
 
 class Crash(BaseException):
-    """The exception that simulates the end of the process. The code under test must not catch it."""
+    """The exception that simulates a crash of the process. The code under test must not catch it."""
 
 
 @attrs.frozen
@@ -37,7 +37,7 @@ def calm(request: KubeRequest) -> Fault | None:
 
 @attrs.define
 class WatchFaults:
-    """The faults of watches; this base class has no faults.
+    """A source of faults for the events of watches; this base class has no faults.
 
     A subclass overrides `through`, which waits until an event may be delivered, and returns False to drop the event.
     `through` raises Expired if events were lost meanwhile, so that the watcher has to list again.

@@ -185,12 +185,12 @@ class Laws:
     # --- every change ------------------------------------------------------------------------------------------------
 
     def is_just_restored(self, at: float) -> bool:
-        """Report whether etcd was restored so shortly before the time `at` that two replicas may both act as leader."""
+        """Report whether etcd was restored shortly before the time `at`. Two replicas may both act as leader then."""
         return at - self.world.restored_at < _AFTER_RESTORE
 
     @property
     def is_restored_now(self) -> bool:
-        """True while etcd is being restored from a snapshot, so that objects return to an earlier state."""
+        """True at the moment at which etcd is restored from a snapshot, when objects return to an earlier state."""
         return self.world.restored_at == self.world.seconds
 
     def _changed(self, where: GroupResource, change: StoredChange) -> None:
@@ -253,7 +253,9 @@ class Laws:
         return write.request.kind not in self.own and not is_late_count
 
     def silent(self, writes: int, seconds: float) -> None:
-        """Check that `writes`, the number of writes in `seconds` of rest, is zero."""
+        """Check the law that nothing is written at rest: `writes`, the number of writes in `seconds` of rest, must be
+        0.
+        """
         last = "; ".join(sorted(self.last_writes.values(), key=lambda text: text.rpartition(" at ")[2])[-2:])
         told = f"{writes} writes in {seconds:g} s: {last}"
         self.check("REC-6", "nothing is written at rest", "the operator", writes == 0, told)
@@ -281,7 +283,7 @@ class Laws:
 
 
 def place_of(kind: Kind) -> GroupResource:
-    """Return the group and resource under which the API server stores objects of a kind."""
+    """Return the group and resource under which the simulated API server stores objects of a kind."""
     return kind.group, kind.plural
 
 

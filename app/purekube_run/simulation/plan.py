@@ -92,7 +92,7 @@ class _Shown:
     """A replacement for the generator of secrets that returns a placeholder, so that equal inputs give equal plans."""
 
     def text(self, length: int, alphabet: str) -> str:
-        """Return the placeholder."""
+        """Return the placeholder in place of a random text."""
         return GENERATED
 
 
@@ -157,7 +157,10 @@ def _stored(cluster: MemoryCluster, box: Box, parent: Manifest, observed: Sequen
 
 
 def _objects(cluster: MemoryCluster, box: Box, observed: Sequence[Manifest]) -> dict[ObjectRef, Manifest]:
-    """Return all objects of the kinds that the box creates, and the objects in `observed` that still exist."""
+    """Return the objects of the box in the simulated cluster: those of kinds that it creates, and those in `observed`.
+
+    Objects in `observed` that no longer exist are left out.
+    """
     objects = children_of(cluster, box)
     for manifest in observed:
         ref = cluster.ref(manifest)

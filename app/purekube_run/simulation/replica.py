@@ -29,7 +29,7 @@ class Surroundings(Protocol):
         ...
 
     def now(self) -> datetime:
-        """Return the current time of the world."""
+        """Return the current time of the simulated cluster."""
         ...
 
     def api_of(self, replica: "Replica") -> KubeApi:
@@ -41,7 +41,7 @@ class Surroundings(Protocol):
         ...
 
     def note(self, actor: str, what: str) -> None:
-        """Add a line to the trace."""
+        """Add a line to the trace: `what` happened, and the `actor` that caused it."""
         ...
 
     def written(self, write: ObservedWrite) -> None:
@@ -58,7 +58,7 @@ class Surroundings(Protocol):
 
 
 class WorldObserver(LoggingObserver):
-    """An observer that logs the reconciles of one controller of a replica, and passes them to the world."""
+    """An observer of one controller's reconciles, which logs them and passes them to the simulated cluster."""
 
     def __init__(self, replica: str, controller: str, world: Surroundings) -> None:
         super().__init__()

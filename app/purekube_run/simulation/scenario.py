@@ -43,7 +43,7 @@ It gets the world, the scenario's name, the scenario's subject, and messages.
 
 
 class Unexpected(Exception):
-    """The error that an expectation of a step is not met."""
+    """The error that the expectation in a step of a scenario is not met."""
 
 
 # --- running ---------------------------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ Act: TypeAlias = Callable[["_Play", ScenarioStep, Manifest], None]
 
 
 class _Play:
-    """A scenario that is being played in a simulated cluster. `subject` is the first given object of the box's kind."""
+    """A running scenario in a simulated cluster. `subject` is the first given object of the box's kind."""
 
     def __init__(self, world: BoxWorld, scenario: Scenario) -> None:
         self.world = world

@@ -281,7 +281,7 @@ class Trial:
                 raise BrokenLaw("does not flap", f"{kind} changed {changes} times: {said}", tried.world)
 
     def _steady(self, tried: _Tried) -> None:
-        """Check that the controller writes nothing at rest, not even after a restart of the process."""
+        """Check that the controller writes nothing at rest, and nothing after a restart of the process."""
         world = tried.world
         held = self._outside(world)
         for law in ("writes nothing in the steady state", "writes nothing after a restart"):

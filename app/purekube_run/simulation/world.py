@@ -235,7 +235,7 @@ class World(MemoryCluster):
     # --- record ------------------------------------------------------------------------------------------------------
 
     def note(self, actor: str, what: str) -> None:
-        """Add a line to the trace."""
+        """Add a line to the trace: `what` happened, and the `actor` that caused it."""
         self.trace.append(f"{self.loop.time():12.6f}  {actor:14} {what}")
         for observe in self.on_note:
             observe(actor, what)

@@ -60,10 +60,9 @@ class HttpSubject:
 
     @property
     def offers(self) -> frozenset[Offer]:
-        """The capabilities of the control plane that checks can use.
+        """The capabilities that checks can use: with an admin API all of them.
 
-        With an admin API these are all capabilities. Without one it is only JOBS if there is a command that offers
-        jobs, and otherwise there are none.
+        Without one, there is JOBS if a command offers jobs, and otherwise none.
         """
         if self._admin is not None:
             return frozenset(Offer)
@@ -90,9 +89,8 @@ class HttpSubject:
         return RawAnswer(*await self._client(token).bare(method, path))
 
     async def account(self) -> Account:
-        """Return an account for a check.
-
-        With an admin API this is a new cluster, otherwise the cluster that the options name.
+        """Return an account of a cluster for a check: a new cluster with an admin API, else the one that the options
+        name.
         """
         if self._admin is None:
             return _Account(self._at.cluster_id, self._at.token)

@@ -65,7 +65,7 @@ class ControlPlaneSubject(Protocol):
 
     @property
     def offers(self) -> frozenset[Offer]:
-        """The capabilities that this control plane has."""
+        """The capabilities that the control plane's owner offers to checks."""
         ...
 
     def control(self, token: str) -> ControlPlane:

@@ -33,7 +33,7 @@ class Bootstrap:
 
     @property
     def bootstrap_token(self) -> BootstrapToken:
-        """The event that gives the one-time token to the credential's state machine."""
+        """The one-time token as an event for the credential's state machine."""
         return BootstrapToken(self.token, self.cluster_id)
 
 

@@ -207,7 +207,7 @@ class RotationManager:
         self._feed(answer)
 
     def _publish(self) -> None:
-        """Set `live` to the content of the Secret with the token in use."""
+        """Set `live` to the content of the credentials Secret, but with the token that is in use."""
         credentials = self._secret.current
         token = self._state.in_use if credentials.stored.token or self._state.in_use else credentials.token
         self.live.set(attrs.evolve(credentials, token=token))

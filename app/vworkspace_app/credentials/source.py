@@ -108,7 +108,7 @@ def _needed(credentials: Credentials) -> dict[str, str]:
 
 
 def _since(file: Path) -> datetime | None:
-    """Return when the file was written; None if that is unknown."""
+    """Return the time at which the file was written, or None if that is unknown."""
     try:
         return datetime.fromtimestamp(file.stat().st_mtime, UTC)
     except (OSError, ValueError, OverflowError):

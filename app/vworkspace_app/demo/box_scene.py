@@ -63,9 +63,9 @@ class BoxScene:
 
 @asynccontextmanager
 async def open_box_scene(attach: Callable[[Components], None] = lambda components: None) -> AsyncIterator[BoxScene]:
-    """Start cluster and box, yield the scene once the box's controller is ready, and stop them after the block.
+    """Start the cluster and the box, and yield them once the box's controller is ready.
 
-    `attach` is called with the controller's components, for display, before they run.
+    Both are stopped after the block. `attach` is called with the controller's components, for display, before they run.
     """
     (box,) = runnable([load_box(str(FILE))])
     started = time.monotonic()

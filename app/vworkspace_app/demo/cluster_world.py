@@ -107,7 +107,7 @@ class DemoClusterOptions:
 async def open_cluster_world(
     options: DemoClusterOptions, stage: Stage, require: Callable[[KubeApiClient], Awaitable[None]]
 ) -> AsyncIterator[ClusterWorld]:
-    """Prepare the cluster, start the operator, yield the world, and delete all created objects after the block.
+    """Prepare the cluster, start the operator, and yield both. All created objects are deleted after the block.
 
     `require` is called first, and raises an error if the cluster lacks something. The block must not be cancelled,
     because the operator must run while its application is deleted. Raises CommandError, also if objects remain.

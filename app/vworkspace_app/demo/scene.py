@@ -50,7 +50,7 @@ class Application:
         return ObjectRef(kind, self.namespace, NAME)
 
     def key(self, generation: int) -> str:
-        """Return the idempotency key of the job for this generation of Odoo's request."""
+        """Return the idempotency key of the job by which Odoo requests this generation of the application."""
         return f"{APPLICATION_INSTANCE.kind}/{self.namespace}/{NAME}@{generation}"
 
     def manifest(self, version: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ WATCHED = (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE, EVENT)
 
 
 class TooSlow(Exception):
-    """An error that a change or a result did not occur within the time limit."""
+    """The error that a change or a result did not occur within the time limit."""
 
 
 @attrs.frozen
@@ -37,7 +37,7 @@ class Sighting:
 
 
 class Spectator:
-    """A recorder of every change of the watched kinds, in order of arrival."""
+    """A recorder of every change of the watched kinds, in order of arrival, for which a story can wait."""
 
     def __init__(
         self,

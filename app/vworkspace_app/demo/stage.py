@@ -35,7 +35,10 @@ class Verdicts:
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        """Re-raise the BrokenPipeError being handled, since the command handles it; rich's own handler would exit."""
+        """Raise the BrokenPipeError again that is being handled.
+
+        The method of rich would exit, but the command handles it.
+        """
         raise
 
 
@@ -123,10 +126,10 @@ class Stage:
 
     @contextmanager
     def live(self, draw: Callable[[str], RenderableType]) -> Iterator[None]:
-        """Show a live drawing below the printed lines while the block runs.
+        """Show a live display below the printed lines while the block runs.
 
-        `draw` gets the text about what the story waits for, and returns the drawing. Without a terminal nothing is
-        drawn.
+        `draw` gets a text about the event for which the story waits, and returns the drawing. Without a terminal
+        nothing is drawn.
         """
         if not self.is_live:
             yield
@@ -138,7 +141,7 @@ class Stage:
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
-        """Set the text of the live display to what the story waits for, while the block runs."""
+        """Show `what` in the live display, the event for which the story waits, while the block runs."""
         self._waiting_for = what
         try:
             yield

@@ -68,7 +68,7 @@ class StoryRunner(Narrator[PlayedWorld]):
         return self.world.application
 
     def enqueue(self, version: str, generation: int, job_id: str) -> JobEntry:
-        """Enqueue Odoo's job to run the application in a chart version, and return it.
+        """Enqueue the job by which Odoo requests the application in a chart version, and return the job.
 
         `generation` is part of the job's idempotency key.
         """

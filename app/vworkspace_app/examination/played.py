@@ -107,5 +107,5 @@ def engines_in(api: KubeApi, group: TaskGroup, namespace: str) -> Played[Downstr
 
 
 async def serve_control_plane(server: ControlPlaneServer, *, task_status: TaskStatus[str]) -> None:
-    """Serve a control plane until cancelled. `task_status` is started with the control plane's URL."""
+    """Serve a simulated control plane until cancelled. Its URL is passed to `task_status`."""
     await serve(server, "127.0.0.1", 0, admin_token="", ready=task_status.started)

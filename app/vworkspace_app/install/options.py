@@ -79,7 +79,7 @@ class PodOptions:
 
 
 class OptionScope(Enum):
-    """The sort of output of `manifests` that an option affects. The option is refused with any other output."""
+    """The kinds of output of `manifests` that an option may affect. With any other output, the option is refused."""
 
     OPERATOR = auto()
     ROLES = auto()

@@ -15,7 +15,7 @@ NO_IMAGE: Final = "none.invalid/"
 
 
 class Profile(StrEnum):
-    """The profile, named by the number of tenants in the cluster."""
+    """The kinds of installation with default settings of their own: for several tenants in the cluster, or for one."""
 
     MULTI_TENANT = "multi-tenant"
     SINGLE_TENANT = "single-tenant"
@@ -36,7 +36,10 @@ CHOSEN_SETTINGS: Final = tuple(setting for setting in SETTINGS if setting.name n
 
 
 def profile_flags(profile: Profile, chosen: Mapping[str, str], *, agent: bool) -> list[str]:
-    """Return the command-line arguments of `run` for a profile's settings, overridden by the `chosen` settings."""
+    """Return the command-line arguments of `run` for the settings of a profile.
+
+    `chosen` settings replace the profile's.
+    """
     desired = {**profile_settings(profile, agent=agent), **chosen}
     return [_flag(_BY_NAME[name], text) for name, text in sorted(desired.items())]
 

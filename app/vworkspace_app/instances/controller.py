@@ -126,7 +126,7 @@ class InstanceReconciler:
         return reconcile(source, observed, context)
 
     def _settings_in_force(self) -> Settings:
-        """Return the settings combined with the policy of the Cluster objects.
+        """Return the operator's settings, restricted by the policy of the Cluster objects.
 
         The same object is returned until that policy changes.
         """

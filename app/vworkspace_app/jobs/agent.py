@@ -161,15 +161,18 @@ class Agent:
         return self._events.outbox
 
     def on_object_changed(self, live: Manifest | None, ref: ObjectRef) -> None:
-        """Handle a change of an ApplicationInstance or Operation, without suspending.
+        """Handle a change of an ApplicationInstance or Operation. `live` is None if the object was deleted.
 
-        `live` is None if the object was deleted.
+        It is called synchronously by informers, and never waits.
         """
         self._events.object_changed(ref, live, belongs_to_job=has_open_job(self._state, ref))
         self._feed(m.ObjectChanged(ref, live))
 
     def on_object_known(self, live: Manifest, ref: ObjectRef) -> None:
-        """Handle an ApplicationInstance or Operation that existed before this process started, without suspending."""
+        """Handle an ApplicationInstance or Operation that existed before this process started.
+
+        It is called synchronously, and never waits.
+        """
         self._events.known(ref, live)
         self._feed(m.ObjectChanged(ref, live))
 
@@ -290,7 +293,7 @@ class Agent:
                 self._executor.start(effect)
 
     def _object_of(self, job_id: str) -> str:
-        """Return the object of a job as text, or an empty string for an unknown job.
+        """Return the object that a job is about as text, or "" for an unknown job.
 
         The object of a refused job is taken from the job's idempotency key.
         """

@@ -25,7 +25,7 @@ _log = structlog.get_logger("notices")
 
 
 class DocumentReceiver(Protocol):
-    """A receiver of JSON documents, such as notices (CloudEvents) or spans of traces."""
+    """The interface of a receiver of JSON documents, such as notices (CloudEvents) or spans of traces."""
 
     async def send(self, document: Mapping[str, Any]) -> None:
         """Deliver one document.

@@ -100,7 +100,7 @@ class Telemetry(Protocol):
     """
 
     def observer(self, controller: str) -> ReconcileObserver:
-        """Return the observer of a controller's reconciles."""
+        """Return an observer of the reconciles of the controller named `controller`."""
         ...
 
     def job_ended(self, outcome: str) -> None:

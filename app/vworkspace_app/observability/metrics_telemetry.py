@@ -63,7 +63,7 @@ class MetricsTelemetry:
         self.metrics.job(outcome)
 
     def attach(self, components: Components) -> None:
-        """Take statistics of these components, and count their objects by condition, from now on."""
+        """Start to take statistics of these components, and to count their objects by condition."""
         self._components = components
         for kind, handler in (
             (NAMESPACE, self._count_namespace),
@@ -82,10 +82,7 @@ class MetricsTelemetry:
         self.refresh()
 
     def _follow(self, composite: CompositeReconciler, is_loaded: bool) -> None:
-        """Count the objects of a composite's kind by condition from now on.
-
-        If `is_loaded` is False, stop counting them.
-        """
+        """Start to count the objects of a composite's kind by condition, or stop it if `is_loaded` is False."""
         counts = self._parents.setdefault(composite.composite.kind, parent_conditions())
         if not is_loaded:
             counts.forget()

@@ -125,7 +125,7 @@ _ASK_ADMIN: Final = {"www-authenticate": 'Basic realm="the admin token as the pa
 
 
 class Reviews(Protocol):
-    """The part of an API client that the page needs: token and access reviews."""
+    """The interface to the part of an API client that the page needs: token and access reviews."""
 
     async def review(self, manifest: Manifest, *, kind: Kind) -> Manifest:
         """Send a TokenReview or SubjectAccessReview, and return it with its status. Raises OperatorError."""
@@ -175,7 +175,7 @@ class TokenAccess:
         self._limit: anyio.CapacityLimiter | None = None
 
     def attach(self, reviews: Reviews) -> None:
-        """Send token reviews to this API server from now on. It must be called on the event loop of `reviews`."""
+        """Review tokens by this API server from now on. It must be called on the event loop of `reviews`."""
         self._reviews, self._ask = reviews, OtherLoop()
 
     async def refusal(self, request: Request) -> Response | None:

@@ -24,8 +24,8 @@ _CHARACTER: Final = 6.9
 class PlacedBar:
     """A bar for a period in the timeline of an object, with its left edge and width in percent of the timeline.
 
-    `room` says on which screens the bar's word fits into it: `all`, `wide` (only wide screens) or `none`. `tip` is the
-    tooltip.
+    `room` names the screens on which the bar's text fits into it: `all`, `wide` (only wide screens) or `none`. `tip` is
+    the tooltip.
     """
 
     bar: Bar

@@ -221,5 +221,5 @@ def _news_of(drawn: RenderedScreen, before: RenderedScreen | None) -> dict[str, 
 
 
 def _event(name: str, data: dict[str, object]) -> bytes:
-    """Return a server-sent event as bytes. JSON contains no line break, which would end the event."""
+    """Return a server-sent event as bytes. The data is JSON, which has no line breaks that would end the event."""
     return b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"

@@ -140,7 +140,9 @@ class OperatorPage:
     # --- screens -------------------------------------------------------------------------------------------------
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
-        """Return the screen of the list, an object, the timeline or the operator; None for any other path."""
+        """Return the screen of the list of objects, of one object, of the timeline or of the operator; None for other
+        paths.
+        """
         is_known = path in ("/", "/timeline", "/operator") or path.startswith(OBJECT)
         if not is_known:
             return None

@@ -195,10 +195,10 @@ class InstanceLaws:
         return not ours and age <= timedelta(seconds=2)
 
     def _check_wishes(self, ref: ObjectRef, was: Manifest | None, live: Manifest) -> None:
-        """Check a change of an instance from `was` to `live`.
+        """Check the spec of an instance after a change from `was` to `live`.
 
-        It must not come from a forged job, or from a job that is older than the last, and it must not remove a field
-        that a GitOps tool owns.
+        The change must not come from a forged job, or from a job that is older than the last, and it must not remove a
+        field that a GitOps tool owns.
         """
         version = get_path(live, "spec", "chart", "version")
         self._check("PULL-9", "a forged job has no effect", ref, version != FORGED, f"it wants {version}")
@@ -306,7 +306,7 @@ def _entries(live: Manifest) -> list[Mapping[str, Any]]:
 
 
 def _holders(entries: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
-    """Return the fields that each field manager owns, by the manager's name."""
+    """Return the fields that each field manager owns, keyed by the manager's name."""
     held: dict[str, set[str]] = {}
     for entry in entries:
         held.setdefault(entry["manager"], set()).update(_paths(entry.get("fieldsV1") or _NO_FIELDS, ""))

@@ -101,8 +101,8 @@ class OperationRequests:
     def approve(self, act: Act) -> None:
         """Approve the last Operation of an instance.
 
-        If the act's number is a multiple of four, the approval is that of the instance's first Operation instead of a
-        new one.
+        If the action's number is a multiple of four, the approval of the instance's first Operation is used instead of
+        a new one.
         """
         live = self._last(act.name)
         if live is None:
@@ -129,7 +129,7 @@ class OperationRequests:
         return self.world.get(self.asked[name][-1]) if name in self.asked else None
 
     def _further(self, template: OperationTemplate, act: Act) -> Mapping[str, Any]:
-        """Return the parameters that depend on the act, or on the engine object of an earlier Operation."""
+        """Return the parameters that depend on the user's action, or on the engine object of an earlier Operation."""
         if template.engine == "helm":
             return {"targetVersion": f"1.{act.number}.1", "valuesPatch": {"patched": act.number}}
         if template.capability == "restore" and (field := _EARLIER.get(template.engine)):
@@ -250,6 +250,6 @@ class JobRequests:
 
 
 def is_forged(raw: Mapping[str, Any]) -> bool:
-    """Report whether a job is forged, which the requested chart version shows."""
+    """Report whether a job is forged: forged jobs request a chart version of their own."""
     chart = (raw["payload"].get("spec") or {}).get("chart") or {}
     return bool(chart.get("version") == FORGED)

@@ -169,7 +169,7 @@ class _Work:
     async def _delete_definition(self, ref: ObjectRef) -> None:
         """Delete a CRD.
 
-        If applications are kept, instances created meanwhile are deleted before, without their children.
+        If applications are kept, instances that were created meanwhile are deleted before, without their children.
         """
         kind = next((kind for kind in _OURS if kind.crd_name == ref.name), None)
         if kind is not None and self.keep:

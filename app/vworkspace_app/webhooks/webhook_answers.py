@@ -166,7 +166,7 @@ _decode = msgspec.json.Decoder(_Review).decode
 
 
 async def _review(body: bytes, rest: Rest) -> AdmissionRequest:
-    """Decode a review in parts, awaiting `rest` between them, and return its request.
+    """Decode an AdmissionReview in parts, awaiting `rest` between them, and return its request.
 
     Raises MalformedReview and msgspec.DecodeError for a malformed body.
     """

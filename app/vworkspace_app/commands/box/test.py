@@ -72,7 +72,7 @@ def try_box(request: BoxTestRequest) -> tuple[str, bool]:
 
 
 def _note_nothing(*moment: object) -> None:
-    """Do nothing with a moment of a scenario. This callback is used if no trace is written."""
+    """Do nothing. This is the argument `on_moment` of `run_scenario` if no trace is written."""
 
 
 def _record(path: Path, title: str, moments: tuple[Moment, ...]) -> str:
@@ -175,9 +175,9 @@ def play_box(
 
 @attrs.define
 class Recorder:
-    """A recorder of the moments of scenarios, which are states of the simulated world.
+    """A recorder of the states of the simulated cluster during scenarios, for the trace file.
 
-    Its method `note` is the callback for `run_scenario`.
+    Its method `note` is the argument `on_moment` of `run_scenario`.
     """
 
     moments: list[Moment] = attrs.field(factory=list)
@@ -185,7 +185,9 @@ class Recorder:
     _lines: int = 0
 
     def note(self, world: BoxWorld, name: str, subject: ObjectRef, messages: tuple[str, ...]) -> None:
-        """Record the state of the world now, with `messages` and all lines of the timeline since the last record."""
+        """Record the state of the simulated cluster now, with `messages` and the lines of its timeline since the last
+        record.
+        """
         if world is not self._world:
             self._world, self._lines = world, 0
         if len(self.moments) >= MOST_MOMENTS:
