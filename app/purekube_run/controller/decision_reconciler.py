@@ -100,7 +100,7 @@ class DecisionReconciler(Generic[S, V]):
     `read` parses the cached object; None means that the object is ignored. `observe` returns the snapshot for the
     decision. While `is_under_way` returns True after a pass, `net` regularly reads the objects in `depends_on` live.
     `absent` is called instead of a pass if the object is not cached. `concluded` is called after each pass. While
-    `is_backlogged` returns True, status writes that may wait are skipped.
+    `is_backlogged` returns True, status writes that may wait are left to a later pass.
     """
 
     rules: PassRules[S, V]

@@ -44,7 +44,7 @@ _BUILT_IN = ("", "batch", CUSTOM_RESOURCE_DEFINITION.group)
 
 @attrs.frozen
 class ClusterSettings:
-    """The settings of the operator that appear in the status of Cluster objects. They do not change while it runs.
+    """The settings of the operator that determine the status of Cluster objects. They do not change while it runs.
 
     After `window` seconds without contact to the control plane, the condition Disconnected becomes True. Polls must
     fail for `damping` seconds before the condition Connected becomes False.

@@ -38,8 +38,8 @@ class DocumentReceiver(Protocol):
 class Notifier:
     """The sender of notices about objects of this process's shard that need a person's attention.
 
-    It sends nothing before `run`. It must be created before the informers run, to see all changes. `page_url` is the
-    base URL of links in notices; empty for no links.
+    It must be created before the informers run, and sends nothing before `run`. `page_url` is the base URL of links in
+    notices; empty for no links.
     """
 
     def __init__(

@@ -94,7 +94,7 @@ def components_of_extensions(
 
 
 class Telemetry(Protocol):
-    """The interface of a receiver of events in the process, such as the end of a job, for metrics.
+    """The interface of a receiver of events in the process, such as the end of a job, for metrics or the page.
 
     Its methods are synchronous, and must not raise.
     """

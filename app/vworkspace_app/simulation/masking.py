@@ -35,7 +35,7 @@ _MOST_QUOTED: Final = 5_000
 
 @attrs.define
 class Masker:
-    """A replacement of the values in one recording by hashes, with a key that is never written.
+    """A masker of the values in one recording: it replaces each value by a hash, with a key that is never written.
 
     Equal values have equal hashes.
     """
