@@ -228,13 +228,13 @@ def _going(state: BoxState) -> DesiredCondition:
     match state.applied.deletion_policy:
         case DeletionPolicy.REFUSE:
             message = (
-                f"the deletion waits until {_objects(count)} of its kind are gone; spec.deletionPolicy may be "
-                f"{DeletionPolicy.ORPHAN} or {DeletionPolicy.DELETE}"
+                f"the deletion waits until {_objects(count)} of its kind {_are(count)} gone; "
+                f"spec.deletionPolicy may be {DeletionPolicy.ORPHAN} or {DeletionPolicy.DELETE}"
             )
         case DeletionPolicy.DELETE:
-            message = f"{_objects(count)} are being deleted"
+            message = f"{_objects(count)} {_are(count)} being deleted"
         case DeletionPolicy.ORPHAN:
-            message = f"{_objects(count)} are being released"
+            message = f"{_objects(count)} {_are(count)} being released"
         case policy:
             assert_never(policy)
     return DesiredCondition(SERVING, _TRUE if state.observed.serving else _FALSE, BoxReason.DELETING, message)
@@ -242,6 +242,10 @@ def _going(state: BoxState) -> DesiredCondition:
 
 def _objects(count: int) -> str:
     return f"{count} object{'' if count == 1 else 's'}"
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _rolled_out(state: BoxState) -> DesiredCondition:
