@@ -150,7 +150,7 @@ def test_every_entry_of_the_list_is_of_a_statement_that_exists_and_says_why(ever
 
 @pytest.mark.slow
 def test_no_room_has_more_statements_that_only_other_tests_reach_than_are_listed_with_the_reason() -> None:
-    """By a test of tests/property or tests/unit that is not slow, or at import, as `make mutants` has measured it."""
+    """By a test of tests/property (not security) or tests/unit, or at import, as `make mutants` has measured it."""
     if kept() is None:
         pytest.skip("nothing was measured of this tree: make mutants MUTANTS=0")
     command = [sys.executable, "-m", "tools.mutants", "--unreached"]

@@ -33,14 +33,14 @@ from vworkspace_core.api.codec import read_application_instance, read_operation,
 from vworkspace_core.api.operation import Operation
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @given(application_instances() | operations() | clusters())
 def test_valid_objects_are_admitted(value: Any) -> None:
     assert admit(unstructure(value)) == ()
     assert admit(unstructure(value), unstructure(value)) == ()
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @given(application_instances(), operations())
 def test_the_reconciler_asks_the_same_of_values(value: ApplicationInstance, action: Operation) -> None:
     assert check_application_instance(value, value) == ()

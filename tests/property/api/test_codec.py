@@ -102,7 +102,7 @@ UNKNOWN = st.dictionaries(st.text(min_size=1, max_size=5).map("x-{}".format), js
 """Two of each are named; 32 problems are told at most."""
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @given(OBJECTS, UNKNOWN)
 def test_unknown_fields_are_skipped_on_read_and_named_in_a_strict_one(value: Any, extra: dict[str, Any]) -> None:
     body = unstructure(value)

@@ -144,7 +144,7 @@ def test_the_operator_owns_the_types_of_its_table_and_no_others() -> None:
     assert owned_types("Pod") == ()
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 def test_the_page_is_printed_from_the_table() -> None:
     page = Path(__file__).resolve().parents[3] / "docs" / "conditions.md"
 

@@ -47,7 +47,7 @@ manifests = st.dictionaries(
 )
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @settings(max_examples=effort(0.625))
 @given(st.lists(manifests, max_size=4), st.integers(0, 4))
 def test_its_neighbours_are_read_as_if_it_were_not_there(items: list[Any], at: int) -> None:

@@ -60,7 +60,7 @@ def settled(spec: Mapping[str, Any], box: Box = SHOP, wrap: Any = lambda api: ap
     return world
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @settings(max_examples=effort(0.5))
 @given(SPECS)
 @example({"image": "r/x:1", "replicas": 0, "parts": []})

@@ -101,7 +101,7 @@ def of_config(text: str) -> Examination:
     return examined(config("a", data={"x": f"${{hash([{text}])}}"}), kind=KIND)
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @settings(max_examples=effort(3))
 @given(EXPRESSIONS, SPECS)
 @example("(self.spec.ratio + 1.5)", {"image": "", "replicas": 1, "parts": [], "ratio": 1})
@@ -173,7 +173,7 @@ def in_a_config_map(text: str) -> Template | None:
     return None if examination.box is None else next(node.template for node in examination.box.nodes if node.id == "a")
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @settings(max_examples=effort(4))
 @given(SECRET_EXPRESSIONS)
 @example("has(pw.data.p) ? 'a' : 'b'")

@@ -254,7 +254,7 @@ def world(choice: str) -> dict[str, Any]:
     return {"self": parent(choice), "own": own, "children.configmap[*]": [own]}
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @settings(max_examples=effort(5))
 @given(st.sampled_from(sorted(HOLES)), EXPRESSIONS)
 @example("account", "self.spec.image == 'a' ? own.metadata.name : 'b'")

@@ -34,7 +34,7 @@ SPECS: st.SearchStrategy[Any] = st.integers(0, 5).flatmap(lambda drawn: GOOD if 
 FIELDS = st.permutations([*VALUES]).flatmap(lambda names: st.integers(1, len(names)).map(lambda count: names[:count]))
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @given(FIELDS, st.lists(st.tuples(SPECS, LABELS), min_size=1, max_size=3))
 def test_an_object_is_filled_in_by_the_policy_as_by_the_webhook_PH_10(fields: list[str], written: Any) -> None:
     box = filling({field: VALUES[field] for field in fields})

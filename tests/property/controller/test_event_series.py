@@ -91,7 +91,7 @@ STEPS = st.lists(
 )
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @given(steps=STEPS)
 @example(steps=[("observe", 0, OBJECTS[0]), ("write", False, None), *[("observe", 0, OBJECTS[0])] * 3])
 @settings(max_examples=effort(1.5))

@@ -174,7 +174,7 @@ def test_after_any_faults_the_store_equals_the_server(happenings: list[Do], jitt
     assert rig.state.phase is InformerPhase.WATCHING
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @settings(max_examples=effort(4))
 @given(st.lists(st.sampled_from(ORDINARY + FAULTS + RARE), max_size=30), JITTERS)
 @example([serve(1), write("a"), write("b"), Do("overtake", overtake)], [0.0])
@@ -224,7 +224,7 @@ CUTS: dict[str, Callable[[Rig], None]] = {
 EDITS = [*(write(name) for name in NAMES), *(delete(name) for name in NAMES)]
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @settings(max_examples=effort(8))
 @given(
     st.lists(st.sampled_from(ORDINARY + FAULTS), max_size=20),

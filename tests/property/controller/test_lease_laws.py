@@ -112,7 +112,7 @@ def test_a_leader_has_stopped_well_before_its_lease_is_taken(
     world.run(CHAOS, check)
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @given(st.lists(CLOCKS, min_size=2, max_size=3), FATES, HAPPENINGS)
 def test_once_faults_are_over_somebody_leads_in_bounded_time(
     clocks: list[Clocks], fates: list[Fate], happenings: list[tuple[float, str, int, float]]

@@ -164,7 +164,7 @@ def test_two_of_different_shardings_never_believe_that_they_may_write(
     world.run(CHAOS, never_two_at_one_object(world))
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @given(st.sampled_from([(2, 3), (3, 2), (1, 2), (2, 1), (3, 1)]), st.lists(CLOCKS, min_size=1, max_size=3), FATES)
 def test_after_a_change_of_n_every_shard_is_led_once_the_old_ones_have_ended(
     change: tuple[int, int], clocks: list[Clocks], fates: list[Fate]
@@ -189,7 +189,7 @@ def test_after_a_change_of_n_every_shard_is_led_once_the_old_ones_have_ended(
     assert {candidate.state.shard for candidate in world.leaders()} == {Shard(index, after) for index in range(after)}
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @given(LAYOUTS, st.lists(CLOCKS, min_size=1, max_size=3), FATES)
 @example(TOGETHER, [Clocks()], [Fate()]).via("all at once, with equal clocks")
 def test_of_two_shardings_at_the_same_time_one_works(

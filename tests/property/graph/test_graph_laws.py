@@ -131,7 +131,7 @@ def calm(world: GraphWorld, witness: Witness) -> None:
             world.hold(ref, *(name for name in finalizers if name == UNRECORDED))
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @given(graphs(plain=True), st.lists(DEEDS.filter(lambda deed: deed.what != "unlabel"), max_size=10))
 def test_graph_any_story_ends_where_a_quiet_one_does(nodes: Sequence[NodeSpec], deeds: Sequence[Deed]) -> None:
     """L3: state(history) = state(direct); L2: settled, nothing is written; L4, L7, L8, L10, L14 on the way.
@@ -151,7 +151,7 @@ def test_graph_any_story_ends_where_a_quiet_one_does(nodes: Sequence[NodeSpec], 
     assert world.condition("Ready") == quiet.condition("Ready") == "True ResourcesReady"
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @given(graphs(), st.lists(DEEDS, max_size=8), st.integers(0, 12), st.booleans())
 def test_graph_everything_goes_from_wherever_it_stands(
     nodes: Sequence[NodeSpec], deeds: Sequence[Deed], kill_at: int, compiles: bool
@@ -179,7 +179,7 @@ def test_graph_everything_goes_from_wherever_it_stands(
     assert set(world.objects) <= {ref for ref in unlabelled if ref.kind in CHILDREN and ref.namespace == NS}
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @given(graphs(), st.lists(DEEDS, max_size=10))
 @example(
     (NodeSpec("a", listed=True), NodeSpec("b", (("a", Until.APPLIED),), listed=True)),

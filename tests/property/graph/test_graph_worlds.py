@@ -30,7 +30,7 @@ def descendants(nodes: Sequence[NodeSpec], of: str) -> set[str]:
 TROUBLES = st.sampled_from(["never ready", "refused", *FAULTS])
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @given(graphs(plain=True), st.sampled_from(IDS), TROUBLES)
 def test_graph_trouble_stays_in_its_own_branch(nodes: Sequence[NodeSpec], sick: str, trouble: str) -> None:
     """L5: what does not descend from it is as in a world without it, object by object."""
@@ -51,7 +51,7 @@ def test_graph_trouble_stays_in_its_own_branch(nodes: Sequence[NodeSpec], sick: 
     assert left == right
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @given(graphs(plain=True))
 def test_graph_conditions_do_not_flap(drawn: Sequence[NodeSpec]) -> None:
     """L13: while children only become ready, each condition changes its status at most twice.
@@ -81,7 +81,7 @@ def test_graph_conditions_do_not_flap(drawn: Sequence[NodeSpec]) -> None:
     assert all(seen == ends[name][-len(seen) :] for name, seen in told.items())
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @given(LISTS, LISTS)
 def test_graph_a_list_is_told_by_its_keys(before: list[str], after: list[str]) -> None:
     """L19: another order writes nothing; what goes and comes is exactly the difference."""

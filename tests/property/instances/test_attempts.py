@@ -113,7 +113,7 @@ def test_what_flux_repeats_between_two_tries_is_no_news_of_the_next_version_REC_
     assert "6.5.0" not in world.message(INSTANCE, "Reconciling")
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 def test_what_flux_said_of_a_chart_of_the_repository_before_is_no_news_of_the_next_REC_5() -> None:
     """helm-controller repeats why the HelmChart is not ready until it looks again; the failure of the old address was
     told of the new one, whose index was there and whose chart was about to be."""

@@ -86,7 +86,7 @@ def worlds(draw: st.DrawFn) -> tuple[dict[str, Any], InstanceObserved]:
     return manifest, observed
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @given(worlds())
 def test_what_writes_downstream_is_decided_on_the_newest_copy_or_adds_the_finalizer_REC_6(
     world: tuple[dict[str, Any], InstanceObserved],
@@ -97,7 +97,7 @@ def test_what_writes_downstream_is_decided_on_the_newest_copy_or_adds_the_finali
         assert decision.only_if_current or decision.finalizer is Finalizer.ADD
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @given(worlds())
 def test_every_patch_and_delete_names_exactly_the_object_it_was_decided_on_REC_6(
     world: tuple[dict[str, Any], InstanceObserved],
@@ -115,7 +115,7 @@ def test_every_patch_and_delete_names_exactly_the_object_it_was_decided_on_REC_6
         assert "deletionTimestamp" not in live
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @given(worlds())
 def test_a_suspended_release_is_asked_for_no_retry_REC_14(world: tuple[dict[str, Any], InstanceObserved]) -> None:
     manifest, observed = world
@@ -137,7 +137,7 @@ def test_a_retry_of_a_release_that_runs_is_asked_for_once_REC_14() -> None:
     assert not scene(deployed(), manifest=with_meta(instance_manifest(), annotations={})).decide().patches
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @given(worlds(), st.booleans())
 def test_a_placeholder_has_nothing_true_but_ready_and_writes_nothing_REC_11(
     world: tuple[dict[str, Any], InstanceObserved], was_blocked: bool

@@ -815,7 +815,7 @@ def life(*, collects: bool = False, seconds: float = 20, **spec: Any) -> Iterato
     machine.teardown()
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 def test_a_flux_reconcile_by_hand_while_suspended_does_not_stand_in_the_way_of_a_retry() -> None:
     """`--hypothesis-seed=277421029824638537148037158647815052323` found it: Blocked=FieldConflict for good."""
     with life(suspend=True) as machine:
@@ -824,7 +824,7 @@ def test_a_flux_reconcile_by_hand_while_suspended_does_not_stand_in_the_way_of_a
         machine.world.run(40)
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 def test_what_was_orphaned_is_taken_up_by_the_next_instance_of_its_name_REC_4() -> None:
     """`SEED=12347583254591155987` found it: the oracle forbade what decision 88 says."""
     with life() as machine:
@@ -836,7 +836,7 @@ def test_what_was_orphaned_is_taken_up_by_the_next_instance_of_its_name_REC_4() 
         assert get_path(machine.world.look(HELM), "metadata", "uid") == get_path(release, "metadata", "uid")
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 def test_what_was_orphaned_is_not_taken_up_by_a_twin_that_wants_its_release_REC_4() -> None:
     """`SEED=12347583254591155987` found it, too: with a twin in wait for the release."""
     with life() as machine:
@@ -852,7 +852,7 @@ def test_what_was_orphaned_is_not_taken_up_by_a_twin_that_wants_its_release_REC_
         assert get_path(machine.world.look(HELM), "metadata", "uid") == get_path(release, "metadata", "uid")
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 def test_a_right_that_comes_back_is_noticed_without_a_change_REC_13() -> None:
     """`SEED=12347583254591155987` found it: the world of these tests did not come back to what was refused."""
     with life(source_type="oci") as machine:
@@ -860,7 +860,7 @@ def test_a_right_that_comes_back_is_noticed_without_a_change_REC_13() -> None:
         machine.permissions_are_missing({"helmreleases", "ocirepositories"}, "6.6.0", 15, stays=False)
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 def test_a_failure_belongs_to_the_source_that_was_pulled_REC_5() -> None:
     """`SEED=2411230005` found it: the oracle took the source of the former version for the one that was pulled."""
     with life(source_type="oci", values=None, credentials=False) as machine:
@@ -872,7 +872,7 @@ def test_a_failure_belongs_to_the_source_that_was_pulled_REC_5() -> None:
         machine.an_hour_passes_at_once()
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 def test_an_abandoned_instance_that_is_deleted_in_the_foreground_ends_REC_4() -> None:
     """`SEED=2405` found it: the oracle took what the garbage collector did within a pass for the operator's deed."""
     with life(collects=True) as machine:
@@ -882,7 +882,7 @@ def test_an_abandoned_instance_that_is_deleted_in_the_foreground_ends_REC_4() ->
         assert machine.world.look(INSTANCE) is None
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 def test_an_operation_takes_up_the_source_that_an_instance_before_left_REC_9() -> None:
     """`SEED=2405` found it: the world of these tests did not look for the source of the version that is asked for."""
     with life(collects=True, seconds=0, source_type="oci", version="6.7.0") as machine:
@@ -894,7 +894,7 @@ def test_an_operation_takes_up_the_source_that_an_instance_before_left_REC_9() -
         machine.an_operation_asks_for_more("6.7.0", None, 0)
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 def test_a_chart_that_was_not_fetched_is_not_the_one_before_REC_5() -> None:
     """`SEED=2811280001` found it: a retry lifts Stalled from the HelmChart, and Flux reports on its former artifact.
 
@@ -905,7 +905,7 @@ def test_a_chart_that_was_not_fetched_is_not_the_one_before_REC_5() -> None:
         machine.an_upgrade_goes_wrong(OutcomeKind.RENDER_ERROR, None, "6.7.0+build.1", "6.7.0", 9, 0)
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 def test_an_operation_on_a_deleted_instance_asks_nothing_of_its_twin_REC_9() -> None:
     """`SEED=2403` found it: the oracle held the twin of the same intent to the Operation."""
     with life(source_type="oci") as machine:
@@ -915,7 +915,7 @@ def test_an_operation_on_a_deleted_instance_asks_nothing_of_its_twin_REC_9() -> 
         assert machine.world.condition(TWIN, "Ready") == ("True", "HelmReleaseReady")
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 def test_a_source_that_is_not_ready_is_not_blamed_with_words_about_the_chart_before_REC_5() -> None:
     """`SEED=2811280001` found it: helm-controller repeats the HelmChart's report on the version wanted before."""
     slim = {
@@ -933,7 +933,7 @@ def test_a_source_that_is_not_ready_is_not_blamed_with_words_about_the_chart_bef
         machine.an_upgrade_goes_wrong(OutcomeKind.RENDER_ERROR, 1, "6.6.0", None, 90, 2)
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 def test_a_suspended_release_that_may_not_be_resumed_is_not_deleted_yet_REC_10() -> None:
     """`SEED=2811281003` found it: its delete went ahead, Flux skipped the uninstall, and the application was left."""
     with life(version="6.5.0", source_type="oci", collects=True) as machine:

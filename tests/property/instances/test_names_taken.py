@@ -193,7 +193,7 @@ def test_what_goes_on_to_flux_is_short_and_plain_whatever_was_asked(token: str) 
     assert told is None or (len(told) <= 63 and told.isascii() and "/" not in told and " " not in told)
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 def test_tokens_are_forwarded_at_most_every_ten_seconds() -> None:
     """A tenant drove Flux's `requestedAt` and `resetAt` as fast as it wrote."""
     world = Turmoil()

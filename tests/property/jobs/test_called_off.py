@@ -83,7 +83,7 @@ def test_an_operation_whose_job_fails_before_it_started_is_cancelled_with_it_PUL
     assert is_called_off(world)
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @given(st.integers(0, 60), st.booleans())
 @example(2, True)
 @example(3, False)

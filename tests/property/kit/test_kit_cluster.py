@@ -166,7 +166,7 @@ def site(self: Object[SiteSpec, SiteStatus], children: Children) -> Desired[Site
     return Desired([web], SiteStatus(children.dig(web, "status", "readyReplicas") or 0))
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 def test_kit_runs_pure_reconcilers_and_boxes_side_by_side() -> None:
     with FakeCluster() as cluster:
         cluster.run(site, example("webapp"))

@@ -185,7 +185,7 @@ class Readers(Watcher[Note]):
     kind = NOTE
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 def test_kit_holds_watchers_and_boxes_to_their_laws() -> None:
     laws.hold(Readers(), HELLO)
     laws.hold(

@@ -11,7 +11,7 @@ from purekube_run.simulation.purity import AskedTwice
 from tests.support.shop import SHOP, ShopSpec, config, shop
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 def test_the_laws_hold_for_a_pure_reconciler() -> None:
     laws.hold(shop, SHOP.new("mine", ShopSpec(parts=("a",)), namespace="default"))
 

@@ -139,7 +139,7 @@ def test_kit_shop_tells_what_it_may_not_do() -> None:
         cluster.until(shop, within=600)
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @settings(max_examples=effort(0.12))
 @given(objects_of(SHOP, replicas=st.integers(0, 60)))
 def test_kit_shop_keeps_the_laws(shop: Shop) -> None:

@@ -98,7 +98,7 @@ KNOWN = CrdVersions.of(RICH).stored
 THING, SCHEMA = KNOWN.kind, compile_schema(RICH["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @given(objects_of(RICH))
 def test_kit_draws_what_an_api_server_takes(drawn: Manifest) -> None:
     run_sync(KUBE.create(drawn, kind=THING, field_manager="test"))

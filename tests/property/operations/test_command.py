@@ -155,7 +155,7 @@ def test_any_environment_and_arguments_are_judged_RUN_11(env: Any, args: Any) ->
     command_problems({"env": env, "args": args, "command": args}, "spec.parameters")
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @given(st.sampled_from(["password", "a", "=", "-", "token=", "'", '"', "$", " "]), st.integers(1, 5))
 def test_long_words_are_judged_in_linear_time_RUN_11(piece: str, power: int) -> None:
     """No seconds are measured: a quadratic search would not come back from the longest of these."""

@@ -155,7 +155,7 @@ class Overrides(RuleBasedStateMachine):
         )
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 def test_the_release_is_what_the_history_asks_for_REC_9() -> None:
     run_state_machine_as_test(
         Overrides, settings=settings(max_examples=effort(0.15), stateful_step_count=15, deadline=None)

@@ -105,7 +105,7 @@ def strings(tree: ast.AST) -> Iterator[str]:
             yield node.value
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 def test_no_message_of_the_core_names_a_rule_of_ours() -> None:
     # Not at its beginning: the row of a decision, which `simulate replay` shows, begins with its clause.
     code = re.compile(r"(?!^)\b(?:RES|REC|OPS|PULL|RUN|SEE|PH)-\d")

@@ -42,7 +42,7 @@ def manifests(kind: Kind) -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @given(st.sampled_from(OWN_KINDS), st.data())
 def test_any_object_has_a_summary_that_is_plain_data_SEE_1(kind: Kind, data: st.DataObject) -> None:
     manifest = data.draw(manifests(kind))

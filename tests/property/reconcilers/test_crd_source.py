@@ -60,7 +60,7 @@ def test_a_group_that_is_kept_for_kubernetes_is_refused(name: str) -> None:
         kind_source(REAL[name], "v1")
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @given(SPECS, object_schemas(NODES))
 @example({"type": "object", "additionalProperties": {"type": "string"}}, {"type": "object"})
 @example({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string", "nullable": True}}}}, {})
@@ -84,7 +84,7 @@ def is_valid(crd: dict[str, Any]) -> bool:
     return True
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @given(SPECS, st.data())
 def test_it_admits_and_refuses_the_same_objects(spec: dict[str, Any], data: st.DataObject) -> None:
     crd = crd_of(spec)
@@ -190,7 +190,7 @@ def test_a_kind_without_a_spec_is_refused() -> None:
         kind_source(crd_of({"type": "string"}), "v1")
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @given(st.sampled_from(FIT), st.data())
 def test_a_crd_with_a_mistake_is_refused_or_makes_a_module(name: str, data: st.DataObject) -> None:
     crd = data.draw(bent(REAL[name]))

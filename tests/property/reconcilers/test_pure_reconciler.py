@@ -70,7 +70,7 @@ def delete(world: CompositeWorld) -> None:
 # --- steady state, changes, order ------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @settings(max_examples=effort(0.2))
 @given(SPECS, SPECS)
 @example(ShopSpec(), ShopSpec(parts=("a",)))

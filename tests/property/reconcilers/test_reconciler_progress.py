@@ -268,7 +268,7 @@ class Lives(RuleBasedStateMachine):
         assert not self.keeps.tells_changes or told.added or self.forced, "an add is told, whatever happened"
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @in_chunks(25)
 def test_the_life_of_an_object_of_a_reconciler_or_watcher(chunk: int, runs: int) -> None:
     attack(Lives, chunk, runs)

@@ -262,7 +262,7 @@ def test_conditions_and_the_state_of_kro_are_told() -> None:
     ]
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 def test_texts_and_lists_without_end_are_bounded() -> None:
     long = converted({"id": "a", "template": {"kind": "${schema.spec.image}" * 10_000}}).problems
     assert [str(problem) for problem in long] == [

@@ -314,7 +314,7 @@ def test_what_is_no_katalog_is_said() -> None:
     assert [str(p) for p in convert({"kind": "Katalog"}).problems] == ["declares no operatorBox"]
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 def test_a_list_without_end_and_a_name_without_end_are_bounded() -> None:
     many = [{"name": f"a{at}"} for at in range(1_001)]
     assert told(onReconcile={"configMaps": many}) == [

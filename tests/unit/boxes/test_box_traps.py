@@ -177,7 +177,7 @@ def test_values_of_the_language_become_json() -> None:
     assert as_json([b"a", 1.5, None]) == ["YQ==", 1.5, None]
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 def test_a_box_of_many_resources_in_a_circle_is_refused_briefly() -> None:
     """L6: hostile boxes."""
     many = [config(f"n{at}", data={"x": f"${{n{(at + 1) % 200}.metadata.name}}"}) for at in range(200)]

@@ -90,7 +90,7 @@ def test_a_spec_that_somebody_changes_in_place_is_read_as_it_stands() -> None:
     assert [each.inline for each in values if each is not None] == [{"replicas": 2}, {"replicas": 3}]
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 def test_a_large_spec_is_not_kept_RUN_11() -> None:
     forget()
     large = instance_manifest(values={"source": "inline", "inline": {"text": "x" * 10_000}})

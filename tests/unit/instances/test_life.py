@@ -118,7 +118,7 @@ def _observed(world: Simulation, generation: int) -> bool:
     return bool(get_path(world.get(INSTANCE), "status", "observedGeneration") == generation)
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 @pytest.mark.parametrize("source_type", ["oci", "helm"])
 def test_an_upgrade_after_a_failed_one_shows_neither_the_old_failure_nor_a_flap(source_type: str) -> None:
     world = settled(chart=chart(source_type=source_type))
@@ -242,7 +242,7 @@ def _hand_back(world: Simulation, told: str) -> None:
     run_sync(world.admin.patch(HELM, patch, patch_type=PatchType.JSON, field_manager="kubectl"))
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 def test_fields_of_other_managers_survive() -> None:
     world = settled()
     world.edit(HELM, {"metadata": {"annotations": {"team": "blue"}}, "spec": {"dependsOn": [{"name": "database"}]}})

@@ -107,7 +107,7 @@ def test_a_trigger_changed_while_idle_makes_a_sync_of_its_own() -> None:
     assert status["lastSyncTime"] > before
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 def test_a_failing_mover_is_never_final() -> None:
     world = syncing(failing("ReplicationSource", message="wrong password"))
     world.run(3600)
@@ -287,7 +287,7 @@ def test_an_error_stands_until_a_later_try_succeeds() -> None:
     assert status["readyToUse"] is True
 
 
-@pytest.mark.slow(law=True)
+@pytest.mark.slow
 def test_an_error_that_stays_is_tried_again_for_ever_and_not_written_again() -> None:
     world = cut(failing("VolumeSnapshot"))
     world.run(3600)

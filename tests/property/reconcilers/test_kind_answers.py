@@ -1,0 +1,107 @@
+"""PH-8: the answers to reviews of a kind whose functions validate and default its objects."""
+
+import json
+from base64 import b64decode
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kubelab.writes.patches import json_patch
+from purekube.apimachinery.admission_review import AdmissionOperation, AdmissionRequest
+from purekube.reconcilers import Resource, reviewed, versioned
+from purekube.reconcilers.kind_reviews import answer_defaulting, answer_validation, review_problem, webhook_needs
+from tests.support.reviewed_shop import (
+    PLAIN,
+    SHOP,
+    SPECS,
+    ShopSpec,
+    default,
+    growing,
+    raising,
+    request,
+    shop,
+    too_large,
+)
+
+
+def test_the_user_and_the_old_object_are_known_and_a_warning_admits_PH_8() -> None:
+    smaller = request(shop(size=3), shop(size=5), user="boss")
+    assert answer_validation(SHOP, smaller)["response"] == {"uid": "uid", "allowed": True}
+    warned = answer_validation(SHOP, request(shop(size=51)))["response"]
+    assert warned == {
+        "uid": "uid",
+        "allowed": True,
+        "warnings": ["spec.size: large shops are closed on Mondays"],
+    }
+
+
+@pytest.mark.parametrize(
+    "left_alone",
+    [
+        request(shop(tags=["corner"]), subresource="status"),
+        AdmissionRequest("uid", AdmissionOperation.DELETE, old_object=shop()),
+        request({**shop(tags=["corner"]), "metadata": {"name": "corner", "deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+    ],
+)
+def test_nothing_else_is_reviewed_PH_8(left_alone: AdmissionRequest) -> None:
+    for answer in (answer_validation, answer_defaulting):
+        assert answer(SHOP, left_alone)["response"] == {"uid": "uid", "allowed": True}
+
+
+def test_a_function_thatraisings_refuses_and_says_so_PH_8() -> None:
+    broken = reviewed(PLAIN, validate=raising, default=raising)
+    for answer, name in ((answer_validation, "validate"), (answer_defaulting, "default")):
+        response = answer(broken, request(shop()))["response"]
+        assert response["allowed"] is False
+        assert f"`{name}` of the kind raised KeyError: 'oops'" in response["status"]["message"]
+
+
+def test_a_spec_that_its_classes_cannot_read_is_the_schemas_to_refuse_PH_8() -> None:
+    unread = request(shop(size="large"))
+    assert answer_defaulting(SHOP, unread)["response"]["allowed"] is True
+    assert answer_validation(SHOP, unread)["response"]["status"]["details"]["causes"][0]["field"] == "spec.size"
+    older = answer_validation(SHOP, request(shop(size=1), shop(size="large")))
+    assert older["response"]["allowed"] is True, "an old object that cannot be read does not block its correction"
+
+
+@given(SPECS, st.booleans())
+def test_the_patch_of_defaults_makes_of_an_object_what_the_function_makes_of_its_spec_PH_8(
+    given_spec: ShopSpec, has_spec: bool
+) -> None:
+    given_shop = SHOP.new("corner", given_spec if has_spec else ShopSpec())
+    written = SHOP.manifest(given_shop) if has_spec else {**shop(), "spec": None}
+    response = answer_defaulting(SHOP, request(written))["response"]
+    patch = json.loads(b64decode(response["patch"])) if "patch" in response else []
+    assert SHOP.read(json_patch(written, patch)).spec == default(given_shop)
+
+
+def test_a_field_that_the_function_takes_away_is_removed_and_one_that_nobody_wrote_is_not_PH_8() -> None:
+    bare = reviewed(PLAIN, default=lambda given_shop: attrs.evolve(given_shop.spec, host=None))
+    response = answer_defaulting(bare, request(shop(host="h.example")))["response"]
+    assert json.loads(b64decode(response["patch"])) == [{"op": "remove", "path": "/spec/host"}]
+    assert "patch" not in answer_defaulting(bare, request(shop()))["response"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (SHOP, ""),
+        (PLAIN, ""),
+        (reviewed(PLAIN, default=growing), "`default` is not idempotent: from its own {"),
+        (reviewed(PLAIN, default=too_large), "`default` makes an object that the API server refuses: spec.size"),
+        (reviewed(PLAIN, validate=raising), "a function that reviews it raised KeyError: 'oops'; the spec was {"),
+        (reviewed(PLAIN, default=raising), "a function that reviews it raised KeyError: 'oops'; the spec was {"),
+    ],
+)
+def test_an_example_shows_the_mistakes_of_functions_PH_8(kind: Resource[Any, Any], told: str) -> None:
+    found = review_problem(kind, shop(tags=["a"]))
+    assert found.startswith(told)
+    assert bool(found) is bool(told)
+
+
+def test_a_kind_says_what_it_needs_webhooks_for_PH_8() -> None:
+    assert [webhook_needs(kind) for kind in (PLAIN, SHOP, versioned(SHOP))] == ["", *["validation, defaults"] * 2]
+    assert [kind.needs_webhooks for kind in (PLAIN, SHOP)] == [False, True]
