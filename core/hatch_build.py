@@ -11,7 +11,7 @@ ELSEWHERE = {"../adapters/kube/purekube_http": "purekube_http", "../app/purekube
 
 
 class Elsewhere(BuildHookInterface):  # type: ignore[misc,type-arg,unused-ignore]
-    """The hook that adds the packages of other folders to a wheel."""
+    """The hatch build hook that adds the packages of other folders to a wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add the packages of the other folders to the wheel, through `build_data`. Add nothing for an editable

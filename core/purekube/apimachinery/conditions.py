@@ -67,9 +67,10 @@ def _timed(old: Condition | None, want: DesiredCondition, generation: int, now: 
 
 
 def _reason_time(old: Condition | None, want: DesiredCondition, now: str) -> str | None:
-    """Return the time for the field `reasonTransitionTime` of the wanted condition: when its status and reason began.
+    """Return the time at which the status and the reason of the condition `want` began, if the status must record it.
 
-    Return None if the field is not needed, because `lastTransitionTime` shows the same time.
+    The field for it is `reasonTransitionTime`. Return None if the field is not needed, because `lastTransitionTime`
+    shows the same time.
     """
     if old is None:
         return None

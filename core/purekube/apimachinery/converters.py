@@ -272,8 +272,9 @@ def _converter(*, detailed: bool, strict: bool = False) -> Converter:
 
 
 def _means_absent(field: "attrs.Attribute[Any]") -> bool:
-    """Report whether a field with its default value is left out of JSON. It is, if the default is empty or 0. It is
-    not, if the default is False.
+    """Report whether JSON omits a field that has its default value.
+
+    This is so for a default that is 0 or empty (null, "", an empty list or mapping), but not for the default False.
     """
     return isinstance(field.default, attrs.Factory) or (  # type: ignore[arg-type]
         field.default is not attrs.NOTHING and field.default is not False and not field.default
@@ -281,8 +282,9 @@ def _means_absent(field: "attrs.Attribute[Any]") -> bool:
 
 
 def _is_empty(field: "attrs.Attribute[Any]") -> bool:
-    """Report whether a field with its default value is left out of JSON. It is, if the default is empty. It is not, if
-    the default is 0 or False.
+    """Report whether JSON omits a field that has its default value.
+
+    This is so for an empty default (null, "", an empty list or mapping), but not for the defaults 0 and False.
     """
     return _means_absent(field) and field.default != 0
 

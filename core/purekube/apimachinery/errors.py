@@ -33,9 +33,10 @@ _REFUSED: Final = re.compile(
 
 @attrs.frozen(order=True)
 class Right:
-    """A right to use a verb on a resource (`helmreleases`, `operations/status`). `namespace` is empty at cluster scope.
+    """A permission to use a verb on a resource, such as `helmreleases` or `operations/status`.
 
-    `user` is the user who lacks the right, as the API server names it. It is ignored when rights are compared.
+    `namespace` is empty at cluster scope. `user` is the user who lacks the permission, as the API server names it. It
+    is ignored when permissions are compared.
     """
 
     verb: str

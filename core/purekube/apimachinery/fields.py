@@ -101,7 +101,11 @@ def observed_generation_field() -> Any:
 
 
 def observed_request_field() -> Any:
-    """Return the field `observedRequest` of a status. A request may arrive without a new generation (PULL-3)."""
+    """Return the field `observedRequest` of a status, which identifies the last request that the status takes into
+    account.
+
+    The generation cannot show this, since a request may arrive without a new generation (PULL-3).
+    """
     return schema_field(
         "Stands for the last request that the status was decided with: the job's key and the retry it asks for.",
         default=None,

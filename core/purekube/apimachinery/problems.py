@@ -22,7 +22,7 @@ class Place:
 
 
 class Places(Protocol):
-    """A lookup of the positions at which a document's fields are written."""
+    """A lookup from a document's fields to the lines and columns of the file where they are written."""
 
     def at(self, path: str, offset: int | None = None) -> Place:
         """Return the position of the field at `path`. With `offset`, return the position of the character at that index

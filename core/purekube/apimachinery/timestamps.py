@@ -42,9 +42,9 @@ _LAST: Final = datetime.max.replace(tzinfo=UTC)
 
 @attrs.frozen
 class Instant:
-    """One point in time on two clocks: `wall` is for display, `seconds` (monotonic) for measuring intervals.
+    """One moment, read from two clocks: `wall` (a date) is for display, `seconds` (monotonic) for measuring intervals.
 
-    The length of an interval thus stays right if someone sets the wall clock forward or back.
+    An interval that is measured in `seconds` stays right even if the wall clock is set forward or back meanwhile.
     """
 
     wall: datetime

@@ -24,8 +24,9 @@ Test: TypeAlias = Callable[[Any], str | None]
 
 @attrs.frozen
 class _Field:
-    """The checks of one field of an attrs class. They are prepared once, because every reconcile validates instances of
-    the class.
+    """The prepared checks of one field of an attrs class.
+
+    They are prepared once and then used for every instance, because each reconcile validates instances.
     """
 
     name: str
@@ -123,7 +124,10 @@ def _broken(rules: Sequence[CelRule], value: Any, old: Any, path: str) -> Iterat
 
 @attrs.frozen
 class _Plan:
-    """The rules of an attrs class and the checks of its fields; both are empty for any other type."""
+    """The prepared checks of an attrs class: its own rules, and the checks of its fields.
+
+    For a type that is not an attrs class, both are empty.
+    """
 
     is_class: bool
     rules: tuple[CelRule, ...] = ()

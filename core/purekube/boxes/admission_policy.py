@@ -76,11 +76,11 @@ def _filling(box: Box, mutations: Sequence[CompiledMutation]) -> Mapping[str, An
 
 
 def _common(box: Box) -> Mapping[str, Any]:
-    """Return the fields that the specs of both policies share. They include the fields that the API server would
-    default, so that a spec can be compared with a live one.
+    """Return the fields that the specs of the validating and of the mutating policy share.
 
-    A write fails if the policy cannot be evaluated, as it does if a webhook is unreachable: without its computed values
-    the object would be wrong for all expressions of the box.
+    They include the fields that the API server would default, so that a spec can be compared with a live one. A write
+    fails if the policy cannot be evaluated, as it does if a webhook is unreachable: without its computed values the
+    object would be wrong for all expressions of the box.
     """
     reviewed = {
         "apiGroups": [box.kind.group],

@@ -106,7 +106,7 @@ class AppliedBox:
 
 @attrs.frozen
 class BoxSnapshot(Snapshot):
-    """The observed state of an applied box; `objects` has its ControllerRevisions, its parents, its CRD and Namespaces.
+    """The observed state of an applied box and of its parents (objects of the box's kind): the input of a decision.
 
     `box` is the compiled definition, None if it has `problems`. `gates` are the compiled expressions of `rollout.when`.
     `lacking` is a message about missing rights, `unserved` a message about any other reason why parents cannot be
@@ -144,7 +144,7 @@ class BoxPhase(Enum):
 
 @attrs.frozen
 class BoxState:
-    """An OperatorBox with all observations from which its decision and its status follow."""
+    """An OperatorBox with everything observed about it, from which its decision and its status follow."""
 
     applied: AppliedBox
     observed: BoxSnapshot
@@ -170,20 +170,22 @@ class BoxState:
 
     @cached_property
     def target(self) -> str:
-        """The name of the revision to which parents are moved. This is the present revision; if the rollout gave up the
-        present revision, it is the newest that was neither given up nor refused.
+        """The name of the revision to which the rollout moves parents (objects of the box's kind).
+
+        It is the present revision. If the rollout gave that one up, it is the newest revision that was neither given up
+        nor refused.
         """
         sound = [each.name for each in self.history if each.is_sound or (each == self.present and not each.given_up)]
         return sound[-1] if sound else self.applied.revision
 
     @cached_property
     def in_use(self) -> frozenset[str]:
-        """The names of the revisions that are recorded on parents."""
+        """The names of the revisions that are recorded on parents (objects of the box's kind)."""
         return frozenset(reading.brought_to.revision for reading in self._readings)
 
     @cached_property
     def assignments(self) -> Assignments:
-        """The revisions that parents may have, and the revision that new parents get."""
+        """The revisions that parents (objects of the box's kind) may have, and the revision that new parents get."""
         return assignments_of(self.history, self.in_use, self.target)
 
     @cached_property
@@ -195,22 +197,24 @@ class BoxState:
 
     @cached_property
     def parents(self) -> tuple[BoxParent, ...]:
-        """The parents of all revisions."""
+        """The parents (objects of the box's kind), whatever revision they have."""
         return tuple(parent_of(each, self.assignments, self.policy, self.now) for each in self._readings)
 
     @cached_property
     def waiting(self) -> tuple[BoxParent, ...]:
-        """The parents that the rollout has not moved yet."""
+        """The parents (objects of the box's kind) that the rollout has not moved yet."""
         return tuple(parent for parent in self.parents if parent.takes_part and parent.revision != self.target)
 
     @cached_property
     def foresight(self) -> Foresight:
-        """The stored result of a dry run of the target revision. Unless it is SOUND, no parent moves there."""
+        """The recorded result of a dry run of the target revision. Parents move to that revision only if the result is
+        SOUND.
+        """
         return foresight_of(self.applied.manifest, self.target)
 
     @property
     def needs_judgement(self) -> bool:
-        """Report whether a dry run over the parents is needed before the rollout continues."""
+        """Report whether the rollout can only continue after a dry run over the parents (objects of the box's kind)."""
         is_open = bool(self.waiting) or self.foresight is Foresight.REFUSED
         return self.phase is BoxPhase.SERVED and self.foresight is not Foresight.SOUND and is_open
 
@@ -325,7 +329,10 @@ def _rolled_out(state: BoxState) -> Decision:
 
 
 def _seconds_until_judged(state: BoxState) -> float | None:
-    """Return the seconds until the next dry run over the parents; None if the last one is complete and refused none."""
+    """Return the seconds until the next dry run over the parents (objects of the box's kind).
+
+    Return None if the last dry run is complete and refused no parent.
+    """
     judgement = state.observed.judgement
     if state.step.phase is RolloutPhase.JUDGING:
         return _OBSTACLE_SECONDS if judgement is not None and judgement.obstacle else 0.0
@@ -333,7 +340,7 @@ def _seconds_until_judged(state: BoxState) -> float | None:
 
 
 def _moves(state: BoxState) -> Iterator[MergePatch]:
-    """Yield the patches that move parents to the target revision.
+    """Yield the patches that move parents (objects of the box's kind) to the target revision.
 
     Each patch waits for the one before it, so that parents move strictly in the rollout's order (PH-10).
     """
@@ -367,7 +374,7 @@ def _learned(state: BoxState) -> Iterator[MergePatch]:
 
 
 def _former(state: BoxState) -> bool:
-    """Report whether there is another revision to which parents can return."""
+    """Report whether parents (objects of the box's kind) can return to a revision other than the target."""
     return any(each.is_sound and each.name != state.target for each in state.history)
 
 

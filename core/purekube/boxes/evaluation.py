@@ -41,8 +41,8 @@ class Evaluation:
     """The data and the step budget that all expressions of one decision share.
 
     `parent` is the value of the variable `self`. `now` is read only by `when` gates (conditions for writes), and is
-    None if no gate is evaluated. `observed` shows which other namespaces and Secrets allow the box to use them. `due`
-    is the earliest time at which a closed gate will open.
+    None if no gate is evaluated. `observed` has the other namespaces and the Secrets, which say whether the box may use
+    them. `due` is the earliest time at which a closed gate will open.
     """
 
     box: Box
@@ -62,7 +62,10 @@ class Evaluation:
         return Scope({_EVALUATION: self})
 
     def variables(self, scope: Scope, names: Iterable[str], bindings: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:
-        """Return the values of those variables in `names` that have a value. `bindings` override other values."""
+        """Return the values of the variables in `names`, by name. Variables that have no value yet are left out.
+
+        Values in `bindings` take precedence over all others.
+        """
         found: dict[str, Any] = {}
         for name in names:
             if name in bindings:

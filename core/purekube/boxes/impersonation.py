@@ -49,10 +49,10 @@ _DEEPEST: Final = 24
 
 
 def power_at(kind: Kind, steps: Steps, *, elsewhere: bool = False) -> Power | None:
-    """Return the power that users gain if they choose the value of the field at `steps` in an object of `kind`.
+    """Return the power that users gain if they may choose the value of a field in an object of `kind`.
 
-    A power is, for example, to run code or to read Secrets. Return None for a harmless field. `elsewhere` says that the
-    object is not in the parent's namespace.
+    `steps` is the path of the field. A power is, for example, to run code or to read Secrets. Return None for a
+    harmless field. `elsewhere` says that the object is not in the parent's namespace.
     """
     if steps == ("metadata", "name"):
         return Power.NAMES if elsewhere or not kind.namespaced else None
@@ -68,8 +68,9 @@ def power_at(kind: Kind, steps: Steps, *, elsewhere: bool = False) -> Power | No
 
 
 def _power_of(step: str, rest: Steps) -> Power | None:
-    """Return the power (such as the choice of an account) that the field `step` gives; None if it gives none. `rest`
-    are the keys between the field and the value.
+    """Return the power (such as the choice of an account) that users gain through a field named `step`; None if none.
+
+    `rest` are the keys that lead from that field to the value which users choose.
     """
     name = step.lower()
     if step in _HOST or (step == _CONTEXT and not (rest and rest[0] in _HARMLESS)):

@@ -45,8 +45,9 @@ class Verdict:
 
 @attrs.frozen
 class Judgement:
-    """The results of a dry run over the objects that would move to `revision`. `left` is the number of objects that are
-    not tried yet, `obstacle` the reason why the next one cannot be tried.
+    """The results of a dry run of `revision` over the objects that would move to it, one verdict for each object.
+
+    `left` is the number of objects that are not tried yet, `obstacle` the reason why the next one cannot be tried.
     """
 
     revision: str

@@ -22,7 +22,10 @@ from purekube.composites.parent import READY, STALLED
 
 @attrs.frozen
 class BoxParent:
-    """A parent with its revision. The parent counts as failed if it is not Ready by the time `due`."""
+    """A parent (object of a box's kind) with its revision and health.
+
+    It counts as failed if it is not Ready by the time `due`.
+    """
 
     ref: ObjectRef
     metadata: ObjectMeta
@@ -53,7 +56,7 @@ class BoxParent:
 
 @attrs.frozen
 class ParentReading:
-    """The parts of a parent that a rollout reads: its metadata and its conditions by type.
+    """The parts of a parent (object of a box's kind) that a rollout reads: its metadata and its conditions by type.
 
     `brought_to` is the parsed annotation that names the parent's revision.
     """
@@ -69,7 +72,7 @@ class ParentReading:
         return self.conditions.get(READY)
 
     def is_judged_by(self, revision: str) -> bool:
-        """Report whether the parent's present status was written by this revision of the box."""
+        """Report whether the parent's present status was written by the revision of the box called `revision`."""
         condition = self.conditions.get(CONDITION)
         return condition is not None and condition.message.partition(",")[0] == revision
 
@@ -82,7 +85,10 @@ class ParentReading:
 
 
 class ParentReadings:
-    """The readings of a box's parents. A parent is read again once its uid or resourceVersion has changed."""
+    """A cache of the readings of a box's parents.
+
+    A parent is read again once its uid or resourceVersion has changed.
+    """
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], ParentReading] = {}

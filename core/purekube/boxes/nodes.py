@@ -231,7 +231,7 @@ def _ready(node: BoxNode) -> Callable[[Scope, Item, Manifest], bool | Hold]:
 
 @attrs.frozen
 class _Touching:
-    """A filter that finds which dependencies of a resource its objects really needed when they were rendered.
+    """A test that finds which inferred dependencies of a resource were really needed to render its objects.
 
     If a conditional expression did not evaluate a branch, the branch causes no dependency. Without conditional
     expressions every inferred dependency counts.
@@ -274,7 +274,7 @@ class _Touching:
 
 
 def _chooses(tree: Expression) -> bool:
-    """Report whether an expression may skip some of its parts.
+    """Report whether an expression may leave some of its parts unevaluated.
 
     Conditionals, `&&`, `||`, `or` and `orValue` can do so.
     """

@@ -23,7 +23,10 @@ UNTIL: Final[Mapping[DependencyUntil, Until]] = {
 
 @attrs.frozen(eq=False)
 class Target:
-    """A resource on which others may depend, or an external (an object that is only read), which has no template."""
+    """A resource or external (object that the box only reads) on which other resources may depend.
+
+    `raw` is the template of a resource; None for an external. `is_list` says that a resource has `forEach`.
+    """
 
     raw: Any = None
     is_list: bool = False

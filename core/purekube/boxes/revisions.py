@@ -157,8 +157,10 @@ def superfluous(history: Sequence[Revision], in_use: Iterable[str]) -> Iterator[
 
 @attrs.frozen
 class BroughtTo:
-    """The content of the annotation by which a parent records its revision, and the time since which it has that
-    revision. Both fields are empty if the parent has no such annotation.
+    """The record, in an annotation of a parent (object of a box's kind), of its revision and the time when it got that
+    one.
+
+    Both fields are empty if the parent has no such annotation.
     """
 
     revision: str = ""
@@ -187,7 +189,10 @@ def move(ref: ObjectRef, meta: ObjectMeta, revision: str, now: datetime) -> Merg
 
 @attrs.frozen
 class Assignments:
-    """The revisions that parents may have, oldest first, and the revision that new parents get (`newcomers`)."""
+    """The revisions that parents (objects of a box's kind) may have, oldest first.
+
+    `newcomers` is the revision that new parents get.
+    """
 
     names: tuple[str, ...]
     newcomers: str

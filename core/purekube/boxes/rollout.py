@@ -19,7 +19,7 @@ from purekube.boxes.rollout_policy import BoxRollout, RolloutOrder
 
 
 class Health(Enum):
-    """The state of a parent since it got its present revision."""
+    """The state of a parent (object of a box's kind) since it got its present revision."""
 
     READY = "ready"
     PROGRESSING = "on its way"
@@ -28,7 +28,10 @@ class Health(Enum):
 
 @attrs.frozen
 class Member:
-    """A parent that takes part in a rollout. Pinned parents and parents being deleted do not take part."""
+    """A parent (object of a box's kind) that takes part in a rollout.
+
+    Pinned parents and parents being deleted do not take part.
+    """
 
     ref: ObjectRef
     created: str
@@ -53,7 +56,10 @@ class RolloutPhase(StrEnum):
 
 @attrs.frozen
 class RolloutCounts:
-    """The numbers of parents in a rollout. `moved`, `ready` and `failed` count parents at the target revision."""
+    """The numbers of parents (objects of a box's kind) in a rollout.
+
+    `moved`, `ready` and `failed` count only parents at the target revision.
+    """
 
     total: int = 0
     moved: int = 0
@@ -74,7 +80,10 @@ class RolloutCounts:
 
 @attrs.frozen
 class RolloutStep:
-    """The next step of a rollout: the parents to move to the target now, and the parents that failed at the target."""
+    """The next step of a rollout: the parents (objects of a box's kind) to move to the target revision now.
+
+    `failed` are the parents that failed at the target revision.
+    """
 
     phase: RolloutPhase
     counts: RolloutCounts

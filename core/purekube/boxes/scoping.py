@@ -29,9 +29,9 @@ SECRETS_ONLY: Final = (
 
 @attrs.frozen(eq=False)
 class Variables:
-    """The variables that an expression may read.
+    """The variables that an expression may read, with their types.
 
-    `certain` are the variables for which the schema tells which fields always exist: `self`, and items of lists in
+    `certain` are the variables for which the schema shows which fields always exist: `self`, and items of lists in
     `self`. Any field of another variable may be missing. `aliases` maps a variable of `forEach` to the path of the list
     whose items it holds.
     """

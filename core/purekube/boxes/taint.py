@@ -51,9 +51,9 @@ class Origin(IntEnum):
 class TaintSource:
     """An object that variables refer to, with the parties that control its fields.
 
-    `origins` says who controls each field, `rest` who controls all other fields. `public` lists the fields of a Secret
-    that reveal nothing of its data. `owned` says that the box itself creates the object, so that no other object can
-    have its name.
+    `origins` maps paths of fields to the party that controls the field; `rest` controls all other fields. `public`
+    lists the fields of a Secret that reveal nothing of its data, and is None for other objects. `owned` says that the
+    box itself creates the object, so that no other object can have its name.
     """
 
     origins: Mapping[tuple[str, ...], Origin]
@@ -80,7 +80,7 @@ _DATA: Final = ("data", "stringData")
 
 @attrs.frozen
 class Taint:
-    """The secrecy and origin of a value: whether it may reveal Secrets, and who controls it.
+    """The secrecy and origin of a value: whether it may reveal Secrets (`data`), and who controls it (`origin`).
 
     `source` is the Kubernetes object that the value is, or is a part of; None if there is none. `path` is the place of
     the value in that object. `owned` says that the value is exactly the name of an object that the box creates.

@@ -58,8 +58,9 @@ _LITERALS: Final[Mapping[str, CelType]] = {
 
 @attrs.frozen(order=True)
 class FieldRead:
-    """A path that an expression reads. `soft` says that the expression tolerates the path's absence (`.?x`,
-    `has(x)`).
+    """A path that an expression reads, such as `self.spec.host`.
+
+    `soft` says that the expression tolerates that nothing exists at the path, as in `.?x` and `has(x)`.
     """
 
     path: VariablePath
@@ -417,7 +418,7 @@ def _names_of(node: Expression) -> VariablePath:
 
 
 def _facts(node: Expression, truth: bool) -> list[HasMacro]:
-    """Return the `has(…)` macros that are certainly true if the condition `node` has the value `truth`."""
+    """Return the fields that certainly exist if the condition `node` is `truth`, each as a `has(…)` macro in `node`."""
     match node:
         case HasMacro() if truth:
             return [node]

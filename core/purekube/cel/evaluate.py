@@ -395,8 +395,10 @@ def _key(key: Any, taken: Mapping[Any, Any]) -> Any:
 
 
 class _Loop:
-    """The items over which a macro iterates, each with its scope. These are items of a list or keys of a map; with two
-    variables, they are pairs of index and item, or of key and value.
+    """The iteration of a macro such as `all` over a list or a map.
+
+    With one variable it yields the items of a list or the keys of a map; with two variables, pairs of index and item,
+    or of key and value.
     """
 
     __slots__ = ("cost", "first", "second", "target")

@@ -41,9 +41,10 @@ def boolean(value: Any) -> bool:
 
 
 def decided(left: Evaluator, right: Evaluator, deciding: bool) -> Evaluator:
-    """Compile `&&` or `||`. `deciding` is the operand that decides the result: False for `&&`, True for `||`.
+    """Compile `&&` or `||`. `deciding` is the value of an operand that decides the result: False for `&&`, True for
+    `||`.
 
-    A deciding operand wins even if the other operand fails.
+    If one operand has this value, it decides the result even if the other operand fails.
     """
 
     def run(scope: Scope) -> bool:

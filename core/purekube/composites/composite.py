@@ -68,8 +68,10 @@ def wants_metadata(external: External) -> bool:
 
 @attrs.frozen(eq=False)
 class Explanation:
-    """The state of every graph node (a resource of the parent), for people: the graph, the plan, and each node's `when`
-    gates and phase. Gates are as the author wrote them. The phase is empty for a node outside phases.
+    """The plan for one parent, with details for people: the graph, and the `when` gates and the phase of each node.
+
+    A node is a resource of the parent. Gates are as the author wrote them. The phase is empty for a node outside
+    phases.
     """
 
     graph: Graph
@@ -237,10 +239,10 @@ class Composite:
     def deletes_afterwards(
         self, parent: Parent, observed: Snapshot, now: datetime, made: Container[ObjectRef]
     ) -> tuple[Delete, ...]:
-        """Return the deletes of unwanted children that wait until all other objects are ready. Objects in `made` are
-        left out.
+        """Return the deletes of unwanted children that are postponed until all other objects are ready.
 
-        The result is empty if the composite cannot explain its plan, or if the parent is being deleted.
+        Children in `made` are left out. The result is empty if the composite cannot explain its plan, or if the parent
+        is being deleted.
         """
         if self.explain is None or parent.metadata.deletion_timestamp is not None:
             return ()

@@ -60,7 +60,11 @@ def is_in_scope(composite: Composite, observed: Snapshot) -> bool:
 
 
 def reconcile_children(composite: Composite, parent: Parent, observed: Snapshot, plan: Plan) -> Decision:
-    """Return the writes of a plan, and the writes of the parent's finalizer and record annotations, but no status."""
+    """Return the decision that carries out a plan for a parent, without a status.
+
+    Its writes are those of the plan, of the parent's finalizer, and of the annotations in which the parent records its
+    children.
+    """
     guarded = composite.finalizer in parent.metadata.finalizers
     return attrs.evolve(
         plan.effects,
@@ -90,7 +94,7 @@ def _kinds(composite: Composite, parent: Parent, observed: Snapshot) -> tuple[Ki
 def _annotations(
     composite: Composite, parent: Parent, kinds: tuple[Kind, ...], records: tuple[CreateRecord, ...]
 ) -> Mapping[str, str | None]:
-    """Return the changes to the annotations on which the parent records child kinds and created objects; usually none.
+    """Return the changes to the parent's annotations that record child kinds and objects created once; usually none.
 
     If another field manager wrote an equal text, the annotation is removed first (None). Otherwise the write would
     change nothing, and the annotation would stay with that manager.
@@ -236,10 +240,10 @@ def _row(wanted: Iterable[DesiredCondition]) -> str:
 
 
 def _minor(composite: Composite, live: LiveStatus, desired: Sequence[DesiredCondition]) -> Minor:
-    """Return the parts of the status whose change may be written later.
+    """Return the parts of the status whose change need not be written at once.
 
-    These are Ready, Reconciling and the fields, as long as the obstacle that keeps the parent from being Ready is the
-    same as in the `live` status. Otherwise there are none.
+    These are Ready, Reconciling and the composite's fields, as long as the obstacle that keeps the parent from being
+    Ready is the same as in the `live` status. Otherwise there are none.
     """
     before, now = (_obstacle(conditions) for conditions in (live.conditions, desired))
     if not now or before != now:

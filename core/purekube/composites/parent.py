@@ -49,9 +49,10 @@ _KIND: Final = re.compile(
 
 @attrs.frozen
 class Parent:
-    """An object that has children. `conditions` are the conditions of the types that the parent's controller owns.
+    """An object that has children, read from its manifest.
 
-    `notes` are conditions that the status gets in addition to the conditions of a decision.
+    `conditions` are its conditions of the types that its controller owns. `notes` are conditions that the status gets
+    in addition to the conditions of a decision.
     """
 
     metadata: ObjectMeta

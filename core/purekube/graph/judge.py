@@ -354,7 +354,7 @@ class _NodeJudgement:
         """Take the next step of creating an object that is created only once, and return the object's state.
 
         The steps are: record the intent, create, record the uid, remove the finalizer `UNRECORDED`. Each record must be
-        in the owner's status before the next step.
+        stored on the owner before the next step.
         """
         if item.live is not None:
             self._record(item, item.live)
@@ -372,7 +372,7 @@ class _NodeJudgement:
         self.work.records[self.node.id, key] = CreateRecord(self.node.id, ref.name, ref.namespace or "", key, uid)
 
     def _record(self, item: WantedItem, live: Manifest) -> None:
-        """Record the object's uid for the owner's status; once that has the uid, remove the finalizer `UNRECORDED`."""
+        """Record the object's uid for the owner. Once the owner has this record, remove the finalizer `UNRECORDED`."""
         uid = str(metadata(live).get("uid", ""))
         self._remember(item, uid)
         if not is_locked(live):

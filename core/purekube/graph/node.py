@@ -55,7 +55,7 @@ class Child:
 
 
 class NodeKnowledge(Enum):
-    """The result so far of evaluating a graph node, as the nodes that come after it see it."""
+    """The extent to which the objects of a graph node are known while the graph is being evaluated."""
 
     NOT_YET = "it comes later in the order; what exists is found by its labels"
     RENDERED = "its items are known"
@@ -99,8 +99,10 @@ class Until(Enum):
 
 @attrs.frozen
 class Edge:
-    """A dependency on the graph node `to`. A `declared` dependency always counts. One inferred from an expression
-    counts only if rendering read the node `to` (`Rendered.touched`).
+    """A dependency of a graph node on the node `to`, which must first reach the state `until`.
+
+    A `declared` dependency always counts. A dependency inferred from an expression counts only if rendering really read
+    the node `to` (`Rendered.touched`).
     """
 
     to: str
@@ -151,8 +153,8 @@ class HoldCause(Enum):
 
 @attrs.frozen
 class Hold:
-    """The reason why a function of a graph node cannot answer True, or cannot return the node's items. The function
-    returns the Hold instead.
+    """A result that a function of a graph node returns instead of True, or instead of the node's items, with the
+    reason.
 
     `HoldCause.NO` counts as False. For any other cause in `include` or `render`, the node's objects are neither written
     nor pruned. `touched` are the dependencies that the evaluation read, as in `Rendered`.

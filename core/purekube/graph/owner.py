@@ -23,8 +23,10 @@ from purekube.graph.node import ApplyPolicy, GraphNode, Item, Removal
 
 @attrs.frozen
 class CreateRecord:
-    """The owner's record of an object that is created only once. `uid` is empty as long as the object is yet to be
-    created, and then the uid of the created object. `node` is the graph node's id, and `item` the item's key.
+    """The owner's record of an object that is created only once in the owner's life.
+
+    `node` is the graph node's id, `item` the item's key. `uid` is empty until the object has been created, and then the
+    uid of the created object.
     """
 
     node: str
@@ -64,17 +66,17 @@ class Marks:
 
     @cached_property
     def node(self) -> str:
-        """The label with the id of the graph node to which the object belongs."""
+        """The name of the label with the id of the graph node to which the object belongs."""
         return f"{self.domain}/node"
 
     @cached_property
     def item(self) -> str:
-        """The label with the key of the object's item, if the graph node has a list of objects."""
+        """The name of the label with the key of the object's item, if the graph node has a list of objects."""
         return f"{self.domain}/item"
 
     @cached_property
     def wave(self) -> str:
-        """The annotation with the wave of an object: the depth in the graph at which it was applied."""
+        """The name of the annotation with the wave of an object: the depth in the graph at which it was applied."""
         return f"{self.domain}/wave"
 
     @cached_property

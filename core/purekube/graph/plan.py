@@ -24,12 +24,12 @@ from purekube.graph.states import NodeState, Observation, earliest_requeue
 
 @attrs.frozen
 class Plan:
-    """The states of all objects of a graph, and the writes that follow from them.
+    """The result of planning: the state of each object of a graph, and the writes that are needed now.
 
-    `observations` has the state of each object, by node id, in graph order. `effects` are all writes and the requeue;
-    finalizer, status and events are left to the caller. `records`, of objects that are created once, go into the
-    owner's status; if they differ from `Owner.records`, the caller must write that status before anything is created.
-    `scope` holds all nodes, so that expressions of the status can be evaluated in it.
+    `observations` maps node ids to the states of the node's objects, in graph order. `effects` has the writes and the
+    time of the next pass, but not the owner's finalizer, status and Events, which the caller adds. `records` are the
+    owner's records of objects that are created only once. If they differ from `Owner.records`, the caller must store
+    them on the owner before it creates any object. `scope` has the objects of all nodes, for expressions of the status.
     """
 
     observations: Mapping[str, tuple[Observation, ...]]

@@ -75,7 +75,7 @@ def teardown_writes(
 
 @attrs.frozen
 class RemovalStep:
-    """The next step of a removal: the writes, and the state of each object that is being removed (`going`)."""
+    """The next step of removing an owner's objects: its writes, and the state of each object that is being removed."""
 
     effects: Decision
     going: tuple[Observation, ...] = ()

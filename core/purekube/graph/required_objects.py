@@ -108,8 +108,9 @@ def _child(desired: WantedItem) -> Child:
 
 @attrs.define
 class _Evaluation:
-    """The state of an evaluation of a graph. `nodes` is the same mapping as `scope.nodes`; each evaluated node is added
-    to it.
+    """The state of evaluating a graph node by node.
+
+    `nodes` is the same mapping as `scope.nodes`; each evaluated node is added to it.
     """
 
     graph: Graph
@@ -217,8 +218,9 @@ def _repeated_key(answer: Rendered) -> str | None:
 
 
 def _under(item: Item, record: CreateRecord) -> Item:
-    """Return the item with the object name in `record`, since an object created once keeps its first name. The
-    namespace in the record is ignored, since a tenant may be able to write the record.
+    """Return the item with the object name in `record`, since an object that is created once keeps its first name.
+
+    The namespace in the record is ignored, since a tenant may be able to write the record.
     """
     return attrs.evolve(item, manifest={**item.manifest, "metadata": {**metadata(item.manifest), "name": record.name}})
 

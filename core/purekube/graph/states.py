@@ -108,7 +108,7 @@ _IMMUTABLE: Final = re.compile(r"immutable|updates to \w+ spec for fields other 
 
 @attrs.frozen
 class Setback:
-    """The state of an object whose write was refused, with the reason and the time of the next try."""
+    """The state that an object gets because a write of it was refused, with the reason and the time of the next try."""
 
     state: NodeState
     reason: str

@@ -33,7 +33,8 @@ class Hooks:
 
     @classmethod
     def of(cls, nodes: Iterable[GraphNode], scope: Scope) -> "Hooks":
-        """Make hooks of `nodes`. Each of their objects is created once; the owner's status records that it has run.
+        """Make hooks of `nodes`. Each of their objects is created once, and the owner keeps a record of that.
+
         Raises GraphError for an id that is used twice, an unknown dependency, or a cycle.
         """
         once = (
@@ -55,8 +56,10 @@ class TeardownStep(StrEnum):
 
 @attrs.frozen
 class Teardown:
-    """One step of removing an owner's objects. `message` names the remaining objects, and since when they are being
-    deleted. `effects` and `records` have the same meaning as in Plan.
+    """One step of removing an owner's objects: the writes to make now, and the objects that are left.
+
+    `message` names the remaining objects, and since when they are being deleted. `effects` and `records` have the same
+    meaning as in Plan.
     """
 
     step: TeardownStep
