@@ -69,9 +69,9 @@ def _operation_fields(conditions: Sequence[DesiredCondition], _: datetime) -> di
 
 
 def words_in_cluster(words: ReconcileErrorWords, cluster_id: str) -> ReconcileErrorWords:
-    """Return `words`, the texts of reconcile errors, restricted to objects labelled for this cluster.
+    """Return `words`, the rules by which a status reports a reconcile error, restricted to objects of this cluster.
 
-    This operator writes no status of other clusters' objects (RES-5).
+    This operator writes no status of objects that are labelled for another cluster (RES-5).
     """
     return attrs.evolve(words, is_ours=partial(is_labelled_for, cluster_id=cluster_id))
 

@@ -84,7 +84,8 @@ _BETWEEN = "-"
 
 
 def spec_hash(spec: ApplicationInstanceSpec) -> str:
-    """Return a text with two hashes, of the spec's chart and of its values, by which a later change is recognized.
+    """Return a text with two hashes, of the spec's chart and of its values, by which a later change of either is
+    recognized.
 
     The field `suspend` is not included.
     """
@@ -99,10 +100,10 @@ def _former_hash(spec: ApplicationInstanceSpec) -> str:
 
 
 def _holds(recorded_hash: str, spec: ApplicationInstanceSpec) -> tuple[bool, bool]:
-    """Return two answers: whether the spec has the same chart as when `recorded_hash` was made, and whether it has the
-    same values.
+    """Return whether the spec still has the chart and the values that it had when `recorded_hash` was made.
 
-    `recorded_hash` is an earlier result of `spec_hash`.
+    The first answer is about the chart, the second about the values. `recorded_hash` is an earlier result of
+    `spec_hash`.
     """
     chart, between, values = recorded_hash.partition(_BETWEEN)
     if not between:

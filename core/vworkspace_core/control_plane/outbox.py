@@ -40,10 +40,11 @@ BATCH: Final = 100
 class Outbox:
     """A buffer of events for the control plane, oldest first.
 
-    `dropped` counts events lost since the buffer was last empty. A snapshot of the present conditions replaces lost
-    events; `made_up` is how many it replaces. `ahead` is the part of the snapshot to send next, before the events; it
-    does not count against `capacity`. `goes_on` says that the snapshot has further parts. `suspect` is the size of the
-    last refused batch: at least one of that many next events is malformed.
+    Events that are lost when the buffer is full are replaced by a snapshot: events with the present conditions.
+    `dropped` counts events lost since the buffer was last empty; `made_up` is how many of them a snapshot replaces.
+    `ahead` is the part of the snapshot to send next, before the events; it does not count against `capacity`. `goes_on`
+    says that the snapshot has further parts. `suspect` is the size of the last refused batch: at least one of that many
+    next events is malformed.
     """
 
     events: tuple[Event, ...] = ()

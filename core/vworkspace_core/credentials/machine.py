@@ -96,7 +96,8 @@ def _react(state: CredentialState, event: r.CredentialEvent, now: datetime) -> C
 
 
 def _onwards(state: CredentialState, now: datetime) -> CredentialStep:
-    """Return the state and the effects by which the credential machine goes on, if it is not waiting for an answer.
+    """Return the next state and effects of the credential machine if it is idle or can register; otherwise change
+    nothing.
 
     One of the effects reports the rotation requests that are done.
     """
@@ -182,9 +183,7 @@ def on_secret_read(state: CredentialState, stored: StoredCredential) -> Credenti
 
 
 def registrable(state: CredentialState, event: r.BootstrapToken) -> CredentialStep:
-    """Return the new state and the effects to perform after a registration token was found, or the former one was
-    removed.
-    """
+    """Return the new state and effects after the one-time token for registration was found, replaced or removed."""
     news = event != state.bootstrap
     changed = attrs.evolve(state, bootstrap=event)
     if not news or state.stage is not RotationStage.REGISTERING:
@@ -212,11 +211,10 @@ def on_token_accepted(state: CredentialState, token: str, now: datetime) -> Cred
 
 
 def rejected(state: CredentialState) -> CredentialStep:
-    """Return the step after the control plane rejected the token in use: the operator switches to the Secret's other
-    token, if there is one.
+    """Return the step after the control plane rejected the token in use.
 
-    `locked_out` is set in the state once no other token is left. The operator then registers again if it has a one-time
-    token.
+    The operator switches to the Secret's other token, if there is one. `locked_out` is set in the state once no other
+    token is left. The operator then registers again if it has a one-time token.
     """
     other = unused_token(state)
     locked_out = state.locked_out or not other or other == state.stored.token

@@ -78,7 +78,9 @@ def _is_of_request(chart: Manifest, observed: ObservedRelease) -> bool:
 
 
 def _is_of_before(chart: Manifest, observed: ObservedRelease) -> bool:
-    """Report whether Flux last processed the HelmChart for an earlier request, or from an earlier repository index."""
+    """Report whether Flux last processed the HelmChart `chart` for an earlier request, or from an earlier repository
+    index.
+    """
     looked_at = get_path(chart, "status", "observedSourceArtifactRevision")
     return looked_at is not None and not _is_of_request(chart, observed)
 

@@ -207,10 +207,10 @@ def uninstalling(reason: str, message: str, previous: Previous, *, refused: str 
 def _complete(
     changes: Mapping[str, DesiredCondition], previous: Previous, *, keep_suspended: bool = False
 ) -> tuple[DesiredCondition, ...]:
-    """Return `changes`, conditions by type, with the present condition Degraded added if `changes` has none.
+    """Return `changes`, conditions by type, completed by present conditions that have to stay.
 
-    With `keep_suspended` a present Suspended is added too. A present Stalled is not added, so that it is removed unless
-    `changes` has it.
+    A present Degraded is added if `changes` has none, and with `keep_suspended` a present Suspended too. A present
+    Stalled is not added, so that it is removed unless `changes` has it.
     """
     result = dict(changes)
     for kind in (Type.DEGRADED, Type.SUSPENDED) if keep_suspended else (Type.DEGRADED,):
@@ -224,7 +224,7 @@ def _ordered(desired: Mapping[str, DesiredCondition]) -> tuple[DesiredCondition,
 
 
 def _lifted(previous: Previous, kind: str, reason: str) -> dict[str, DesiredCondition]:
-    """Return a mapping with one condition: the type `kind`, False with `reason`.
+    """Return the condition of type `kind` as False with `reason`, in a mapping by type.
 
     The mapping is empty if `previous` has no condition of that type.
     """

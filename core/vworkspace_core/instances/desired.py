@@ -116,7 +116,7 @@ def read_refs(instance: ApplicationInstance, objects: Mapping[ObjectRef, Manifes
 
 
 def watched_refs(instance: ApplicationInstance, asked: ReleaseOverride | None = None) -> tuple[ObjectRef, ...]:
-    """Return every object that a decision about `instance` looks up by name, whether or not it exists.
+    """Return every object that a decision about `instance` looks up by name, whether or not the object exists.
 
     `asked` is the override that an Operation requests and that is not in the status yet; its chart version may need a
     source of its own.
@@ -192,7 +192,11 @@ def _desired_objects(
 
 @attrs.frozen
 class _DesiredObjects:
-    """The objects to apply for one instance (HelmRelease, source and others), with `override`, the one in force."""
+    """A builder of the objects (HelmRelease, source and others) to apply for one instance.
+
+    `override` is the override in force: the changes that helm Operations request. `names` are the present names of the
+    source and the ConfigMap.
+    """
 
     instance: ApplicationInstance
     chart: ChartSource
@@ -203,7 +207,7 @@ class _DesiredObjects:
 
     @cached_property
     def version(self) -> str:
-        """The effective chart version."""
+        """The effective chart version: that of the override if it has one, or else that of the instance's chart."""
         return _version(self.chart, self.override)
 
     @cached_property

@@ -77,7 +77,9 @@ class ObservedRelease:
 
 
 def is_ours(observed: ObservedRelease) -> bool:
-    """Report whether the attempt on which Flux reports was made for the operator's latest request."""
+    """Report whether Flux's last attempt to install or upgrade the release was made for the operator's
+    latest request.
+    """
     status = observed.status
     if status.get("lastAttemptedGeneration") != observed.generation:
         return False

@@ -84,7 +84,7 @@ _ROWS: Final = {
 
 @attrs.frozen
 class ClassifiedRelease:
-    """The state of the release, with details.
+    """The state of the requested release, derived from what Flux reports, with details for the status.
 
     `retrying` says that Flux retries automatically. `stalled_reason` is why Flux gave up. `source_trouble`, `drift` and
     `warnings` are further problems. Each text is empty if there is none. `requeue_after` is the number of seconds after

@@ -155,7 +155,7 @@ def _is_reported(
 
 
 def _stories(changes: tuple[Transition, ...]) -> Iterator[Transition]:
-    """Yield those of `changes`, transitions of conditions, for which an Event is created (REC-1).
+    """Yield the transitions in `changes` for which an Event is created (REC-1).
 
     A transition of Reconciling gets none if Ready changes too, or if Blocked becomes True.
     """

@@ -205,8 +205,8 @@ def _plan(state: AgentState, job: JobState, seen: Inspection, now: datetime) -> 
 def _with_open_jobs(state: AgentState, job: JobState, seen: Inspection) -> Inspection:
     """Return `seen`, the result of a read, with the tombstones (records of jobs that had their effect) that it lacks.
 
-    The job store did not have them at the time of the read. They are those of other open jobs that had their effect,
-    and of jobs that were closed during the read.
+    The job store did not have these at the time of the read. They belong to other open jobs that had their effect, and
+    to jobs that were closed during the read.
     """
     known = [*_tombstones(_others(state, job)), *_tombstones_of(job, job.missed_tombstones)]
     twins = (other for other in state.jobs.values() if other.key == job.key and other.id != job.id)
@@ -318,10 +318,10 @@ _Side: TypeAlias = tuple[bool, ObjectRef | None]
 
 
 def _first_arrivals(state: AgentState) -> dict[_Side, int]:
-    """Return, for each instance, the arrival number of the first job that has not had its effect.
+    """Return the arrival number of the oldest job that has not had its effect, for each instance.
 
-    Jobs for the instance itself and jobs for Operations on it have separate entries. An Operation must not run before
-    an edit of its target that was requested earlier.
+    An instance has two entries: one for jobs on the instance itself, one for jobs on its Operations. An Operation must
+    not run before an edit of its target that was requested earlier.
     """
     first_arrivals: dict[_Side, int] = {}
     for job in state.jobs.values():

@@ -63,7 +63,7 @@ class PayloadOpener(Protocol):
 
 @attrs.frozen
 class Security:
-    """The requirements on payloads, with the keys that verify and decrypt them."""
+    """The requirements on payloads of jobs, with the keys that verify and decrypt payloads."""
 
     require_signed: bool = False
     require_encrypted_secrets: bool = False

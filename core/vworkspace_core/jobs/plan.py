@@ -45,7 +45,7 @@ from vworkspace_core.jobs.scope import ApplyTask, DeleteTask, JobScope, RotateTa
 
 @attrs.frozen
 class EffectIntent:
-    """The effect that a job is about to have, as recorded before it happens.
+    """The record of the effect that a job is about to have, stored before the effect happens.
 
     `uid` is the live object's, empty if there is none. `happened` is recorded afterwards: the effect certainly happened
     on the object with that uid. `generation` is reported in the result, even if a later process finds the object
@@ -59,10 +59,11 @@ class EffectIntent:
 
 @attrs.frozen
 class Inspection:
-    """The result of an Inspect effect: the live object, its namespace, and its tombstones (records of closed jobs).
+    """The result of an Inspect effect: the live object of a job, its namespace, and its tombstones (records of closed
+    jobs).
 
-    In a namespace that is not managed the object was not read. `tombstone` has the job's own idempotency key. `newest`
-    has the highest generation for the same object.
+    The object is not read in a namespace that is not managed. `tombstone` is the one with the job's own idempotency
+    key, `newest` the one with the highest generation for the same object.
     """
 
     live: Manifest | None = attrs.field(default=None, repr=False)
@@ -73,9 +74,9 @@ class Inspection:
 
 @attrs.frozen
 class SlotHolder:
-    """The facts about a job that has its object's work slot, as far as a plan needs them.
+    """A job that has the work slot of its object, reduced to the facts from which its plan follows.
 
-    Only one job at a time has the slot.
+    Only one job at a time has the slot, and only that job may write the object.
     """
 
     task: Task
@@ -118,7 +119,7 @@ class WaitDeleted:
 
 @attrs.frozen
 class AlreadyApplied:
-    """The finding that the write has already happened. `live` is the object after the write."""
+    """The finding that the job's write has already happened. `live` is the object after the write."""
 
     live: Manifest = attrs.field(repr=False)
 

@@ -162,7 +162,7 @@ def _refused(job_id: str, arrival: int, key: str, result: JobResult) -> JobState
 
 
 def bare_job(job_id: str, key: str) -> dict[str, Any]:
-    """Return a job reduced to id and idempotency key, to answer a job whose payload may be too large to record."""
+    """Return a job reduced to id and idempotency key. It replaces a job whose payload may be too large to record."""
     return {"id": job_id, "idempotencyKey": key}
 
 
@@ -208,7 +208,7 @@ def restore(record: JobRecord, arrival: int, scope: JobScope) -> JobState:
 
 
 def _planned_ref(job: JobState, intent: EffectIntent | None) -> AppliedRef | None:
-    """Return the object that a restored job reports until the object is read again.
+    """Return the reference that a restored job reports for its object until the object is read again.
 
     It is taken from `intent`, the effect that the job recorded before the restart. Return None if no generation was
     recorded.

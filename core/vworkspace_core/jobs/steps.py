@@ -74,7 +74,8 @@ _BACKOFF: Final = Backoff(0.25, LONGEST_RETRY)
 
 @attrs.frozen
 class JobStepContext:
-    """The input of a step in addition to the job: scope, and the time by both clocks (PULL-12).
+    """The input of a job's step in addition to the job: the limits on jobs (`scope`), and the time by two clocks
+    (PULL-12).
 
     `now` is the time by the local clock, `server_now` by the control plane's clock. Where signatures are required, a
     job expires by the later of the two, because the header that shows the control plane's time is not signed.

@@ -80,7 +80,8 @@ def _follow(job: JobState, chosen: Plan, seen: Inspection, at: JobStepContext) -
 
 
 def _with_live(job: JobState, seen: Inspection) -> JobState:
-    """Return `job`, which ends without a write of its own (noop), with the reference to the live object for its result.
+    """Return `job`, which ends as a noop (without a write of its own), with a reference to the live object for its
+    result.
 
     If the object has the job's key but the job store has no tombstone (record of a closed job) for that key, the job
     counts as having had its effect, and leaves a tombstone.

@@ -48,12 +48,15 @@ def is_running(operation: Operation) -> bool:
 
 
 def conflict_order_of(operation: Operation) -> tuple[bool, bool]:
-    """Return two answers: whether an Operation is running, and whether it would start if none conflicted with it."""
+    """Return the two facts about an Operation on which the waiting of other Operations on its target depends.
+
+    The first is whether it is running, the second whether it would start now if no Operation conflicted with it.
+    """
     return is_running(operation), _contends(operation)
 
 
 def first_ahead(operation: Operation, siblings: Iterable[Operation]) -> Operation | None:
-    """Return the Operation for which `operation` has to wait, or None if it need not wait.
+    """Return the conflicting Operation for which `operation` has to wait, or None if it need not wait.
 
     `siblings` are the other Operations on the same target. A running Operation goes before waiting Operations, and an
     older one before younger ones.

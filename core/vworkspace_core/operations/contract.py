@@ -54,10 +54,10 @@ OBJECT_UID: Final = "(uid of the engine object)"
 
 @attrs.frozen
 class Row:
-    """One row of an engine's table: the meaning of one phase of the engine object.
+    """One row of an engine's table: the meaning of one phase of the engine object, such as a Job.
 
-    `sample` is the status of an object in that phase, as a merge patch of the created object. Another field has
-    other objects that must exist in that phase. Documentation and tests pass both to `observe`.
+    `sample` is the status of an object in that phase, as a merge patch of the created object. The last field has other
+    objects that must exist in that phase. Documentation and tests pass both to `observe`.
     """
 
     phase: str
@@ -80,7 +80,7 @@ def phase_row(
 
 
 def row_of(rows: tuple[Row, ...], phase: Any, *, unknown: str) -> Row:
-    """Return the row of `rows` for the phase `phase`.
+    """Return the row in `rows`, an engine's table, for the phase `phase` of the engine object.
 
     If `phase` has no row or is not a text, return the row for the phase `unknown`.
     """

@@ -43,7 +43,9 @@ def decide_running(operation: Operation, observed: OperationObserved, context: O
 
 @attrs.frozen
 class _Run:
-    """One reconcile pass over an Operation in phase Running: its input, and the steps of the decision."""
+    """The decision about one Operation in phase Running: its input, and the methods that make each
+    possible decision.
+    """
 
     operation: Operation
     engine: Engine

@@ -55,7 +55,7 @@ def _is_overtaken(operation: Operation, target: ApplicationInstance) -> bool:
 
 
 def _override(operation: Operation) -> ReleaseOverride:
-    """Return the override (change of the release) that an Operation requests, without changes by earlier Operations."""
+    """Return the override (change of the release) that this one Operation requests."""
     parameters = parameters_of(operation)
     return ReleaseOverride(
         operation=operation.metadata.name,

@@ -60,7 +60,7 @@ class Start:
 
 @attrs.frozen
 class _Case:
-    """The input of the checks whether an Operation may start: the Operation, with its target, template and engine."""
+    """An Operation whose preconditions are being checked, with its target, template and engine."""
 
     operation: Operation
     observed: OperationObserved
@@ -91,9 +91,10 @@ def start_or_unmet(
 def _identified(
     operation: Operation, observed: OperationObserved, context: OperationContext
 ) -> _Case | UnmetPrecondition:
-    """Return the Operation with target, template and engine for later checks, or the precondition that is not met.
+    """Return the Operation with its target, template and engine, for the later checks of preconditions.
 
-    The checks are target, namespace, cluster, type and template, in this order.
+    If one of them is missing or not permitted, return the precondition that is not met. The checks are target,
+    namespace, cluster, type and template, in this order.
     """
     target = target_of(operation, observed.objects)
     name = operation.spec.target_ref.name

@@ -145,7 +145,7 @@ def _in_words(summary: Summary) -> str:
 
 @attrs.frozen
 class _Point:
-    """A time at which the state of an object changed, and the state that began then."""
+    """A change on an object's timeline: a time, and the state that began then."""
 
     at: datetime
     word: str
@@ -154,7 +154,9 @@ class _Point:
 
 
 def _points(summary: Summary, manifest: Manifest, release: Manifest | None) -> Iterator[_Point]:
-    """Yield the states that an object had from its creation until now, each with its begin, in order of time."""
+    """Yield the states that an object has had since its creation, each with the time when it began, in
+    order of time.
+    """
     created = time_at(manifest, "metadata", "creationTimestamp")
     since = summary.since or created
     if since is None:
@@ -176,8 +178,9 @@ def _points(summary: Summary, manifest: Manifest, release: Manifest | None) -> I
 def _beginning(manifest: Manifest, created: datetime, first: datetime, *, is_ready: bool) -> Iterator[_Point]:
     """Yield the states of an object between its creation (`created`) and `first`, when its first known state began.
 
-    The object is waiting until Blocked became False, and then progressing if that took less than an hour. A longer time
-    counts as unknown.
+    No status records these states, so they are inferred. If Blocked became False in this period, the object was waiting
+    until then. It counts as progressing for the rest of the period if `is_ready` (the object is Ready or has a release
+    history) and the rest took at most an hour. Otherwise the state is unknown.
     """
     blocked = condition_of(manifest, "Blocked")
     freed = time_at(dict(blocked), "lastTransitionTime") if blocked.get("status") == "False" else None
@@ -191,7 +194,7 @@ def _beginning(manifest: Manifest, created: datetime, first: datetime, *, is_rea
 
 
 def _of_history(release: Manifest | None) -> list[_Point]:
-    """Return a point of a timeline (a time, and the state that began then) for each revision in a HelmRelease's
+    """Return a point of the timeline (a time, and the state that began then) for each revision in a HelmRelease's
     history.
 
     The oldest revision comes first.

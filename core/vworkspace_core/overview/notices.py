@@ -64,7 +64,10 @@ class Notice:
 
 @attrs.frozen
 class Need:
-    """An object that needs a person's attention. It is announced once, at the time `due_at`."""
+    """An object that has needed a person's attention since the time `since`.
+
+    A notice about it is due at `due_at`, unless `announced` says that there was one already.
+    """
 
     summary: Summary
     since: datetime
@@ -74,8 +77,9 @@ class Need:
 
 @attrs.frozen
 class Attention:
-    """The state of notifications: which objects need a person's attention (by uid), and the notices to be sent, oldest
-    first.
+    """The state of notifications.
+
+    `needs` maps uids to the objects that need a person's attention. `waiting` are the notices to be sent, oldest first.
     """
 
     began: datetime

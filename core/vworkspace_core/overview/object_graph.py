@@ -180,10 +180,10 @@ def _marked(composite: Composite, manifest: Manifest, observed: Snapshot) -> Bra
 
 
 def _sources(graph: Graph, name: str, ends: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
-    """Return a pair for each node of `graph` on which the node `name` depends: that node's name, and the id under which
-    its first object is drawn.
+    """Return the sources from which edges are drawn to the node `name` of `graph`: the nodes on which it depends.
 
-    `ends` has the ids of the drawn objects of each node.
+    Each is a pair of the source's name and the id under which its first object is drawn. `ends` has the ids of the
+    drawn objects of each node.
     """
     targets = dict.fromkeys(edge.to for edge in graph.edges.get(name, ()))
     return [(to, ends[to][0]) for to in targets if ends.get(to)]
@@ -208,7 +208,7 @@ def _of_observation(observation: Observation, explanation: Explanation) -> Objec
 
 
 def _folded(nodes: Sequence[ObjectGraphNode], name: str, most: int) -> list[ObjectGraphNode]:
-    """Return the `most` most urgent of `nodes`, and one further node in place of all others.
+    """Return the `most` most urgent of `nodes`, and one further node that replaces all others.
 
     Nodes with a bad severity are always returned. `name` is the name of the further node's group.
     """
@@ -247,10 +247,9 @@ def _laid_out(nodes: Sequence[ObjectGraphNode], edges: Iterable[ObjectGraphEdge]
 
 
 def _most_urgent(nodes: Sequence[ObjectGraphNode]) -> Sequence[ObjectGraphNode]:
-    """Return those of `nodes` that are drawn, in their given order.
+    """Return those of `nodes` that are drawn, in their given order: the most urgent ones, at most `MOST_NODES`.
 
-    These are the most urgent nodes, and always the first two: the requester and the object, to which all other nodes
-    belong.
+    The first two are always drawn: the requester and the object, to which all other nodes belong.
     """
     by_urgency = sorted(range(len(nodes)), key=lambda at: (at > 1, urgency(nodes[at].severity)))
     return [nodes[at] for at in sorted(by_urgency[:MOST_NODES])]
@@ -280,7 +279,10 @@ def _by_column(nodes: Iterable[str], columns: Mapping[str, int]) -> Mapping[int,
 
 
 def _pull(name: str, edges: Sequence[ObjectGraphEdge], rows: Mapping[str, int]) -> float:
-    """Return the mean row of the nodes from which an edge leads to the node `name`, or 0.0 if there are none."""
+    """Return the row near which the node `name` is drawn: the mean row of the nodes from which an edge leads to it.
+
+    Return 0.0 if there are none.
+    """
     above: list[int] = [rows[edge.source] for edge in edges if edge.target == name and edge.source in rows]
     return sum(above) / len(above) if above else 0.0
 

@@ -56,9 +56,9 @@ def value_of(secret: Manifest, role: str) -> bytes:
 
 
 def later_format(value: Any) -> str | None:
-    """Return a message if a later version of the operator wrote `value`, or None if this version can read it.
+    """Return a message if a later version of the operator wrote `value`, the JSON in a Secret of the job store.
 
-    Raises ValueError if the value names no format, or an unknown format.
+    Return None if this version can read it. Raises ValueError if the value names no format, or an unknown format.
     """
     format_number = get_path(value, "v")
     if isinstance(format_number, int) and format_number > FORMAT:
@@ -84,9 +84,9 @@ _PART: Final = "part"
 
 @attrs.frozen
 class Payload:
-    """A job's raw JSON as bytes, with its SHA-256 as `digest`.
+    """A job's raw JSON as bytes in one or more chunks, with its SHA-256 as `digest`.
 
-    `is_split` says that it does not fit into the head Secret.
+    `is_split` says that it is too large for the head (main) Secret, so that each chunk gets a Secret of its own.
     """
 
     chunks: Sequence[bytes] = attrs.field(repr=False)
@@ -96,11 +96,10 @@ class Payload:
 
 @attrs.frozen
 class Head:
-    """The main Secret of a job's record.
+    """The decoded head (main) Secret of a job's record.
 
-    `version` is its resourceVersion, `order` the job's number in order of arrival.
-
-    `raw` is None if the payload is split over the Secrets named by `parts`.
+    `version` is its resourceVersion, `order` the job's number in order of arrival. `raw` is None if the payload is
+    split over the Secrets named by `parts`. `is_whole` is False as long as the record is incomplete.
     """
 
     job_id: str
@@ -154,7 +153,8 @@ def head_name(job_id: str) -> str:
 
 
 def payload_of(record: JobRecord, longest: int = LONGEST, room: int = ONE_SECRET) -> Payload:
-    """Return the record's raw job, cut into chunks of at most `room` bytes if it does not fit into the head.
+    """Return the record's raw job, cut into chunks of at most `room` bytes if it does not fit into the head (main)
+    Secret.
 
     Raises Invalid for a record of more than `longest` bytes.
     """
@@ -172,7 +172,11 @@ def payload_of(record: JobRecord, longest: int = LONGEST, room: int = ONE_SECRET
 def head_manifest(
     namespace: str, record: JobRecord, payload: Payload, order: int, *, parts: Sequence[str] = (), whole: bool = True
 ) -> dict[str, Any]:
-    """Return the head Secret of a record. `parts` are the names of the Secrets of a split payload."""
+    """Return the head (main) Secret of a job's record, which contains the payload unless that is split.
+
+    `order` is the job's number in order of arrival. For a split payload, `parts` are the names of the Secrets with its
+    chunks, and `whole` says that the record is complete.
+    """
     value: dict[str, Any] = {"v": FORMAT, "order": order, "state": record.state, "digest": payload.digest}
     if payload.is_split:
         value |= {"parts": list(parts), "whole": whole}
@@ -184,7 +188,10 @@ def head_manifest(
 
 
 def part_manifests(namespace: str, head: Head, payload: Payload) -> list[dict[str, Any]]:
-    """Return the Secrets of a split payload. `head` owns them, so that they are deleted with it."""
+    """Return the Secrets with the chunks of a split payload, one for each chunk.
+
+    The head (main) Secret `head` owns them, so that they are deleted with it.
+    """
     owner = {"apiVersion": SECRET.api_version, "kind": SECRET.kind, "name": head.name, "uid": head.uid}
     made = []
     for at, chunk in enumerate(payload.chunks):
@@ -260,9 +267,9 @@ def record_of(head: Head, parts: Mapping[str, bytes]) -> JobRecord | CorruptSecr
 
 
 def corrupt_record(secret: CorruptSecret) -> JobRecord:
-    """Return a record with a failed result, for a job whose record is damaged.
+    """Return a record with a failed result in place of a record that is damaged.
 
-    The job was acked, so it must be answered.
+    The job was acked, so the control plane must get a result.
     """
     why = f"Secret {secret.name} cannot be read ({secret.why}): whether the job had its effect is not known; ask again"
     result = JobResult.failed(Reason.RECORD_DAMAGED, why)

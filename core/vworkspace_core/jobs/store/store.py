@@ -32,11 +32,11 @@ _PAGE = 50
 
 
 class KubeJobStore:
-    """A job store that keeps records and tombstones in Secrets of `namespace`.
+    """A job store that keeps records of open jobs, and tombstones of closed jobs, in Secrets of `namespace`.
 
-    A tombstone is what is kept of a closed job. `lock` is held while tombstones are written. `report` gets a line about
-    every Secret that cannot be used. A record has at most `longest` bytes, and one Secret at most `room`. The store
-    needs the rights get, list, create, update and delete on Secrets.
+    `lock` is held while tombstones are written. `report` gets a line about every Secret that cannot be used. A record
+    has at most `longest` bytes, and one Secret at most `room`. The store needs the rights get, list, create, update and
+    delete on Secrets.
     """
 
     def __init__(

@@ -31,7 +31,7 @@ _AT_ONCE: Final = 64
 
 @attrs.define
 class TombstoneLog:
-    """The writer of the tombstones of one namespace: the records of what closed jobs have done.
+    """The writer of the log of tombstones (records of what closed jobs have done) in one namespace.
 
     `index` has the tombstones that are stored durably.
     """

@@ -130,8 +130,8 @@ def _entry(row: Any) -> TombstoneEntry:
 def outdated(segments: Sequence[Segment], keep: timedelta, remembered: int) -> tuple[list[Segment], int]:
     """Return two answers: the oldest segments, which may be deleted, and how many of their tombstones are not outdated.
 
-    A tombstone is outdated after `keep`. Younger segments may be deleted too while more than `remembered` tombstones
-    are left. The creation time of the last segment serves as the present time.
+    A segment is one Secret of the log. A tombstone is outdated after `keep`. Younger segments may be deleted too while
+    more than `remembered` tombstones are left. The creation time of the last segment serves as the present time.
     """
     gone: list[Segment] = []
     early, left = 0, sum(len(segment.entries) for segment in segments)
@@ -147,9 +147,10 @@ def outdated(segments: Sequence[Segment], keep: timedelta, remembered: int) -> t
 
 @attrs.define
 class TombstoneIndex:
-    """An index of all tombstones by idempotency key, by object and by closed record.
+    """An index of all stored tombstones (records of what closed jobs have done).
 
-    If several tombstones have the same key, the last of them counts.
+    It finds a tombstone by its idempotency key (`by_key`), or by its object (`newest`); `closed` has the uids of
+    records of closed jobs. If several tombstones have the same key, the last of them counts.
     """
 
     by_key: dict[str, Tombstone] = attrs.field(factory=dict, repr=False)
