@@ -43,7 +43,7 @@ def merge_conditions(
 
     `lastTransitionTime` is kept where the condition's status equals that in `previous`, and becomes `now` elsewhere.
     The result has the order of `desired`. An item that is already a Condition is returned unchanged. Conditions of
-    types that only `previous` has are left out.
+    types that only `previous` has are left out. `generation` is the observed generation of items that name none.
     """
     before = {condition.type: condition for condition in previous}
     return tuple(
@@ -103,7 +103,7 @@ def conditions_equal(
 ) -> bool:
     """Report whether `conditions` already equal the desired conditions, in any order.
 
-    If so, `merge_conditions` would change nothing.
+    If so, `merge_conditions` would change nothing. `generation` is the observed generation of items that name none.
     """
     asked = {
         w.type: (w.status, w.reason, generation if _is_of_now(w) else w.observed_generation, w.message) for w in desired

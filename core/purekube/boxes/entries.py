@@ -141,7 +141,7 @@ def kinds_of(
 ) -> Mapping[str, KnownKind]:
     """Return the kinds of resources and of externals (objects that the box only reads), by id.
 
-    Unknown kinds are added to `findings` and omitted.
+    `schemas` has the known kinds. An unknown kind is added to `findings` as a problem and omitted.
     """
     known_kinds: dict[str, KnownKind] = {}
     desired: list[tuple[str, Mapping[str, Any], str]] = [
@@ -195,7 +195,11 @@ def variables_of(
     children: ChildNames,
     parent: KnownKind,
 ) -> Variables:
-    """Return the variables that the parent's status may read: `self`, the resources in `living`, and the externals."""
+    """Return the variables that the parent's status may read, with their types.
+
+    These are `self`, the resources in `living`, and the externals. `kinds` maps ids to known kinds; a resource of
+    another kind has the type `dyn`.
+    """
     types: dict[str, CelType] = {"self": parent.type}
     for entry in living:
         kind = kinds[entry.id].type if entry.id in kinds else DYN

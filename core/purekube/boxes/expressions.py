@@ -45,8 +45,9 @@ class BoxExpression:
     """True if its value reveals data of a Secret: then the message of a failure is not repeated."""
 
     def evaluate(self, scope: Mapping[str, Any], budget: Budget | None = None) -> Any:
-        """Return the expression's value, which may be an `OptionalValue`. Raises ExpressionFailure if the evaluation
-        fails.
+        """Return the expression's value, which may be an `OptionalValue`. `scope` has the values of its variables.
+
+        Raises ExpressionFailure if the evaluation fails.
         """
         try:
             return self.program.evaluate(scope, budget)
@@ -67,7 +68,10 @@ class BoxExpression:
         return ExpressionFailure(self.place, type(error)(_HIDDEN) if self.is_secret else error)
 
     def holds(self, scope: Mapping[str, Any], budget: Budget | None = None) -> bool:
-        """Report whether the expression is true. Raises ExpressionFailure if its evaluation fails."""
+        """Report whether the expression is true. `scope` has the values of its variables.
+
+        Raises ExpressionFailure if its evaluation fails.
+        """
         return self.evaluate(scope, budget) is True
 
 

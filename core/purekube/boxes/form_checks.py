@@ -130,7 +130,7 @@ class FormChecks:
                 self.findings.warning(index(f"{entry.path}.includeWhen", at), message)
 
     def check_twice(self, living: Iterable[Entry]) -> None:
-        """Report two resources that write the same object, since they would overwrite each other.
+        """Report two resources among `living` that write the same object, since they would overwrite each other.
 
         Two resources are allowed if `includeWhen` of one negates that of the other, since only one of them exists at a
         time.

@@ -160,7 +160,10 @@ def is_allowed(power: Power, taint: Taint) -> bool:
 
 
 def refusal(power: Power, who: str) -> str:
-    """Return the message that refuses an expression in a field that gives `power`, and suggests an alternative."""
+    """Return the message that refuses an expression in a field that gives `power`, and suggests an alternative.
+
+    `who` is the kind of the parents whose authors would gain that power.
+    """
     trust = f"; where they may do that anyway, say `trustParents: [{power}]` in the spec of the box"
     match power:
         case Power.NAMESPACES:

@@ -134,8 +134,9 @@ def _health(reading: ParentReading, revision: str) -> Health:
 
 
 def _due(reading: ParentReading, revision: str, policy: BoxRollout) -> datetime | None:
-    """Return the time at which a progressing parent counts as failed; None if the parent has no time limit. A parent
-    whose spec changed after its last status has no time limit until its controller has written a new status.
+    """Return the time at which a parent that progresses to `revision` counts as failed; None if it has no time limit.
+
+    A parent whose spec changed after its last status has no time limit until its controller has written a new status.
     """
     since, ready = reading.brought_to.since, reading.ready
     if reading.is_judged_by(revision) and ready is not None:

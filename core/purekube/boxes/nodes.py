@@ -354,7 +354,11 @@ def _bindings(
 
 
 def _manifest(evaluation: Evaluation, node: BoxNode, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the rendered manifest, in the parent's namespace unless the template names another."""
+    """Return the manifest of one object of the resource `node`, rendered with `values` (variables with their values).
+
+    The object is in the parent's namespace unless the template names another. Raises _Unusable if it has no name or
+    lacks a namespace.
+    """
     said = evaluation.render(node.template, values)
     meta = said.get("metadata") if isinstance(said, dict) else None
     name = meta.get("name") if isinstance(meta, dict) else None

@@ -82,8 +82,10 @@ _LONGEST_CIRCLE: Final = 12
 
 
 def ordered(nodes: Sequence[BoxNode], externals: Sequence[str], findings: Findings) -> tuple[BoxNode, ...]:
-    """Return the resources in topological order, each with its wave (depth in the graph). If they form a cycle, report
-    the cycle and return the resources in their given order.
+    """Return the resources `nodes` in topological order, each with its wave (depth in the graph).
+
+    If they form a cycle, add the cycle to `findings` and return the resources in their given order. `externals` are the
+    ids of objects that are only read.
     """
     known = {node.id for node in nodes}.union(externals)
     stand_ins = [_stand_in(name, (), ()) for name in externals]

@@ -117,8 +117,9 @@ def _read(manifest: Manifest) -> Revision | None:
 
 
 def revision_manifest(box: ObjectMeta, namespace: str, definition: Mapping[str, Any], number: int) -> Manifest:
-    """Return the ControllerRevision that stores the definition of a box. It is owned by the box, and so deleted with
-    the box.
+    """Return the ControllerRevision that stores the definition of a box as its revision number `number`.
+
+    It is owned by the box, and so deleted with the box.
     """
     manifest = CONTROLLER_REVISION.manifest(revision_name(box.name, definition), namespace)
     owner = {
@@ -219,10 +220,10 @@ class Assignments:
 
 
 def assignments_of(history: Sequence[Revision], in_use: Iterable[str], target: str) -> Assignments:
-    """Return the assignments of revisions to parents.
+    """Return which revisions parents may have, and which one a new parent gets.
 
     A new parent gets the newest revision at which a parent was ever Ready; until there is such a revision, a new parent
-    gets the oldest revision in use. If none is in use, it gets `target`.
+    gets the oldest revision in use. If none is in use, it gets `target`. `history` has all revisions, oldest first.
     """
     used = set(in_use)
     sound = [revision for revision in history if not revision.given_up]

@@ -152,8 +152,10 @@ PARENT: Final = Taint(source=TaintSource({**_SERVER, _NAME: Origin.NAMED}))
 
 
 def child(kind: Kind, name: Origin, *, listed: bool = False) -> Taint:
-    """Return the taint (secrecy, and who controls it) of an object that the box creates. `name` says who controls the
-    object's name. The name of a Namespace that the box creates counts as chosen by the box's author.
+    """Return the taint (secrecy, and who controls it) of an object that the box creates.
+
+    `name` says who controls the object's name. The name of a Namespace that the box creates counts as chosen by the
+    box's author. With `listed` it is the taint of a list of such objects.
     """
     origins = {**_SERVER, _NAME: Origin.AUTHOR if kind == NAMESPACE else name}
     return Taint(source=TaintSource(origins, _public(kind), owned=True), listed=listed)

@@ -241,7 +241,7 @@ class TemplateCompiler:
 
 
 def _text_at(raw: Any, path: str, root: str) -> str:
-    """Return the text at `path`, in a template whose own path is `root`; "" if there is no text."""
+    """Return the text at `path` in the template `raw`, whose own path is `root`; "" if there is no text."""
     below = path.removeprefix(root)
     for step in re.findall(r"\[(\d+)\]|\['([^']*)'\]|\.([^.\[]+)", below):
         number, quoted, plain = step

@@ -149,7 +149,11 @@ def expression_of(gate: WhenCondition, variables: Collection[str], resolve: Reso
 
 
 def place_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str:
-    """Return the CEL text for the value that a `when` gate reads, as an optional: the field may be absent."""
+    """Return the CEL text for the value that a `when` gate reads, as an optional: the field may be absent.
+
+    A path that does not begin with one of `variables` is a field of `self`. `resolve` replaces `children` in a path by
+    a resource's id.
+    """
     steps = resolve(path_of(gate))
     root = steps.pop(0) if steps[0] in variables else "self"
     return f"optional.of({root})" + "".join(map(_optional, steps))

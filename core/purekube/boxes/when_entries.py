@@ -89,7 +89,10 @@ class WhenEntries:
     def _any(
         self, entries: Sequence[WhenEntry], path: str, seen: Variables, phase: str, optional: bool | None
     ) -> Iterator[BoxWhen]:
-        """Yield one gate that opens if any of `entries` is true. Yield nothing if one of them cannot be compiled."""
+        """Yield one gate that opens if any of `entries` is true. Yield nothing if one of them cannot be compiled.
+
+        `phase` is the name of the phase whose gate it is, empty for a gate of the resource itself.
+        """
         made = [one for at, entry in enumerate(entries) if (one := self._entry(entry, index(path, at), seen))]
         if made and len(made) == len(entries):
             yield self._gate(made, path, seen, phase, optional)

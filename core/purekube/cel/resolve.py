@@ -29,6 +29,8 @@ from purekube.cel.syntax import (
 def resolved(node: Expression, variables: frozenset[str], container: str = "") -> Expression:
     """Return `node` with each chain of Selects that spells a variable's name, such as `a.b`, replaced by one
     Identifier.
+
+    In `container` (a namespace of CEL such as `a`) a name is looked up first: `x` then means the variable `a.x`.
     """
     return _Resolver(variables, container, frozenset()).visit(node)
 

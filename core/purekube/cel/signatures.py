@@ -170,7 +170,10 @@ def _read(text: str) -> tuple[str, bool, int, Signature]:
 
 
 def _split(head: str) -> tuple[str, str, str]:
-    """Split `list($A).slice(int, int)` into target, name and arguments."""
+    """Split the head of a signature, such as `list($A).slice(int, int)`, into target, name and arguments.
+
+    The target is empty if the function is no method.
+    """
     depth = 0
     open_at = len(head) - 1
     for open_at in range(len(head) - 1, -1, -1):

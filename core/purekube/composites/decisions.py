@@ -129,7 +129,10 @@ def missing_account(composite: Composite, parent: Parent, text: str, now: dateti
 def unchanged(
     composite: Composite, parent: Parent, reason: str, message: str, fields: Mapping[str, Any], now: datetime
 ) -> Decision:
-    """Return a decision that only reports in the status why no child of the parent is made, changed or removed."""
+    """Return a decision that only reports in the status why no child of the parent is made, changed or removed.
+
+    Ready becomes False and Stalled True, both with `reason` and `message`. `fields` are the other fields of the status.
+    """
     desired = (
         DesiredCondition(READY, ConditionStatus.FALSE, reason, message),
         DesiredCondition(RECONCILING, ConditionStatus.FALSE, reason),
@@ -212,7 +215,7 @@ def with_status(
     fields: Mapping[str, Any],
     now: datetime,
 ) -> Decision:
-    """Return the decision with the parent's whole status and its Events.
+    """Return the decision with the parent's whole status (the conditions `wanted`, and `fields`) and its Events.
 
     The decision is returned unchanged if the status is up to date or may wait. The message for a missing right includes
     the command that grants it. Since no watch reports that a right was granted, the parent is requeued.
@@ -275,9 +278,10 @@ def _seconds_until_due(live: LiveStatus, now: datetime) -> float:
 
 
 def _seconds_of_grace(parent: Parent, live: LiveStatus, desired: Iterable[DesiredCondition], now: datetime) -> float:
-    """Return for how many seconds a parent that has just become Ready keeps that status while a child is not ready.
+    """Return for how many more seconds a parent keeps the status Ready although a child is not ready any more.
 
-    Without this delay, a child that flaps would cause a status write and an Event each time.
+    The result is 0 or less if the new status need not wait. The delay applies to a parent that became Ready a short
+    time ago. Without it, a child that flaps would cause a status write and an Event each time.
     """
     was, becomes = _ready_of(live.conditions), _ready_of(desired)
     if was is None or becomes is None or parent.metadata.deletion_timestamp is not None:

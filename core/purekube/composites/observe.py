@@ -77,7 +77,10 @@ async def observe_live(api: KubeApi, composite: Composite, parent: Parent) -> Sn
 
 
 def snapshot_of(reading: LiveReads, namespace: Manifest | None, peers: frozenset[str]) -> Snapshot:
-    """Return a snapshot, the input of a decision, with the objects that were read."""
+    """Return a snapshot (the input of a decision) with the objects that were read.
+
+    `namespace` is the parent's Namespace. `peers` are the names of other namespaces that admit children of the parent.
+    """
     return Snapshot(namespace, reading.objects, frozenset(reading.missing), hidden_kinds=reading.hidden, peers=peers)
 
 

@@ -163,8 +163,10 @@ def with_remedies(
 
 
 def hidden_message(composite: Composite, hidden: Mapping[Kind, Right]) -> str:
-    """Return the message that kinds of an earlier definition may not be listed, with the command that permits
-    listing.
+    """Return the message that the operator may not list kinds of an earlier definition, and so cannot prune their
+    objects.
+
+    It ends with the command that permits listing. `hidden` maps each kind to the missing right.
     """
     kinds = sorted(hidden)
     named = ", ".join(kind.kind for kind in kinds)

@@ -53,7 +53,10 @@ def _title(manager: str) -> str:
 
 
 def refusal(title: str, other: str, hand_back: str) -> str:
-    """Return the message for an object whose status the other controller `other` already writes, with the remedy."""
+    """Return the message that the controller `title` writes no status because the controller `other` already does.
+
+    Both would undo each other's writes. `hand_back` is the command that hands the status over once `other` is gone.
+    """
     renamed = " If it was renamed, give it its former name back."
     return (
         f"the {other} writes the status of this object, so the {title} leaves it alone: each would undo the other. "

@@ -37,7 +37,10 @@ class Backoff:
 
 
 def jitter_of(key: object, attempt: int) -> float:
-    """Return a number in [0, 1) that is computed from the arguments alone, and so is equal in every process."""
+    """Return a number in [0, 1) that spreads retries of different keys and attempts.
+
+    It is computed from the arguments alone, and so is equal in every process.
+    """
     digest = hashlib.blake2b(f"{key}#{attempt}".encode(), digest_size=6).digest()
     return int.from_bytes(digest) / 2**48
 

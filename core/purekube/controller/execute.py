@@ -76,7 +76,10 @@ class ReconcilePass(Generic[S, V]):
         return self.api
 
     def record(self, verb: str, ref: ObjectRef, manifest: Manifest) -> None:
-        """Record a write of the object `ref` in this pass; `manifest` is the object that the server returned."""
+        """Record that this pass has written the object `ref`. `manifest` is the object that the server returned.
+
+        `verb` names the kind of write, such as an apply.
+        """
         self.executed.append((verb, ref))
         written = (ref, str(metadata(manifest).get("resourceVersion", "")))
         self.written.append(written)
@@ -328,8 +331,9 @@ async def write_own_status(work: ReconcilePass[S, V], status: Manifest) -> None:
 
 
 async def write_status(api: KubeApi, kind: Kind, status: Manifest, manager: str) -> Manifest:
-    """Apply a whole status, guarded by the resourceVersion in it (REC-6); return the object that the server returned.
+    """Apply a whole status as the field manager `manager`, and return the object that the server returned.
 
-    The statuses of all kinds are written here.
+    The write is refused if the object has changed since the resourceVersion in `status` (REC-6). The statuses of all
+    kinds are written here.
     """
     return await api.apply_status(status, kind=kind, field_manager=manager)

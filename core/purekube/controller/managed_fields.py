@@ -303,7 +303,10 @@ def conflict_message(failure: Failure, error: Conflict, manager: str) -> str:
 
 
 def _first_paths(fields: Sequence[str]) -> str:
-    """Return the first few paths as text, and how many more there are, to leave room for a command."""
+    """Return the first few of the field paths `fields` as text, and how many more there are.
+
+    The text stays short, so that a command fits into the same message.
+    """
     named = ", ".join(fields[:_MOST_FIELDS])
     return named if len(fields) <= _MOST_FIELDS else f"{named} and {len(fields) - _MOST_FIELDS} more"
 

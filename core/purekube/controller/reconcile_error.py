@@ -118,8 +118,9 @@ class ReconcileErrorWords:
 def standard_words(
     kind: Kind, types: Sequence[str], write_condition: Callable[[Condition], Mapping[str, Any]] = condition_json
 ) -> ReconcileErrorWords:
-    """Return the rules for a kind with the conditions Ready, Reconciling and Stalled: how its status reports an error
-    that stopped a pass.
+    """Return the rules by which a status with the conditions Ready, Reconciling and Stalled reports a reconcile error.
+
+    `types` are the condition types that the controller owns, and `write_condition` returns a condition as JSON.
     """
     return ReconcileErrorWords(
         kind,

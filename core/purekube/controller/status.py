@@ -128,7 +128,11 @@ def _without(fields: Mapping[str, Any], names: frozenset[str]) -> Mapping[str, A
 def event_of(
     change: Transition, regarding: ObjectRef, uid: str, *, warning: bool, reason: str = "", action: str = "Reconcile"
 ) -> KubernetesEvent:
-    """Return the Kubernetes Event for a transition (REC-1). `reason`, if given, replaces the condition's reason."""
+    """Return the Kubernetes Event for a transition of a condition (REC-1).
+
+    `regarding` and `uid` identify the object; `warning` makes the Event's type `Warning`. `reason`, if given, replaces
+    the condition's reason.
+    """
     condition = change.condition
     return KubernetesEvent(
         regarding=regarding,

@@ -94,7 +94,10 @@ def _hard(edges: Iterable[Edge]) -> Iterable[Edge]:
 
 
 def _ordered(edges: Mapping[str, tuple[Edge, ...]]) -> list[str]:
-    """Return the nodes' ids in order: each after its dependencies, and if possible after its soft references."""
+    """Return the nodes' ids in order: each after its dependencies, and if possible after its soft references.
+
+    `edges` maps the id of each node to its dependencies. Raises Cycle if there is no such order.
+    """
     position = {node_id: index for index, node_id in enumerate(edges)}
     hard = {node_id: {edge.to for edge in _hard(own)} for node_id, own in edges.items()}
     soft = {node_id: {edge.to for edge in own} - hard[node_id] - {node_id} for node_id, own in edges.items()}
@@ -125,7 +128,10 @@ def _ordered(edges: Mapping[str, tuple[Edge, ...]]) -> list[str]:
 
 
 def _cycle(edges: Mapping[str, tuple[Edge, ...]]) -> Cycle:
-    """Return one cycle in a graph in which each node depends on another node of the graph."""
+    """Return one cycle in a graph in which each node depends on another node of the graph.
+
+    `edges` maps the id of each node to its dependencies.
+    """
     seen: dict[str, Edge] = {}
     node_id = next(iter(edges))
     while node_id not in seen:

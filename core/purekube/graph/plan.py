@@ -103,8 +103,9 @@ def _planned(work: NodeEvaluation, removal: RemovalStep) -> Plan:
 
 
 def _unwanted(work: NodeEvaluation, held: Held, desired: Mapping[str, WantedNode]) -> Held:
-    """Return the existing objects in `held` that no graph node requires. Objects of a node that could not be evaluated
-    or has a closed gate are left out.
+    """Return the existing objects in `held` that no graph node requires, according to the evaluated nodes `desired`.
+
+    Objects of a node that could not be evaluated or has a closed gate are left out.
     """
     refs = {item.ref for node in desired.values() for item in node.items}
     unknown = {label_text(node_id) for node_id, node in desired.items() if node.knowledge is NodeKnowledge.UNKNOWN}

@@ -87,8 +87,9 @@ def evaluate(
 def _objects_by_label(
     graph: Graph, owner: Owner, held: Sequence[tuple[ObjectRef, Manifest]]
 ) -> dict[str, NodeChildren]:
-    """Return the existing objects of each graph node, found by their labels, by node id. They stand for the nodes'
-    objects until the nodes are rendered.
+    """Return the existing objects in `held` by the id of the graph node that their labels name.
+
+    Until a node is rendered, other nodes read these objects instead.
     """
     children: dict[str, list[Child]] = {}
     for ref, live in held:

@@ -127,7 +127,7 @@ def _removing(
 
 
 def _remaining_text(going: tuple[Observation, ...]) -> str:
-    """Return a text about the remaining objects, in which objects that block other deletions come first."""
+    """Return a text about the remaining objects `going`. Objects that block the deletion of others come first."""
     now = [observation for observation in going if observation.state is not NodeState.WAITING]
     behind = [observation.name for observation in going if observation.state is NodeState.WAITING]
     told = "; ".join(f"{observation.name}: {observation.message}" for observation in now[:_MOST_NAMES])

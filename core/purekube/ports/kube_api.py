@@ -301,14 +301,20 @@ def _strict(field_manager: str, **more: str | None) -> dict[str, str | int | Non
 
 
 def _check(verb: str, ref: ObjectRef) -> None:
-    """Raise Invalid for an object whose name or namespace cannot be a segment of a URL path."""
+    """Raise Invalid for an object whose name or namespace cannot be a segment of a URL path.
+
+    `verb` is for the message.
+    """
     if not ref.name or ref.name in (".", "..") or "/" in ref.name or "%" in ref.name:
         raise Invalid(f"{verb} {ref.kind.kind}: {ref.name!r} is not a name an object can have")
     _need_namespace(verb, ref)
 
 
 def _need_namespace(verb: str, ref: ObjectRef) -> None:
-    """Raise Invalid for a namespaced object without a namespace, or with a namespace that no URL path can contain."""
+    """Raise Invalid for a namespaced object without a namespace, or with a namespace that no URL path can contain.
+
+    `verb` is for the message.
+    """
     if ref.kind.namespaced and (not ref.namespace or set(ref.namespace) & {"/", "%", "."}):
         raise Invalid(
             f"{verb} {ref.kind.kind} {ref.name}: a namespaced object needs a metadata.namespace, not {ref.namespace!r}"

@@ -167,8 +167,10 @@ class Classes:
         return _Type(made.name, frozenset(kept), made.doc)
 
     def _inner(self, form: str, key: str, schema: Mapping[str, Any], path: str, words: tuple[str, ...]) -> _Type:
-        """Return the Python type for a list or a map. The type of its items or values, from the schema under `key`, is
-        put into `form`.
+        """Return the Python type for a list or a map whose items or values have the schema `schema[key]`.
+
+        `form` is the source text of the type, with a placeholder for the type of items or values. `words` are the words
+        of which names of classes are made.
         """
         item = schema[key]
         of = self._type(item, f"{path}[]", (*words[:-1], singular(words[-1])), inner=True)

@@ -269,11 +269,17 @@ def before_finalizers(rules: ProgressRules, progress: ObjectProgress, step: SetF
 def after_success(
     progress: ObjectProgress, call: CallController, *, complete: bool, state: Any = None
 ) -> ObjectProgress:
-    """Return the progress after a successful call. `complete` says that the controller left nothing to do."""
+    """Return the progress after a successful call, which returned `state` to be remembered.
+
+    `complete` says that the controller left nothing to do.
+    """
     cleaned = call.deleting and complete
     return attrs.evolve(progress, begun=True, notified=True, cleaned=cleaned, stalled=False, attempts=0, state=state)
 
 
 def after_failure(progress: ObjectProgress, *, stalled: bool) -> ObjectProgress:
-    """Return the progress after a failed call of the controller, with the state that the last success returned."""
+    """Return the progress after a failed call of the controller. The state that the last success returned is kept.
+
+    `stalled` says that no retry follows, because only a change can help.
+    """
     return attrs.evolve(progress, begun=True, stalled=stalled, attempts=0 if stalled else progress.attempts + 1)

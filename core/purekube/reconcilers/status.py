@@ -107,8 +107,9 @@ def _live(controller: AnyController, manifest: Manifest, fields: Mapping[str, An
 def _fields_only(
     controller: AnyController, manifest: Manifest, before: Mapping[str, Any], fields: Mapping[str, Any]
 ) -> Decision | None:
-    """Return a decision that writes only `fields`, no conditions and no observed generation; None if no field
-    differs.
+    """Return a decision that writes only `fields`, no conditions and no observed generation.
+
+    Return None if the present fields, `before`, already have these values.
     """
     if all(same_json(before.get(name), value) for name, value in fields.items()):
         return None

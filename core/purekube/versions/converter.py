@@ -68,7 +68,10 @@ class Converter:
     def of(
         cls, group: str, kind: str, hub: str, *conversions: Conversion, schemas: Mapping[str, Schema] | None = None
     ) -> "Converter":
-        """Return the converter of a kind from its conversions. Raises ValueError if a version is given twice."""
+        """Return the converter of a kind from its conversions. `hub` is the storage version.
+
+        Raises ValueError if a version is given twice.
+        """
         names = [hub, *(conversion.version for conversion in conversions)]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"{kind} in {group}: the version {twice[0]} is there twice")
@@ -148,8 +151,10 @@ class Converter:
 
 
 def _metadata(manifest: Manifest, found: Mapping[str, Any], desired: str) -> dict[str, Any]:
-    """Return the metadata of `found`, the result of a user's conversion function for `manifest`. Raises
-    ConversionFailed if it differs from the metadata of `manifest` in more than labels and annotations.
+    """Return the metadata of `found`, the result of a user's function that converts `manifest` to the version
+    `desired`.
+
+    Raises ConversionFailed if it differs from the metadata of `manifest` in more than labels and annotations.
     """
     before, after = metadata(manifest), found.get("metadata", metadata(manifest))
     if not isinstance(after, Mapping):

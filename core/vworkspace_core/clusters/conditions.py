@@ -27,7 +27,7 @@ OF_THE_AGENT: Final = frozenset({Type.AUTHENTICATED, Type.BUFFER_OVERFLOW, Type.
 def wanted_conditions(inventory: ClusterInventory, previous: Sequence[Condition]) -> tuple[DesiredCondition, ...]:
     """Return the conditions that the Cluster object should have, in the order in which they are written.
 
-    Conditions whose status is unknown now are left out.
+    `previous` are its present conditions. Conditions whose status is unknown now are left out.
     """
     agent = inventory.agent
     controllers = controllers_condition(inventory.watched, inventory.installation)
@@ -50,7 +50,10 @@ def wanted_conditions(inventory: ClusterInventory, previous: Sequence[Condition]
 
 
 def _clocks(agent: AgentReport, previous: Sequence[Condition]) -> Iterator[DesiredCondition]:
-    """Yield ClockSkew=True while the clocks of operator and control plane differ, and False once they agree again."""
+    """Yield ClockSkew=True while the clocks of operator and control plane differ, and False once they agree again.
+
+    Yield nothing if `previous`, the present conditions, lacks ClockSkew and the clocks do not differ.
+    """
     if agent.apart:
         yield DesiredCondition(Type.CLOCK_SKEW, _TRUE, Reason.CLOCKS_DIFFER, agent.apart)
     elif any(condition.type == Type.CLOCK_SKEW for condition in previous) and agent.connection.last_ok is not None:

@@ -70,7 +70,10 @@ _NAMES: Final = {kind: controller.name for controller in _CONTROLLERS for kind i
 
 
 def installed_engines(watched: Mapping[Kind, InformerReport]) -> tuple[str, ...]:
-    """Return the names of the engines whose kinds the API server serves, in alphabetical order."""
+    """Return the names of the engines whose kinds the API server serves, in alphabetical order.
+
+    `watched` has the states of all informers by kind.
+    """
     return tuple(
         name
         for name, engine in sorted(ENGINES.items())
@@ -81,7 +84,8 @@ def installed_engines(watched: Mapping[Kind, InformerReport]) -> tuple[str, ...]
 def controllers_condition(
     watched: Mapping[Kind, InformerReport], installation: Installation = PRINTED
 ) -> DesiredCondition:
-    """Return the condition ControllersHealthy of the Cluster object.
+    """Return the condition ControllersHealthy of the Cluster object from `watched`, the states of all informers by
+    kind.
 
     Its reason is about missing controllers if there are any, or else about degraded controllers. Its message names all
     missing and degraded controllers.

@@ -43,9 +43,9 @@ from vworkspace_core.credentials.state import (
 
 
 def start(stored: StoredCredential, now: datetime, *, jitter: float = 0.0) -> CredentialStep:
-    """Return the state at the start of a process, from the Secret's content, with the first effects.
+    """Return the state of the credential machine at the start of a process, with the first effects to perform.
 
-    An unfinished rotation continues.
+    `stored` is the Secret's content. An unfinished rotation continues. `jitter` in [0, 1) spreads renewals.
     """
     state = CredentialState(stored, stored.token, jitter=jitter)
     if stored.requested and stored.token:

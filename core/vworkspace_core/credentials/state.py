@@ -67,7 +67,7 @@ CredentialStep: TypeAlias = tuple[CredentialState, tuple[r.CredentialEffect, ...
 def renewal_of(stored: StoredCredential, jitter: float = 0.0) -> datetime | None:
     """Return when to renew a credential, or None if it must never be renewed.
 
-    The time is a quarter to a third of the credential's lifetime before it expires.
+    The time is a quarter to a third of the credential's lifetime before it expires; `jitter` in [0, 1) selects it.
     """
     if stored.expires_at is None or not stored.token:
         return None

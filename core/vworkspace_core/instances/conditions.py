@@ -139,7 +139,8 @@ def _ready_while_suspended(release: ClassifiedRelease, previous: Previous) -> De
 def blocked(reason: str, message: str, previous: Previous, *, stalled: bool = False) -> tuple[DesiredCondition, ...]:
     """Return the conditions of an instance that an obstacle, described by `reason` and `message`, blocks (RES-4).
 
-    Ready is kept as in `previous`. Before the first release Ready is False, and its message names the obstacle.
+    Ready is kept as in `previous`. Before the first release Ready is False, and its message names the obstacle. With
+    `stalled`, which means that only a change of the spec can help, Stalled is True too.
     """
     before = previous.get(Type.READY)
     text = safe(message, _LONGEST_REFUSAL)

@@ -33,8 +33,8 @@ class Names:
 def names_of(release: Release, fetched: Mapping[str, Any], fragment: Mapping[str, Any], uid: str) -> Names:
     """Return the names of source and ConfigMap. Each name contains a hash, since changed content needs a new object.
 
-    `fetched` is the part of the source's spec that decides which artifact is fetched. The hash in the ConfigMap's name
-    includes the instance's `uid`, so that the name is unique.
+    `fetched` is the part of the source's spec that decides which artifact is fetched. `fragment` are the values in the
+    ConfigMap. The hash in the ConfigMap's name includes the instance's `uid`, so that the name is unique.
     """
     return Names(
         source=closed_name(release.name, content_hash(fetched)[:_HASH_DIGITS]),

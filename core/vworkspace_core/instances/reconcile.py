@@ -229,10 +229,9 @@ def _release_status(
 def _suspended_by_hand(
     release_status: ClassifiedRelease, desired: DesiredObjects, live_release: Manifest | None
 ) -> ClassifiedRelease:
-    """Return the state of a release whose HelmRelease or source a person suspended, although the instance is not
-    suspended.
+    """Return `release_status` with the command that resumes the release added to its message.
 
-    The command that resumes it is added to the message.
+    It is called if a person suspended the HelmRelease or the source although the instance is not suspended.
     """
     by_release = get_path(live_release, "spec", "suspend") is True
     command = resume_command(desired.release if by_release else desired.source)
@@ -249,7 +248,7 @@ def _is_pending(apply: Apply, observed: InstanceObserved) -> bool:
 def _dry_runs(pending: tuple[Apply, ...], live_release: Manifest | None) -> tuple[Apply, ...]:
     """Return the HelmRelease's apply among `pending`, to be sent as a dry run before any of the others is sent (REC-3).
 
-    The result is empty if the apply cannot conflict, or if it is the only one.
+    `live_release` shows whether the apply can conflict. If it cannot, or if it is the only apply, the result is empty.
     """
     if len(pending) < 2:
         return ()

@@ -176,7 +176,8 @@ def _stalled(observed: ObservedRelease, ours: bool) -> ClassifiedRelease | None:
 def _why_stalled(released: Mapping[str, Any], stalled: Mapping[str, Any]) -> str:
     """Return a message that says why the release failed, and why Flux did not roll it back.
 
-    The cause is in the condition Released, since the condition Ready reports the rollback.
+    The cause is in the condition `released` (Released), since the condition Ready reports the rollback. The condition
+    `stalled` (Stalled) says why there was no rollback.
     """
     if stalled.get("reason") in _NEVER_ATTEMPTED:
         return message_of(stalled)  # Released speaks of the release before

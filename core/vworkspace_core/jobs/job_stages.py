@@ -166,6 +166,7 @@ def _dropped(job: JobState, at: JobStepContext) -> JobStep:
 def due_at(job: JobState, skew: timedelta, grace: timedelta, *, strict: bool = False) -> datetime | None:
     """Return when a Tick event next changes this job, by the local clock, or None if no Tick changes it.
 
+    `skew` is how far the control plane's clock is ahead. A job that waits for an outcome gets `grace` after its expiry.
     With `strict`, the job expires as soon as either the local clock or the control plane's clock says so (PULL-12).
     """
     times = [job.retry.at]

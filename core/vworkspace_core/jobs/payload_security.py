@@ -96,7 +96,10 @@ def in_force(required: Security, opener: PayloadOpener | None, signatures: Signa
 
 
 def signed_content(raw: Mapping[str, Any], cluster_id: str) -> dict[str, Any]:
-    """Return the part of `raw` that its signature covers, with the payload as sent, whether encrypted or not."""
+    """Return the part of the job `raw` that its signature covers, with the payload as sent, whether encrypted or not.
+
+    The cluster's id is part of it, so that a job signed for one cluster is invalid in another.
+    """
     content = {"cluster": cluster_id, **{name: raw.get(name) for name in ("expiresAt", "idempotencyKey", "kind")}}
     sent = "payload" if raw.get("encryptedPayload") is None else "encryptedPayload"
     return {**content, sent: raw.get(sent)}

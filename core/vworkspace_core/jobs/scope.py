@@ -159,9 +159,9 @@ def _implied(request: ApplyRequest) -> Mapping[str, Any]:
 
 
 def _manifest_to_send(manifest: Manifest, scope: JobScope, trace: Mapping[str, str]) -> dict[str, Any]:
-    """Return the manifest to apply (REC-6): type and spec are unchanged.
+    """Return the manifest to apply for a job (REC-6), with unchanged type and spec.
 
-    Only permitted metadata is kept, and the operator's labels are added.
+    Only permitted metadata is kept. The operator's labels and the annotations `trace` are added.
     """
     meta: dict[str, Any] = {name: value for name, value in metadata(manifest).items() if name in _KEPT}
     meta["labels"] = {

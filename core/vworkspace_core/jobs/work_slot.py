@@ -96,9 +96,9 @@ def _with_live(job: JobState, seen: Inspection) -> JobState:
 
 
 def _record_intent(job: JobState, uid: str, generation: int = 0) -> JobStep:
-    """Return the step that records which effect the job is about to have.
+    """Return the step that records, before the write, which effect the job is about to have on the object with `uid`.
 
-    If the same effect is recorded already, return the step that performs it.
+    `generation` is the generation to report. If the same effect is recorded already, return the step that performs it.
     """
     intent = EffectIntent(uid, generation=generation)
     if job.intent == intent:

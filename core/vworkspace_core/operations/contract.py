@@ -71,9 +71,9 @@ class Row:
 def phase_row(
     phase: str, progress: Progress, reason: str, meaning: str = "", status: Mapping[str, Any] | None = None
 ) -> Row:
-    """Return the row for a phase of a kind that reports it in `status.phase`.
+    """Return the row of an engine's table for a phase of a kind that reports its phase in `status.phase`.
 
-    `status` has other fields of the sample status.
+    `meaning` explains the phase to people; `status` has other fields of the row's sample status.
     """
     shown = {**({"phase": phase} if phase else {}), **(status or {})}
     return Row(phase, progress, reason, meaning, {"status": shown} if shown else {})

@@ -164,7 +164,10 @@ def _sized(keyword: str, bound: str) -> Callable[..., Iterator[ValidationError]]
 
 
 def _unknown_keys(validator: Any, rule: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
-    """Validate the schema keyword `additionalProperties`. Yield a single error for all unknown keys."""
+    """Validate the schema keyword `additionalProperties` with the value `rule`.
+
+    If the keyword is false, a single error is yielded for all unknown keys of `instance`.
+    """
     if rule is not False or "patternProperties" in schema:
         yield from _sized("additionalProperties", "maxProperties")(validator, rule, instance, schema)
     elif isinstance(instance, dict) and not instance.keys() <= schema.get("properties", {}).keys():

@@ -131,9 +131,9 @@ def approval_payload(manifest: Manifest, approver: Approver, digest: str, now: d
 
 
 def approve(kind: Kind, manifest: Manifest, claim: str, valid: timedelta) -> PlannedAction | Refusal:
-    """Return the write that puts an approval claim into an Operation, or a refusal.
+    """Return the write that puts an approval claim (signed proof of approval) into an Operation, or a refusal.
 
-    While the claim is in the Operation, its parameters cannot be changed.
+    The run has to begin within the time `valid`. While the claim is in the Operation, its parameters cannot be changed.
     """
     if kind != OPERATION:
         return Refusal("only an Operation can be approved")

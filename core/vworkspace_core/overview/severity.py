@@ -67,7 +67,8 @@ def severity_of(state: OverviewState) -> Severity:
 def needs_person(severity: Severity, *, is_helpable: bool) -> bool:
     """Report whether a person has to help.
 
-    That is so if the state is bad, or if the object waits for an obstacle that only a person can remove.
+    That is so if the state is bad, or if the object waits for an obstacle that only a person can remove
+    (`is_helpable`).
     """
     return severity is Severity.BAD or (severity is Severity.WAITING and is_helpable)
 

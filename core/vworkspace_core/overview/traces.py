@@ -243,7 +243,11 @@ class TraceRecorder:
     def reconciled(
         self, ref: ObjectRef, seconds: float, result: str, writes: Iterable[str], error: str, now: datetime
     ) -> Iterable[Span]:
-        """Record a reconcile pass that took `seconds`, and yield its span. `writes` are the pass's writes."""
+        """Record a reconcile pass that took `seconds`, and yield its span if the object's run is being traced.
+
+        `result` is the outcome and `writes` are the writes of the pass, as texts; `error` says why it failed, or is
+        empty.
+        """
         run = self._runs.get(self._uids.get(ref, ""))
         if run is not None:
             span = run.below("reconcile", now - timedelta(seconds=seconds))

@@ -262,8 +262,8 @@ class ObjectStore:
     def replace(self, resource_version: str) -> Iterator[CacheChange]:
         """Replace the content by the buffered objects in one step; yield every difference, missed deletions first.
 
-        Contents are compared even if versions are equal, because storage restored from a snapshot issues the same
-        versions again.
+        `resource_version` is the version of the list. Contents are compared even if versions are equal, because storage
+        restored from a snapshot issues the same versions again.
         """
         buffered, self._buffer = self._buffer, {}
         first = not self._listed
@@ -346,7 +346,10 @@ class ObjectStore:
         return held
 
     def _changes(self, difference: _Difference, initial: bool = False) -> tuple[CacheChange, ...]:
-        """Return the changes to report to readers. A new uid is reported as a deletion and an addition."""
+        """Return the changes to report to readers. A new uid is reported as a deletion and an addition.
+
+        `initial` says that the object comes from the first list.
+        """
         ref, before, after = self._ref(difference.name), difference.before, difference.after
         if before is not None and after is not None and before.uid == after.uid:
             return (CacheChange(ChangeType.UPDATED, ref, after.raw, before.raw, version=after.version),)

@@ -125,9 +125,9 @@ _SHARD: Final = re.compile(r"_([0-9]{1,4}/[0-9]{1,4})\Z")
 
 
 def lease_name(base: str, shard: Shard) -> str:
-    """Return the name of a shard's Lease.
+    """Return the name of a shard's Lease. `base` is the Lease's name in an operator without shards.
 
-    The first shard uses the same Lease as an operator without shards, so that the two exclude each other.
+    The first shard uses that same Lease, so that an operator without shards and one with shards exclude each other.
     """
     return base if shard.is_first else f"{base}{_BETWEEN}{shard.index}"
 

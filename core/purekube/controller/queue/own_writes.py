@@ -47,7 +47,10 @@ class HotLoopDetector(Generic[K]):
         self._history: OrderedDict[K, deque[tuple[float, str, int]]] = OrderedDict()
 
     def record(self, key: K, now: float, fingerprint: str, generation: int = 0) -> HotLoopEvidence | None:
-        """Record one status write with this fingerprint. Return the evidence if the key is now in a hot loop."""
+        """Record one status write with this fingerprint, for an object of this `generation`.
+
+        Return the evidence if the key is now in a hot loop, None otherwise.
+        """
         history = self._recent(key, now)
         if history and history[-1][2] != generation:
             history.clear()
@@ -145,7 +148,7 @@ class PendingWrites(Generic[K]):
 
 
 class EventOrigin(Enum):
-    """The answer to the question whether a watch event shows a change by a key's own pass or by others."""
+    """The origin of a watch event that concerns a key: the key's own last reconcile pass, others, or not known yet."""
 
     FOREIGN = "somebody else's: look at the key"
     OWN = "that of the key's last pass: it knows the answer already"
