@@ -5,7 +5,7 @@ import json
 import pickle
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 import pytest
@@ -13,7 +13,7 @@ from cattrs import BaseValidationError, Converter
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from purekube.apimachinery.converters import FAST, TOLERANT
+from purekube.apimachinery.converters import FAST, STRICT, TOLERANT
 from purekube.apimachinery.meta import NameRef, ObjectMeta
 from purekube.apimachinery.problems import Problem, ValidationProblems, join
 from purekube.apimachinery.structuring import read_meta, structure
@@ -149,6 +149,59 @@ def test_the_fast_converter_and_the_tolerant_one_read_the_same_except_nulls(valu
         assert None in [
             inner for item in _containers(body) for inner in (item.values() if isinstance(item, dict) else item)
         ]
+
+
+OF_TYPE: dict[str, Any] = {
+    "null": None,
+    "a boolean": True,
+    "a number": 0.5,
+    "a string": "x",
+    "an object": {},
+    "a list": [],
+}
+"""A JSON value of each type, by the words for it."""
+MODES = "one of managed, placeholder"
+TYPES: list[tuple[Any, str, set[str]]] = [
+    (str, "a string", {"a string"}),
+    (int, "an integer", set()),
+    (float, "a number", {"a number"}),
+    (bool, "a boolean", {"a boolean"}),
+    (int | str, "an integer or a string", {"a string"}),
+    (Mode, MODES, {"a string"}),
+    (NameRef, "an object", {"an object"}),
+    (Mapping[str, Any], "an object", {"an object"}),
+    (Mapping[str, str], "an object", {"an object"}),
+    (Mapping[str, int], "an object", {"an object"}),
+    (dict[str, Any], "an object", {"an object"}),
+    (tuple[int, ...], "a list", {"a list"}),
+    (list[int], "a list", {"a list"}),
+    (int | None, "an integer", {"null"}),
+]
+
+
+def _structured(converter: Converter, value: Any, cls: Any) -> Any:
+    return converter.structure(value, cls)
+
+
+@pytest.mark.parametrize("converter", [FAST, TOLERANT, STRICT], ids=["fast", "tolerant", "strict"])
+@pytest.mark.parametrize(("cls", "what", "fitting"), TYPES)
+def test_each_converter_says_what_a_value_must_be_and_what_it_is(
+    converter: Converter, cls: Any, what: str, fitting: set[str]
+) -> None:
+    for name in OF_TYPE.keys() - fitting:
+        with pytest.raises(TypeError) as refused:
+            converter.structure(OF_TYPE[name], cls)
+        assert str(refused.value) == f"must be {what}, not {name}"
+
+
+@pytest.mark.parametrize("converter", [FAST, TOLERANT, STRICT], ids=["fast", "tolerant", "strict"])
+def test_each_converter_says_which_values_there_are(converter: Converter) -> None:
+    with pytest.raises(ValueError, match=r"^must be one of managed, placeholder, not 'x'$"):
+        converter.structure("x", Mode)
+    with pytest.raises(ValueError, match=r"^must be one of a, 1, not 'x'$"):
+        _structured(converter, "x", Literal["a", 1])
+    with pytest.raises(TypeError, match=r"^must be an object of strings; one value is, not a number$"):
+        _structured(converter, {"a": 1}, Mapping[str, str])
 
 
 def test_unknown_fields_of_metadata_are_kubernetes_own_affair() -> None:

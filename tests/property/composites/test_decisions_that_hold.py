@@ -75,6 +75,51 @@ def test_a_pure_reconciler_is_ready_exactly_where_what_its_node_asks_holds(wante
     assert {ref.name for ref in world.children()} == ({"first", "behind"} if wanted else {"first"})
 
 
+# --- the status that a box declares ----------------------------------------------------------------------------------
+
+NO_VALUE, FAULT = "settings.data[self.spec.?host.orValue('one')]", "string(6 / (self.spec.replicas - 3))"
+"""One has a value unless the host is another, the other unless there are three replicas."""
+PLACES: Final = ("field", "status", "reason", "message")
+
+
+def declaring(place: str, text: str) -> dict[str, Any]:
+    """A status with an expression in one place, and something else in each other place."""
+    told = {"type": "Open", "status": "${true}", "reason": "Known", "message": "yes"}
+    if place == "field":
+        return {"fields": {"address": f"${{{text}}}"}, "conditions": [told]}
+    return {"conditions": [{**told, place: f"${{{text} != ''}}" if place == "status" else f"${{{text}}}"}]}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(("text", "is_fault"), [(NO_VALUE, False), (FAULT, True)])
+@pytest.mark.parametrize("has_value", [True, False])
+def test_a_status_without_a_value_yet_is_left_out_and_one_that_fails_is_told(
+    place: str, text: str, is_fault: bool, has_value: bool
+) -> None:
+    box = box_of(config("settings", data={"one": "x"}), status=declaring(place, text))
+    given_spec = {"image": "r/x:1", "host": "one" if has_value else "two", "replicas": 2 if has_value else 3}
+    world = PureWorld(box, {**given_spec, "parts": []})
+    world.settle()
+
+    said = {kind: world.condition(kind) for kind in (READY, STALLED, "Open")}
+    is_told = is_fault and not has_value
+    assert said[READY]["status"] == ("False" if is_told else "True")
+    if is_told:
+        assert said[READY]["reason"] == said[STALLED]["reason"] == "ExpressionFailed"
+        assert "division by zero" in said[STALLED]["message"]
+    else:
+        assert said[STALLED].get("status") != "True"
+    value = "x" if text == NO_VALUE else "-6"
+    parent = world.get(world.ref)
+    assert get_path(parent, "status", "address") == (value if place == "field" and has_value else None)
+    expected = {"status": "True", "reason": "Known", "message": "yes"}
+    if place in ("reason", "message"):
+        expected[place] = value if has_value else {"reason": "Open", "message": ""}[place]
+    elif place == "status" and not has_value:
+        expected |= {"status": "Unknown", "reason": "NoValueYet"}
+    assert {name: said["Open"][name] for name in expected} == expected
+
+
 # --- a pass that was stopped -----------------------------------------------------------------------------------------
 
 CAUSES = st.sampled_from(ReconcileErrorCause)
@@ -82,6 +127,8 @@ STANDING = st.none() | st.builds(
     lambda status: Condition(READY, status, "Before", "it was so", "2026-01-01T00:00:00Z", 1),
     st.sampled_from(ConditionStatus),
 )
+
+STANDARD_FIELDS = {"type", "status", "reason", "message", "lastTransitionTime", "observedGeneration"}
 
 
 @given(CAUSES, STANDING)
@@ -91,10 +138,13 @@ def test_a_blocked_pass_never_says_ready_of_an_object_that_was_not(
     blocked = ReconcileError(cause, "the box shop may not do it", right=Right("list", "", "secrets"))
     composite = composite_of(shop)
     words = standard_words(composite.kind, composite.condition_types, condition_as_written)
-    standing = () if before is None else (before,)
-    manifest = {**SHOP.kind.manifest("corner", "team"), "status": {"conditions": []}}
+    stalled = Condition(STALLED, ConditionStatus.TRUE, "Before", "it was so", "2026-01-01T00:00:00Z", 1)
+    standing = (stalled,) if before is None else (before, stalled)
+    manifest = {**SHOP.kind.manifest("corner", "team"), "status": {"conditions": [], "ready": 3}}
     decision = blocked_status(words, manifest, standing, blocked, START)
+    assert get_path(decision.status, "status", "ready") == 3, "what stands beside is kept"
     said = {condition["type"]: condition for condition in get_path(decision.status, "status", "conditions") or ()}
+    assert all(condition.keys() == STANDARD_FIELDS for condition in said.values()), "others' CRDs declare no more"
     ready = said.get(READY)
     if before is None:
         assert ready is not None

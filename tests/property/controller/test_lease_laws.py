@@ -265,15 +265,27 @@ def test_a_longer_lease_of_an_older_release_is_waited_for() -> None:
     ("policy", "said"),
     [
         (LeasePolicy(duration=0.5, renew_deadline=0.3, retry_period=0.1), "whole seconds"),
+        (LeasePolicy(duration=0, renew_deadline=-1, retry_period=-1), "whole seconds"),
+        (LeasePolicy(duration=15.5), "whole seconds"),
         (LeasePolicy(duration=15, renew_deadline=15), "nine tenths"),
+        (LeasePolicy(duration=15, renew_deadline=13.6), "nine tenths"),
         (LeasePolicy(retry_period=0), "retry period"),
         (LeasePolicy(retry_period=9), "half of the renew deadline"),
+        (LeasePolicy(retry_period=-1), "above 0"),
     ],
     ids=str,
 )
 def test_times_that_leave_no_margin_are_refused(policy: LeasePolicy, said: str) -> None:
     assert any(said in problem for problem in policy.problems())
-    assert DEFAULT_LEASE_POLICY.problems() == ()
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [DEFAULT_LEASE_POLICY, LeasePolicy(1, 0.9, 0.1), LeasePolicy(10, 9, 4.5), LeasePolicy(20.0, 10, 1)],
+    ids=str,
+)
+def test_times_that_just_leave_a_margin_are_taken(policy: LeasePolicy) -> None:
+    assert policy.problems() == ()
 
 
 def test_times_written_for_people_move_with_every_write() -> None:

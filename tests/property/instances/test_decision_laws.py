@@ -319,6 +319,27 @@ def test_in_a_namespace_that_ends_a_missing_right_is_not_tried_again_and_blocks_
     assert "busy" in message_of(decide(deleted(), InstanceObserved(ENDING, there(), failures=(busy,))), "Deleting")
 
 
+def test_each_step_of_a_deletion_has_its_name_REC_10() -> None:
+    """As recordings and runs of the simulation show it."""
+    settled, abandoned = deleted(), deleted(**{ABANDON: "true"})
+    orphaned = with_meta(settled, finalizers=[FINALIZER, "orphan"])
+    gone = attrs.evolve(InstanceObserved(NAMESPACE), missing_kinds=frozenset({HELM_RELEASE}))
+    without_release = {ref: live for ref, live in there().items() if ref != RELEASE}
+    steps = [
+        (settled, InstanceObserved(NAMESPACE, there()), "REC-10 Uninstalling"),
+        (settled, InstanceObserved(NAMESPACE, there(), definition_ending=True), "REC-10 AwaitingConfirmation"),
+        (settled, gone, "REC-10 WaitingForChildResources"),
+        (settled, InstanceObserved(NAMESPACE), "REC-10 nothing is left"),
+        (settled, InstanceObserved(ENDING, there()), "REC-10 Uninstalling"),
+        (settled, InstanceObserved(ENDING, without_release), "REC-10 goes with its namespace"),
+        (abandoned, InstanceObserved(NAMESPACE, there()), "REC-10 WaitingForChildResources"),
+        (abandoned, InstanceObserved(NAMESPACE), "REC-10 abandoned"),
+        (orphaned, InstanceObserved(NAMESPACE, there()), "REC-10 orphaned by the garbage collector"),
+    ]
+    for manifest, observed, row in steps:
+        assert decide(manifest, observed).row == row
+
+
 def test_a_suspended_release_is_resumed_before_it_is_deleted_REC_10() -> None:
     objects = there()
     objects[RELEASE] = {**objects[RELEASE], "spec": {**objects[RELEASE]["spec"], "suspend": True}}

@@ -16,8 +16,10 @@ from tests.support.instance_turmoil import Turmoil, intent
 from tests.support.instance_worlds import NAMESPACE, decide, instance_manifest, message_of, with_meta
 from tests.support.simulation import FRAGMENT, HELM, INSTANCE, NS, OCI
 from vworkspace_core.api.admission import admit
+from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.labels import RETRY, retry_token
 from vworkspace_core.instances.context import InstanceObserved
+from vworkspace_core.instances.observe import foreign_release
 
 VALUES = {"source": "secretRef", "secretRef": {"name": "values-a", "key": "values.yaml"}}
 INGRESS = {"ingress": {"enabled": True, "host": "one.example"}}
@@ -55,6 +57,19 @@ def test_whatever_helm_keeps_of_a_release_it_is_not_taken_over_REC_4(
 
     assert world.condition(INSTANCE, "Blocked") == ("True", "NameTaken")
     assert world.look(HELM) is None
+
+
+def test_nothing_is_said_of_a_release_where_helm_has_none_or_the_instance_has_one_REC_4() -> None:
+    name = "sh.helm.release.v1.nextcloud.v1"
+    record: dict[ObjectRef, Any] = {ObjectRef(SECRET, "org-myteam", name): {"metadata": {}}}
+    elsewhere = {ObjectRef(SECRET, "org-other", name), ObjectRef(CONFIG_MAP, "org-myteam", name)}
+    deployed: dict[ObjectRef, Any] = {ObjectRef(HELM_RELEASE, "org-myteam", "nextcloud"): {"metadata": {}}}
+    instance = read_application_instance(instance_manifest())
+
+    assert "(Secret" in foreign_release(instance, InstanceObserved(NAMESPACE, record))
+    assert foreign_release(instance, InstanceObserved(NAMESPACE)) == ""
+    assert foreign_release(instance, InstanceObserved(NAMESPACE, dict.fromkeys(elsewhere, {"metadata": {}}))) == ""
+    assert foreign_release(instance, InstanceObserved(NAMESPACE, {**record, **deployed})) == ""
 
 
 @pytest.mark.parametrize("name", ["nextcloud-two", "next", "nextcloud.v1"])

@@ -168,6 +168,24 @@ def test_its_fields_have_the_names_and_types_that_a_person_would_give_them() -> 
     assert (widget.spec.class_, widget.spec.sources[0].ref, widget.spec.int_) == ("a", "x", 3)
 
 
+@pytest.mark.parametrize(
+    ("schema", "line"),
+    [
+        ({"type": "integer"}, "a: int | None = None"),
+        ({"type": "integer", "default": 3}, "a: int = 3"),
+        ({"type": "integer", "description": "How many."}, 'a: int | None = schema_field("How many.", default=None)'),
+        (
+            {"type": "integer", "minimum": 1, "default": 3},
+            'a: int = schema_field("", default=3, schema={"minimum": 1})',
+        ),
+    ],
+)
+def test_a_field_is_written_as_shortly_as_its_schema_permits(schema: dict[str, Any], line: str) -> None:
+    text = kind_source(crd_of({"type": "object", "properties": {"a": schema}}), "v1").text
+
+    assert f"    {line}" in text.splitlines()
+
+
 def test_a_spec_and_a_status_of_any_value_become_objects_with_any_fields() -> None:
     anything = {"x-kubernetes-preserve-unknown-fields": True}
     source = kind_source(crd_of(anything, anything), "v1")

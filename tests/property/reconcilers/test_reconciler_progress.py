@@ -287,3 +287,9 @@ def test_an_object_is_new_from_the_first_step_that_adds_our_first_finalizer(
     found = before_finalizers(WATCHER, progress, SetFinalizers(tuple(finalizers), last=last))
     assert found.is_new is (is_new or (not last and not begun and WATCHER.begun in finalizers))
     assert attrs.evolve(found, is_new=is_new) == progress
+
+
+@given(st.builds(ObjectProgress, st.sampled_from("ab"), begun=st.booleans(), attempts=st.integers(0, 3)))
+def test_what_is_remembered_is_of_one_object_and_not_of_the_next_of_its_name(progress: ObjectProgress) -> None:
+    assert progress_of(progress, ObservedFacts(progress.uid, (), False)) is progress
+    assert progress_of(progress, ObservedFacts("another", (), False)) == ObjectProgress("another")

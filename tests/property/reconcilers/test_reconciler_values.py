@@ -3,15 +3,17 @@
 import math
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from purekube.apimachinery.errors import Unavailable
 from purekube.apimachinery.meta import ConditionStatus
+from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, EVENT, JOB, SECRET
 from purekube.controller.decision import Requeue, RequeuePace
-from purekube.reconcilers import EXPONENTIAL, Backoff, Cause, Constant, Filters, Never, Result, Terminal
-from purekube.reconcilers.controllers import ALL, Feature
+from purekube.reconcilers import EXPONENTIAL, Backoff, Cause, Constant, Filters, Never, Result, Terminal, Watcher
+from purekube.reconcilers.controllers import ALL, Feature, controller_access, declared_verbs, requests_api
 from purekube.reconcilers.outcome import CallOutcome, Ended, Late, Raised, Returned, Unread, following, raised
 from purekube.reconcilers.progress import (
     NOTHING,
@@ -255,3 +257,47 @@ class Nameless(Exception):
 )
 def test_the_text_of_an_error_is_short_and_shows_no_secret(error: Exception, text: str) -> None:
     assert raised(error) == Raised(text)
+
+
+# --- rights ----------------------------------------------------------------------------------------------------------
+
+READ = frozenset(("get", "list", "watch"))
+WRITE = frozenset(("create", "update", "patch", "delete"))
+
+
+class Quiet(Watcher[Any]):
+    """Looks after Secrets, makes Jobs, and asks the API nothing."""
+
+    kind = SECRET
+    owns = (JOB,)
+    reads = (CONFIG_MAP, JOB)
+
+
+@attrs.frozen
+class Asking(Quiet):
+    """The same with an API of its own."""
+
+    api: Any = None
+
+
+def test_a_controller_may_read_what_it_looks_at_and_write_what_it_owns() -> None:
+    assert declared_verbs(Asking()) == {SECRET: READ, CONFIG_MAP: READ, JOB: READ | WRITE}
+
+
+def test_only_a_controller_that_asks_for_an_api_needs_more_than_its_passes_and_caches() -> None:
+    assert (requests_api(Asking()), requests_api(Asking), requests_api(Quiet())) == (True, True, False)
+    quiet, asking = (
+        {(access.kind, access.resource, verb) for access in controller_access([one]) for verb in access.verbs}
+        for one in (Quiet(), Asking())
+    )
+
+    assert quiet == {
+        *((CUSTOM_RESOURCE_DEFINITION, "customresourcedefinitions", verb) for verb in ("list", "watch")),
+        *((EVENT, "events", verb) for verb in ("create", "patch")),
+        *((kind, kind.plural, verb) for kind in (SECRET, CONFIG_MAP, JOB) for verb in ("list", "watch")),
+        (SECRET, "secrets/finalizers", "update"),
+    }
+    assert asking - quiet == {
+        *((kind, kind.plural, "get") for kind in (SECRET, CONFIG_MAP, JOB)),
+        *((JOB, "jobs", verb) for verb in WRITE),
+    }

@@ -7,7 +7,7 @@ import pytest
 from purekube.boxes.compile import examine
 from purekube.boxes.read import read_box
 from purekube.boxes.schemas import CrdVersions, Schemas
-from tests.support.boxes import config, crd, document
+from tests.support.boxes import config, crd, deployment, document, examined
 
 
 def problems(*resources: Any, **spec: Any) -> list[str]:
@@ -84,3 +84,26 @@ def test_what_include_when_asks_is_there_for_gates_lists_and_readiness() -> None
     assert problems(config("settings", data=HOST, includeWhen=host, when=when, readyWhen=ready)) == []
     listed = {"p": "${[self.spec.host]}", "key": "${p}"}
     assert problems(config("each", "each-${p}", HOST, includeWhen=host, forEach=listed)) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_warned"),
+    [
+        ("web.?status.?readyReplicas.orValue(0) > 0", True),
+        ("web.?status.hasValue()", True),
+        ("self.?status.?ready.orValue(0) > 0", True),
+        ("webs.exists(w, has(w.status))", True),
+        ("self.spec.?host.orValue('') == 'x'", False),
+        ("web.metadata.name == 'web'", False),
+        ("has(self.spec.free)", False),
+        ("has(self.spec.free) && has(self.spec.free.status)", False),
+    ],
+)
+def test_what_comes_and_goes_with_a_status_is_warned_of(asked: str, is_warned: bool) -> None:
+    each = deployment("webs", "webs-${p}", forEach={"p": "${['a']}", "key": "${p}"})
+    chosen = config("settings", includeWhen=["${self.spec.image != ''}", f"${{{asked}}}"])
+    found = examined(deployment("web"), each, chosen)
+    told = [(warning.place.path, warning.message) for warning in found.warnings]
+
+    words = "includeWhen reads a status: the ConfigMap comes and goes with it; `when` would hold instead"
+    assert told == ([("spec.resources[2].includeWhen[1]", words)] if is_warned else [])

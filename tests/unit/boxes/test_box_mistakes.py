@@ -82,6 +82,21 @@ CASES: list[tuple[list[Any], dict[str, Any], list[tuple[str, int, str]]]] = [
         [("R.template.spec.template.spec.containers", 2, "[*]: expected object, found int ([1])")],
     ),
     (
+        [config("a", data={"x": "one\n${self.spec.image"})],
+        {},
+        [("R.template.data.x", 4, "${ without its }; write $${ for a ${ that is plain text")],
+    ),
+    (
+        [config("a", data={"tls.crt": "one\ntwo\n ${self.spec.image"})],
+        {},
+        [("R.template.data['tls.crt']", 9, "${ without its }; write $${ for a ${ that is plain text")],
+    ),
+    (
+        [config_map(metadata={"name": "a", "finalizers": ["a", "\n${'a"]})],
+        {},
+        [("R.template.metadata.finalizers[1]", 3, "a text without an end")],
+    ),
+    (
         [config("a", data={"x": "${self.spec.image"})],
         {},
         [("R.template.data.x", 0, "${ without its }; write $${ for a ${ that is plain text")],

@@ -8,6 +8,7 @@ import pytest
 from purekube.cel import CelSyntaxError, Environment, compile_expression
 from purekube.schema.builtin import BUILT_IN, built_in_kind, built_in_schema
 from purekube.schema.celtypes import type_of_schema
+from purekube.schema.node import JsonType, Schema
 
 
 @pytest.mark.parametrize(("api_version", "kind"), sorted(BUILT_IN))
@@ -35,6 +36,39 @@ def test_expressions_are_typed_by_them() -> None:
     assert [".".join(absence.path) for absence in checked.absences] == ["web.status", "web.status.readyReplicas"]
     with pytest.raises(CelSyntaxError, match="did you mean 'readyReplicas'"):
         compile_expression("web.status.readyReplica == 3", environment)
+
+
+@pytest.mark.parametrize(
+    ("schema", "in_rules", "of_json"),
+    [
+        (Schema(), "dyn", "dyn"),
+        (Schema(type=JsonType.BOOLEAN), "bool", "bool"),
+        (Schema(type=JsonType.INTEGER), "int", "int"),
+        (Schema(type=JsonType.NUMBER), "double", "dyn"),
+        (Schema(type=JsonType.STRING), "string", "string"),
+        (Schema(type=JsonType.STRING, format="date-time"), "timestamp", "string"),
+        (Schema(type=JsonType.STRING, format="date"), "timestamp", "string"),
+        (Schema(type=JsonType.STRING, format="duration"), "duration", "string"),
+        (Schema(type=JsonType.STRING, format="byte"), "bytes", "string"),
+        (Schema(type=JsonType.STRING, format="uuid"), "string", "string"),
+        (Schema(type=JsonType.STRING, nullable=True), "string", "dyn"),
+        (Schema(type=JsonType.ARRAY), "list(dyn)", "list(dyn)"),
+        (Schema(type=JsonType.ARRAY, items=Schema(type=JsonType.NUMBER)), "list(double)", "list(dyn)"),
+        (Schema(type=JsonType.OBJECT, additional=Schema()), "map(string, dyn)", "map(string, dyn)"),
+        (
+            Schema(type=JsonType.OBJECT, additional=Schema(type=JsonType.NUMBER)),
+            "map(string, double)",
+            "map(string, dyn)",
+        ),
+        (Schema(type=JsonType.OBJECT, preserve_unknown=True), "dyn", "dyn"),
+        (Schema(type=JsonType.OBJECT), "object", "object"),
+        (Schema(type=JsonType.INTEGER, int_or_string=True), "dyn", "dyn"),
+    ],
+    ids=range(18),
+)
+def test_each_type_of_a_schema_has_its_type_in_rules_and_in_json(schema: Schema, in_rules: str, of_json: str) -> None:
+    assert str(type_of_schema(schema)) == in_rules
+    assert str(type_of_schema(schema, plain=True)) == of_json
 
 
 def test_to_import_the_package_loads_none_of_them() -> None:

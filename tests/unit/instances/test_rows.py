@@ -54,10 +54,15 @@ def test_row_1_an_absent_release_is_applied_and_said_to_be_installing() -> None:
 
 
 def test_row_1_a_release_that_flux_has_not_looked_at_is_installing() -> None:
-    decision = scene({"observedGeneration": -1}).decide()
+    for status in ({"observedGeneration": -1}, {}):
+        decision = scene(status).decide()
 
-    assert not decision.writes_downstream
-    assert conditions_of(decision)["Ready"] == (FALSE, "Installing")
+        assert not decision.writes_downstream
+        assert conditions_of(decision)["Ready"] == (FALSE, "Installing")
+        assert decision.row == "REC-5 row 1 Pending"
+    assert scene({"observedGeneration": 1}).decide().row == "REC-5 row 8 Installing", "Flux has looked"
+    attempted_once = {"observedGeneration": -1, "conditions": [flux_condition("Reconciling", TRUE, "Progressing")]}
+    assert scene(attempted_once).decide().row == "REC-5 row 8 Installing"
 
 
 def test_row_1_a_release_that_somebody_is_deleting_is_waited_for_and_not_applied() -> None:

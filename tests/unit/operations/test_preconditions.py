@@ -116,7 +116,11 @@ def test_the_first_that_does_not_hold_is_the_one_named(place: int) -> None:
     decision = decide(operation("migration.helmHookJob"), seen)
 
     kind, status, reason = ORDER[place][1]
-    assert conditions_of(decision)[kind] == (status, reason)
+    told = conditions_of(decision)
+    assert told[kind] == (status, reason)
+    if kind == "Blocked":
+        accepted = None if reason == "NamespaceNotGated" else ("True", "TemplateValidated")
+        assert told.get("Accepted") == accepted, "nothing is accepted before its template was looked at"
     assert_nothing_happens(decision)
 
 
@@ -135,6 +139,18 @@ def test_another_clusters_operation_gets_blocked_and_nothing_is_created_RES_5() 
     decision = decide(read_operation(manifest), observed())
 
     assert conditions_of(decision)["Blocked"] == ("True", "WrongCluster")
+    assert "Accepted" not in conditions_of(decision)
+    assert_nothing_happens(decision)
+
+
+def test_another_clusters_target_gets_blocked_and_is_named_RES_5() -> None:
+    meta = with_meta(target_manifest(), labels=target_labels(**{"app.vworkspace.io/cluster-id": "other"}))["metadata"]
+
+    decision = decide(operation(), with_target(observed(), metadata=meta))
+
+    assert conditions_of(decision)["Blocked"] == ("True", "WrongCluster")
+    assert message_of(decision, "Blocked").startswith(f"the target {TARGET.name}: ")
+    assert "Accepted" not in conditions_of(decision)
     assert_nothing_happens(decision)
 
 

@@ -72,6 +72,26 @@ def test_an_upgrade_that_failed_and_was_rolled_back_is_seen_SEE_3() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("status", "word", "severity"),
+    [
+        ("failed", "failed 6.6.0", "bad"),
+        ("pending-install", "installing 6.6.0", "moving"),
+        ("pending-upgrade", "installing 6.6.0", "moving"),
+        ("pending-rollback", "installing 6.6.0", "moving"),
+        ("uninstalling", "uninstalled", "quiet"),
+        ("uninstalled", "uninstalled", "quiet"),
+        ("deployed", "6.6.0", "good"),
+        ("superseded", "6.6.0", "good"),
+        ("unknown", "6.6.0", "good"),
+        (None, "6.6.0", "good"),
+    ],
+)
+def test_each_status_of_a_revision_has_its_word_SEE_3(status: Any, word: str, severity: str) -> None:
+    stopped = instance(30, condition("Degraded", "True", "HelmReleaseFailed", 5))
+    assert told(stopped, revision("6.6.0", 10, status))[1] == (word, severity, 10, 5)
+
+
 def test_an_upgrade_lasts_from_its_beginning_until_the_instance_is_ready_again_SEE_3() -> None:
     ready = condition("Ready", "True", "HelmReleaseReady", 2)
     assert told(instance(600, ready), revision("6.7.0", 4, "deployed"), revision("6.6.0", 590))[1:] == [
