@@ -68,7 +68,7 @@ def test_nothing_is_said_of_a_release_where_helm_has_none_or_the_instance_has_on
 
     assert "(Secret" in foreign_release(instance, InstanceObserved(NAMESPACE, record))
     assert foreign_release(instance, InstanceObserved(NAMESPACE)) == ""
-    assert foreign_release(instance, InstanceObserved(NAMESPACE, dict.fromkeys(elsewhere, {"metadata": {}}))) == ""
+    assert foreign_release(instance, InstanceObserved(NAMESPACE, {key: {"metadata": {}} for key in elsewhere})) == ""
     assert foreign_release(instance, InstanceObserved(NAMESPACE, {**record, **deployed})) == ""
 
 
