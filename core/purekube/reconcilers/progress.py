@@ -175,7 +175,7 @@ def progress_of(progress: ObjectProgress, seen: ObservedFacts) -> ObjectProgress
 
 
 def next_step(rules: ProgressRules, progress: ObjectProgress, wake: PendingEvent, seen: ObservedFacts | None) -> Step:
-    """Return the next step for an object.
+    """Return the next step (action) for an object, such as a call of its controller.
 
     `wake` has the object's pending changes; `seen` is None if the object does not exist.
     """

@@ -211,7 +211,7 @@ def on_token_accepted(state: CredentialState, token: str, now: datetime) -> Cred
 
 
 def rejected(state: CredentialState) -> CredentialStep:
-    """Return the step after the control plane rejected the token in use.
+    """Return the step (state and effects) after the control plane rejected the token in use.
 
     The operator switches to the Secret's other token, if there is one. `locked_out` is set in the state once no other
     token is left. The operator then registers again if it has a one-time token.
@@ -284,7 +284,7 @@ def _refused(state: CredentialState, message: str, now: datetime) -> CredentialS
 
 
 def intend(state: CredentialState, requests: tuple[str, ...]) -> CredentialStep:
-    """Return the step that records in the Secret that a rotation for `requests` begins.
+    """Return the step (state and effects) that records in the Secret that a rotation for `requests` begins.
 
     This write also proves that the Secret is writable.
     """
@@ -293,26 +293,28 @@ def intend(state: CredentialState, requests: tuple[str, ...]) -> CredentialStep:
 
 
 def forget(state: CredentialState) -> CredentialStep:
-    """Return the step that removes the old token and the record of the rotation from the Secret."""
+    """Return the step (state and effects) that removes the old token and the record of the rotation from the Secret."""
     writing = attrs.evolve(state.stored, previous="", requested="")
     return write(attrs.evolve(state, stage=RotationStage.REMOVING_OLD, writing=writing, retry=Retry()))
 
 
 def write(state: CredentialState) -> CredentialStep:
-    """Return the step that writes `state.writing` into the Secret."""
+    """Return the step (state and effects) that writes `state.writing` into the Secret."""
     assert state.writing is not None
     number, begun = _next_effect(state)
     return begun, (r.WriteSecret(number, state.stored.token, state.writing),)
 
 
 def ask(state: CredentialState) -> CredentialStep:
-    """Return the step that requests a new token from the control plane."""
+    """Return the step (state and effects) that requests a new token from the control plane."""
     number, begun = _next_effect(state)
     return attrs.evolve(begun, stage=RotationStage.REQUESTING), (r.RequestRotation(number),)
 
 
 def register(state: CredentialState) -> CredentialStep:
-    """Return the step that requests a first token from the control plane with the one-time token."""
+    """Return the step (state and effects) that requests a first token from the control plane with the
+    one-time token.
+    """
     bootstrap = state.bootstrap
     number, begun = _next_effect(state)
     asking = attrs.evolve(begun, stage=RotationStage.REGISTERING, writing=None)

@@ -99,9 +99,9 @@ def retry(
     wait: float | None = None,
     level: LogLevel = LogLevel.WARNING,
 ) -> CredentialStep:
-    """Return the step that repeats the last effect after `wait` seconds, or with backoff if `wait` is None.
+    """Return the step (state and effects) that repeats the last effect after `wait` seconds.
 
-    Only the first of several retries is logged.
+    If `wait` is None, the delay is a backoff. Only the first of several retries is logged.
     """
     seconds = _BACKOFF.delay(state.retry.failures + 1, 1.0) if wait is None else max(1.0, wait)
     note = (LogNote(level, f"{message}; tried again"),) if state.retry.failures == 0 else ()
@@ -109,7 +109,7 @@ def retry(
 
 
 def with_requests_failed(state: CredentialState, message: str, now: datetime) -> CredentialStep:
-    """Return the step that reports the pending rotation requests of jobs as failed.
+    """Return the step (state and effects) that reports the pending rotation requests of jobs as failed.
 
     A request of the Cluster object, or a renewal, is retried later.
     """

@@ -138,7 +138,7 @@ def runs_on(job: JobState) -> bool:
 
 
 def give_up(job: JobState, at: JobStepContext) -> JobStep:
-    """Return the step that ends an expired job.
+    """Return the step (state and effects) that ends an expired job.
 
     If its Operation may still start, the Operation is cancelled first. For this the job needs the object's work slot,
     which only one job at a time has.
@@ -153,7 +153,7 @@ def give_up(job: JobState, at: JobStepContext) -> JobStep:
 def _consider(
     job: JobState, live: Manifest | None, at: JobStepContext, *, has_slot: bool = False, looked: bool = False
 ) -> JobStep:
-    """Return the step that follows from `live`, the object of a job whose write is in the cluster.
+    """Return the step (state and effects) that follows from `live`, the object of a job whose write is in the cluster.
 
     `has_slot` says that the object was read while the job has the object's work slot, which only one job at a time has.
     `looked` says that the object was read from the API server to decide how the job ends.
@@ -194,7 +194,7 @@ def _result(job: JobState, live: Manifest, at: JobStepContext, looked: bool) -> 
 
 
 def _end(job: JobState, live: Manifest, result: JobResult, at: JobStepContext, has_slot: bool) -> JobStep:
-    """Return the step that ends the job with `result`.
+    """Return the step (state and effects) that ends the job with `result`.
 
     If the job failed and its Operation may still start, the Operation is cancelled first (PULL-3). That needs the
     object's work slot, and cancels exactly the copy `live`. The result is recorded before the cancellation, so that it

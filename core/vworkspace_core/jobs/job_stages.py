@@ -134,7 +134,9 @@ def advance(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobStep
 
 
 def _unrecordable(job: JobState, message: str) -> JobStep:
-    """Return the step that fails a job whose payload is too large to be recorded, without applying it (PULL-4)."""
+    """Return the step (state and effects) that fails a job without applying it, since its payload is too large to be
+    recorded.
+    """
     if job.result is not None and job.task is None:
         # Not even the bare answer can be recorded: it is given at once, and a crash in between loses only that.
         return clear(job, stage=JobStage.ACKING), (m.SendAck(job.id), LogNote(LogLevel.WARNING, message, job.id))
@@ -150,7 +152,7 @@ def _acked(job: JobState, at: JobStepContext) -> JobStep:
 
 
 def _dropped(job: JobState, at: JobStepContext) -> JobStep:
-    """Return the step that drops a job which the control plane has closed, without applying it.
+    """Return the step (state and effects) that drops a job which the control plane has closed, without applying it.
 
     A tombstone (record of what the job has done) is stored if the job's effect may have happened, or if the ack of a
     delete may have arrived. If the job is requested again under its key, it must not touch a later object of the same
@@ -189,7 +191,7 @@ def _recheck_due(job: JobState, at: JobStepContext) -> bool:
 
 
 def _redo(job: JobState, at: JobStepContext) -> JobStep:
-    """Return the step that repeats the job's last effect, which failed or was not answered."""
+    """Return the step (state and effects) that repeats the job's last effect, which failed or was not answered."""
     match job.stage:
         case JobStage.RECORDING | JobStage.RECORDING_INTENT | JobStage.RECORDING_EFFECT:
             return job, (m.PutRecord(job.id, record_of(job)),)

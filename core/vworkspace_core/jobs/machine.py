@@ -118,7 +118,7 @@ def _react(state: AgentState, event: m.JobEvent, now: datetime) -> MachineStep:
 
 
 def _clocks_compared(state: AgentState, ahead: timedelta) -> MachineStep:
-    """Return the step that records by how much the control plane's clock is `ahead`.
+    """Return the step (state and effects) that records by how much the control plane's clock is `ahead`.
 
     A large difference is only logged and not used, since the HTTP header that shows it is not signed.
     """
@@ -152,7 +152,7 @@ def _offered(state: AgentState, raw: Any) -> MachineStep:
 
 
 def _unanswerable(state: AgentState, raw: Any, bad_job: BadJob) -> MachineStep:
-    """Return the step that logs the job `raw`, which has no usable id.
+    """Return the step (state and effects) that logs the job `raw`, which has no usable id.
 
     The job cannot be answered, so every poll offers it again; it is logged only once.
     """

@@ -101,9 +101,9 @@ def clear(job: JobState, **changes: Any) -> JobState:
 
 
 def retry(job: JobState, message: str, at: JobStepContext) -> JobStep:
-    """Return the step that schedules another try of the job's last effect, which failed or was not answered.
+    """Return the step (state and effects) that schedules another try of the job's last effect.
 
-    Only the first of several retries is logged.
+    The effect failed or was not answered. Only the first of several retries is logged.
     """
     failures = job.retry.failures + 1
     again = job.retry.failed(_BACKOFF.delay(failures, _jitter(job.id, failures)), at.now)
@@ -117,7 +117,7 @@ def _jitter(job_id: str, failures: int) -> float:
 
 
 def post(job: JobState, body: Mapping[str, Any]) -> JobStep:
-    """Return the step that posts `body` as the job's status.
+    """Return the step (state and effects) that posts `body` as the job's status.
 
     The step has no effect if `body` equals the last posted body.
     """
@@ -137,7 +137,7 @@ def generation(live: Manifest) -> int:
 
 
 def settle(job: JobState, result: JobResult, at: JobStepContext) -> JobStep:
-    """Return the step that ends the job with `result`, which is sent to the control plane."""
+    """Return the step (state and effects) that ends the job with `result`, which is sent to the control plane."""
     ended = clear(
         job, stage=JobStage.ANSWERING, result=result, latest=None, writing=None, written=None, recheck_at=None
     )
@@ -150,9 +150,10 @@ def _page(job: JobState, scope: JobScope) -> str:
 
 
 def supersede(job: JobState, by: JobState, at: JobStepContext) -> JobStep:
-    """Return the step that ends the job because a newer job's effect replaced the state for which it waits.
+    """Return the step (state and effects) that ends the job because of the newer job `by`.
 
-    The job's tombstone is stored if its own effect may have happened (PULL-4).
+    The effect of `by` has replaced the state for which the job waits. The job's tombstone is stored if its own effect
+    may have happened (PULL-4).
     """
     job = attrs.evolve(job, had_effect=may_have_had_effect(job))
     newer = f"generation {by.generation}" if by.generation is not None else "a later request"

@@ -38,8 +38,9 @@ from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, generatio
 
 
 def take_slot(job: JobState) -> JobStep:
-    """Return the step that gives the job the work slot of its object and reads the object. Only one job at a time has
-    the slot.
+    """Return the step (state and effects) that gives the job the work slot of its object and reads the object.
+
+    Only one job at a time has the slot.
     """
     looking = attrs.evolve(job, stage=JobStage.INSPECTING, retry=job.retry.started(), missed_tombstones=())
     return looking, (inspect(job),)
@@ -96,9 +97,10 @@ def _with_live(job: JobState, seen: Inspection) -> JobState:
 
 
 def _record_intent(job: JobState, uid: str, generation: int = 0) -> JobStep:
-    """Return the step that records, before the write, which effect the job is about to have on the object with `uid`.
+    """Return the step (state and effects) that records, before the write, the effect that the job is about to have.
 
-    `generation` is the generation to report. If the same effect is recorded already, return the step that performs it.
+    `uid` is that of the object, and `generation` is the generation to report. If the same effect is recorded already,
+    return the step that performs it.
     """
     intent = EffectIntent(uid, generation=generation)
     if job.intent == intent:
@@ -108,7 +110,7 @@ def _record_intent(job: JobState, uid: str, generation: int = 0) -> JobStep:
 
 
 def act(job: JobState, *, force: bool = False) -> JobStep:
-    """Return the step that performs the effect that the job has recorded.
+    """Return the step (state and effects) that performs the effect that the job has recorded.
 
     With `force`, an apply takes fields from other managers.
     """
@@ -125,7 +127,7 @@ def act(job: JobState, *, force: bool = False) -> JobStep:
 
 
 def record_effect(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
-    """Return the step that records a successful apply before anything else is done with the object.
+    """Return the step (state and effects) that records a successful apply before anything else is done with the object.
 
     Without the record, a process that starts after a crash could not tell a lost write from an object that was deleted
     or changed later, and would repeat the effect (PULL-4).
@@ -157,7 +159,7 @@ def _is_ours(conflict: FieldConflict) -> bool:
 
 
 def conflicted(job: JobState, conflicts: tuple[FieldConflict, ...], at: JobStepContext) -> JobStep:
-    """Return the step after an apply conflicted with fields of other managers (REC-8).
+    """Return the step (state and effects) after an apply conflicted with fields of other managers (REC-8).
 
     The job ends, and its result names managers and fields. A conflict with only the operator's own older writes is
     forced.

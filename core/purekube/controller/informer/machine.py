@@ -69,8 +69,10 @@ class InformerContext:
 
 
 def relist(state: InformerState, cause: RelistCause, moment: InformerContext, *effects: InformerEffect) -> InformerStep:
-    """Return the step by which the informer lists everything again because of a fault. The list starts immediately if
-    there was no recent fault, and after a backoff if there was one.
+    """Return the step (state and effects) by which the informer lists everything again because of a fault.
+
+    The list starts immediately if there was no recent fault, and after a backoff if there was one. `effects` come first
+    in the step.
     """
     doubted = attrs.evolve(state, phase=InformerPhase.LISTING, continue_token="")
     if moment.now - state.failed_at > moment.policy.quiet_reset:
@@ -82,7 +84,10 @@ def relist(state: InformerState, cause: RelistCause, moment: InformerContext, *e
 def relist_now(
     state: InformerState, cause: RelistCause, moment: InformerContext, *effects: InformerEffect
 ) -> InformerStep:
-    """Return the step that lists everything again immediately, discarding the pages of an unfinished list."""
+    """Return the step (state and effects) that lists everything again immediately.
+
+    The pages of an unfinished list are discarded. `effects` come first in the step.
+    """
     listing = attrs.evolve(state, phase=InformerPhase.LISTING, continue_token="")
     resumed, asked = resume(listing, moment)
     return resumed, (*effects, DiscardPages(), Relist(cause), *asked)
@@ -91,8 +96,9 @@ def relist_now(
 def pause(
     state: InformerState, moment: InformerContext, *effects: InformerEffect, at_least: float = 0.0
 ) -> InformerStep:
-    """Return the step that counts a failure and, after a backoff of at least `at_least` seconds, retries the informer's
-    present phase.
+    """Return the step (state and effects) that counts a failure and retries the informer's present phase later.
+
+    The retry is made after a backoff of at least `at_least` seconds. `effects` come first in the step.
     """
     policy, quiet = moment.policy, moment.now - state.failed_at
     failures = 1 if quiet > policy.quiet_reset else state.failures + 1
@@ -105,7 +111,9 @@ def pause(
 def resume_or_relist(
     state: InformerState, moment: InformerContext, trouble: ReportWatchError, at_least: float = 0.0
 ) -> InformerStep:
-    """Return the step that waits and then resumes a broken watch, or lists again if the wait is too long to resume.
+    """Return the step (state and effects) that waits and then resumes a broken watch.
+
+    If the wait is too long to resume, the informer lists again.
 
     A failure after a long-lived stream counts as the first failure, since load balancers and proxies cut idle
     connections. The stream is long-lived if it lasted for at least the longest backoff.
@@ -121,12 +129,12 @@ def resume_or_relist(
 
 
 def wait_for(state: InformerState, seconds: float, moment: InformerContext) -> InformerStep:
-    """Return the step that waits for `seconds`, and then goes on with the present phase (list or watch)."""
+    """Return the step (state and effects) that waits for `seconds` before the present phase (list or watch) goes on."""
     return attrs.evolve(state, wake_at=moment.now + seconds), (Wait(seconds),)
 
 
 def resume(state: InformerState, moment: InformerContext) -> InformerStep:
-    """Return the step that sends the next request of the informer's present phase (list or watch)."""
+    """Return the step (state and effects) that sends the next request of the present phase (list or watch)."""
     asking = attrs.evolve(state, asked_at=moment.now, had_event=False)
     match state.phase:
         case InformerPhase.LISTING | InformerPhase.MISSING:
@@ -200,12 +208,12 @@ def _streamed(state: InformerState, event: WatchEvent, moment: InformerContext) 
 
 
 def _compared(state: InformerState, page: PageRead, moment: InformerContext) -> InformerStep:
-    """Return the step after the informer has listed one object (`page`) to check whether its broken watch may be
-    resumed.
+    """Return the step (state and effects) after the check whether a broken watch may be resumed.
 
-    The informer lists all objects again if the server's resourceVersion is older than the watch's position. It does so
-    too if the server was away so long that its storage may have been restored from a backup: by other writes, the
-    restored server may have reached the same resourceVersion.
+    For the check, the informer has listed one object (`page`). The informer lists all objects again if the server's
+    resourceVersion is older than the watch's position. It does so too if the server was away so long that its storage
+    may have been restored from a backup: by other writes, the restored server may have reached the same
+    resourceVersion.
     """
     if older(page.resource_version, state.resource_version):
         return relist(state, RelistCause.BACKWARDS, moment)
@@ -222,10 +230,10 @@ def _page(state: InformerState, page: PageRead, moment: InformerContext) -> Info
 
 
 def _finish_list(state: InformerState, page: PageRead, moment: InformerContext) -> InformerStep:
-    """Return the step after the last page: the buffered objects replace the store's content, even if they are older.
+    """Return the step (state and effects) after the last page of a list.
 
-    A list requested without a resourceVersion returns the most recent state (W-01), so older objects mean that the
-    server's storage was restored.
+    The buffered objects replace the store's content, even if they are older. A list requested without a resourceVersion
+    returns the most recent state (W-01), so older objects mean that the server's storage was restored.
     """
     version = page.resource_version
     fresh = attrs.evolve(
@@ -259,7 +267,7 @@ def _list_failed(state: InformerState, error: OperatorError, moment: InformerCon
 
 
 def _missing(state: InformerState, trouble: ReportWatchError, moment: InformerContext) -> InformerStep:
-    """Return the step after the answer that the kind is not served.
+    """Return the step (state and effects) after the answer that the kind is not served.
 
     The server may still be starting, so a filled store is emptied only after a second such answer.
     """
@@ -273,7 +281,9 @@ def _missing(state: InformerState, trouble: ReportWatchError, moment: InformerCo
 
 
 def _wake_requested(state: InformerState, moment: InformerContext) -> InformerStep:
-    """Return the step that checks now whether a missing kind is served, at most once per base backoff."""
+    """Return the step (state and effects) that checks now whether a missing kind is served, at most
+    once per base backoff.
+    """
     if state.phase is not InformerPhase.MISSING:
         return state, (Wait(max(0.0, state.wake_at - moment.now)),)
     soonest = state.asked_at + moment.policy.backoff.base
@@ -310,7 +320,7 @@ def _stream_failed(state: InformerState, error: OperatorError, moment: InformerC
 
 
 def _went_quiet(state: InformerState, moment: InformerContext) -> InformerStep:
-    """Return the step that lists again after the watch was silent for too long.
+    """Return the step (state and effects) that lists again after the watch was silent for too long.
 
     The connection may be dead (RUN-1), the server's storage may be restored, or the server may send no bookmarks.
     """

@@ -133,12 +133,17 @@ def _standby(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> Leas
 
 
 def _wait_as_standby(state: LeaseState, moment: LeaseContext, *effects: LeaseEffect) -> LeaseStep:
-    """Return the step of a standby that reads the Lease again later, and does not write until then."""
+    """Return the step (state and effects) of a standby, which does not write and reads the Lease again later.
+
+    `effects` come first in the step.
+    """
     return attrs.evolve(state, role=Role.STANDBY, held_until=float("-inf")), (*effects, SetTimer(standby_wait(moment)))
 
 
 def _try_acquire(state: LeaseState, effects: tuple[LeaseEffect, ...], moment: LeaseContext) -> LeaseStep:
-    """Return the step that begins to take the Lease, if it may be taken; otherwise the candidate waits.
+    """Return the step (state and effects) that begins to take the Lease, if it may be taken.
+
+    Otherwise the candidate waits.
 
     The Lease may be taken if it has no holder, if it has expired, or if it names this candidate already: an earlier
     write whose response was lost has succeeded. `effects` come first in the step.
@@ -183,10 +188,10 @@ def _free_at(state: LeaseState, policy: LeasePolicy) -> float:
 
 
 def _confirm(state: LeaseState, lease: Manifest, moment: LeaseContext) -> LeaseStep:
-    """Return the step of a candidate that has just taken its Lease: it lists the Leases of the other shards once more.
+    """Return the step (state and effects) of a candidate that has just taken its Lease.
 
-    This finds a replica with another number of shards that took a Lease just before. A replica that takes a Lease later
-    will find this candidate's Lease in the same way.
+    It lists the Leases of the other shards once more. This finds a replica with another number of shards that took a
+    Lease just before. A replica that takes a Lease later will find this candidate's Lease in the same way.
     """
     seen, _ = _observe(state, lease, moment)
     taken = attrs.evolve(seen, role=Role.CONFIRMING, held_until=state.asked_at + moment.policy.renew_deadline)
@@ -211,10 +216,10 @@ def _confirming(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> L
 
 
 def _yield(state: LeaseState, disagreement: Disagreement, moment: LeaseContext) -> LeaseStep:
-    """Return the step by which this candidate gives way to replicas that work with another number of shards. It then
-    waits until they have ended.
+    """Return the step (state and effects) by which this candidate gives way to replicas with another number of shards.
 
-    If the candidate holds its Lease, it releases the Lease, so that those replicas do not wait for it.
+    It then waits until they have ended. If the candidate holds its Lease, it releases the Lease, so that those replicas
+    do not wait for it.
     """
     if holder_of(state.lease) != state.identity or not _version(state.lease):
         return _wait_as_standby(state, moment, ShardsDisagree(disagreement))
@@ -224,7 +229,9 @@ def _yield(state: LeaseState, disagreement: Disagreement, moment: LeaseContext) 
 
 
 def _yielding(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
-    """Return the step after the response to the release of the Lease: the candidate is a standby again.
+    """Return the step (state and effects) after the response to the release of the Lease.
+
+    The candidate is a standby again.
 
     If the release failed, it is tried again after the next read of the Lease.
     """
@@ -310,8 +317,9 @@ def _request_release(state: LeaseState, moment: LeaseContext) -> LeaseStep:
 
 
 def _releasing(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
-    """Return the next step of releasing the Lease. The release is retried if this candidate's copy of the Lease was
-    stale. A Lease that could not be released expires.
+    """Return the next step (state and effects) of releasing the Lease.
+
+    The release is retried if this candidate's copy of the Lease was stale. A Lease that could not be released expires.
     """
     match event:
         case LeaseRequestFailed(Stale()):
@@ -334,7 +342,7 @@ def _read_peers(state: LeaseState, moment: LeaseContext) -> LeaseStep:
 
 
 def _acquire(state: LeaseState, moment: LeaseContext) -> LeaseStep:
-    """Return the step that takes or renews the Lease.
+    """Return the step (state and effects) that takes or renews the Lease.
 
     The step creates a missing Lease, and updates an existing one at the resourceVersion that was read.
     """
