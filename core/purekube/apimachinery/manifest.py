@@ -77,7 +77,10 @@ def canonical_json(value: Json) -> bytes:
 
 
 def encoded_fields(manifest: Manifest) -> dict[str, bytes]:
-    """Return the canonical JSON of each top-level field whose value is an object or a list, except `metadata`."""
+    """Return the canonical JSON of each top-level field whose value is an object or a list, except `metadata`.
+
+    With it, a desired and a live object are compared field by field as bytes.
+    """
     return {
         key: _encoder.encode(value)
         for key, value in manifest.items()

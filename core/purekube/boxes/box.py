@@ -63,7 +63,10 @@ class BoxWhen:
 
 @attrs.frozen(eq=False)
 class Iteration:
-    """The compiled `forEach` of a resource: the variable's name, the list, and the key that identifies an item."""
+    """The compiled `forEach` of a resource, which makes one object for each item of a list.
+
+    It has the variable's name, the list, and the key that identifies an item.
+    """
 
     variable: str
     items: BoxExpression
@@ -72,7 +75,11 @@ class Iteration:
 
 @attrs.frozen(eq=False)
 class BoxNode:
-    """A compiled resource of the box, with its template and expressions."""
+    """A compiled resource of a box, from which a node of the graph engine is made.
+
+    It has the template and the compiled expressions of the resource, and the settings by which its objects are written
+    and removed.
+    """
 
     id: str
     kind: Kind
@@ -101,9 +108,9 @@ class BoxNode:
 
 @attrs.frozen(eq=False)
 class ExternalNode:
-    """The compiled form of an external, which is an object of another owner that the box only reads.
+    """A compiled external: an object of another owner that the box only reads.
 
-    The object's name is computed from the parent alone.
+    The object's name is computed from the parent (object of the box's kind) alone.
     """
 
     id: str
@@ -126,8 +133,9 @@ class ExternalNode:
 
 @attrs.frozen(eq=False)
 class StatusCondition:
-    """A condition that the box declares for the parent. `status` is a boolean expression; reason and
-    message are texts.
+    """A condition that the box writes into the status of each parent (object of the box's kind).
+
+    `status` is a boolean expression; reason and message are texts.
     """
 
     type: str
@@ -138,7 +146,7 @@ class StatusCondition:
 
 @attrs.frozen
 class BoxRule:
-    """A validation rule that every parent must satisfy, and who checks it.
+    """A validation rule that every parent (object of the box's kind) must satisfy, and who checks the rule.
 
     `in_crd` is True if the CRD can check it in the storage version; a CRD's rules cannot read every field. `in_webhook`
     is True if there is a served version in which the CRD cannot check it. The webhook then checks it.
@@ -153,7 +161,7 @@ class BoxRule:
 
 @attrs.frozen(eq=False)
 class CompiledMutation:
-    """A default that fills in a field of the parent if the field is absent.
+    """A default that fills in a field of a parent (object of the box's kind) if the field is absent.
 
     `is_default` is True if the default can be written into the CRD. Otherwise the webhook fills in the field.
     """
@@ -180,9 +188,10 @@ class CompiledVersion:
 
 @attrs.frozen(eq=False)
 class Box:
-    """A compiled box: an operator for one kind.
+    """A compiled box: an operator for one kind, whose objects are called parents.
 
-    `nodes` are its resources in topological order. `drains` are resources that run first when the parent is deleted.
+    `nodes` are the resources that the box makes for each parent, in topological order. `drains` are resources that run
+    first when the parent is deleted.
     """
 
     name: str
@@ -213,8 +222,8 @@ class Box:
 
     @property
     def asks_namespaces(self) -> bool:
-        """Report whether any resource's namespace is computed by an expression and may differ from the parent's
-        namespace.
+        """Report whether an expression computes the namespace of any resource, which may then differ
+        from the parent's.
         """
         drains = (node for phase in self.drains for node in phase)
         asked = [node.asks_namespace for node in (*self.nodes, *drains)] + [

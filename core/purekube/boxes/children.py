@@ -23,7 +23,10 @@ _ANY: Final = "_"
 
 @attrs.frozen
 class ChildNames:
-    """A table of resource ids by lower-case kind, such as `deployment`, for expressions like `children.deployment`."""
+    """A table of the ids of a box's resources by lower-case kind, such as `deployment`.
+
+    It resolves names like `children.deployment` in expressions.
+    """
 
     by_kind: Mapping[str, tuple[str, ...]]
 

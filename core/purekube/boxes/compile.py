@@ -35,7 +35,9 @@ _CONDITIONS: Final = (
 
 @attrs.frozen(eq=False)
 class OwnKind:
-    """The compiled part of a box that concerns the parent's own kind: validation, defaults, versions and status."""
+    """The compiled part of a box that concerns its own kind: validation, defaults, versions and status
+    of the parents.
+    """
 
     fields: Mapping[str, Template]
     conditions: tuple[StatusCondition, ...]
@@ -360,8 +362,9 @@ def examine(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, place
 
 
 def _islands(paths: Set[VariablePath]) -> tuple[str, ...]:
-    """Return the paths without a known type as sorted dotted texts. If both a path and a path below it are in the set,
-    return only the upper one.
+    """Return the paths whose type is unknown as sorted dotted texts.
+
+    If both a path and a path below it are in the set, only the upper one is returned.
     """
     first = (path for path in paths if not any(path[:length] in paths for length in range(1, len(path))))
     return tuple(sorted(".".join(path).replace(f".{ITEM}", ITEM) for path in first))

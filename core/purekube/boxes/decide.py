@@ -39,7 +39,7 @@ _LONGEST_NAME: Final = 253
 
 @attrs.frozen
 class BoxContext:
-    """The part of the input to a box's decision that does not come from the cluster, such as the time."""
+    """The input of a box's decision that is not observed in the cluster: the time."""
 
     now: datetime
 
@@ -81,8 +81,9 @@ def composite_of(box: Box) -> Composite:
 
 
 def account_of(box: Box, name: Template, parent: Parent) -> ObjectRef | None:
-    """Return the ServiceAccount in the parent's namespace that acts for the parent. Return None if the template `name`
-    renders to no valid name.
+    """Return the ServiceAccount as which the children of `parent` (an object of the box's kind) are read and written.
+
+    It is in the parent's namespace. Return None if the template `name` renders to no valid name.
     """
     try:
         text = Evaluation(box, parent.manifest).render(name, {"self": parent.manifest})
@@ -98,8 +99,9 @@ def _anywhere(box: Box) -> Iterator[Kind]:
 
 
 def external_refs(box: Box, parent: Parent) -> Iterator[tuple[ExternalNode, ObjectRef]]:
-    """Yield each external (an object that the box only reads) whose name can be evaluated already, with its
-    reference.
+    """Yield the externals (objects that the box only reads) of one parent, each with the reference of its object.
+
+    An external whose name cannot be evaluated yet is left out.
     """
     evaluation = Evaluation(box, parent.manifest)
     for external in box.externals:
@@ -112,7 +114,10 @@ def external_refs(box: Box, parent: Parent) -> Iterator[tuple[ExternalNode, Obje
 
 
 def explanation_of(box: Box, parent: Parent, observed: Snapshot, now: datetime) -> Explanation:
-    """Return the plan for one parent with the state and `when` gates of each resource, to explain it to people."""
+    """Return the plan for one parent (object of the box's kind), with the state and `when` gates of each resource.
+
+    It serves to explain the plan to people.
+    """
     evaluation = Evaluation(box, parent.manifest, now, observed)
     found = plan(graph_of(box), composite_of(box).owner_of(parent), observed, evaluation.scope())
     gates = {node.id: tuple(gate.shown for gate in node.when_conditions) for node in box.nodes}
@@ -120,7 +125,10 @@ def explanation_of(box: Box, parent: Parent, observed: Snapshot, now: datetime) 
 
 
 def decide(box: Box, parent: Parent, observed: Snapshot, context: BoxContext) -> Decision:
-    """Return what to write for `parent` (children, status, finalizer), given the observed objects and the time."""
+    """Return what to write for `parent`, an object of the box's kind: its children, its status and its finalizer.
+
+    The decision depends on the observed objects and the time in `context`.
+    """
     composite = composite_of(box)
     going = parent.metadata.deletion_timestamp is not None
     if going and composite.finalizer not in parent.metadata.finalizers:

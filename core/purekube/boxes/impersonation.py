@@ -92,8 +92,10 @@ def is_data(kind: Kind, steps: Steps) -> bool:
 
 
 def powers_below(kind: Kind, steps: Steps, cel_type: CelType, schema: Schema | None) -> Mapping[Power, Steps]:
-    """Return the powers (such as the choice of an account or a Secret) that a value at `steps` may give, each with the
-    path of a field that gives it. The value's type and schema limit which fields are possible.
+    """Return the powers (such as the choice of an account or a Secret) that a value at the path `steps` may give.
+
+    Each power comes with the path of a field that gives it. The value's type and schema limit which fields are
+    possible.
     """
     found: dict[Power, Steps] = {}
     _powers_below(kind, steps, cel_type, schema, found, set())
@@ -192,8 +194,10 @@ _STEP: Final = re.compile(r"""\[('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]|\.([^.\[
 
 @attrs.frozen
 class ImpersonationRules:
-    """The rules that keep authors of parents from gaining the box's rights through its templates. The authors are
-    trusted only with the powers (such as the choice of an account) in `trusted`.
+    """The rules that keep users who write parents (objects of the box's kind) from gaining the box's rights.
+
+    Through expressions in its templates they could choose, for example, an account. They are trusted only with the
+    powers in `trusted`.
     """
 
     findings: Findings

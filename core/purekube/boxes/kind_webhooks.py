@@ -33,7 +33,10 @@ _WHOLE: Final = "object"
 
 @attrs.frozen(eq=False)
 class AdmissionRule:
-    """A validation rule that the box's webhook checks. `of_change` says that the rule compares with the old object."""
+    """A validation rule that the box's webhook checks on each write, since the CRD cannot.
+
+    `of_change` says that the rule compares the object with the old object.
+    """
 
     program: Program
     message: str

@@ -21,7 +21,7 @@ READERS: Final = f"{DOMAIN}/readers"
 
 
 def finalizer(box: "Box") -> str:
-    """Return the finalizer that keeps a parent until its children have been removed."""
+    """Return the finalizer that keeps a parent (object of the box's kind) until its children have been removed."""
     return finalizer_named(box.name)
 
 
@@ -31,20 +31,20 @@ def finalizer_named(name: str) -> str:
 
 
 def child_labels(box: "Box") -> Mapping[str, str]:
-    """Return the labels of every child, except the labels that identify its parent."""
+    """Return the labels of every child that the box creates, except the labels that identify the child's parent."""
     return {MANAGED_BY: MANAGED_BY_VALUE, BOX_NAME: box.name}
 
 
 def child_selector(box: "Box") -> str:
-    """Return the label selector that finds the children of all parents of a box."""
+    """Return the label selector that finds the children of all parents (objects of the box's kind)."""
     return f"{BOX_NAME}={box.name}"
 
 
 @lru_cache(maxsize=256)
 def child_kinds(box: "Box") -> tuple[Kind, ...]:
-    """Return the kinds of all children that may exist.
+    """Return the kinds of all children that the box may have created.
 
-    These include kinds that the box only declares, since an earlier version of the file may have created such objects.
+    They include kinds that the box only declares, since an earlier version of the file may have created such objects.
     """
     nodes = (*box.nodes, *(node for phase in box.drains for node in phase))
     read = {external.kind for external in box.externals}

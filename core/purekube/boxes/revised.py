@@ -32,8 +32,9 @@ _MOST_OF_SECRETS: Final = (SecretUse.CONTENT, SecretUse.TYPE, SecretUse.METADATA
 
 @attrs.frozen(eq=False)
 class RevisedBox:
-    """The compiled boxes of all revisions that are in use, by revision name. `assignments` says which parent has which
-    revision.
+    """An applied box with the compiled boxes of all its revisions that are in use, by revision name.
+
+    `assignments` returns which parent (object of the box's kind) has which revision.
     """
 
     boxes: Mapping[str, Box]
@@ -41,7 +42,9 @@ class RevisedBox:
 
     @cached_property
     def composite(self) -> Composite:
-        """The composite that reconciles each parent by the box of that parent's revision."""
+        """The composite (description for a controller) that reconciles each parent by the box of that
+        parent's revision.
+        """
         boxes = [*self.boxes.values()]
         parts = [composite_of(box) for box in boxes]
         newest, account = parts[-1], parts[-1].account

@@ -64,7 +64,10 @@ def revision_name(box: str, definition: Mapping[str, Any]) -> str:
 
 @attrs.frozen
 class Revision:
-    """One stored definition of a box. The revision with the highest `number` is the newest."""
+    """One stored definition of a box. The revision with the highest `number` is the newest.
+
+    `is_proven` says that a parent (object of the box's kind) was once Ready at this revision.
+    """
 
     name: str
     number: int

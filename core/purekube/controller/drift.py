@@ -65,8 +65,9 @@ class DriftBySchema:
 
 
 def _key_of(schema: Schema) -> Callable[[Any], tuple[str, ...]]:
-    """Return a function that returns the key of an item in a list with `schema`. A key field that an item lacks has its
-    default.
+    """Return a function from an item of a keyed list, whose schema is `schema`, to the item's key.
+
+    A key field that an item lacks has its default.
     """
     defaults = {}
     for name in schema.list_keys:

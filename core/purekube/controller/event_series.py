@@ -163,13 +163,16 @@ class _Series:
 
     @property
     def price(self) -> float:
-        """The number of tokens that the next write costs. A repeat costs more, so that some remain for new Events."""
+        """The number of tokens that must be left for the next write, which takes one of them.
+
+        A repeat needs more tokens than a new Event, so that some remain for new Events.
+        """
         return 1.0 + _FOR_NEWS if self.written else 1.0
 
 
 @attrs.define
 class _Bucket:
-    """The token bucket that limits the writes of Events about one object."""
+    """The token bucket that limits the rate at which Events about one object are written."""
 
     since: datetime
     tokens: float = _BURST

@@ -157,7 +157,10 @@ class _NodeJudgement:
     # --- what it waits for ------------------------------------------------------------------------------------
 
     def _unmet(self) -> tuple[tuple[Edge, Observation], ...]:
-        """Return the graph node's unmet dependencies, each with the first object that does not meet it."""
+        """Return the dependencies that keep the graph node from being written.
+
+        Each comes with the first object of the dependency that has not reached the required state.
+        """
         found = []
         for edge in self.wanted.edges:
             items = self.work.observations[edge.to]
@@ -184,13 +187,16 @@ class _NodeJudgement:
         return f"it waits for {', '.join(names)}{more}"
 
     def _counts(self, unmet: tuple[tuple[Edge, Observation], ...]) -> bool:
-        """Report whether the graph node affects the owner's readiness. It does not if all `unmet` dependencies are on
-        nodes that do not affect the readiness either.
+        """Report whether the graph node affects the owner's readiness.
+
+        It does not if all `unmet` dependencies are on nodes that do not affect the readiness either.
         """
         return any(one.counts for _, one in unmet)
 
     def _after(self) -> frozenset[ObjectRef]:
-        """Return the objects that must be written first: those of dependencies that are written in this pass."""
+        """Return the objects that must be written before those of this node: objects of its dependencies that are
+        written now.
+        """
         return frozenset(
             one.ref
             for edge in self.wanted.edges
@@ -274,7 +280,9 @@ class _NodeJudgement:
         return attrs.evolve(observation, holds_ready=self._holds_ready(item)) if met.state is _CONFLICT else observation
 
     def _holds_ready(self, item: WantedItem) -> bool:
-        """Report whether the object is healthy and was last applied as desired, whatever others changed since."""
+        """Report whether the object is healthy and was last applied as desired, even if others have
+        changed it since.
+        """
         annotation = self.work.owner.marks.applied_hash
         annotations = metadata(item.manifest).get("annotations") or {}
         live = metadata(item.live or {}).get("annotations") or {}
@@ -287,8 +295,9 @@ class _NodeJudgement:
         return self._health(item, item.live).state is NodeState.READY
 
     def _recreated(self, item: WantedItem, failure: Failure) -> Observation | None:
-        """Delete the object by its observed uid, so that it is created again with the new value of an immutable field;
-        return its state. Return None if the object is gone or was replaced by another.
+        """Delete an object whose immutable field has to change, so that it is created again; return its state.
+
+        The delete names the observed uid. Return None if the object is gone or was replaced by another.
         """
         if item.live is None:
             return None

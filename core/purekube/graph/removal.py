@@ -57,7 +57,9 @@ def teardown_writes(
     step: Iterable[PruneCandidate], failed: Container[ObjectRef], before_delete: BeforeDelete
 ) -> Decision:
     """Return the deletes of the objects in `step`, by their observed uids, and the patches that must precede the
-    deletes. Objects in `failed`, whose deletion was refused in this pass, are left out.
+    deletes.
+
+    Objects in `failed`, whose deletion was refused in this pass, are left out.
     """
     writable = tuple(prune_candidate for prune_candidate in step if prune_candidate.ref not in failed)
     patches = tuple(
@@ -122,8 +124,9 @@ def is_terminating(live: Manifest) -> bool:
 
 
 def _observation(owner: Owner, ref: ObjectRef, live: Manifest, met: Setback | None) -> Observation:
-    """Return the state of an object that the current step removes. `met` is the result of a refused write of the
-    object, if any.
+    """Return the state of an object that the current step removes.
+
+    `met` is the state that a refused write of the object gives to it; None if no write was refused.
     """
     if met is not None:
         return _observed(owner, ref, live, met.state, met.reason, met.message)

@@ -37,7 +37,7 @@ Defaulter: TypeAlias = Callable[[Object[Spec, Status]], Spec]
 
 @attrs.frozen(eq=False)
 class Reviews(Generic[Spec, Status]):
-    """The functions of a kind that review writes of the kind's objects."""
+    """The functions that review each write of a kind's objects: `validate` may refuse it, `default` fills in fields."""
 
     validate: Validator[Spec, Status] | None = None
     default: Defaulter[Spec, Status] | None = None

@@ -21,8 +21,9 @@ from purekube.reconcilers.resource import Resource
 
 @attrs.frozen
 class Reviewer:
-    """A webhook that reviews the objects of a kind by the user's function. `answer` returns the response to an
-    admission review.
+    """A webhook that reviews the objects of a kind by a function of the user.
+
+    `mutates` says that it fills in fields. `answer` returns the response to an admission review.
     """
 
     mutates: bool

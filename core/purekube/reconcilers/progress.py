@@ -44,7 +44,7 @@ class ProgressRules:
 
 @attrs.frozen
 class ObservedFacts:
-    """The facts about an object's current state that decide the next step."""
+    """The facts about an object's current state that decide the next step for it."""
 
     uid: str
     finalizers: tuple[str, ...] = ()
@@ -101,7 +101,10 @@ NOTHING = PendingEvent()
 
 @attrs.frozen
 class ObjectProgress:
-    """The state that this process remembers about one object, identified by its uid."""
+    """The state that this process remembers about one object between calls of the controller.
+
+    A uid identifies the object.
+    """
 
     uid: str = ""
     is_new: bool = False

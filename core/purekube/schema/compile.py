@@ -138,7 +138,7 @@ def compile_node(
 
 @attrs.frozen
 class _Above:
-    """The properties that a schema node inherits from the nodes above it.
+    """The properties that a schema node inherits from the nodes above it while a schema is compiled.
 
     `free` says that one of them preserves unknown fields. `correlatable` says that an update can find the old value
     that corresponds to a value of the node.

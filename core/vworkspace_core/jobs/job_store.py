@@ -8,7 +8,10 @@ import attrs
 
 @attrs.frozen
 class JobRecord:
-    """An open job as it is stored, to survive a crash between ack and result (PULL-4)."""
+    """An open job as it is stored, to survive a crash between ack and result (PULL-4).
+
+    `raw` is the job as it was offered, `state` its progress.
+    """
 
     job_id: str
     raw: Mapping[str, Any] = attrs.field(repr=False)
@@ -19,7 +22,7 @@ class JobRecord:
 class Tombstone:
     """The record that a closed job had its effect and must not be repeated (PULL-3, PULL-4).
 
-    It is found by the job's idempotency key.
+    It is found by the job's idempotency key. `object_uid` is the uid of the object, `generation` that in the key.
     """
 
     idempotency_key: str

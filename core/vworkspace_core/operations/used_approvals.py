@@ -36,7 +36,10 @@ class UsedApprovalsFull(Permanent):
 
 @attrs.frozen
 class Redemption:
-    """The use of an approval to start one Operation."""
+    """The use of an approval to start one Operation.
+
+    `rid` is the approval's id, `uid` the Operation's uid. The approval is valid until `expires`.
+    """
 
     rid: str = attrs.field(repr=False)
     uid: str

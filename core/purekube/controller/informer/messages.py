@@ -64,7 +64,10 @@ class InformerPolicy:
 
 @attrs.frozen
 class InformerState:
-    """The state of an informer. `resource_version` is the position from which the watch continues."""
+    """The state of an informer's state machine between two events: phase, position, and recent failures.
+
+    `resource_version` is the position from which the watch continues.
+    """
 
     phase: InformerPhase = InformerPhase.LISTING
     has_synced: bool = False
