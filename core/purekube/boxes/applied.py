@@ -279,8 +279,9 @@ def decide_applied(state: BoxState) -> Decision:
 
 
 def _recorded(state: BoxState) -> Decision:
-    """Return the decision that stores the box's present definition as its newest revision. If an older revision already
-    has this definition, that revision gets the highest number instead.
+    """Return the decision (the writes to make) that stores the box's present definition as its newest revision.
+
+    If an older revision already has this definition, that revision gets the highest number instead.
     """
     number = state.history[-1].number + 1 if state.history else 1
     if state.present is not None:
@@ -401,10 +402,10 @@ def _removal(state: BoxState) -> Decision:
 
 
 def _orphaned(state: BoxState) -> Decision:
-    """Return the decision for a deleted box whose parents stay: it removes the box's finalizer from the parents, and
-    from the box itself when no parent has it any more.
+    """Return the decision (the writes to make) for a deleted box whose parents stay.
 
-    The decision is empty while a controller still serves the parents.
+    It removes the box's finalizer from the parents (objects of the box's kind), and from the box itself when no parent
+    has it any more. The decision is empty while a controller still serves the parents.
     """
     name = finalizer_named(state.applied.metadata.name)
     held = [parent for parent in state.parents if name in parent.metadata.finalizers]

@@ -90,7 +90,10 @@ class RevisedBox:
         return explanation_of(box, parent, observed, now)
 
     def _decide(self, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
-        """Return the decision of the box at the parent's revision, and record that revision before other writes."""
+        """Return the decision (the writes to make) of the box at the parent's revision.
+
+        It records that revision on the parent before other writes.
+        """
         assignments, meta = self.assignments(), parent.metadata
         name = assignments.of(meta)
         reason, message = assignments.told(meta)
@@ -104,7 +107,7 @@ class RevisedBox:
         return attrs.evolve(decision, annotations={**decision.annotations, BROUGHT_TO: record_of(name, now)})
 
     def _held(self, parent: Parent, name: str, now: datetime) -> Decision:
-        """Return a decision that only reports that the parent's revision is not available.
+        """Return a decision (the writes to make) that only reports that the parent's revision is not available.
 
         Nothing else is changed, since applying another revision would bypass the rollout.
         """

@@ -109,15 +109,19 @@ def _annotations(
 
 
 def out_of_scope(composite: Composite, parent: Parent, now: datetime) -> Decision:
-    """Return a decision that only reports that the selector `namespaces` does not choose the parent's namespace."""
+    """Return a decision (the writes to make) that only reports that the parent is out of scope.
+
+    The selector `namespaces` does not choose the parent's namespace.
+    """
     name = parent.metadata.namespace
     message = f"the {composite.title} does not look after namespace {name}: spec.namespaces asks for other labels"
     return unchanged(composite, parent, NOT_SELECTED, message, {}, now)
 
 
 def missing_account(composite: Composite, parent: Parent, text: str, now: datetime) -> Decision:
-    """Return a decision that only reports in the parent's status that the parent names no ServiceAccount. `text` is the
-    expression that should give the account.
+    """Return a decision (the writes to make) that only reports that the parent names no ServiceAccount.
+
+    `text` is the expression that should give the account.
     """
     message = (
         f"the {composite.title} works as the ServiceAccount that its spec.serviceAccountName names, "
@@ -129,9 +133,10 @@ def missing_account(composite: Composite, parent: Parent, text: str, now: dateti
 def unchanged(
     composite: Composite, parent: Parent, reason: str, message: str, fields: Mapping[str, Any], now: datetime
 ) -> Decision:
-    """Return a decision that only reports in the status why no child of the parent is made, changed or removed.
+    """Return a decision (the writes to make) that only reports why no child of the parent is changed.
 
-    Ready becomes False and Stalled True, both with `reason` and `message`. `fields` are the other fields of the status.
+    In the parent's status, Ready becomes False and Stalled True, both with `reason` and `message`. `fields` are the
+    other fields of the status.
     """
     desired = (
         DesiredCondition(READY, ConditionStatus.FALSE, reason, message),
@@ -152,7 +157,7 @@ def tear_down(
     now: datetime,
     due: Callable[[], float | None] = lambda: None,
 ) -> Decision:
-    """Return the decision with the next step of deleting a parent and its children.
+    """Return the decision (the writes to make) with the next step of deleting a parent and its children.
 
     `hooks` are graph nodes (resources) that run before any deletion. `due` is called after their evaluation and returns
     the seconds until one of them may continue, or None.
@@ -180,7 +185,7 @@ def orphans_children(parent: Parent) -> bool:
 
 
 def orphan_children(composite: Composite, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
-    """Return the decision that orphans all children of a parent that is being deleted.
+    """Return the decision (the writes to make) that orphans all children of a parent that is being deleted.
 
     The children's owner references are removed before the parent's finalizer, so that the garbage collector does not
     delete the children.

@@ -134,7 +134,7 @@ async def run_pass(
 
 
 def _without_status(decision: Decision) -> Decision:
-    """Return the decision without status and Events, requeued within `status_may_wait` seconds to write both."""
+    """Return the decision without status and Events. It is requeued within `status_may_wait` seconds to write both."""
     requeue = decision.requeue.no_later_than(decision.status_may_wait)
     return attrs.evolve(decision, status=None, events=(), transitions=(), requeue=requeue)
 

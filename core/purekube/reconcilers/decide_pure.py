@@ -229,7 +229,10 @@ def _masked_error(pure: AnyPureReconciler, error: Exception, observed: Snapshot)
 
 
 def _stopped(composite: Composite, parent: Parent, reason: str, message: str, now: datetime) -> Decision:
-    """Return a decision that changes no child, and reports that only a change of the object or of the code helps."""
+    """Return a decision (the writes to make) that changes no child and only writes the status.
+
+    The status reports that only a change of the object or of the code helps.
+    """
     desired = (
         DesiredCondition(READY, ConditionStatus.FALSE, reason, message),
         DesiredCondition(RECONCILING, ConditionStatus.FALSE, reason),
@@ -240,7 +243,10 @@ def _stopped(composite: Composite, parent: Parent, reason: str, message: str, no
 
 
 def _failed(composite: Composite, parent: Parent, message: str, now: datetime) -> Decision:
-    """Return a decision that changes no child, reports a failure that may be temporary, and retries with backoff."""
+    """Return a decision (the writes to make) that changes no child, and retries with backoff.
+
+    The status reports a failure that may be temporary.
+    """
     desired = (
         DesiredCondition(READY, ConditionStatus.FALSE, FAILED, message),
         DesiredCondition(RECONCILING, ConditionStatus.TRUE, FAILED, message),

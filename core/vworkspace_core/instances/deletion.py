@@ -65,10 +65,10 @@ def decide_deletion(source: ApplicationInstance, observed: InstanceObserved, con
 
 
 def _orphan(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
-    """Return the decision that removes the owner references from the instance's objects, and then the instance's
-    finalizer.
+    """Return the decision (the writes to make) that orphans the instance's objects.
 
-    In the other order, the garbage collector would delete the HelmRelease, and Flux would uninstall the release.
+    It removes their owner references, and then the instance's finalizer. In the other order, the garbage collector
+    would delete the HelmRelease, and Flux would uninstall the release.
     """
     downstream = sorted((ref, live) for ref, live in observed.objects.items() if ref.kind in DOWNSTREAM_KINDS)
     patches = [patch for ref, live in downstream if (patch := orphaning_patch(ref, live, source.metadata)) is not None]
@@ -92,8 +92,8 @@ def _orphan(source: ApplicationInstance, observed: InstanceObserved, context: Co
 def _await_confirmation(source: ApplicationInstance, context: Context) -> Decision:
     """Return the decision that waits for an annotation while the CRD of ApplicationInstance is being deleted.
 
-    Deleting the CRD deletes every instance, which may not be meant: each instance needs its own annotation before its
-    application is uninstalled.
+    Deleting the CRD deletes every instance, which may not be intended: each instance needs its own annotation before
+    its application is uninstalled.
     """
     annotate = _annotating(source)
     message = (
@@ -110,9 +110,10 @@ def _with_its_namespace(
     observed: InstanceObserved,
     context: Context,
 ) -> Decision:
-    """Return the decision in a namespace that is being deleted: wait a limited time for Flux to uninstall the release.
+    """Return the decision (the writes to make) about an instance in a namespace that is being deleted.
 
-    The namespace's deletion removes all other objects. `left` has the objects that the instance still controls.
+    It waits a limited time for Flux to uninstall the release. The namespace's deletion removes all other objects.
+    `left` has the objects that the instance still controls.
     """
     releases = tuple((ref, live) for ref, live in left if ref.kind == HELM_RELEASE)
     if not releases:
@@ -163,9 +164,9 @@ def _take_down(
     observed: InstanceObserved,
     context: Context,
 ) -> Decision:
-    """Return the decision that deletes the HelmRelease and, once it is gone, the objects that the HelmRelease reads.
+    """Return the decision (the writes to make) that deletes the HelmRelease and then the objects that it reads.
 
-    `left` has the objects that the instance still controls.
+    Those objects are deleted once the HelmRelease is gone. `left` has the objects that the instance still controls.
     """
     failed = {failure.ref for failure in observed.failures}
     refused = missing_right_of(observed.failures, context.settings.installation)

@@ -284,7 +284,7 @@ def _after_failure(
     observed: InstanceObserved,
     context: Context,
 ) -> Decision:
-    """Return the decision after the API server refused a write of the instance's objects.
+    """Return the decision (the writes to make) after the API server refused a write of the instance's objects.
 
     Nothing more is applied in this pass, except to objects that conflict only with the operator's own earlier writes
     (REC-6).

@@ -70,7 +70,7 @@ class OperationContext:
 def lookups(operation: Operation, context: OperationContext, target: Manifest | None) -> Iterator[ObjectRef]:
     """Yield the objects that a decision about `operation` reads in addition to namespace, target and siblings.
 
-    Once the run has ended or its engine object is known, only the engine object is read.
+    Once the run has ended or its engine object (such as a Job) is known, only the engine object is read.
     """
     engine, known = context.engine_of(operation), operation.status.engine_ref
     if known is not None and (recorded := _recorded_kind(known, context)):
@@ -89,9 +89,10 @@ def lookups(operation: Operation, context: OperationContext, target: Manifest | 
 
 
 def _recorded_kind(known: EngineRef, context: OperationContext) -> Kind | None:
-    """Return the kind of `known`, the engine object in the Operation's status, or None if no engine creates that kind.
+    """Return the kind of the engine object (such as a Job) that the Operation's status names (`known`).
 
-    All engines are searched, because this version of the operator may not know the Operation's own engine.
+    Return None if no engine creates that kind. All engines are searched, because this version of the operator may not
+    know the Operation's own engine.
     """
     kinds = engine_kinds(context.engines)
     return next((kind for kind in kinds if (kind.api_version, kind.kind) == (known.api_version, known.kind)), None)

@@ -80,7 +80,7 @@ def phase_row(
 
 
 def row_of(rows: tuple[Row, ...], phase: Any, *, unknown: str) -> Row:
-    """Return the row in `rows`, an engine's table, for the phase `phase` of the engine object.
+    """Return the row in `rows`, an engine's table, for the phase `phase` of the engine object (such as a Job).
 
     If `phase` has no row or is not a text, return the row for the phase `unknown`.
     """
@@ -140,7 +140,7 @@ class EngineObject:
 
     @property
     def ref(self) -> ObjectRef:
-        """The reference of the engine object that is to be created."""
+        """The reference of the engine object (such as a Job) that is to be created."""
         return ref_of(self.manifest, self.kind)
 
 
@@ -342,7 +342,7 @@ class Engine:
         return tuple(dict.fromkeys(kind for spec in specs for kind in self.kinds(Operation(ObjectMeta(""), spec))))
 
     def place(self, operation: Operation, settings: OperationSettings) -> str:
-        """Return the namespace in which the engine object of an Operation is created (OPS-6, OPS-7)."""
+        """Return the namespace in which the engine object (such as a Job) of an Operation is created (OPS-6, OPS-7)."""
         return operation.metadata.namespace if self.namespace is None else self.namespace(settings)
 
     @property

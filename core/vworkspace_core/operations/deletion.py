@@ -26,9 +26,10 @@ from vworkspace_core.operations.status import condition_of, unblocked_status, wi
 
 
 def tidy(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
-    """Return the decision about an ended Operation: it removes the operator's finalizer from the engine object.
+    """Return the decision (the writes to make) about an Operation that has ended.
 
-    The engine object is also deleted if the operator stopped the run.
+    It removes the operator's finalizer from the engine object (such as a Job). The engine object is also deleted if the
+    operator stopped the run.
     """
     patches = lifecycle.unlock(operation, observed)
     deletes = lifecycle.stop(operation, observed, unlocking=bool(patches)) if _was_stopped(operation) else ()
@@ -99,9 +100,9 @@ def _orphan(
     context: OperationContext,
     gone: Decision,
 ) -> Decision:
-    """Return the decision that removes the owner reference from the engine object, to keep it from garbage collection.
+    """Return the decision that removes the owner reference from the engine object (such as a Job).
 
-    `gone` is the decision once no owner reference is left.
+    Garbage collection then keeps the object. `gone` is the decision once no owner reference is left.
     """
     if (
         engine_object is None
@@ -124,7 +125,9 @@ def _orphan(
 
 
 def _is_held(operation: Operation, live: Manifest) -> bool:
-    """Report whether the engine object `live` has an owner reference to the Operation, or the operator's finalizer."""
+    """Report whether the engine object `live` (such as a Job) refers to the Operation as owner, or has
+    our finalizer.
+    """
     owners = metadata(live).get("ownerReferences") or ()
     return is_locked(live) or any(owner["uid"] == operation.metadata.uid for owner in owners)
 
@@ -132,7 +135,8 @@ def _is_held(operation: Operation, live: Manifest) -> bool:
 def _locked_for_good(
     operation: Operation, engine_object: tuple[ObjectRef, Manifest], observed: OperationObserved
 ) -> str:
-    """Return the end of a message, with the command that removes the operator's finalizer from the engine object.
+    """Return the end of a message: the command that removes the operator's finalizer from the engine object (a Job,
+    say).
 
     It is empty unless the operator itself can no longer remove the finalizer, because the namespace is being deleted.
     """
@@ -144,7 +148,7 @@ def _locked_for_good(
 
 
 def _namespace_is_terminating(operation: Operation, made: ObjectRef, observed: OperationObserved) -> bool:
-    """Report whether the Operation's namespace is being deleted and the engine object `made` is in it.
+    """Report whether the Operation's namespace is being deleted and the engine object (such as a Job) `made` is in it.
 
     If so, the operator need not delete `made`.
     """
@@ -166,7 +170,7 @@ def _has_finished(operation: Operation, observed: OperationObserved, context: Op
 def _finish_without_object(
     operation: Operation, observed: OperationObserved, context: OperationContext, gone: Decision
 ) -> Decision:
-    """Return the decision about deleting an Operation without an engine object.
+    """Return the decision (the writes to make) about deleting an Operation without an engine object (such as a Job).
 
     While an unsuccessful run still affects its target, the decision is to wait. Otherwise it is `gone`, the decision
     that removes the Operation's finalizer.

@@ -25,7 +25,7 @@ from vworkspace_core.operations.status import WantedStatus, condition_of, with_s
 
 
 def decide_running(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
-    """Return the decision about an Operation in phase Running."""
+    """Return the decision (the writes to make) about an Operation in phase Running."""
     engine = context.engine_of(operation)
     if engine is None:
         message = f"engine {operation.spec.engine} is unknown to the operator in its present version"
@@ -66,7 +66,10 @@ class _Run:
 
     @property
     def engine_ref(self) -> EngineRef | None:
-        """The reference to the engine object in the status. It has the uid once the object was seen."""
+        """The reference to the engine object (such as a Job) in the status.
+
+        It has the uid once the object was seen.
+        """
         known, engine_object = self.operation.status.engine_ref, self.engine_object
         if known is None or engine_object is None:
             return known
@@ -85,9 +88,9 @@ class _Run:
         return f". {self.engine.after_stop}" if self.engine.after_stop else ""
 
     def decide(self) -> Decision:
-        """Return the decision for the state of the engine object (such as a Job): present, gone, or not created yet.
+        """Return the decision (the writes to make) for the present state of the engine object (such as a Job).
 
-        The engine helm needs no such object.
+        The object exists, has disappeared, or is not created yet. The engine helm needs no such object.
         """
         known = self.operation.status.engine_ref
         if known is None or not self.engine.made_kinds:
@@ -150,7 +153,7 @@ class _Run:
         return self._told(decision, lifecycle.ended_status(self.operation, Phase.FAILED, Reason.TIMEOUT, ended, now))
 
     def _cancelled(self, status: EngineStatus) -> Decision:
-        """Return the decision that deletes the engine object of a cancelled run.
+        """Return the decision (the writes to make) that deletes the engine object (such as a Job) of a cancelled run.
 
         The phase becomes Cancelled once the object is gone (OPS-11).
         """
@@ -170,7 +173,7 @@ class _Run:
         return self._told(decision, lifecycle.refused_status(standing, failures, self.context.settings))
 
     def _gone(self, known: EngineRef) -> Decision:
-        """Return the decision about a run whose engine object (such as a Job) has disappeared.
+        """Return the decision (the writes to make) about a run whose engine object (such as a Job) has disappeared.
 
         The deadline passed, the run was cancelled, or another client deleted the object.
         """
@@ -182,7 +185,8 @@ class _Run:
         return self._ended_unseen(known, status)
 
     def _ended_unseen(self, known: EngineRef, status: EngineStatus) -> Decision:
-        """Return the decision that ends a run whose engine object disappeared (OPS-8).
+        """Return the decision (the writes to make) that ends a run whose engine object (such as a Job) disappeared
+        (OPS-8).
 
         The outcome is taken from Events about the engine object, or is Failed if Events do not show an end.
         """
@@ -209,7 +213,7 @@ class _Run:
         return EngineStatus(Progress.RUNNING, running.reason, running.message, outputs)
 
     def _created(self) -> Decision:
-        """Return the decision that creates the engine object that the Operation's status names.
+        """Return the decision that creates the engine object (such as a Job) which the Operation's status names.
 
         If the run must not begin any more, the decision ends the run.
         """
@@ -236,7 +240,9 @@ class _Run:
         return Decision(creates=(create,), only_if_current=True, row="OPS-1 create once")
 
     def _wanted(self) -> EngineObject | str:
-        """Return the engine object to create now, or a message why the object can no longer be created."""
+        """Return the engine object (such as a Job) to create now, or a message why the object can no
+        longer be created.
+        """
         operation, context = self.operation, self.context
         target = target_of(operation, self.observed.objects)
         template = context.templates.find(operation.spec.type, operation.spec.engine)

@@ -54,7 +54,7 @@ def engine_manifest(
     namespace: str | None = None,
     holds_data: bool = False,
 ) -> dict[str, Any]:
-    """Return a manifest with type and metadata for an engine object.
+    """Return a manifest with type and metadata for an engine object, such as a Job.
 
     An object that holds data, or is in another namespace, has no owner reference.
     """

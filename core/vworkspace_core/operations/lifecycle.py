@@ -32,7 +32,7 @@ _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 
 
 def deadline_of(operation: Operation, engine: Engine, context: OperationContext) -> datetime | None:
-    """Return the time at which the operator ends the run, whatever the engine object reports.
+    """Return the time at which the operator ends the run, whatever the engine object (such as a Job) reports.
 
     Return None if the run has not started, or if it has no deadline and only a cancellation ends it (OPS-10, OPS-12).
     """
@@ -65,7 +65,10 @@ def engine_ref_of(engine_object: EngineObject) -> EngineRef:
 def started_status(
     operation: Operation, engine_ref: EngineRef | None, outputs: Mapping[str, Any], now: datetime
 ) -> WantedStatus:
-    """Return the status at the start of a run. It has the reference to the engine object that is created next."""
+    """Return the status at the start of a run.
+
+    It has the reference to the engine object (such as a Job) that is created next.
+    """
     message = f"creating {engine_ref.kind} {engine_ref.name}" if engine_ref is not None else "asked for"
     return WantedStatus(
         Phase.RUNNING,

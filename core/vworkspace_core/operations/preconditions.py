@@ -224,9 +224,9 @@ _CHECKS: Final[tuple[Callable[[_Case], UnmetPrecondition | None], ...]] = (
 
 
 def _taken(case: _Case, ref: ObjectRef) -> UnmetPrecondition | None:
-    """Return the unmet precondition that another object already has the name of the engine object `ref` (OPS-1).
+    """Return the unmet precondition that the name of the engine object `ref` (such as a Job) is taken (OPS-1).
 
-    Return None if the name is free.
+    Return None if no other object has the name.
     """
     if ref not in case.observed.objects:
         return None

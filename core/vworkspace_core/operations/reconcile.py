@@ -117,8 +117,8 @@ def reconcile_operation(operation: Operation, observed: OperationObserved, conte
 def _belongs_to_another_operator(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
     """Report whether another cluster's operator may own the Operation.
 
-    The answer is False if the run began in this cluster. The cluster label of the engine object shows where it began,
-    or that of the target if there is no engine object.
+    The answer is False if the run began in this cluster. The cluster label of the engine object (such as a Job) shows
+    where it began, or that of the target if there is no engine object.
     """
     if not claimed_by_another_operator(operation, context.settings):
         return False
@@ -130,7 +130,9 @@ def _belongs_to_another_operator(operation: Operation, observed: OperationObserv
 
 
 def _decide_start(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
-    """Return the decision about an Operation that has not started: to cancel, to block or to start it."""
+    """Return the decision (the writes to make) about an Operation that has not started: to cancel, to block or to start
+    it.
+    """
     if cancellation_requested(operation.metadata):
         status = EngineStatus(Progress.RUNNING, "", "cancelled before it started")
         wanted_status = lifecycle.ended_status(operation, Phase.CANCELLED, Reason.USER_CANCELLED, status, context.now)
