@@ -220,7 +220,7 @@ class BoxState:
 
     @cached_property
     def step(self) -> RolloutStep:
-        """The next step of the rollout: which parents move now, and which have failed."""
+        """The next step of the rollout: which parents (objects of the box's kind) move now, and which have failed."""
         namespaces = {ref.name: manifest for ref, manifest in self.observed.objects.items() if ref.kind == NAMESPACE}
         return next_step(
             self.policy,
@@ -354,8 +354,9 @@ def _moves(state: BoxState) -> Iterator[MergePatch]:
 
 
 def _learned(state: BoxState) -> Iterator[MergePatch]:
-    """Yield the patches that record on revisions what happened: a parent became Ready at the revision, or the revision
-    was refused or given up.
+    """Yield the patches that record on revisions what happened to them.
+
+    A parent (object of the box's kind) became Ready at the revision, or the revision was refused or given up.
     """
     ready = {parent.revision for parent in state.parents if parent.health is Health.READY and not parent.is_going}
     is_refused = state.foresight is Foresight.REFUSED

@@ -166,8 +166,9 @@ def _fields(state: BoxState) -> Mapping[str, Any]:
 
 
 def _judgement(state: BoxState) -> Mapping[str, Any] | None:
-    """Return the result of the newest complete dry run of the target revision over the parents, as `status.judgement`
-    has it. Return None if there is no such result.
+    """Return the result of the newest complete dry run of the target revision, as `status.judgement` has it.
+
+    It is a dry run over the parents (objects of the box's kind). Return None if there is no such result.
     """
     judgement = state.observed.judgement
     if judgement is not None and judgement.revision == state.target and not judgement.left:

@@ -101,7 +101,7 @@ def _anywhere(box: Box) -> Iterator[Kind]:
 def external_refs(box: Box, parent: Parent) -> Iterator[tuple[ExternalNode, ObjectRef]]:
     """Yield the externals (objects that the box only reads) of one parent, each with the reference of its object.
 
-    An external whose name cannot be evaluated yet is left out.
+    A parent is an object of the box's kind. An external whose name cannot be evaluated yet is left out.
     """
     evaluation = Evaluation(box, parent.manifest)
     for external in box.externals:
@@ -190,7 +190,10 @@ def access_of(boxes: Iterable[Box]) -> CompositeAccess:
 
 
 def access_of_account(box: Box) -> CompositeAccess:
-    """Return the rights on children that the ServiceAccount of a parent needs, if the box acts through one."""
+    """Return the rights on children that the ServiceAccount of a parent (object of the box's kind) needs.
+
+    The result matters only if the box acts through ServiceAccounts.
+    """
     composite = composite_of(box)
     changed = [(composite.is_near(node.kind), Access(node.kind, _changed(node))) for node in _nodes(box)]
     everywhere = [*child_rights(composite, near=False), *(access for near, access in changed if not near)]

@@ -35,7 +35,7 @@ class Entry:
     """A resource as written in the box's file, with its path in the file and its phase.
 
     `drain` is the number of the deletion phase in which the resource runs; None for a resource that exists while the
-    parent lives.
+    parent (object of the box's kind) lives.
     """
 
     resource: BoxResource
@@ -259,7 +259,9 @@ class Externals:
 
     def _must_agree(self, external: BoxExternal, kind: Kind) -> bool:
         """Report whether an external Secret, which the box only reads, must carry an annotation that permits the box to
-        read it. The annotation is needed if untrusted authors of parents choose the Secret's name.
+        read it.
+
+        The annotation is needed if untrusted authors of parents (objects of the box's kind) choose the Secret's name.
         """
         chosen = origin_of(external.metadata.get("name")) is Origin.CHOSEN
         return is_secret(kind) and chosen and Power.SECRETS not in self.deputies.trusted

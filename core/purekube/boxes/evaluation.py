@@ -143,7 +143,9 @@ _WITHOUT_VALUE: Final = "NoValueYet"
 
 @attrs.frozen
 class Reported:
-    """The evaluated status of a parent: fields, conditions, and the messages of expressions that failed (`faults`)."""
+    """The evaluated status of a parent (object of the box's kind): fields, conditions, and the messages of expressions
+    that failed (`faults`).
+    """
 
     fields: Mapping[str, Any] = attrs.field(factory=dict)
     conditions: tuple[DesiredCondition, ...] = ()

@@ -30,7 +30,7 @@ class FormChecks:
     """The checks of a box's resources that need no types of expressions.
 
     `names` are the ids of the externals (objects that the box only reads) and of the resources that exist as long as
-    the parent does.
+    the parent (object of the box's kind) does.
     """
 
     findings: Findings

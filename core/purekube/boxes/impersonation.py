@@ -207,15 +207,16 @@ class ImpersonationRules:
     def of(self, kind: Kind, root: str, *, elsewhere: bool) -> "ImpersonatedTemplate":
         """Return the checker for the template of a `kind` that is at the path `root` in the file.
 
-        `elsewhere` says that the object may be in another namespace than the parent.
+        `elsewhere` says that the object may be in another namespace than the parent (object of the box's kind).
         """
         return ImpersonatedTemplate(self, kind, root, elsewhere)
 
 
 @attrs.frozen
 class ImpersonatedTemplate:
-    """A checker of the powers (such as the choice of an account) that expressions in one object's template give to
-    authors of parents.
+    """A checker of the powers that expressions in one object's template give to users who write parents.
+
+    Parents are objects of the box's kind. A power is, for example, the choice of an account.
     """
 
     deputies: ImpersonationRules
@@ -226,11 +227,11 @@ class ImpersonatedTemplate:
     def judge(
         self, program: Program, path: str, at: int, variables: Variables, schema: Schema | None, in_text: bool
     ) -> None:
-        """Report each power (such as the choice of an account or a Secret) that the expression at `path` gives to
-        authors of parents whom the box does not trust with it.
+        """Report each power that the expression at `path` gives to users who write parents without the box's trust.
 
-        `at` is the expression's position in the text, `schema` the schema of the field, if known. `in_text` says that
-        the expression is only a part of the text.
+        Parents are objects of the box's kind. A power is, for example, the choice of an account or a Secret. `at` is
+        the expression's position in the text, `schema` the schema of the field, if known. `in_text` says that the
+        expression is only a part of the text.
         """
         for power in sorted(self._refused(program, _steps(path.removeprefix(self.root)), variables, schema, in_text)):
             if power not in self.deputies.trusted:

@@ -20,7 +20,9 @@ _HOPELESS: Final = (GraphReason.EXPRESSION_FAILED, GraphReason.NAME_TAKEN)
 
 
 class Foresight(Enum):
-    """The result of a dry run of a revision over all parents that have not moved to the revision yet."""
+    """The result of a dry run of a revision over all parents (objects of the box's kind) that have not moved to the
+    revision yet.
+    """
 
     PENDING = "not all of them are judged yet"
     SOUND = "none of them is refused"

@@ -26,7 +26,7 @@ def finalizer(box: "Box") -> str:
 
 
 def finalizer_named(name: str) -> str:
-    """Return the finalizer of the parents of the box with this name."""
+    """Return the finalizer that a box called `name` puts on its parents (objects of the box's kind)."""
     return f"{DOMAIN}/{name}"
 
 

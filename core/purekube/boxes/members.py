@@ -42,13 +42,16 @@ class BoxParent:
 
     @property
     def takes_part(self) -> bool:
-        """Report whether the rollout moves the parent: not pinned, not being deleted, and in a selected namespace."""
+        """Report whether the rollout moves the parent (object of the box's kind).
+
+        It does not if the parent is pinned, is being deleted, or is in a namespace that is not selected.
+        """
         is_outside = self.ready is not None and self.ready.reason == NOT_SELECTED
         return not (self.is_pinned or self.is_going or is_outside)
 
     @property
     def obstacle(self) -> str:
-        """The reason why the parent is not Ready, as text for people; from the parent's status."""
+        """The reason why the parent (object of the box's kind) is not Ready, from its status, as text for people."""
         if self.ready is None:
             return "it has no status yet"
         return f"{self.ready.reason}: {self.ready.message}".rstrip(": ")
@@ -78,14 +81,14 @@ class ParentReading:
 
     @classmethod
     def of(cls, manifest: Manifest, kind: Kind) -> "ParentReading":
-        """Read a parent from its manifest. Never raises."""
+        """Read a parent (object of the box's kind) from its manifest. Never raises."""
         meta = read_meta(manifest)
         conditions = {each.type: each for each in read_own_conditions(manifest, (READY, STALLED, CONDITION))}
         return cls(ref_of(manifest, kind), meta, conditions, BroughtTo.of(meta))
 
 
 class ParentReadings:
-    """A cache of the readings of a box's parents.
+    """A cache of the readings of a box's parents (objects of the box's kind).
 
     A parent is read again once its uid or resourceVersion has changed.
     """
@@ -97,7 +100,7 @@ class ParentReadings:
         return len(self._known)
 
     def all_of(self, manifests: Iterable[Manifest], kind: Kind) -> tuple[ParentReading, ...]:
-        """Return the readings of these parents, and forget those of all others."""
+        """Return the readings of these parents (objects of the box's kind), and forget those of all others."""
         known = self._known
         self._known = {}
         return tuple(self._read(manifest, kind, known) for manifest in manifests)
@@ -111,7 +114,7 @@ class ParentReadings:
 
 
 def parent_of(reading: ParentReading, assignments: Assignments, policy: BoxRollout, now: datetime) -> BoxParent:
-    """Return a parent with its revision and health."""
+    """Return a parent (object of the box's kind) with its revision and health."""
     meta = reading.metadata
     revision = assignments.of(meta)
     due, health = _due(reading, revision, policy), _health(reading, revision)
@@ -121,8 +124,9 @@ def parent_of(reading: ParentReading, assignments: Assignments, policy: BoxRollo
 
 
 def _health(reading: ParentReading, revision: str) -> Health:
-    """Return the health of a parent as its status shows it. The health is PROGRESSING if the status is about another
-    revision or generation.
+    """Return the health of a parent (object of the box's kind) as its status shows it.
+
+    The health is PROGRESSING if the status is about another revision or generation.
     """
     ready, stalled, generation = reading.ready, reading.conditions.get(STALLED), reading.metadata.generation
     if not reading.is_judged_by(revision) or ready is None or ready.observed_generation != generation:
@@ -136,7 +140,8 @@ def _health(reading: ParentReading, revision: str) -> Health:
 def _due(reading: ParentReading, revision: str, policy: BoxRollout) -> datetime | None:
     """Return the time at which a parent that progresses to `revision` counts as failed; None if it has no time limit.
 
-    A parent whose spec changed after its last status has no time limit until its controller has written a new status.
+    A parent is an object of the box's kind. If its spec changed after its last status, it has no time limit until its
+    controller has written a new status.
     """
     since, ready = reading.brought_to.since, reading.ready
     if reading.is_judged_by(revision) and ready is not None:
@@ -150,8 +155,9 @@ def _due(reading: ParentReading, revision: str, policy: BoxRollout) -> datetime 
 def members_of(
     parents: Sequence[BoxParent], policy: BoxRollout, namespaces: Mapping[str, Manifest]
 ) -> Iterator[Member]:
-    """Yield the parents that take part in the rollout, each with its wave. `namespaces` maps names to Namespace
-    objects.
+    """Yield the parents (objects of the box's kind) that take part in the rollout, each with its wave.
+
+    `namespaces` maps names to Namespace objects.
     """
     for parent in parents:
         if parent.takes_part:
@@ -170,6 +176,9 @@ def _wave(meta: ObjectMeta, policy: BoxRollout, namespace: Manifest | None) -> i
 
 
 def seconds_until_due(parents: Sequence[BoxParent], now: datetime) -> float | None:
-    """Return the seconds until the next progressing parent counts as failed; None if no parent has a time limit."""
+    """Return the seconds until the next progressing parent (object of the box's kind) counts as failed.
+
+    Return None if no parent has a time limit.
+    """
     dues = [parent.due for parent in parents if parent.due is not None and parent.health is Health.PROGRESSING]
     return max(0.0, (min(dues) - now).total_seconds()) if dues else None

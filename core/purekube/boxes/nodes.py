@@ -58,7 +58,7 @@ def closed_namespace(evaluation: Evaluation, scope: Scope, namespace: str | None
 
 
 def closed_secret(evaluation: Evaluation, external: ExternalNode, ref: ObjectRef) -> Hold | None:
-    """Return a Hold (a reason to wait) if the box may not read a Secret that a parent names.
+    """Return a Hold (a reason to wait) if the box may not read a Secret that a parent (object of the box's kind) names.
 
     Return None if the Secret does not exist, or consents by its annotation.
     """
@@ -70,7 +70,7 @@ def closed_secret(evaluation: Evaluation, external: ExternalNode, ref: ObjectRef
 
 
 def _created_namespaces(evaluation: Evaluation, scope: Scope) -> set[str]:
-    """Return the names of the namespaces that the box itself creates for this parent."""
+    """Return the names of the namespaces that the box itself creates for this parent (object of the box's kind)."""
     nodes = (node.id for node in evaluation.box.nodes if node.kind == NAMESPACE)
     children = (child for name in nodes if name in scope.nodes for child in scope.nodes[name].items)
     return {child.ref.name for child in children if child.ref is not None}

@@ -95,7 +95,10 @@ class Resources:
 
     @property
     def living(self) -> tuple[Entry, ...]:
-        """The resources that exist as long as the parent does. Resources that run before a deletion are excluded."""
+        """The resources that exist as long as the parent (object of the box's kind) does.
+
+        Resources that run before a deletion are excluded.
+        """
         return tuple(entry for entry in self.entries if entry.drain is None)
 
     # --- nodes --------------------------------------------------------------------------------------------------------
@@ -109,8 +112,9 @@ class Resources:
         return ordered(nodes, self._externals, self.findings)
 
     def drained(self) -> tuple[tuple[BoxNode, ...], ...]:
-        """Return the compiled resources that run before a deletion, in one tuple per deletion phase. Expressions of
-        these resources read only the parent and other such resources.
+        """Return the compiled resources that run before a deletion, in one tuple per deletion phase.
+
+        Expressions of these resources read only the parent (object of the box's kind) and other such resources.
         """
         drains = [entry for entry in self.entries if entry.drain is not None]
         names = [entry.id for entry in drains]
@@ -138,7 +142,10 @@ class Resources:
         )
 
     def account(self) -> Template | None:
-        """Return the template of the ServiceAccount that acts for a parent; None if the box uses its own rights."""
+        """Return the template of the ServiceAccount that acts for a parent (object of the box's kind).
+
+        Return None if the box uses its own rights.
+        """
         text, path = self.model.spec.service_account_name, "spec.serviceAccountName"
         if not text:
             return None

@@ -42,8 +42,9 @@ class RevisedBox:
 
     @cached_property
     def composite(self) -> Composite:
-        """The composite (description for a controller) that reconciles each parent by the box of that
-        parent's revision.
+        """The composite (description for a controller) that reconciles each parent by the box of its revision.
+
+        A parent is an object of the box's kind.
         """
         boxes = [*self.boxes.values()]
         parts = [composite_of(box) for box in boxes]
@@ -92,7 +93,7 @@ class RevisedBox:
     def _decide(self, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
         """Return the decision (the writes to make) of the box at the parent's revision.
 
-        It records that revision on the parent before other writes.
+        It records that revision on the parent (object of the box's kind) before other writes.
         """
         assignments, meta = self.assignments(), parent.metadata
         name = assignments.of(meta)

@@ -83,7 +83,9 @@ class Revision:
 
     @property
     def is_sound(self) -> bool:
-        """Report whether parents can return to this revision: it was neither given up nor refused."""
+        """Report whether parents (objects of the box's kind) can return to this revision: it was neither given up nor
+        refused.
+        """
         return not self.given_up and not self.refused
 
     def annotated(self, **changed: str | None) -> Manifest:
@@ -141,7 +143,7 @@ def way_back(history: Sequence[Revision], present: str) -> Revision | None:
     """Return the revision to which `rollout undo` returns from the revision `present`; None if there is none.
 
     It is the newest other revision that was neither given up nor refused. If any revision of the box ever had a Ready
-    parent, the chosen revision must have had one too.
+    parent (object of the box's kind), the chosen revision must have had one too.
     """
     earlier = [revision for revision in history if revision.name != present and revision.is_sound]
     if any(revision.is_proven for revision in history):
@@ -178,12 +180,15 @@ class BroughtTo:
 
 
 def record_of(revision: str, now: datetime) -> str:
-    """Return the text of the annotation that records on a parent that it has `revision` since the time `now`."""
+    """Return the text of the annotation by which a parent (object of the box's kind) records its revision.
+
+    The text says that the parent has had `revision` since the time `now`.
+    """
     return f"{revision} {format_time(now)}"
 
 
 def move(ref: ObjectRef, meta: ObjectMeta, revision: str, now: datetime) -> MergePatch:
-    """Return the patch that gives the parent `ref` the revision `revision`.
+    """Return the patch that gives the parent `ref` (object of the box's kind) the revision `revision`.
 
     The API server refuses the patch if the parent has changed since it was read.
     """
@@ -202,15 +207,18 @@ class Assignments:
     newcomers: str
 
     def of(self, meta: ObjectMeta) -> str:
-        """Return the name of the revision of the parent with this metadata. This is the revision to which an annotation
-        pins the parent, or else the recorded revision, or else the revision of new parents.
+        """Return the name of the revision of the parent (object of the box's kind) with this metadata.
+
+        This is the revision to which an annotation pins the parent, or else the recorded revision, or else the revision
+        of new parents.
         """
         chosen = (meta.annotations.get(PIN, ""), BroughtTo.of(meta).revision)
         return next((name for name in chosen if name in self.names), self.newcomers)
 
     def told(self, meta: ObjectMeta) -> tuple[str, str]:
-        """Return the reason and the message for the condition Revision in the status of the parent with this
-        metadata.
+        """Return the reason and the message for the condition Revision of the parent with this metadata.
+
+        A parent is an object of the box's kind.
         """
         name, pin = self.of(meta), meta.annotations.get(PIN)
         if pin is None:
@@ -223,7 +231,7 @@ class Assignments:
 
 
 def assignments_of(history: Sequence[Revision], in_use: Iterable[str], target: str) -> Assignments:
-    """Return which revisions parents may have, and which one a new parent gets.
+    """Return which revisions parents (objects of the box's kind) may have, and which one a new parent gets.
 
     A new parent gets the newest revision at which a parent was ever Ready; until there is such a revision, a new parent
     gets the oldest revision in use. If none is in use, it gets `target`. `history` has all revisions, oldest first.

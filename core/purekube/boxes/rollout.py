@@ -69,7 +69,7 @@ class RolloutCounts:
 
     @property
     def waiting(self) -> int:
-        """The number of parents that have not moved yet."""
+        """The number of parents (objects of the box's kind) that have not moved yet."""
         return self.total - self.moved
 
     @property
@@ -154,8 +154,9 @@ def _phase(policy: BoxRollout, counts: RolloutCounts, gate: Gate, foresight: For
 
 
 def _moves(policy: BoxRollout, target: str, members: Sequence[Member], counts: RolloutCounts) -> tuple[ObjectRef, ...]:
-    """Return the next parents to move, in order. Their number is limited by the rollout's wave, its batch, and the
-    number of parents that may be not Ready.
+    """Return the next parents (objects of the box's kind) to move, in order.
+
+    Their number is limited by the rollout's wave, its batch, and the number of parents that may be not Ready.
     """
     waiting = in_order(policy.order, (member for member in members if member.revision != target))
     if not waiting:
@@ -171,7 +172,10 @@ def _moves(policy: BoxRollout, target: str, members: Sequence[Member], counts: R
 
 
 def in_order(order: RolloutOrder, members: Iterable[Member]) -> list[Member]:
-    """Return the parents in the order in which the rollout moves them: by wave, then by age, then by name."""
+    """Return the parents (objects of the box's kind) in the order in which the rollout moves them.
+
+    That is by wave, then by age, then by name.
+    """
     by_name = sorted(members, key=lambda member: (member.ref.namespace or "", member.ref.name))
     by_age = sorted(by_name, key=lambda member: member.created, reverse=order is RolloutOrder.NEWEST_FIRST)
     return sorted(by_age, key=lambda member: member.wave)

@@ -215,8 +215,10 @@ def paths_of(expression: BoxExpression, variables: Variables) -> Iterator[Variab
 
 
 def taints_of(model: OperatorBox, kinds: Mapping[str, KnownKind], names: ChildNames) -> Mapping[str, Taint]:
-    """Return the taint of every variable of a box: whether its value may be secret, and who controls it. The variables
-    are the parent, its children and lists of them, and externals (objects of others that the box only reads).
+    """Return the taint of every variable of a box: whether its value may be secret, and who controls it.
+
+    The variables are the parent (object of the box's kind), its children and lists of them, and externals (objects of
+    others that the box only reads).
     """
     taints: dict[str, Taint] = {"self": PARENT}
     for resource in _resources(model):
@@ -253,9 +255,10 @@ def _external(kind: Kind, metadata: Mapping[str, Any]) -> Taint:
 
 
 def origin_of(text: Any, *, literal: bool = False) -> Origin:
-    """Return who controls a text in a template. These are the box's author, or the users who name or write the parent.
+    """Return who controls a text in a template.
 
-    With `literal`, any text that contains an expression counts as chosen by those users.
+    These are the box's author, or the users who name or write the parent (object of the box's kind). With `literal`,
+    any text that contains an expression counts as chosen by those users.
     """
     if not isinstance(text, str):
         return Origin.CHOSEN
@@ -269,8 +272,9 @@ def origin_of(text: Any, *, literal: bool = False) -> Origin:
 
 
 def _origin(tree: Expression) -> Origin:
-    """Return who controls the value of the expression `tree`. `self` is the parent; any other variable counts as chosen
-    by users.
+    """Return who controls the value of the expression `tree`.
+
+    `self` is the parent (object of the box's kind); any other variable counts as chosen by users.
     """
     chosen = dict.fromkeys(names_in(tree), Taint(origin=Origin.CHOSEN))
     return taint_of(tree, {**chosen, "self": PARENT}).whole.origin

@@ -162,11 +162,10 @@ def child(kind: Kind, name: Origin, *, listed: bool = False) -> Taint:
 
 
 def external(kind: Kind, name: Origin, *, elsewhere: bool) -> Taint:
-    """Return the taint (secrecy, and who controls it) of an object that the box only reads. `name` says who controls
-    the object's name.
+    """Return the taint (secrecy, and who controls it) of an object that the box only reads.
 
-    `elsewhere` says that the object is in a namespace that no tenant may write. A Secret that a parent names is read
-    only with the Secret's consent.
+    `name` says who controls the object's name. `elsewhere` says that the object is in a namespace that no tenant may
+    write. A Secret that a parent (object of the box's kind) names is read only with the Secret's consent.
     """
     named = Origin.AUTHOR if kind == SECRET else name
     rest = Origin.AUTHOR if elsewhere and name is Origin.AUTHOR else Origin.CHOSEN

@@ -52,8 +52,9 @@ class _Entry:
 
     @property
     def is_choice(self) -> bool:
-        """Report whether only a change of the parent can open the gate: the entry reads the parent alone, and
-        no time.
+        """Report whether only a change of the parent (object of the box's kind) can open the gate.
+
+        The entry of the gate then reads the parent alone, and no time.
         """
         return self.asked.after is None and _looks_at_parent(self.expression)
 

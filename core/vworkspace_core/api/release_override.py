@@ -152,9 +152,10 @@ def _repeated_override(before: ReplacedOverride) -> ReleaseOverride:
 
 
 def _remaining_override(override: ReleaseOverride | None, spec: ApplicationInstanceSpec) -> ReleaseOverride | None:
-    """Return the part of `override` that is still in force, or None if nothing is left.
+    """Return the part of `override` (changes that helm Operations request) that is still in force.
 
-    A part ends if the chart or the values in `spec` have changed since the override was recorded.
+    Return None if nothing is left. A part ends if the chart or the values in `spec` have changed since the override was
+    recorded.
     """
     if override is None:
         return None
@@ -169,9 +170,10 @@ def _remaining_override(override: ReleaseOverride | None, spec: ApplicationInsta
 
 
 def _on_top(asked: ReleaseOverride, standing: ReleaseOverride, spec: ApplicationInstanceSpec) -> ReleaseOverride:
-    """Return the override `asked` combined with `standing`, the override in force before.
+    """Return the override `asked` (changes that a helm Operation requests) combined with `standing`.
 
-    Where they conflict, `asked` takes precedence. `standing` is recorded in the result as replaced.
+    `standing` is the override in force before. Where they conflict, `asked` takes precedence. `standing` is recorded in
+    the result as replaced.
     """
     patch = _sum(standing.values_patch, asked.values_patch, spec)
     before = ReplacedOverride(

@@ -35,7 +35,8 @@ def from_release(
 ) -> tuple[DesiredCondition, ...]:
     """Return the conditions of a managed instance that no obstacle blocks, from the state of its release.
 
-    `override_refused` says why the cluster's policy refuses part of an override; it is empty if none is refused.
+    `override_refused` says why the cluster's policy refuses part of an override (changes that helm Operations request);
+    it is empty if none is refused.
     """
     changes = {wanted.type: wanted for wanted in _row(release, previous)}
     if override_refused:

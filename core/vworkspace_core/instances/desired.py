@@ -118,8 +118,8 @@ def read_refs(instance: ApplicationInstance, objects: Mapping[ObjectRef, Manifes
 def watched_refs(instance: ApplicationInstance, asked: ReleaseOverride | None = None) -> tuple[ObjectRef, ...]:
     """Return every object that a decision about `instance` looks up by name, whether or not the object exists.
 
-    `asked` is the override that an Operation requests and that is not in the status yet; its chart version may need a
-    source of its own.
+    `asked` is the override (change of the release) that an Operation requests and that is not in the status yet; its
+    chart version may need a source of its own.
     """
     release, chart = instance.spec.release, instance.spec.chart
     if release is None or chart is None:
@@ -156,7 +156,10 @@ def _names(instance: ApplicationInstance, version: str) -> Names:
 
 
 def _version(chart: ChartSource, override: ReleaseOverride | None) -> str:
-    """Return the effective chart version: the version of the override if it has one, or else the version of `chart`."""
+    """Return the effective chart version.
+
+    It is that of the override (changes that helm Operations request) if it has one, or else that of `chart`.
+    """
     return override.version if override is not None and override.version else chart.version
 
 
@@ -207,7 +210,10 @@ class _DesiredObjects:
 
     @cached_property
     def version(self) -> str:
-        """The effective chart version: that of the override if it has one, or else that of the instance's chart."""
+        """The effective chart version.
+
+        It is that of the override (changes that helm Operations request) if it has one, or else that of the chart.
+        """
         return _version(self.chart, self.override)
 
     @cached_property

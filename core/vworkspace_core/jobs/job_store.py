@@ -52,11 +52,15 @@ class JobStore(Protocol):
         ...
 
     async def tombstone(self, idempotency_key: str) -> Tombstone | None:
-        """Return the tombstone of an idempotency key, or None if no job with this key had its effect yet."""
+        """Return the tombstone (record of a closed job) of an idempotency key.
+
+        Return None if no job with this key had its effect yet.
+        """
         ...
 
     async def newest(self, object_key: str) -> Tombstone | None:
-        """Return the tombstone of the highest generation for an object, or None if there is none.
+        """Return the tombstone (record of a closed job) of the highest generation for an object, or None if there is
+        none.
 
         The tombstone's key is `<object_key>@<generation>`; `object_key` is `<kind>/<namespace>/<name>`. The tombstone
         keeps a late apply from re-creating an object that a newer job has deleted.

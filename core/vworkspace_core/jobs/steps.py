@@ -152,8 +152,8 @@ def _page(job: JobState, scope: JobScope) -> str:
 def supersede(job: JobState, by: JobState, at: JobStepContext) -> JobStep:
     """Return the step (state and effects) that ends the job because of the newer job `by`.
 
-    The effect of `by` has replaced the state for which the job waits. The job's tombstone is stored if its own effect
-    may have happened (PULL-4).
+    The effect of `by` has replaced the state for which the job waits. The job's tombstone (record of a closed job) is
+    stored if its own effect may have happened (PULL-4).
     """
     job = attrs.evolve(job, had_effect=may_have_had_effect(job))
     newer = f"generation {by.generation}" if by.generation is not None else "a later request"

@@ -112,12 +112,17 @@ class KubeJobStore:
         self._heads.pop(job_id, None)
 
     async def tombstone(self, idempotency_key: str) -> Tombstone | None:
-        """Return the tombstone of an idempotency key, from memory, or None if there is none."""
+        """Return the tombstone (record of a closed job) of an idempotency key, from memory, or None if
+        there is none.
+        """
         await self._ensure_loaded()
         return self._tombstones.index.by_key.get(idempotency_key)
 
     async def newest(self, object_key: str) -> Tombstone | None:
-        """Return the tombstone of the highest generation for an object, from memory, or None if there is none."""
+        """Return the tombstone (record of a closed job) of the highest generation for an object, from memory.
+
+        Return None if there is none.
+        """
         await self._ensure_loaded()
         return self._tombstones.index.newest.get(object_key.lower())
 

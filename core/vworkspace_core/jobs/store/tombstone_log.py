@@ -62,7 +62,10 @@ class TombstoneLog:
             self.index.add(segment.entries)
 
     async def remember(self, entry: TombstoneEntry) -> None:
-        """Store the tombstone in `entry` durably. Tombstones that arrive during a write share the next write."""
+        """Store the tombstone (record of a closed job) in `entry` durably.
+
+        Tombstones that arrive during a write share the next write.
+        """
         if self._has(entry):
             return
         self._unwritten.append(entry)
@@ -96,7 +99,7 @@ class TombstoneLog:
         raise Unavailable("the tombstones are being written by somebody else too: is a second operator at work?")
 
     async def _write(self, batch: list[TombstoneEntry]) -> bool:
-        """Try once to write the tombstones in `batch`.
+        """Try once to write the tombstones (records of closed jobs) in `batch`.
 
         Return False if another writer had changed the log, so that the batch must be tried again.
         """
@@ -197,7 +200,7 @@ class TombstoneLog:
         return True
 
     async def _prune(self) -> None:
-        """Delete each segment (a Secret of the log) of which all tombstones are outdated.
+        """Delete each segment (a Secret of the log) of which all tombstones (records of closed jobs) are outdated.
 
         If a segment cannot be deleted now, that is tried again when the next segment begins.
         """

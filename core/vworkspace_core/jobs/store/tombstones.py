@@ -53,7 +53,7 @@ class TombstoneEntry:
 
 @attrs.define
 class Segment:
-    """One Secret of the tombstone log, which holds several tombstones.
+    """One Secret of the log of tombstones (records of closed jobs), which holds several tombstones.
 
     `version` is its resourceVersion, None while its content in the cluster is unknown.
     """
@@ -73,12 +73,17 @@ SegmentSecret: TypeAlias = Segment | CorruptSecret | ForeignSecret
 
 
 def segment_name(number: int) -> str:
-    """Return the name of the Secret of the tombstone log with this number. Names sort in the order of the numbers."""
+    """Return the name of the Secret with this number in the log of tombstones (records of closed jobs).
+
+    Names sort in the order of the numbers.
+    """
     return f"{_PREFIX}{number:08d}"
 
 
 def encoded(entries: Iterable[TombstoneEntry]) -> bytes:
-    """Return `entries`, several tombstones, encoded as the value of one Secret of the tombstone log."""
+    """Return `entries`, several tombstones (records of closed jobs), as the value of one Secret of the
+    tombstone log.
+    """
     rows = [[*_row(entry.tombstone), entry.record_uid] for entry in entries]
     return canonical_json({"v": FORMAT, "entries": rows})
 
@@ -94,7 +99,10 @@ def _row(tombstone: Tombstone) -> tuple[str, str, str, int, str]:
 
 
 def segment_manifest(namespace: str, number: int, value: bytes, version: str = "") -> dict[str, Any]:
-    """Return one Secret of the tombstone log. With `version`, a write replaces exactly that resourceVersion."""
+    """Return the Secret with this number of the log of tombstones (records of closed jobs).
+
+    `value` is its content. With `version`, a write replaces exactly that resourceVersion.
+    """
     made = secret_manifest(namespace, segment_name(number), _ROLE, value)
     if version:
         made["metadata"]["resourceVersion"] = version
@@ -102,7 +110,7 @@ def segment_manifest(namespace: str, number: int, value: bytes, version: str = "
 
 
 def read_segment(secret: Manifest) -> SegmentSecret:
-    """Return the decoded content of a Secret of the tombstone log."""
+    """Return the decoded content of a Secret of the log of tombstones (records of closed jobs)."""
     meta = metadata(secret)
     name = str(meta.get("name", ""))
     number = name.removeprefix(_PREFIX)
@@ -130,8 +138,9 @@ def _entry(row: Any) -> TombstoneEntry:
 def outdated(segments: Sequence[Segment], keep: timedelta, remembered: int) -> tuple[list[Segment], int]:
     """Return two answers: the oldest segments, which may be deleted, and how many of their tombstones are not outdated.
 
-    A segment is one Secret of the log. A tombstone is outdated after `keep`. Younger segments may be deleted too while
-    more than `remembered` tombstones are left. The creation time of the last segment serves as the present time.
+    A segment is one Secret of the log of tombstones (records of closed jobs). A tombstone is outdated after `keep`.
+    Younger segments may be deleted too while more than `remembered` tombstones are left. The creation time of the last
+    segment serves as the present time.
     """
     gone: list[Segment] = []
     early, left = 0, sum(len(segment.entries) for segment in segments)
@@ -158,8 +167,9 @@ class TombstoneIndex:
     closed: set[str] = attrs.field(factory=set, repr=False)
 
     def add(self, entries: Iterable[TombstoneEntry]) -> None:
-        """Add the tombstones in `entries` to the index. A later one replaces an earlier one with the same idempotency
-        key.
+        """Add the tombstones (records of closed jobs) in `entries` to the index.
+
+        A later one replaces an earlier one with the same idempotency key.
         """
         for entry in entries:
             tombstone = entry.tombstone
@@ -169,11 +179,17 @@ class TombstoneIndex:
                 self.closed.add(entry.record_uid)
 
     def counts(self, entry: TombstoneEntry) -> bool:
-        """Report whether no later tombstone with the same idempotency key has replaced that of `entry`."""
+        """Report whether the tombstone (record of a closed job) of `entry` is still valid.
+
+        It is not if a later tombstone with the same idempotency key has replaced it.
+        """
         return self.by_key.get(entry.tombstone.idempotency_key) == entry.tombstone
 
     def forget(self, entries: Iterable[TombstoneEntry]) -> None:
-        """Remove the tombstones in `entries` from the index, unless a newer tombstone has the same idempotency key."""
+        """Remove the tombstones (records of closed jobs) in `entries` from the index.
+
+        A newer tombstone with the same idempotency key stays.
+        """
         objects = set()
         for entry in entries:
             key = entry.tombstone.idempotency_key
