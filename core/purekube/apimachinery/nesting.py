@@ -177,8 +177,9 @@ def _below(value: Any, name: str) -> Any:
 
 
 def _mark(manifest: dict[str, Any]) -> None:
-    """Replace the placeholders of values that were cut out of `manifest` by null, and list their paths in the field
-    `UNREADABLE` of `manifest`. The path `metadata.managedFields` is not listed.
+    """Replace the placeholders of values that were cut out of `manifest` by null.
+
+    Their paths are listed in the field `UNREADABLE` of `manifest`, except the path `metadata.managedFields`.
     """
     paths = []
     for name, value in manifest.items():

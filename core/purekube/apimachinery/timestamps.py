@@ -27,11 +27,11 @@ def exact_time(instant: datetime) -> str:
 
 
 def later_of(now: datetime, skew: timedelta) -> datetime:
-    """Return the later of two readings of the present time: `now`, by this process's clock, and `now + skew`, by the
-    control plane's clock (PULL-12).
+    """Return the present time by the clock that is ahead: this process's clock or the control plane's (PULL-12).
 
-    `skew` is how far the control plane's clock is ahead, taken from an unsigned header. With the later time, an expiry
-    is reached as soon as either clock has passed it. A skew beyond `LARGEST_SKEW` is ignored.
+    `now` is this process's time. `skew` is how far the control plane's clock is ahead, taken from an unsigned header.
+    With the later time, an expiry is reached as soon as either clock has passed it. A skew beyond `LARGEST_SKEW` is
+    ignored.
     """
     return now + skew if timedelta(0) < skew <= LARGEST_SKEW else now
 

@@ -124,8 +124,9 @@ def _take(name: str, path: str, seen: dict[str, str], findings: Findings) -> boo
 
 
 def targets_of(entries: Iterable[Entry], model: OperatorBox) -> Mapping[str, Target]:
-    """Return everything on which resources may depend, by id: the resources in `entries`, and the box's externals
-    (objects of others that it only reads).
+    """Return everything on which resources may depend, by id.
+
+    These are the resources in `entries`, and the box's externals (objects of others that it only reads).
     """
     found = {
         entry.id: Target(entry.resource.template, is_list=entry.resource.for_each is not None) for entry in entries

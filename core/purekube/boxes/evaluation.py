@@ -143,8 +143,9 @@ _WITHOUT_VALUE: Final = "NoValueYet"
 
 @attrs.frozen
 class Reported:
-    """The evaluated status of a parent (object of the box's kind): fields, conditions, and the messages of expressions
-    that failed (`faults`).
+    """The evaluated status of a parent (object of the box's kind): its fields and conditions.
+
+    `faults` are the messages of expressions that failed.
     """
 
     fields: Mapping[str, Any] = attrs.field(factory=dict)

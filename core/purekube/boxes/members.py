@@ -167,7 +167,10 @@ def members_of(
 
 
 def _wave(meta: ObjectMeta, policy: BoxRollout, namespace: Manifest | None) -> int:
-    """Return the index of the first rollout wave that selects the object; the number of waves if none selects it."""
+    """Return the index of the first wave (group of objects in a rollout) that selects the object.
+
+    Return the number of waves if none selects it. `namespace` is the Namespace of the object.
+    """
     labelled: dict[str, Any] = {"metadata": {"labels": dict(meta.labels)}}
     for number, wave in enumerate(policy.waves):
         if selects(wave.objects, labelled) and selects(wave.namespaces, namespace):

@@ -46,8 +46,9 @@ def _add(path: Sequence[str], value: str) -> str:
 
 
 def _absent(place: str, path: Sequence[str]) -> str:
-    """Return a CEL condition: true if the field at `path` in the object `place` is absent or null, and all that is
-    above the field is an object, absent or null.
+    """Return a CEL condition that is true if the field at `path` in the object `place` is absent or null.
+
+    Each field above it must be an object, absent or null; otherwise the condition is false.
     """
     step = _text(path[0])
     is_empty, below = f"!({step} in {place}) || {place}[{step}] == null", f"{place}[{step}]"
@@ -161,8 +162,9 @@ def beyond_the_api_server(template: Template, type: CelType) -> Iterator[str]:
 
 
 def _unknown(node: Expression) -> Iterator[str]:
-    """Yield the reason for each construct in `node` that boxes may use and the API server does not know: `cel.bind`,
-    and names of fields that are no identifiers.
+    """Yield the reason for each construct in `node` that boxes may use but the API server does not know.
+
+    Such constructs are `cel.bind`, and names of fields that are no identifiers.
     """
     if isinstance(node, Bind):
         yield "there is no cel.bind()"

@@ -29,11 +29,11 @@ _OMITTED: Final = frozenset(
 
 @attrs.frozen(eq=False)
 class _EntryText:
-    """One entry of a `when` gate (a list of conditions for writes): the CEL text of its expression, its path in the
-    file, and a text for people (`shown`).
+    """One entry of a `when` gate (a list of conditions for writes) as text, before it is compiled.
 
-    `begin` is the position of the expression in the field's text; None if the entry is written as a mapping. If `after`
-    is set, the expression gives a time, and the entry holds from `after` seconds after that time on.
+    It has the CEL text of its expression, its path in the file, and a text for people (`shown`). `begin` is the
+    position of the expression in the field's text; None if the entry is written as a mapping. If `after` is set, the
+    expression gives a time, and the entry holds from `after` seconds after that time on.
     """
 
     text: str
@@ -210,8 +210,9 @@ class WhenEntries:
             self._hint_of_comparison(child, asked)
 
     def _hint_of_presence(self, made: BoxExpression, asked: _EntryText) -> None:
-        """Warn if the expression `made` tests an object with `has()`: controllers write empty objects first, so that
-        the test is true too early (PH-4).
+        """Warn if the expression `made` tests an object with `has()`.
+
+        Controllers write empty objects first, so that such a test is true too early (PH-4).
         """
         for node in _all(made.program.tree):
             if isinstance(node, HasMacro):

@@ -250,7 +250,10 @@ class Composite:
         return tuple(delete for delete in unwanted if delete.ref not in made)
 
     def pass_rules(self, now: Callable[[], datetime], entropy: Entropy) -> PassRules[Parent, Snapshot]:
-        """Return the rules by which a reconcile pass over a parent of this composite reads, decides and writes."""
+        """Return the rules by which a reconcile pass over a parent of this kind reads, decides and writes.
+
+        `now` returns the time, and `entropy` the random texts for new objects.
+        """
         return PassRules(
             self.kind,
             self.read,
@@ -265,5 +268,5 @@ class Composite:
 
 
 def status_writer(composite: Composite) -> StatusWriter:
-    """Return the description of the composite as a writer of its kind's statuses."""
+    """Return the kind's controller as a `StatusWriter`, by which two controllers for the same statuses are found."""
     return StatusWriter(composite.kind, composite.title)

@@ -172,8 +172,9 @@ def tear_down(
 
 
 def _hidden_teardown(composite: Composite, observed: Snapshot) -> tuple[DesiredCondition, ...]:
-    """Return the conditions of a parent whose deletion cannot be finished: the operator may not list some child kinds,
-    and objects of these kinds may still exist.
+    """Return the conditions of a parent whose deletion cannot be finished because of a missing right.
+
+    The operator may not list some child kinds, and objects of these kinds may still exist.
     """
     message = hidden_message(composite, observed.hidden_kinds)
     return conditions_of_teardown(Teardown(TeardownStep.WAITING, message, Decision()))

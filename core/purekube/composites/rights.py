@@ -25,7 +25,7 @@ _MADE: Final = ("get", "create", "patch", "delete")
 
 @attrs.frozen
 class CompositeAccess:
-    """The rights of a composite's controller, by where they are needed.
+    """The rights that a controller of parents and children needs, by the place where it needs them.
 
     `everywhere` are rights that a ClusterRole grants. `tenant` are rights that the controller needs in the namespaces
     with its objects: a Role in each namespace grants them, or the ClusterRole. A process that watches only some

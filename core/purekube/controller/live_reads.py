@@ -26,7 +26,7 @@ class LiveReads:
     async def get(self, ref: ObjectRef, *, resource_version: str = "", metadata_only: bool = False) -> Manifest | None:
         """Return the object; None if it does not exist, its kind is not served, or its name is not valid.
 
-        Raises the other errors of `KubeApi.get`.
+        With `metadata_only` only apiVersion, kind and metadata are read. Raises the other errors of `KubeApi.get`.
         """
         try:
             if ref.name:
@@ -52,9 +52,9 @@ class LiveReads:
             await self.add(ref)
 
     async def add_labelled(self, kind: Kind, namespace: str, selector: str) -> None:
-        """Read all objects of a kind that match the label `selector`; keep only an outline of each large object.
+        """Read all objects of a kind that match the label `selector`, and add them to `objects`.
 
-        Raises the errors of `KubeApi.list`.
+        Of each large object, only an outline (its small parts) is kept. Raises the errors of `KubeApi.list`.
         """
         token = ""
         while True:

@@ -253,7 +253,10 @@ class KubeApi:
         patch_type: PatchType | None = None,
         metadata_only: bool = False,
     ) -> KubeRequest:
-        """Return a request about one object. Raises Invalid for a name or namespace that no API server accepts."""
+        """Return a request with the verb `verb` about one object. `params` are query parameters.
+
+        Raises Invalid for a name or namespace that no API server accepts.
+        """
         _check(verb, ref)
         return KubeRequest(
             verb,
@@ -296,7 +299,10 @@ def _options(uid: str | None, resource_version: str | None, propagation: Propaga
 
 
 def _strict(field_manager: str, **more: str | None) -> dict[str, str | int | None]:
-    """Return the query parameters of a write with strict validation: the server refuses unknown fields (W-36)."""
+    """Return the query parameters of a write by `field_manager` with strict validation.
+
+    With it, the server refuses unknown fields (W-36). `more` are further parameters.
+    """
     return {"fieldManager": field_manager, "fieldValidation": "Strict", **more}
 
 

@@ -54,7 +54,10 @@ class ObservedFacts:
 
 
 def observed_facts_of(manifest: Manifest, *, is_ready: bool = False) -> ObservedFacts:
-    """Return the facts about an object's current state that decide the next step, from its manifest."""
+    """Return the facts about an object's current state that decide the next step, from its manifest.
+
+    `is_ready` says that the object is Ready at its current generation.
+    """
     meta = metadata(manifest)
     return ObservedFacts(
         str(meta.get("uid", "")), finalizers_of(manifest), meta.get("deletionTimestamp") is not None, is_ready

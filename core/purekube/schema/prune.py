@@ -43,8 +43,9 @@ def _default_object(schema: Schema, value: dict[str, Any], old: Any) -> dict[str
 
 
 def _filled(schema: Schema, item: Any, old: Any = MISSING) -> Any:
-    """Return `item`, a list item or an additional property, with defaults filled in. A null that `schema` forbids
-    becomes the default, if there is one.
+    """Return `item`, a list item or an additional property, with defaults filled in.
+
+    A null that `schema` forbids becomes the default, if there is one. `old` is the former value of the item.
     """
     if item is None and not schema.nullable and schema.default is not MISSING:
         item = deepcopy(schema.default)

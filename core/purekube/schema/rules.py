@@ -169,7 +169,10 @@ def _violation(schema: Schema, rule: CompiledRule, value: Any, variables: Mappin
 
 
 def _message(rule: CompiledRule, variables: Mapping[str, Any]) -> str:
-    """Return the result of `messageExpression`; "" if the rule has none, or its result is not usable."""
+    """Return the text that the rule's `messageExpression` gives for `variables` (`self` and `oldSelf`).
+
+    Return "" if the rule has none, or if its result is not usable.
+    """
     if rule.message_run is None:
         return ""
     try:

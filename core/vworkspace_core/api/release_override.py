@@ -213,11 +213,11 @@ def is_retry_request(override: ReleaseOverride, version: str) -> bool:
 def permitted_override(
     source: ApplicationInstance, override: ReleaseOverride | None, policy: Policy
 ) -> tuple[ReleaseOverride | None, str]:
-    """Return two answers: the part of `override` that `policy`, the cluster's limits on charts, permits, and a message
-    why the rest is refused.
+    """Return two answers: the part of `override` that the policy permits, and a message why the rest is refused.
 
-    A refused part leaves in force what it would have replaced. A running version that becomes forbidden is not
-    reverted, because an older version may be unable to read the data of a newer one.
+    `policy` are the cluster's limits on charts. A refused part leaves in force what it would have replaced. A running
+    version that becomes forbidden is not reverted, because an older version may be unable to read the data of a newer
+    one.
     """
     chart, applied = source.spec.chart, source.status.last_applied_chart
     if chart is None or override is None or override.version is None:

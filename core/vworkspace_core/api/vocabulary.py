@@ -24,11 +24,11 @@ from vworkspace_core.api.reasons import (
 
 @attrs.frozen
 class VocabularyEntry:
-    """One row of the vocabulary, the table of all conditions that the operator may write: the reasons that a condition
-    of type `type` may have while its status is `status`.
+    """One row of the vocabulary, the table of all conditions that the operator may write.
 
-    `foreign` names a component whose own reasons are passed on unchanged as well, such as an engine's
-    `WorkflowInProgress`. It is empty if `reasons` is complete.
+    It has the reasons that a condition of type `type` may have while its status is `status`. `foreign` names a
+    component whose own reasons are passed on unchanged as well, such as an engine's `WorkflowInProgress`. It is empty
+    if `reasons` is complete.
     """
 
     type: StrEnum

@@ -124,14 +124,18 @@ def event_key(live: Manifest, condition: Mapping[str, Any], moment: str = "") ->
 
 
 def heartbeat(cluster_id: str, cluster: Manifest | None, now: datetime) -> dict[str, Any]:
-    """Return the heartbeat event, which is sent every minute. It has the conditions of this cluster's Cluster
-    object.
+    """Return the heartbeat event, which is sent every minute. It has the conditions of this cluster's Cluster object.
+
+    `cluster` is that object, or None if it does not exist.
     """
     return _of_cluster("ClusterHeartbeat", f"heartbeat/{cluster_id}/{format_time(now)}", cluster_id, cluster, now)
 
 
 def credential_rotated(cluster_id: str, cluster: Manifest | None, request: str, now: datetime) -> dict[str, Any]:
-    """Return the event that a new credential is in use (PULL-6). `request` is the key of the rotation request."""
+    """Return the event that a new credential is in use (PULL-6). `request` is the key of the rotation request.
+
+    `cluster` is the Cluster object with the id `cluster_id`, or None if it does not exist.
+    """
     return _of_cluster("CredentialRotated", f"credential-rotated/{cluster_id}/{request}", cluster_id, cluster, now)
 
 

@@ -116,7 +116,8 @@ class JobState:
 def accept(raw: Any, arrival: int, scope: JobScope) -> JobState | BadJob:
     """Return the state of a job that was just offered.
 
-    Return a BadJob if the job has no id, since it cannot be answered then.
+    `raw` is the job as it was offered, and `arrival` its number in order of arrival. Return a BadJob if the job has no
+    id, since it cannot be answered then.
     """
     return _accept(raw, arrival, scope, opened)
 

@@ -124,7 +124,7 @@ def parse_job(raw: Any) -> Job | BadJob:
 
 
 def read_job(raw: Mapping[str, Any]) -> Job | BadJob:
-    """Parse a job like `parse_job`, for a mapping that has no `flaws`."""
+    """Parse a job like `parse_job`, for a mapping in which no `flaws` (values that JSON parsers refuse) were found."""
     return _Reader(raw).job()
 
 

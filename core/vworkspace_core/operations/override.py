@@ -20,11 +20,10 @@ from vworkspace_core.operations.identity import parameters_of
 def release_request(
     target: ApplicationInstance, operations: Iterable[Operation]
 ) -> tuple[ReleaseOverride | None, frozenset[str]]:
-    """Return two answers for the reconcile of `target`: the override (change of the release) that Operations request,
-    and the uids of Operations whose changes are withdrawn.
+    """Return two answers: the override (change of the release) that Operations request, and the withdrawn Operations.
 
-    The override is None if no Operation requests one. `operations` are all Operations on the target for which the
-    operator is responsible, with any engine.
+    The override is None if no Operation requests one. Withdrawn Operations, whose changes no longer count, are given by
+    their uids. `operations` are all Operations on the target for which the operator is responsible, with any engine.
     """
     of_helm = [
         operation

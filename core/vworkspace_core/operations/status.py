@@ -32,7 +32,7 @@ _LONGEST_NAME: Final = 128
 
 
 def small_outputs(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an engine's outputs reduced to texts, numbers, and one level of maps."""
+    """Return `given`, an engine's outputs, reduced to texts, numbers, and one level of maps."""
     return {name: _small(value) for name, value in _few(given) if not isinstance(value, list)}
 
 

@@ -51,7 +51,10 @@ class JobLine:
 
 
 def job_line(entry: Mapping[str, Any]) -> JobLine:
-    """Return the row for a job from the admin API. Malformed entries are tolerated."""
+    """Return the row for the job `entry`, an entry of the control plane's admin API.
+
+    Malformed entries are tolerated.
+    """
     raw, result = entry.get("job"), entry.get("result")
     statuses = entry.get("statuses")
     last = statuses[-1] if isinstance(statuses, list) and statuses else None

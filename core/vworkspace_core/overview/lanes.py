@@ -132,7 +132,10 @@ def lane_of(summary: Summary, manifest: Manifest, now: datetime, release: Manife
 def job_lane(
     id_: str, began: datetime | None, ended: datetime | None, outcome: str, severity: Severity, now: datetime
 ) -> Lane:
-    """Return the lane (row of a timeline) of a job of the control plane, from the arrival of the job to its result."""
+    """Return the lane (row of a timeline) of a job of the control plane, from the arrival of the job to its result.
+
+    `outcome` is a word for the state or the result of the job.
+    """
     end = ended or now
     bar = Bar(min(began or end, end), end, safe(outcome), severity)
     return Lane("Job", safe(id_), severity, (bar,), marks=() if ended is None else (Mark(end, "result", bar.word),))

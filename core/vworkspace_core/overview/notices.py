@@ -163,7 +163,10 @@ def failed(state: Attention, now: datetime, jitter: float, retry_after: float | 
 
 
 def cloud_event(notice: Notice, cluster: str, link: str = "") -> dict[str, Any]:
-    """Return the notice as a CloudEvent 1.0 in structured mode. It contains no secret."""
+    """Return the notice as a CloudEvent 1.0 in structured mode. It contains no secret.
+
+    `cluster` is the cluster's id, and `link` the URL of the object's page, if any.
+    """
     summary = notice.summary
     steps = (" ".join(filter(None, step)) for step in summary.steps)
     texts = {"message": summary.message, "help": " or ".join(steps) or summary.advice}

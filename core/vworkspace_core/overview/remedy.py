@@ -42,7 +42,7 @@ class Help:
 
 
 def help_for(kind: Kind, manifest: Manifest, type_: str, reason: str, message: str) -> Help:
-    """Return the remedies for a condition of an object.
+    """Return the remedies for a condition of an object: the one of type `type_` with this reason and message.
 
     For a box's kind the remedies are the commands in the condition's message.
     """

@@ -42,7 +42,7 @@ def outline_of(manifest: Manifest, raw: bytes) -> dict[str, Any]:
 
 
 def bounded(manifest: Manifest) -> Manifest:
-    """Return the object, or its outline if it is large.
+    """Return the object, or its outline (only its small parts) if it is large.
 
     An object nested too deeply to be encoded is returned unchanged.
     """

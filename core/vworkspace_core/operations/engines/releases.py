@@ -96,7 +96,8 @@ def proved_hooks(secret: Manifest, recorded: Mapping[str, Any]) -> tuple[Recorde
 def _observations(release: _Release, hooks: list[bytes], recorded: Mapping[str, Any]) -> Iterator[bytes]:
     """Yield the texts of which Flux may have recorded the checksum when it observed `release`.
 
-    Newer versions of Flux omit an empty `ociDigest`; older ones include it.
+    `hooks` are its hooks as JSON, and `recorded` is the entry of Flux's history. Newer versions of Flux omit an empty
+    `ociDigest`; older ones include it.
     """
     empty = bytes(release.config) in (b"null", b"{}")
     parts = {

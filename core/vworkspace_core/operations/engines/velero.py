@@ -216,8 +216,9 @@ def _backup_problems(operation: Operation, _target: ApplicationInstance, context
 
 
 def _restore_problems(operation: Operation, target: ApplicationInstance, context: EngineContext) -> Iterator[Problem]:
-    """Yield the problems of the backup that the Operation restores: it does not exist, belongs to another application,
-    or lacks a namespace that is to be restored.
+    """Yield the problems of the backup that the Operation restores.
+
+    The backup may not exist, may belong to another application, or may lack a namespace that is to be restored.
     """
     if VELERO_BACKUP in context.missing_kinds:
         return  # a later precondition reports it
