@@ -214,8 +214,10 @@ def redact(value: Any) -> Any:
 
 
 def _is_harmless(members: dict[Any, Any]) -> bool:
-    """Report whether the JSON object `members` has no nested objects and certainly no secret, like nearly every log
+    """Report whether a quick look shows that the JSON object `members` has no secret, as is true of nearly every log
     line.
+
+    The result is False for an object with nested objects.
     """
     texts: list[str] = []
     for item in members.values():

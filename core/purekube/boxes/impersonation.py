@@ -284,7 +284,7 @@ class _Outcomes:
     decided: Taint = TRUSTED
 
     def of(self, node: Expression) -> Iterator[tuple[Steps, Taint, CelType]]:
-        """Yield a triple for each value that the expression `node` may have: keys, taint and type.
+        """Yield a triple of keys, taint and type for each value that the expression `node` may have.
 
         The keys lead to the value if the expression builds a map. The taint says whether the value is secret and who
         controls it.

@@ -149,7 +149,10 @@ class ExpressionCompiler:
         return known if known.keys() >= names - TYPES.keys() else {**variables.types, **lists}
 
     def _lists(self, variables: Variables) -> Mapping[str, CelType]:
-        """Return the types of `children.<kind>[*]` for each kind whose resources are all among `variables`."""
+        """Return the types of the variables `children.<kind>[*]`, which hold all children of a kind.
+
+        A kind is included if all its resources are among `variables`.
+        """
         known = variables.types.keys()
         return {name: kind for name, kind in self.lists.items() if known >= set(self.children.lists[name])}
 

@@ -72,7 +72,10 @@ def shared_access(composites: Iterable[Composite]) -> Iterator[Access]:
 
 
 def composite_access(composite: Composite) -> CompositeAccess:
-    """Return the rights of a controller that may make any change to its children."""
+    """Return the rights of the composite's controller on parents and children, by the place where they are needed.
+
+    With them, the controller may make any change to its children.
+    """
     made = {kind: Access(kind, _MADE) for kind in composite.child_kinds}
     wide = [made[kind] for kind in made if not composite.is_near(kind)]
     near = [made[kind] for kind in made if composite.is_near(kind)]

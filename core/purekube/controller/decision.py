@@ -127,8 +127,9 @@ class Snapshot:
 
 
 class Finalizer(Enum):
-    """A change of our finalizer on the reconciled object: added before all other writes, removed after all other
-    writes.
+    """The change that a decision makes to our finalizer on the reconciled object.
+
+    ADD precedes all other writes, REMOVE follows all other writes.
     """
 
     ADD = "add"

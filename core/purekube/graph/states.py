@@ -88,7 +88,7 @@ class Observation:
 
     @property
     def is_ready(self) -> bool:
-        """Report whether the object lets the owner become ready."""
+        """Report whether the object does not keep the owner from becoming Ready."""
         return self.state is NodeState.READY or not self.counts
 
     @property

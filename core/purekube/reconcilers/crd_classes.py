@@ -51,7 +51,7 @@ _NO_ATTRIBUTES: Final = frozenset(
 
 @attrs.frozen
 class Note:
-    """A note that a part of a CRD cannot be expressed by a class, with the path of the field."""
+    """A note about a part of a CRD that a generated class cannot express, with the path of the field."""
 
     path: str
     message: str

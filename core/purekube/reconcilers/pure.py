@@ -98,7 +98,7 @@ class Read:
 
     @property
     def selector(self) -> Mapping[str, Any]:
-        """The labels that select the object: none, since the object is read by name."""
+        """The labels that select the object. There are none, since the object is read by name."""
         return {}
 
 

@@ -135,7 +135,7 @@ class Pattern:
         return following
 
     def _closed(self, kernel: _Kernel, after: str) -> set[int] | None:
-        """Return all program positions that can be reached from `kernel` without consuming a character.
+        """Return all program positions that can be reached from those in `kernel` without consuming a character.
 
         Return None if a match is complete at one of them. `after` is the next character of the text.
         """

@@ -54,7 +54,10 @@ class Loss:
 
 
 def losses(before: Manifest, after: Manifest, schema: Schema | None) -> list[Loss]:
-    """Return the places, except in metadata, where a round trip changed `before` into something else in `after`."""
+    """Return each difference, except in metadata, between an object before and after a round trip to another version.
+
+    `schema` shows which lists are keyed.
+    """
     found: list[Loss] = []
     for key in dict.fromkeys((*before, *after)):
         if key not in _IDENTITY:

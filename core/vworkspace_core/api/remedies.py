@@ -97,7 +97,7 @@ def _into_git(command: str, installation: Installation) -> str:
 
 
 def crds_remedy(installation: Installation = PRINTED) -> str:
-    """Return the command or change that installs the operator's own CRDs."""
+    """Return how to install the operator's own CRDs: a command, or a change in the tool that manages the operator."""
     match installation.keeper:
         case InstallTool.NOBODY:
             return INSTALL_CRDS

@@ -24,7 +24,9 @@ _BACKOFF: Final = Backoff(SOONEST, LATEST)
 
 @attrs.frozen
 class RetryPace:
-    """The retry state of one queue of messages to the control plane: its number of consecutive failures."""
+    """The number of consecutive failures of one queue of messages to the control plane, which sets the
+    pace of retries.
+    """
 
     failures: int = 0
 

@@ -214,7 +214,7 @@ def _is_replay(holder: SlotHolder, seen: Inspection) -> bool:
 
 
 def _replayed(holder: SlotHolder, seen: Inspection) -> JobResult:
-    """Return the noop result of a job whose idempotency key was used by an earlier job that had its effect.
+    """Return the result noop for a job whose effect has happened before, through an earlier job with the same key.
 
     The result's message says so if that effect was on another object.
     """

@@ -99,7 +99,7 @@ def read(lines: Iterable[bytes]) -> Trace:
 
 
 def _as_kept(moment: Moment) -> Moment:
-    """Return `moment` as it is written into a trace file.
+    """Return `moment` in the form in which it is written into a trace file.
 
     References and start times of objects are left out, since they have no meaning in the file.
     """

@@ -97,7 +97,7 @@ class _Entry:
 
 @attrs.frozen
 class _Difference:
-    """The stored forms of one object before and after a change; None where the object did not exist."""
+    """The stored forms of one object before and after a change of the store; None where the object did not exist."""
 
     name: Name
     before: _Entry | None

@@ -259,7 +259,10 @@ def _is_true(conditions: Mapping[str, Condition], kind: str) -> bool:
 
 
 def _blocks_end(operation: Operation, objects: Objects) -> bool:
-    """Report whether the Operation's change of the release (its override) is still in the target's status."""
+    """Report whether the target's status still has the Operation's change of the release (its override).
+
+    As long as it does, the end of the Operation has to wait.
+    """
     target = target_of(operation, objects)
     override = target.status.release_override if target is not None else None
     return override is not None and override.uid == operation.metadata.uid
