@@ -152,7 +152,9 @@ def way_back(history: Sequence[Revision], present: str) -> Revision | None:
 
 
 def superfluous(history: Sequence[Revision], in_use: Iterable[str]) -> Iterator[Revision]:
-    """Yield the oldest unused revisions, so that at most `MOST_KEPT` unused revisions remain."""
+    """Yield the oldest of the revisions in `history` that are not in use, so that at most `MOST_KEPT`
+    unused ones remain.
+    """
     used = set(in_use)
     unused = [revision for revision in history if revision.name not in used]
     yield from unused[: max(0, len(unused) - MOST_KEPT)]

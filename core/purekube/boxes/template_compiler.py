@@ -35,7 +35,10 @@ _FITTING: Final[Mapping[JsonType, frozenset[str]]] = {
 
 
 def misfits(raw: Any, schema: Schema, path: str = "") -> Iterator[Problem]:
-    """Yield a problem for each literal of a template that its schema refuses. Expressions are checked elsewhere."""
+    """Yield a problem for each literal in the template `raw` that its schema refuses.
+
+    Expressions are checked elsewhere.
+    """
     match raw:
         case Mapping():
             yield from _object(raw, schema, path)

@@ -94,9 +94,10 @@ class Template:
     run: Render = attrs.field(repr=False)
 
     def render(self, scope: Mapping[str, Any], budget: Budget | None = None) -> Any:
-        """Return the template's value as JSON; `ABSENT` if the template is one expression whose optional has no value.
+        """Return the template's value as JSON, with its expressions evaluated in `scope` (variables with their values).
 
-        Raises ExpressionFailure if an expression fails.
+        Return `ABSENT` if the template is one expression whose optional has no value. Raises ExpressionFailure if an
+        expression fails.
         """
         return self.run(prepared(scope, Budget() if budget is None else budget))
 

@@ -46,9 +46,10 @@ class Program:
         return DYN if self.checked is None else self.checked.type
 
     def evaluate(self, variables: Mapping[str, Any], budget: Budget | None = None) -> Any:
-        """Return the program's value. Raises only Missing, EvaluationError or LimitExceeded.
+        """Return the program's value. `variables` maps names to values.
 
-        Several evaluations may share one budget, from which all of them spend.
+        Several evaluations may share one budget, from which all of them spend. Raises only Missing, EvaluationError or
+        LimitExceeded.
         """
         return self.evaluate_in(prepared(variables, Budget.of(self.limits) if budget is None else budget))
 

@@ -102,8 +102,9 @@ _Scope: TypeAlias = Mapping[str, _Variable]
 
 
 def check(tree: Expression, source: str, variables: Mapping[str, CelType], functions: FunctionTable) -> Checked:
-    """Return the type of an expression and the paths that it reads. Raises CelSyntaxError if no evaluation
-    can succeed.
+    """Return the type of an expression and the paths that it reads. `variables` maps the names of variables to types.
+
+    Raises CelSyntaxError if no evaluation can succeed.
     """
     checker = _Checker(source, functions)
     scope = {name: _Variable(kind, (name,)) for name, kind in variables.items()}

@@ -64,7 +64,10 @@ def decided(left: Evaluator, right: Evaluator, deciding: bool) -> Evaluator:
 
 
 def equality(left: Evaluator, right: Evaluator, equal: bool) -> Evaluator:
-    """Compile `==` or `!=`."""
+    """Compile `==` (with `equal`) or `!=` (without it) to a function of the scope.
+
+    `left` and `right` are the operands.
+    """
 
     def run(scope: Scope) -> bool:
         first, second = left(scope), right(scope)
@@ -78,7 +81,7 @@ def equality(left: Evaluator, right: Evaluator, equal: bool) -> Evaluator:
 
 
 def comparison(operator: str, left: Evaluator, right: Evaluator) -> Evaluator:
-    """Compile `<`, `<=`, `>` or `>=`."""
+    """Compile `<`, `<=`, `>` or `>=` to a function of the scope. `left` and `right` are the operands."""
     compare = _COMPARISONS[operator]
 
     def run(scope: Scope) -> bool:
@@ -94,7 +97,7 @@ def comparison(operator: str, left: Evaluator, right: Evaluator) -> Evaluator:
 
 
 def contained(value: Any, where: Any, budget: Budget) -> bool:
-    """Evaluate `in`: whether `value` is an item of a list or a key of a map."""
+    """Evaluate `value in where`: whether `value` is an item of a list or a key of a map."""
     if isinstance(where, list):
         budget.spend(len(where))
         return any(cel_equal(value, item, budget) for item in where)

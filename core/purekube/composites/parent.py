@@ -71,7 +71,10 @@ class Parent:
 
 
 def read_parent(manifest: Manifest, condition_types: Container[str]) -> Parent:
-    """Read a parent from its manifest, without parts that cannot be read. Never raises."""
+    """Read a parent from its manifest, without parts that cannot be read. Never raises.
+
+    Of its conditions, only those of `condition_types` are read.
+    """
     return Parent(read_meta(manifest), manifest, read_own_conditions(manifest, condition_types))
 
 

@@ -99,8 +99,10 @@ class ReconcilePass(Generic[S, V]):
         live: Manifest | None = None,
         manifest: Manifest | None = None,
     ) -> None:
-        """Add a refused write of the object `ref` to the snapshot for the next decision. It replaces an earlier failure
-        of the same object.
+        """Add a refused write of the object `ref` to the snapshot for the next decision.
+
+        `verb` is the kind of write, `live` the object as last read, and `manifest` the manifest that was refused. The
+        failure replaces an earlier failure of the same object.
         """
         earlier = tuple(failure for failure in self.observed.failures if failure.ref != ref)
         failures = (*earlier, Failure(ref, verb, error, live, manifest))

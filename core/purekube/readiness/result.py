@@ -74,7 +74,10 @@ def number(where: Mapping[str, Any], key: str) -> int | None:
 
 
 def count(where: Mapping[str, Any], key: str, default: int = 0) -> int:
-    """Return the whole number under `key`; `default` if it is absent, because controllers omit a count of zero."""
+    """Return the whole number under `key` of the JSON object `where`.
+
+    Return `default` if it is absent, because controllers omit a count of zero.
+    """
     value = number(where, key)
     return default if value is None else value
 

@@ -82,7 +82,10 @@ class Outbox:
         return attrs.evolve(self, ahead=tuple(events), made_up=self.dropped, suspect=0, goes_on=goes_on)._drained()
 
     def continued(self, events: Iterable[Event], *, goes_on: bool) -> "Outbox":
-        """Return the outbox with the next part of a snapshot that is sent in parts."""
+        """Return the outbox with the next part of a snapshot that is sent in parts.
+
+        `goes_on` says that the snapshot has still further parts.
+        """
         return attrs.evolve(self, ahead=(*self.ahead, *events), goes_on=goes_on)._drained()
 
     def batch(self) -> tuple[Event, ...]:

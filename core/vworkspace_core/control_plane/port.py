@@ -19,7 +19,10 @@ from purekube.apimachinery.errors import (
 
 
 def error_of(status: int, message: str, retry_after: float | None = None) -> OperatorError:
-    """Return the exception for an HTTP answer of the control plane whose `status` is not a success."""
+    """Return the exception for an HTTP answer of the control plane whose `status` is not a success.
+
+    `retry_after` is the delay in seconds that the answer demands, None if it demands none.
+    """
     match status:
         case 400 | 413 | 415 | 422:
             return Invalid(message)

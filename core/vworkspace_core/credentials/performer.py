@@ -94,7 +94,10 @@ class CredentialPerformer:
 
 
 def registration_body(token: str, cluster_id: str = "", display_name: str = "") -> dict[str, str]:
-    """Return the JSON body of the request `POST register` to the control plane."""
+    """Return the JSON body of the request `POST register` to the control plane, by which a cluster gets its credential.
+
+    `token` is the one-time token.
+    """
     optional = {"clusterId": cluster_id, "displayName": display_name}
     return {"registrationToken": token, **{name: text for name, text in optional.items() if text}}
 

@@ -101,7 +101,8 @@ def with_status(
     fields: StatusFields,
     context: Context,
 ) -> Decision:
-    """Return `decision` with the new status added, and with an Event for each important change of a condition.
+    """Return `decision` with the new status (the conditions `wanted`, and `fields`) and an Event for each important
+    change.
 
     If the status is up to date, return the decision unchanged.
     """

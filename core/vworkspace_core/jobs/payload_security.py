@@ -106,9 +106,9 @@ def signed_content(raw: Mapping[str, Any], cluster_id: str) -> dict[str, Any]:
 
 
 def opened(raw: Mapping[str, Any], security: Security, cluster_id: str) -> Mapping[str, Any] | JobResult:
-    """Return `raw` with its signature verified and its payload decrypted, or a failed result.
+    """Return the job `raw` with its signature verified and its payload decrypted, or a failed result.
 
-    `raw` itself is returned if it was not encrypted. `raw` must have no `flaws`.
+    `raw` itself is returned if it was not encrypted. It must have no `flaws` (values that JSON parsers refuse).
     """
     try:
         _check_signature(raw, security, cluster_id)
