@@ -94,7 +94,10 @@ class BoxAdmission:
                 yield Problem(rule.field or _WHOLE, rule.message)
 
     def patch(self, new: Manifest) -> tuple[Patch, tuple[Problem, ...]]:
-        """Return the patch (RFC 6902) that fills in absent fields, and a problem for each field without a value."""
+        """Return two answers: the patch (RFC 6902) that fills in absent fields of `new`, and the problems.
+
+        There is a problem for each field whose value cannot be computed.
+        """
         patch: Patch = []
         problems: list[Problem] = []
         made: dict[str, Any] = {}

@@ -16,28 +16,31 @@ from vworkspace_core.credentials.secret import StoredCredential
 
 @attrs.frozen
 class SecretRead:
-    """The report that the Secret was read; `stored` is its present content."""
+    """The event that the credentials Secret was read; `stored` is its present content."""
 
     stored: StoredCredential
 
 
 @attrs.frozen
 class RotationRequested:
-    """A request for a new credential. `request` names the requester and its reason, such as `job/<key>`."""
+    """The event that a new credential is requested.
+
+    `request` names the requester and its reason, such as `job/<key>`.
+    """
 
     request: str
 
 
 @attrs.frozen
 class ClusterRequests:
-    """The rotations that the Cluster object requests now, each as `cluster/<uid>/<generation>`."""
+    """The event that the Cluster object requests these rotations now, each as `cluster/<uid>/<generation>`."""
 
     requests: tuple[str, ...]
 
 
 @attrs.frozen
 class BootstrapToken:
-    """A one-time token for registration. The text is empty if there is no token."""
+    """The event that a one-time token for registration was found. The token is empty if there is none any more."""
 
     token: str = attrs.field(default="", repr=False)
     cluster_id: str = ""
@@ -45,12 +48,15 @@ class BootstrapToken:
 
 @attrs.frozen
 class SecretWritten:
-    """The report that the Secret was written."""
+    """The event that the Secret was written: an answer to WriteSecret."""
 
 
 @attrs.frozen
 class WriteFailed:
-    """The report that a write of the Secret failed or got no answer. `refused` says that a retry will not help."""
+    """The event that a write of the Secret failed or got no answer: an answer to WriteSecret.
+
+    `refused` says that a retry will not help.
+    """
 
     message: str
     refused: bool = False
@@ -58,14 +64,16 @@ class WriteFailed:
 
 @attrs.frozen
 class SecretChanged:
-    """The report that the Secret held another token than expected, so that nothing was written."""
+    """The event that the Secret held another token than expected, so that nothing was written: an
+    answer to WriteSecret.
+    """
 
     stored: StoredCredential
 
 
 @attrs.frozen
 class Issued:
-    """The credential that the control plane issued: its token, and when it expires."""
+    """The event that the control plane issued a credential: its token, and when it expires."""
 
     token: str = attrs.field(repr=False)
     expires_at: datetime | None = None
@@ -73,7 +81,7 @@ class Issued:
 
 @attrs.frozen
 class RequestUnanswered:
-    """The report that a request for a credential got no usable answer.
+    """The event that a request for a credential got no usable answer.
 
     `wait` is the delay in seconds that the server demanded. `rejected` says that the server refused the operator's
     token.
@@ -86,21 +94,21 @@ class RequestUnanswered:
 
 @attrs.frozen
 class RequestRefused:
-    """The report that the control plane refused to issue a credential."""
+    """The event that the control plane refused to issue a credential."""
 
     message: str
 
 
 @attrs.frozen
 class TokenAccepted:
-    """The report that the control plane accepted a request with this token."""
+    """The event that the control plane accepted a request with this token."""
 
     token: str = attrs.field(repr=False)
 
 
 @attrs.frozen
 class TokenRejected:
-    """The report that the control plane rejected a request with this token by the status 401 or 403."""
+    """The event that the control plane rejected a request with this token by the status 401 or 403."""
 
     token: str = attrs.field(repr=False)
 
@@ -136,7 +144,7 @@ CredentialEvent: TypeAlias = (
 
 @attrs.frozen
 class WriteSecret:
-    """A request to write `stored` into the Secret, if the Secret's token still is `expected`.
+    """The effect that writes `stored` into the Secret, if the Secret's token still is `expected`.
 
     With an empty `expected` the Secret may be absent. The answer is SecretWritten, WriteFailed or SecretChanged.
     """
@@ -148,7 +156,7 @@ class WriteSecret:
 
 @attrs.frozen
 class RequestRotation:
-    """A request to the control plane for a new credential, made with the present credential.
+    """The effect that requests a new credential from the control plane, with the present credential.
 
     The answer is Issued, RequestUnanswered or RequestRefused.
     """
@@ -158,7 +166,7 @@ class RequestRotation:
 
 @attrs.frozen
 class RequestRegistration:
-    """A request to the control plane for a credential, made with a one-time token.
+    """The effect that requests a credential from the control plane, with a one-time token.
 
     The answer is Issued, RequestUnanswered or RequestRefused.
     """
@@ -173,21 +181,21 @@ TokenRequest: TypeAlias = RequestRotation | RequestRegistration
 
 @attrs.frozen
 class UseToken:
-    """An order to use this token for all calls to the control plane from now on."""
+    """The effect that makes all calls to the control plane use this token from now on."""
 
     token: str = attrs.field(repr=False)
 
 
 @attrs.frozen
 class RequestsServed:
-    """A report that these rotation requests are done: a new credential is stored and has worked."""
+    """The effect that reports these rotation requests as done: a new credential is stored and has worked."""
 
     requests: tuple[str, ...]
 
 
 @attrs.frozen
 class RequestsFailed:
-    """A report that these rotation requests cannot be done."""
+    """The effect that reports that these rotation requests cannot be done."""
 
     requests: tuple[str, ...]
     message: str

@@ -16,7 +16,7 @@ from vworkspace_core.jobs.plan import Inspection
 
 @attrs.frozen
 class Offered:
-    """The control plane's offer of a job, for the first time or again."""
+    """The event that the control plane offers a job, for the first time or again."""
 
     raw: Any = attrs.field(repr=False)
 
@@ -30,28 +30,31 @@ class Resumed:
 
 @attrs.frozen
 class ServerTime:
-    """The control plane's clock as its last answer reported it (PULL-12)."""
+    """The event that an answer of the control plane showed the time of its clock (PULL-12)."""
 
     at: datetime
 
 
 @attrs.frozen
 class SecurityChanged:
-    """The new rules for payloads of jobs offered from now on. Open jobs keep the result of the old rules (PULL-9)."""
+    """The event that new rules hold for payloads of jobs that are offered from now on.
+
+    Open jobs keep the result of the old rules (PULL-9).
+    """
 
     security: Security
 
 
 @attrs.frozen
 class Recorded:
-    """The report that the job's record was written."""
+    """The event that the job's record was written: the answer to PutRecord."""
 
     job_id: str
 
 
 @attrs.frozen
 class RecordRefused:
-    """The report that the job's record is too large ever to be written."""
+    """The event that the job's record is too large ever to be written: an answer to PutRecord."""
 
     job_id: str
     message: str
@@ -59,28 +62,28 @@ class RecordRefused:
 
 @attrs.frozen
 class Acked:
-    """The report that the control plane confirmed the ack of the job."""
+    """The event that the control plane confirmed the ack of the job: the answer to SendAck."""
 
     job_id: str
 
 
 @attrs.frozen
 class AckLost:
-    """The report that an ack was sent but not answered. It may have arrived, and is being sent again."""
+    """The event that an ack was sent but not answered. It may have arrived, and is being sent again."""
 
     job_id: str
 
 
 @attrs.frozen
 class JobGone:
-    """The report that the control plane does not know the job (404 on ack)."""
+    """The event that the control plane does not know the job (404 on ack)."""
 
     job_id: str
 
 
 @attrs.frozen
 class JobAlreadyClosed:
-    """The report that the control plane has closed the job (409 on ack)."""
+    """The event that the control plane has closed the job (409 on ack)."""
 
     job_id: str
 
@@ -95,7 +98,7 @@ class Inspected:
 
 @attrs.frozen
 class Applied:
-    """The report that the apply succeeded; `live` is the object afterwards."""
+    """The event that an apply for the job succeeded; `live` is the object afterwards."""
 
     job_id: str
     live: Manifest = attrs.field(repr=False)
@@ -103,14 +106,17 @@ class Applied:
 
 @attrs.frozen
 class DeleteSent:
-    """The report that the delete was accepted, or the object was already absent."""
+    """The event that a delete for the job was accepted, or that the object was already absent."""
 
     job_id: str
 
 
 @attrs.frozen
 class Conflicted:
-    """The report that other field managers own fields that the apply sets. Nothing was changed."""
+    """The event that an apply for the job failed, because other field managers own fields that it sets.
+
+    Nothing was changed.
+    """
 
     job_id: str
     conflicts: tuple[FieldConflict, ...]
@@ -118,7 +124,9 @@ class Conflicted:
 
 @attrs.frozen
 class PreconditionFailed:
-    """The report that the object's uid or resourceVersion differs from that of the inspected object."""
+    """The event that a write was refused, because the object's uid or resourceVersion differs from the
+    inspected object's.
+    """
 
     job_id: str
     message: str
@@ -126,7 +134,7 @@ class PreconditionFailed:
 
 @attrs.frozen
 class EffectRefused:
-    """The report that the API server refused the job's write, and that a retry cannot help."""
+    """The event that the API server refused the job's write, and that a retry cannot help."""
 
     job_id: str
     reason: str
@@ -135,7 +143,7 @@ class EffectRefused:
 
 @attrs.frozen
 class StepFailed:
-    """The report that a call to the API server or the job store got no answer. Its effect may have happened."""
+    """The event that a call to the API server or the job store got no answer. Its effect may have happened."""
 
     job_id: str
     message: str
@@ -143,28 +151,30 @@ class StepFailed:
 
 @attrs.frozen
 class Rotated:
-    """The report that a new credential is in use."""
+    """The event that a new credential is in use: the answer to RotateCredential."""
 
     job_id: str
 
 
 @attrs.frozen
 class ResultAccepted:
-    """The report that the control plane has accepted the result, or no longer needs it."""
+    """The event that the control plane has accepted the job's result, or no longer needs it: the answer
+    to PostResult.
+    """
 
     job_id: str
 
 
 @attrs.frozen
 class RecordClosed:
-    """The report that the job's record was removed, and its tombstone (record of what the job has done) stored."""
+    """The event that the job's record was removed, and its tombstone (record of what the job has done) stored."""
 
     job_id: str
 
 
 @attrs.frozen
 class ObjectChanged:
-    """The change of an object as an informer received it; `live` is None when the object is gone."""
+    """The event that an informer received a change of an object; `live` is None when the object is gone."""
 
     ref: ObjectRef
     live: Manifest | None = attrs.field(repr=False)
@@ -197,7 +207,7 @@ JobEvent: TypeAlias = Offered | Resumed | ServerTime | SecurityChanged | OpenJob
 
 @attrs.frozen
 class PutRecord:
-    """A write of a job's record, from which the job can be resumed after a restart.
+    """The effect that writes a job's record, from which the job can be resumed after a restart.
 
     The answer is Recorded, RecordRefused or StepFailed.
     """
@@ -208,7 +218,8 @@ class PutRecord:
 
 @attrs.frozen
 class SendAck:
-    """An ack to the control plane, repeated until the answer is Acked or JobGone.
+    """The effect that sends an ack for a job to the control plane, again and again until the answer is Acked or
+    JobGone.
 
     Each unanswered try gives an AckLost.
     """
@@ -218,7 +229,7 @@ class SendAck:
 
 @attrs.frozen
 class Inspect:
-    """A read of the live object, its namespace and its tombstones (records of closed jobs).
+    """The effect that reads a job's live object, its namespace and its tombstones (records of closed jobs).
 
     The answer is Inspected or StepFailed. `ref` is None for a job that concerns no object. `object_key` is the argument
     of `JobStore.newest`.
@@ -232,7 +243,10 @@ class Inspect:
 
 @attrs.frozen
 class ApplyForJob:
-    """A server-side apply. The answer is Applied, Conflicted, PreconditionFailed, EffectRefused or StepFailed."""
+    """The effect that sends a server-side apply for a job.
+
+    The answer is Applied, Conflicted, PreconditionFailed, EffectRefused or StepFailed.
+    """
 
     job_id: str
     ref: ObjectRef
@@ -242,7 +256,7 @@ class ApplyForJob:
 
 @attrs.frozen
 class CancelOperation:
-    """A request to cancel exactly this resourceVersion of an Operation.
+    """The effect that requests the cancellation of exactly this resourceVersion of an Operation.
 
     An Operation that has started in the meantime has another version and is not cancelled. The answer is Applied,
     PreconditionFailed, EffectRefused or StepFailed.
@@ -256,7 +270,7 @@ class CancelOperation:
 
 @attrs.frozen
 class DeleteForJob:
-    """A delete of the object with this uid.
+    """The effect that deletes the object with this uid for a job.
 
     The answer is DeleteSent (also if the object is absent), PreconditionFailed, EffectRefused or StepFailed.
     """
@@ -268,7 +282,7 @@ class DeleteForJob:
 
 @attrs.frozen
 class RotateCredential:
-    """A rotation of the credential, performed once for each `key`.
+    """The effect that rotates the operator's credential, once for each `key`.
 
     The answer is Rotated, EffectRefused or StepFailed.
     """
@@ -279,7 +293,10 @@ class RotateCredential:
 
 @attrs.frozen
 class PostStatus:
-    """A status report to the control plane, sent with best effort. A newer report of the same job replaces it."""
+    """The effect that sends a status report of a job to the control plane, with best effort.
+
+    A newer report of the same job replaces it.
+    """
 
     job_id: str
     body: Mapping[str, Any] = attrs.field(repr=False)
@@ -287,7 +304,7 @@ class PostStatus:
 
 @attrs.frozen
 class PostResult:
-    """A result for the control plane, which is posted until the answer is ResultAccepted."""
+    """The effect that posts a job's result to the control plane until the answer is ResultAccepted."""
 
     job_id: str
     body: Mapping[str, Any] = attrs.field(repr=False)
@@ -295,7 +312,7 @@ class PostResult:
 
 @attrs.frozen
 class CloseRecord:
-    """The removal of a job's record, with the tombstone (record of what the job has done) to store.
+    """The effect that removes a job's record, and stores the tombstone (record of what the job has done), if any.
 
     The answer is RecordClosed or StepFailed.
     """

@@ -134,8 +134,9 @@ class FinishJob:
 
 @attrs.frozen
 class WaitForManagedNamespace:
-    """A plan to wait until the namespace is managed: an Operation may exist in it, unread, and may still start
-    (PULL-3).
+    """A plan to wait until the job's namespace is managed.
+
+    An Operation may exist in it that was not read, and may still start (PULL-3).
     """
 
 

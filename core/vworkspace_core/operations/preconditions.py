@@ -38,7 +38,7 @@ from vworkspace_core.operations.used_approvals import Redemption
 
 @attrs.frozen
 class UnmetPrecondition:
-    """The obstacle that keeps an Operation from starting.
+    """A precondition of OPS-3 that does not hold and so keeps an Operation from starting, with a reason and a message.
 
     `accepted` is the status of the condition Accepted, or None if the status is unknown.
     """

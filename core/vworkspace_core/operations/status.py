@@ -49,7 +49,7 @@ def _few(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 @attrs.frozen
 class WantedStatus:
-    """The desired status of an Operation.
+    """The desired status of an Operation, from which its conditions and fields are written.
 
     A field for a condition is None if the condition does not hold: a condition that the Operation had before becomes
     False, and any other is left out. Only for `accepted`, None keeps the present condition Accepted. Times are RFC 3339

@@ -34,7 +34,7 @@ class PlannedAction:
 
 @attrs.frozen
 class Refusal:
-    """The reason why no write is needed or possible.
+    """The answer that an action needs no write or cannot be done, with the reason.
 
     `is_done` says that the object is already in the requested state.
     """

@@ -42,7 +42,7 @@ _MOST_NAMED: Final = 5
 
 
 class CheckResult(StrEnum):
-    """The result of one check of `vworkspace-operator check`."""
+    """The verdict of one check of `vworkspace-operator check`, such as passed or failed."""
 
     OK = "ok"
     WARNING = "warning"
@@ -57,7 +57,7 @@ class CheckResult(StrEnum):
 
 @attrs.frozen
 class Finding:
-    """The result of one check about one subject, with a message.
+    """The result of one check of `vworkspace-operator check`, with a message.
 
     `remedy` is a command or a sentence, empty if nothing needs to be done.
     """

@@ -77,9 +77,9 @@ class Need:
 
 @attrs.frozen
 class Attention:
-    """The state of notifications.
+    """The state of notifications about objects that need a person's attention.
 
-    `needs` maps uids to the objects that need a person's attention. `waiting` are the notices to be sent, oldest first.
+    `needs` maps the uids of these objects to their needs. `waiting` are the notices to be sent, oldest first.
     """
 
     began: datetime

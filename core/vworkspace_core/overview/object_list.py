@@ -29,7 +29,7 @@ _MOST_CHOICES: Final = 200
 
 @attrs.frozen
 class ListRow:
-    """One row of the object list.
+    """One row of the object list: an object with its state, for people.
 
     `about` is a short description; `moved` is when a condition last changed its status.
     """
