@@ -48,12 +48,12 @@ class BootstrapToken:
 
 @attrs.frozen
 class SecretWritten:
-    """The event that the Secret was written: an answer to WriteSecret."""
+    """The answer to WriteSecret that the Secret was written."""
 
 
 @attrs.frozen
 class WriteFailed:
-    """The event that a write of the Secret failed or got no answer: an answer to WriteSecret.
+    """The answer to WriteSecret that the write failed, or got no response from the API server.
 
     `refused` says that a retry will not help.
     """
@@ -64,16 +64,14 @@ class WriteFailed:
 
 @attrs.frozen
 class SecretChanged:
-    """The event that the Secret held another token than expected, so that nothing was written: an
-    answer to WriteSecret.
-    """
+    """The answer to WriteSecret that nothing was written, because the Secret held another token than expected."""
 
     stored: StoredCredential
 
 
 @attrs.frozen
 class Issued:
-    """The event that the control plane issued a credential: its token, and when it expires."""
+    """The credential that the control plane issued: its token, and when it expires."""
 
     token: str = attrs.field(repr=False)
     expires_at: datetime | None = None
@@ -81,7 +79,7 @@ class Issued:
 
 @attrs.frozen
 class RequestUnanswered:
-    """The event that a request for a credential got no usable answer.
+    """The answer that a request for a credential got no usable response from the control plane.
 
     `wait` is the delay in seconds that the server demanded. `rejected` says that the server refused the operator's
     token.
@@ -94,7 +92,7 @@ class RequestUnanswered:
 
 @attrs.frozen
 class RequestRefused:
-    """The event that the control plane refused to issue a credential."""
+    """The answer that the control plane refused to issue a credential."""
 
     message: str
 
