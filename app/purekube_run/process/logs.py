@@ -171,7 +171,9 @@ class _NoFlood(logging.Filter):
         self._said: dict[str, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Report whether the record is logged. Records below the level WARNING are always logged."""
+        """Report whether the record is logged: a warning is not, if one of the same format string was logged within the
+        last ten seconds. Every record below the level WARNING is logged.
+        """
         if record.levelno < logging.WARNING:
             return True  # lower levels are shown only on request
         kind, now = f"{record.name} {str(record.msg)[:200]}", self._monotonic()

@@ -20,7 +20,8 @@ _log = structlog.get_logger("operator")
 def run_until_signal(work: Callable[[], Awaitable[None]], *, listen: str = "") -> bool:
     """Run `work` until it ends, or until SIGINT or SIGTERM cancels it. Return whether a signal cancelled it.
 
-    A second signal ends the process immediately. Raises CommandError if the address `listen` cannot be bound.
+    A second signal ends the process immediately. `listen` is the address at which `work` serves, if it serves. Raises
+    CommandError if `work` fails because that address cannot be bound.
     """
     with _explaining_addresses(listen):
         return anyio.run(_with_signals, work)

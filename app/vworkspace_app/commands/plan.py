@@ -116,8 +116,8 @@ def plan_of(request: PlanRequest, read: Callable[[], Sequence[Manifest]], *, col
 def _decided(question: _Question) -> tuple[Decision, Decision]:
     """Return two decisions about the object: the decision of this pass, and the decision of the pass after it.
 
-    For an Operation the second pass creates the engine objects that the first decision announces in the status (OPS-1).
-    For an instance it deletes objects that were replaced.
+    For an Operation, the first decision writes to the status which objects (a Job, a Backup) will be created, and the
+    second one creates them (OPS-1). For an instance, the second one deletes objects that were replaced.
     """
     if question.ref.kind != OPERATION:
         return _of_instance(question)

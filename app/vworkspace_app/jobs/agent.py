@@ -303,7 +303,9 @@ class Agent:
         return str(job.ref) if job.ref is not None else job.key.partition("@")[0].replace("/", " ", 1)
 
     def report_rotated(self, request: str) -> None:
-        """Report to the control plane that the rotation for `request` is done (PULL-6)."""
+        """Report to the control plane that the operator's credential was replaced, as the request with the ID `request`
+        had asked (PULL-6).
+        """
         self._events.credential_rotated(self._state.scope.cluster_id, request)
 
     def _result(self, effect: m.PostResult) -> Delivery:

@@ -120,10 +120,10 @@ def too_deep(manifest: Any) -> tuple[str, ...]:
 
 
 def _cut(raw: bytes, level: int) -> bytes:
-    """Return the JSON text `raw` with a placeholder in place of each value that is nested more than `LEVELS` deep.
+    """Return the JSON text `raw` with a placeholder for each part of a Kubernetes object that is nested too deeply.
 
-    `level` is the nesting level of the objects in `raw`. The values replaced are two levels below, such as
-    `spec.template`.
+    A part is a value two levels below its object, such as `spec.template`, and is too deep with more than `LEVELS`
+    levels. `level` is the level of the objects themselves: 1 if `raw` is one object, 3 for the items of a list.
     """
     depths = list(accumulate(map(_STEP.__getitem__, _STRING.sub(b"", raw).translate(None, _NO_BRACKET))))
     parts, copied = [], 0

@@ -200,9 +200,10 @@ def _conversion(version: CompiledVersion) -> Conversion:
 
 
 def _filling(variable: str, fields: Mapping[tuple[str, ...], Template]) -> Convert:
-    """Return a function that sets fields of an object to values of templates, which read the object as `variable`.
+    """Return a function that converts an object to another version of its kind, by setting the fields in `fields`.
 
-    Fields that the other version's schema does not declare are pruned later. Raises ExpressionFailure on an error.
+    A field's value is that of its template, whose expressions read the unconverted object as the variable `variable`.
+    Fields that the target version does not declare are pruned later. The function raises ExpressionFailure.
     """
 
     def convert(manifest: Manifest) -> dict[str, Any]:

@@ -155,7 +155,8 @@ def _due(reading: ParentReading, revision: str, policy: BoxRollout) -> datetime 
 def members_of(
     parents: Sequence[BoxParent], policy: BoxRollout, namespaces: Mapping[str, Manifest]
 ) -> Iterator[Member]:
-    """Yield the parents (objects of the box's kind) that take part in the rollout, each with its wave.
+    """Yield the parents (objects of the box's kind) that the rollout may move, each with the number of its wave. Waves
+    move one after the other.
 
     `namespaces` maps names to Namespace objects.
     """

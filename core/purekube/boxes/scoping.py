@@ -213,7 +213,10 @@ def read_by(expression: BoxExpression, variables: Variables) -> Iterator[tuple[V
 
 
 def paths_of(expression: BoxExpression, variables: Variables) -> Iterator[VariablePath]:
-    """Return the paths that an expression reads."""
+    """Return the paths, such as `self.spec.image`, that an expression of a box reads.
+
+    `variables` are the variables that it may use.
+    """
     return (path for path, _ in read_by(expression, variables))
 
 

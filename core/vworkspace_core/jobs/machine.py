@@ -232,8 +232,8 @@ def _tombstones_of(job: JobState, tombstones: Iterable[Tombstone]) -> Iterator[T
 def _closed(state: AgentState, job: JobState) -> AgentState:
     """Return the state without `job`.
 
-    The job's tombstone (record of what it has done) is given to the jobs that are just inspecting their object, since
-    their reads may have missed it.
+    The job leaves a tombstone, a record of what it has done. Other jobs that are in the stage INSPECTING get it too,
+    since they may have read the stored tombstones before this one was among them.
     """
     left, tombstone = _without(state, job.id), tombstone_of(job)
     if tombstone is None:

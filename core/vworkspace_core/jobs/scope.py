@@ -67,7 +67,7 @@ class ApplyTask:
 
     @property
     def namespace_path(self) -> str:
-        """The path of the namespace's field in the job."""
+        """The path in the job of the field that names the namespace, for error messages."""
         return f"{self.path}.metadata.namespace"
 
     @property

@@ -161,8 +161,8 @@ def _is_ours(conflict: FieldConflict) -> bool:
 def conflicted(job: JobState, conflicts: tuple[FieldConflict, ...], at: JobStepContext) -> JobStep:
     """Return the step (state and effects) after an apply conflicted with fields of other managers (REC-8).
 
-    The job ends, and its result names managers and fields. A conflict with only the operator's own older writes is
-    forced.
+    If all of the conflicting fields belong to the operator's own older field managers, the step applies again, with
+    force. Otherwise the job ends, and its result names the managers and the fields.
     """
     others = [conflict for conflict in conflicts if not _is_ours(conflict)]
     if conflicts and not others:

@@ -336,9 +336,10 @@ def _is_retried(manifest: Manifest) -> bool:
 
 
 def _newer(summary: Summary, overlooked: str) -> Summary:
-    """Return the summary with the state Progressing, if its state Ready or Suspended is about an older generation.
+    """Return the summary, changed to Progressing if it is out of date.
 
-    `overlooked` is the message for Progressing; it is empty if there is no newer generation. Every other state is kept.
+    A summary is out of date if it says Ready or Suspended, but the object has a newer generation, which its controller
+    has not looked at yet. `overlooked` is then the message for Progressing; it is empty if no generation is newer.
     """
     if not overlooked or summary.state not in (OverviewState.READY, OverviewState.SUSPENDED):
         return summary

@@ -29,7 +29,7 @@ class KubelabError(Exception):
 
     @property
     def as_flag(self) -> str:
-        """The message for the command line, with the option as a flag, such as `--simulate`."""
+        """The message for the command line: it names the option that caused the error, as in `--simulate`."""
         return f"--{self.option.replace('_', '-')} {self.text}" if self.option else self.text
 
 

@@ -159,7 +159,7 @@ class TombstoneIndex:
     """An index of all stored tombstones (records of what closed jobs have done).
 
     It finds a tombstone by its idempotency key (`by_key`), or by its object (`newest`); `closed` has the uids of
-    records of closed jobs. If several tombstones have the same key, the last of them counts.
+    the job records whose jobs have tombstones here. If several tombstones have the same key, the last of them counts.
     """
 
     by_key: dict[str, Tombstone] = attrs.field(factory=dict, repr=False)
