@@ -42,7 +42,7 @@ class ListIndex:
     def add(self, informers: Iterable[InformerRunner]) -> None:
         """Add the objects of further informers to the list.
 
-        Several informers of a kind have objects of different namespaces.
+        There may be several informers of one kind if each of them covers another namespace.
         """
         for runner in informers:
             self._informers[runner.kind].append(runner)

@@ -155,9 +155,10 @@ def differences(world: SimulatedWorld) -> Iterator[Unsettled]:
 
 
 def _is_wanted(live: Manifest) -> bool:
-    """Report whether an instance can be compared with one in a new cluster, since its state depends on its spec alone.
+    """Report whether the state of an instance depends on its spec alone.
 
-    This is true for an instance that is Ready, is not suspended, and has no `status.releaseOverride`.
+    It does if the instance is Ready, is not suspended, and has no `status.releaseOverride`. An instance that is created
+    with the same spec in a new cluster must then come to the same state, which is what the law checks.
     """
     return is_ready(live) and not get_path(live, "status", "releaseOverride") and not get_path(live, "spec", "suspend")
 

@@ -413,7 +413,10 @@ def deletion_state(live: Manifest) -> str:
 
 
 def _foreign_owner_message(ref: ObjectRef, live: Manifest, owner: Owner) -> str:
-    """Return a message that names the controller, if any, of another owner's object `live`, and says how to proceed."""
+    """Return the message that the object `live` belongs to another owner, and what the user can do.
+
+    The message names the controller in the object's ownerReferences, if there is one. `owner` is the graph's own owner.
+    """
     controller = controller_of(live)
     if controller is not None:
         who = f"{controller.get('kind')} {controller.get('name')} (uid {controller.get('uid')})"

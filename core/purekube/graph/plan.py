@@ -114,8 +114,9 @@ def _unwanted(work: NodeEvaluation, held: Held, desired: Mapping[str, WantedNode
 
 
 def _prune_candidates(work: NodeEvaluation, unwanted: Held, desired: Mapping[str, WantedNode]) -> Held:
-    """Return the objects in `unwanted` that may be pruned now. These are all if everything is ready; until then, only
-    objects of graph nodes that prune at once.
+    """Return the objects in `unwanted` that may be pruned now.
+
+    Once everything is ready, all of them may be pruned. Before that, only objects of graph nodes that prune at once.
     """
     owner, observations = work.owner, work.observations
     if not unwanted or all(item.is_ready for items in observations.values() for item in items):

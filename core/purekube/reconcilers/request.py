@@ -41,11 +41,11 @@ class Cause(StrEnum):
 class Request(Generic[O, S]):
     """A request to reconcile one object. `object` is its current state, also on a retry.
 
-    `deleting`: the controller must clean up; the finalizer is removed when the call returns a Result without
-    `requeue_after` and `waiting`. `settled`: the object was Ready at this generation before this process started, and
-    nothing that is watched has changed. A controller that uses `requeue_after` must return it even then, since the
-    timer of the earlier process is lost. `state` is the `Result.state` of the last call for this object in this
-    process; None if there was none. `attempt` counts the failures in a row before this call.
+    `deleting`: the controller must clean up; the finalizer is removed once a call returns a Result that has neither
+    `requeue_after` nor `waiting`. `settled`: the object was Ready at this generation before this process began, and
+    nothing that is watched has changed. A controller that uses `requeue_after` must return it for a settled object,
+    too, since the timer of the earlier process is lost. `state` is the `Result.state` of the last call for this object
+    in this process; None if there was none. `attempt` counts the failures in a row before this call.
     """
 
     object: O

@@ -118,10 +118,10 @@ _NORMAL = ("PendingRelease", "DependencyNotReady", "NewArtifact", "DriftCorrecte
 class Draft:
     """A working copy of one object, with the simulated time of the pass that changes it.
 
-    The copy is read only once, so a controller that is busy with an upgrade does not see later changes of the spec.
-    `patch` writes the changes since the last patch. If one pass changes the condition Drifted twice, the second patch
-    raises Stale. The real helm-controller gets a conflict there, because it does not own this condition. Without
-    `events` no Events are posted.
+    The object is read once, at the beginning of the pass, so a controller that is busy with an upgrade does not see
+    later changes of the spec. `patch` writes the changes since the last patch. If one pass changes the condition
+    Drifted twice, the second patch raises Stale, as the real helm-controller gets a conflict: it does not declare that
+    condition as its own. Without `events` no Events are posted.
     """
 
     def __init__(self, manifest: Manifest, kind: Kind, now: datetime, *, events: bool = False) -> None:
