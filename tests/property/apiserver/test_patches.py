@@ -1,6 +1,7 @@
 """JSON merge patch, JSON patch and strategic merge patch, against their specifications."""
 
 import copy
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -46,6 +47,17 @@ OBJECTS = st.dictionaries(st.sampled_from(["a", "b", "c/d", "~"]), JSON, max_siz
 )
 def test_the_examples_of_rfc_7386(document: Any, patch: Any, result: Any) -> None:
     assert merge_patch(document, patch) == result
+
+
+@given(OBJECTS, OBJECTS)
+def test_a_merge_patch_of_mappings_that_cannot_be_changed_is_that_of_their_copies(document: Any, patch: Any) -> None:
+    assert merge_patch(_unchangeable(document), _unchangeable(patch)) == merge_patch(document, patch)
+
+
+def _unchangeable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return MappingProxyType({key: _unchangeable(item) for key, item in value.items()})
+    return value
 
 
 @given(OBJECTS, OBJECTS)

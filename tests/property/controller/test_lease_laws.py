@@ -286,6 +286,7 @@ def test_times_that_leave_no_margin_are_refused(policy: LeasePolicy, said: str) 
 )
 def test_times_that_just_leave_a_margin_are_taken(policy: LeasePolicy) -> None:
     assert policy.problems() == ()
+    assert policy.request_timeout * 2 == policy.renew_deadline, "two requests fit into it"
 
 
 def test_times_written_for_people_move_with_every_write() -> None:

@@ -18,7 +18,10 @@ from purekube.apimachinery.errors import (
     Stale,
     Unavailable,
 )
-from purekube.controller.decision import Requeue, RequeuePace
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import SECRET
+from purekube.controller.decision import Decision, Requeue, RequeuePace
+from purekube.controller.execute import STATUS
 from purekube.controller.queue.own_writes import HotLoopDetector, HotLoopEvidence
 from purekube.controller.reconcile import ReconcileResult, ResultLabel
 
@@ -100,6 +103,15 @@ def test_what_an_error_asks_for_REC_13(error: OperatorError | None, label: Resul
     result = ReconcileResult(error=error)
 
     assert (result.label, result.requeue) == (label, requeue)
+
+
+@given(st.lists(st.sampled_from(["apply", "patch", STATUS]), max_size=4))
+def test_a_status_counts_as_written_where_one_of_the_writes_was_its_own(verbs: list[str]) -> None:
+    decision, ref = Decision(status={"status": {}}), ObjectRef(SECRET, "ns", "a")
+    result = ReconcileResult(decision, executed=tuple((verb, ref) for verb in verbs))
+
+    assert result.status == (decision.status if STATUS in verbs else None)
+    assert result.writes == len(verbs)
 
 
 def test_a_time_to_look_again_is_kept_for_success_and_for_a_terminal_error() -> None:

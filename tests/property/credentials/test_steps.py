@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from purekube.controller.backoff import Retry, Tick
 from vworkspace_core.credentials import machine
 from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.machine import next_deadline
@@ -173,3 +174,11 @@ def test_a_write_that_failed_is_given_up_only_before_there_is_anything_to_lose_P
     assert again is not None
     (note,) = effects
     assert (note.level.name == "ERROR") == (begin is storing), "an issued token that is not kept may be lost"
+
+
+@pytest.mark.parametrize("stage", [RotationStage.IDLE, RotationStage.VERIFYING])
+def test_a_retry_that_is_due_where_nothing_was_asked_for_asks_for_nothing(stage: RotationStage) -> None:
+    state, _ = start(OLD, NOW)
+    due = attrs.evolve(state, stage=stage, retry=Retry(2, NOW))
+
+    assert step(due, Tick(), NOW) == (attrs.evolve(due, retry=Retry(2)), ())

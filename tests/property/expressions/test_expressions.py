@@ -187,6 +187,15 @@ def test_a_limit_is_absorbed_by_nothing() -> None:
         program.evaluate({"l": list(range(1, 300))})
 
 
+@pytest.mark.parametrize("macro", ["all(a, 'ab' + 'cd' != '')", "exists(a, 'ab' + 'cd' == '')"])
+def test_a_limit_that_the_last_item_exceeds_is_no_answer(macro: str) -> None:
+    program = compile_expression(f"[1].{macro}", Environment({}))
+
+    with pytest.raises(LimitExceeded):
+        program.evaluate({}, Budget(text=3))
+    assert program.evaluate({}, Budget(text=4)) is ("all" in macro)
+
+
 def test_a_budget_is_shared_by_all_that_spends_from_it() -> None:
     program = compile_expression("l.all(a, a > 0)", Environment({"l": DYN}))
     budget = Budget(steps=1_000)

@@ -28,6 +28,21 @@ def live(phase: str, *conditions: dict[str, Any], started: bool = True) -> dict[
     return with_status(found, *conditions, **status)
 
 
+@pytest.mark.parametrize("missing", ["type", "engine", "targetRef", "message", "reason"])
+@pytest.mark.parametrize("phase", ["Running", "Failed"])
+def test_a_happening_says_nothing_of_what_the_object_does_not_say(phase: str, missing: str) -> None:
+    why = condition(phase, "True", "R", message="why")
+    found = live(phase, {name: value for name, value in why.items() if name == "type" or name != missing})
+    found["spec"] = {name: value for name, value in found["spec"].items() if name != missing}
+
+    for event in phase_events("Pending", found, NOW):
+        told = event["operation"]
+        assert None not in told.values()
+        is_end = event["kind"] == f"Operation{phase}" and phase == "Failed"
+        expected = {"type", "engine", "target"} | ({"finishedAt", "reason", "message"} if is_end else {"startedAt"})
+        assert told.keys() == expected - {missing if missing != "targetRef" else "target"}
+
+
 def kinds(before: str | None, now: Manifest, at: datetime = NOW) -> list[str]:
     return [event["kind"] for event in phase_events(before, now, at)]
 

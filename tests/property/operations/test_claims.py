@@ -241,6 +241,17 @@ def test_the_ledger_outlives_the_process_and_a_lost_race() -> None:
         run_sync(first.read())
 
 
+def test_an_approval_is_recorded_by_one_write_and_not_read_again() -> None:
+    server = ApiServer(now=lambda: NOW)
+    kube = InProcessKube(server)
+    run_sync(kube.create({"metadata": {"name": "ops"}, **kind_of(NAMESPACE)}, kind=NAMESPACE, field_manager="t"))
+    store = UsedApprovalStore(kube, "ops")
+    for rid, verbs in (("first", ["get", "create"]), ("second", ["get", "update"]), ("second", ["get"])):
+        server.audit.clear()
+        run_sync(store.redeem(Redemption(rid, "mine", NOW), NOW))
+        assert [entry.verb for entry in server.audit] == verbs
+
+
 def kind_of(kind: Kind) -> dict[str, str]:
     return {"apiVersion": kind.api_version, "kind": kind.kind}
 

@@ -15,6 +15,7 @@ from vworkspace_core.operations.builtin import BUILTIN_TEMPLATES, builtin_templa
 from vworkspace_core.operations.templates import Templates, load_template
 
 BUILTIN = builtin_templates()
+NAMES = ("image", "command", "env")
 
 
 def test_the_eleven_of_OPS_2_are_there_and_only_the_velero_restore_needs_approval() -> None:
@@ -112,6 +113,16 @@ def test_no_message_repeats_a_value(name: str) -> None:
     assert hidden not in "; ".join(map(str, problems))
 
 
+@given(st.sets(st.sampled_from(NAMES)), st.sets(st.sampled_from(NAMES)))
+def test_of_what_is_required_exactly_what_is_missing_is_named(required: set[str], given_names: set[str]) -> None:
+    schema = {"type": "object", "required": sorted(required)}
+    one = load_template({**BUILTIN_TEMPLATES[1], "parameters": schema})
+
+    told = {str(problem) for problem in one.problems_of(dict.fromkeys(given_names, 1))}
+
+    assert told == {f"spec.parameters.{name}: is required" for name in required - given_names}
+
+
 @given(st.sampled_from(BUILTIN.items), json_values(20))
 def test_any_parameters_are_judged_without_raising(one: Any, parameters: Any) -> None:
     for problem in one.problems_of(parameters):
@@ -139,6 +150,7 @@ def test_a_template_is_added_as_data_and_replaces_its_namesake() -> None:
         ({"capability": "flying"}, "capability"),
         ({"parameters": {"type": "nonsense"}}, "parameters.type"),
         ({"needsReadyTarget": True}, "needsReadyTarget"),
+        ({"allowUnrestrictedHooks": True, "needsApproval": False}, "needsApproval"),
     ],
 )
 def test_a_template_that_cannot_be_is_refused_with_its_path(change: dict[str, Any], path: str) -> None:

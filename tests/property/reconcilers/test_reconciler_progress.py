@@ -8,10 +8,12 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import CONFIG_MAP
 from purekube.reconcilers.controllers import ALL, Feature
 from purekube.reconcilers.progress import (
     NOTHING,
@@ -20,6 +22,7 @@ from purekube.reconcilers.progress import (
     NoOp,
     ObjectProgress,
     ObservedFacts,
+    PendingEvent,
     ProgressRules,
     SetFinalizers,
     WatcherEvent,
@@ -293,3 +296,24 @@ def test_an_object_is_new_from_the_first_step_that_adds_our_first_finalizer(
 def test_what_is_remembered_is_of_one_object_and_not_of_the_next_of_its_name(progress: ObjectProgress) -> None:
     assert progress_of(progress, ObservedFacts(progress.uid, (), False)) is progress
     assert progress_of(progress, ObservedFacts("another", (), False)) == ObjectProgress("another")
+
+
+FLAGS = st.booleans()
+PROGRESS = st.builds(
+    ObjectProgress, st.just("a"), FLAGS, FLAGS, FLAGS, FLAGS, FLAGS, st.integers(0, 2), state=st.none()
+)
+FINALIZERS = st.sampled_from([(), (OTHERS,), ("g/audit", OTHERS), ("g/audit-begun",), ("g/shops",)])
+SEEN = st.none() | st.builds(ObservedFacts, st.just("a"), FINALIZERS, FLAGS, FLAGS)
+WAKES = st.builds(PendingEvent, FLAGS, FLAGS, st.sampled_from([(), (ObjectRef(CONFIG_MAP, "ns", "other"),)]))
+
+
+@given(st.sampled_from([RECONCILER, WATCHER]), PROGRESS, WAKES, SEEN)
+@example(WATCHER, ObjectProgress("a", begun=True, notified=True), NOTHING, ObservedFacts("a", ("g/audit",)))
+@example(RECONCILER, ObjectProgress("a", begun=True, stalled=True), NOTHING, ObservedFacts("a", ("g/shops",)))
+def test_there_is_a_step_for_whatever_is_seen(
+    rules: ProgressRules, progress: ObjectProgress, wake: PendingEvent, seen: ObservedFacts | None
+) -> None:
+    step = next_step(rules, progress, wake, seen)
+
+    assert isinstance(step, Forget | NoOp | SetFinalizers | CallController)
+    assert isinstance(step, Forget) == (seen is None)

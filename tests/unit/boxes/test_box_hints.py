@@ -107,3 +107,18 @@ def test_what_comes_and_goes_with_a_status_is_warned_of(asked: str, is_warned: b
 
     words = "includeWhen reads a status: the ConfigMap comes and goes with it; `when` would hold instead"
     assert told == ([("spec.resources[2].includeWhen[1]", words)] if is_warned else [])
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"replicas": "2"}, "expected integer, found a string"),
+        ({"paused": 1}, "expected boolean, found a number"),
+        ({"paused": None}, "expected boolean, found null"),
+        ({"strategy": {"type": 1}}, "expected string, found a number; quote it"),
+        ({"strategy": {"type": True}}, "expected string, found a boolean; quote it"),
+        ({"strategy": {"type": None}}, "expected string, found null"),
+    ],
+)
+def test_only_a_value_that_would_be_a_text_is_to_be_quoted(spec: dict[str, Any], message: str) -> None:
+    assert problems(deployment("web", spec=spec)) == [message]

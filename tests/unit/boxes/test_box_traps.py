@@ -4,6 +4,9 @@ from typing import Any
 
 import pytest
 
+from purekube.apimachinery.manifest import Kind
+from purekube.boxes.decide import composite_of
+from purekube.boxes.labels import child_labels
 from purekube.boxes.schemas import CrdProblem, CrdVersions, Schemas
 from purekube.boxes.templates import text_parts, whole_expression
 from purekube.cel import BOOL, Program
@@ -204,6 +207,18 @@ def test_a_crd_with_any_fault_is_no_traceback() -> None:
             CrdVersions.of(broken)
     with pytest.raises(CrdProblem, match="required"):
         CrdVersions.of(crd({"type": "object", "required": [[]]}))
+
+
+@pytest.mark.parametrize(("scope", "namespaced"), [("Namespaced", True), ("Cluster", False)])
+def test_a_crd_says_whether_its_objects_have_a_namespace(scope: str, namespaced: bool) -> None:
+    assert CrdVersions.of(crd(scope=scope)).stored.kind == Kind("example.com", "v1", "Shop", "shops", namespaced)
+
+
+def test_the_children_of_a_box_are_found_by_a_label_that_each_has() -> None:
+    box = box_of(config("a"))
+    name, _, value = composite_of(box).selector.partition("=")
+
+    assert child_labels(box)[name] == value == box.name
 
 
 def test_programs_of_a_box_say_what_they_read() -> None:

@@ -7,12 +7,20 @@ import attrs
 import pytest
 
 from purekube.apimachinery.manifest import Kind, ObjectRef
-from purekube.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
+from purekube.apimachinery.resources import (
+    CONFIG_MAP,
+    HELM_CHART,
+    HELM_RELEASE,
+    HELM_REPOSITORY,
+    JOB,
+    OCI_REPOSITORY,
+    POD,
+)
 from purekube.apimachinery.secret_material import safe
 from purekube.graph import NodeState
 from tests.support.builders import instance_manifest, operation_manifest
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.api.labels import INSTANCE_UID
+from vworkspace_core.api.labels import INSTANCE_UID, OPERATION_UID
 from vworkspace_core.overview.job_list import job_entries, job_line
 from vworkspace_core.overview.object_graph import MOST_NODES, graph_of_tree, walk
 from vworkspace_core.overview.object_list import ListQuery, ListRow, list_view, redacted_summary, row_of
@@ -60,6 +68,29 @@ def test_a_row_tells_what_it_is_and_never_what_is_in_its_spec_SEE_3() -> None:
     assert (row.severity, row.reason) == (Severity.WAITING, "Odd")
     assert "canary" not in str(row)
     assert row_of(OPERATION, operation_manifest("b", target="app")).about == "Backup by velero on app"
+
+
+def test_below_an_operation_is_what_is_labelled_and_below_another_object_what_it_owns_SEE_3() -> None:
+    def made(kind: Kind, name: str, *, of: str = "", owner: str = "") -> tuple[ObjectRef, dict[str, Any]]:
+        labels, owners = {OPERATION_UID: of} if of else {}, [{"uid": owner}] if owner else []
+        meta = {"name": name, "namespace": "ns", "uid": f"u-{name}", "labels": labels, "ownerReferences": owners}
+        return ObjectRef(kind, "ns", name), {**kind.manifest(name, "ns"), "metadata": meta}
+
+    objects = dict(
+        (
+            made(JOB, "run", of="u-op"),
+            made(POD, "labelled", of="u-op"),
+            made(POD, "of-run", owner="u-run"),
+            made(CONFIG_MAP, "owned", owner="u-op"),
+            made(JOB, "another", of="u-other"),
+        )
+    )
+    found = tree_of(OPERATION, made(OPERATION, "op")[1], objects)
+    assert [(one.summary.ref.name, [below.summary.ref.name for below in one.children]) for one in found.children] == [
+        ("run", ["of-run"])
+    ]
+    other = tree_of(JOB, made(JOB, "op")[1], objects)
+    assert [one.summary.ref.name for one in other.children] == ["owned"]
 
 
 def test_every_state_has_a_tone_SEE_3() -> None:

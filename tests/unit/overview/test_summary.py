@@ -13,8 +13,9 @@ from purekube.boxes.rollout import RolloutPhase
 from purekube.graph import GraphReason
 from tests.support.builders import NAME, NAMESPACE, cluster_manifest, condition, instance_manifest, operation_manifest
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
-from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE
+from vworkspace_core.api.labels import IDEMPOTENCY_KEY, MANAGED_BY, MANAGED_BY_VALUE
 from vworkspace_core.overview.actions import PlannedAction, retry
+from vworkspace_core.overview.remedy import help_for
 from vworkspace_core.overview.summary import OverviewState, summary_of, summary_of_child
 
 SHOP = Kind("shops.example.com", "v1", "Shop", "shops")
@@ -374,3 +375,19 @@ def test_an_object_without_our_label_waits_for_a_label_and_the_command_sets_it_R
         f"kubectl label applicationinstances.apps.vworkspace.io {NAME} -n {NAMESPACE} {label}{overwrite}",
     )
     assert summary.next_look == "when it is labelled"
+
+
+@pytest.mark.parametrize("is_of_control_plane", [True, False])
+@pytest.mark.parametrize(("deployed", "former"), [("", ""), ("6.6.0", ""), ("6.5.0", ", or return to 6.5.0")])
+def test_who_may_correct_a_release_that_flux_has_given_up_is_told_with_a_version_to_return_to(
+    is_of_control_plane: bool, deployed: str, former: str
+) -> None:
+    annotations = {IDEMPOTENCY_KEY: "job-1"} if is_of_control_plane else {}
+    manifest = instance_manifest(metadata={"annotations": annotations})
+    manifest["status"] = {"deployedChart": {"version": deployed}} if deployed else {}
+    where = "where the object comes from" + (" (the control plane)" if is_of_control_plane else "")
+
+    helped = help_for(APPLICATION_INSTANCE, manifest, "Stalled", "RetriesExceeded", "")
+
+    assert f"correct spec.chart or spec.values {where}{former}; a change is tried by itself" in helped.advice
+    assert helped.remedies == (f"vworkspace-operator retry appinst/{NAME} -n {NAMESPACE}",)
