@@ -4,6 +4,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
@@ -189,3 +190,25 @@ def test_merging_with_itself_changes_nothing_by_identity(spec: dict[str, Any]) -
 def test_the_order_of_the_configuration_wins_among_its_own_items_S_56(first: list[str], second: list[str]) -> None:
     world = World().apply("A", {"set": first}).apply("A", {"set": second})
     assert world.spec["set"] == second
+
+
+@pytest.mark.parametrize(
+    ("config", "answer", "became"),
+    [
+        ({}, None, True),
+        ({}, {}, False),
+        ({"a": {}}, {"a": None}, True),
+        ({"a": {}}, {"a": {}}, False),
+        ({"a": {}}, {}, False),
+        ({"a": {"b": {"c": {}}}}, {"a": {"b": {"c": None}}}, True),
+        ({"a": {"b": {"c": {}}}}, {"a": {"b": None}}, False),
+        ({"a": {"b": {"c": {}}}}, {"a": {"b": {"c": {}}}}, False),
+        ({"a": {"b": None}}, {"a": {"b": {}}}, False),
+        ({"a": 1, "b": {"c": {}}, "d": "x"}, {"a": 1, "b": {"c": None}, "d": "x"}, True),
+        ({"a": [{}]}, {"a": [None]}, False),
+    ],
+)
+def test_a_map_that_an_apply_emptied_is_found_at_any_depth_and_outside_of_lists(
+    config: Any, answer: Any, became: bool
+) -> None:
+    assert became_null(config, answer) is became

@@ -187,6 +187,10 @@ def test_an_object_that_is_abandoned_goes_and_all_that_was_made_for_it_stays(
     before = set(world.children())
     if abandoned:
         world.edit(ABANDON)
+        world.settle()
+        kept = world.children()
+        assert all(get_path(live, "metadata", "ownerReferences") for live in kept.values()), "nothing is deleted yet"
+        assert set(kept) == before
     world.delete()
     world.settle()
 

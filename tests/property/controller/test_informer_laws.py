@@ -31,6 +31,7 @@ from purekube.controller.informer.messages import (
     ReadPage,
     Relist,
     Replace,
+    ReportWatchError,
     StreamEnded,
     Wait,
     WentQuiet,
@@ -731,3 +732,15 @@ def test_after_any_failed_list_something_is_waited_for_or_asked_RUN_1(
     for effect in effects:
         if isinstance(effect, Wait):
             assert after.wake_at == 100.0 + effect.seconds
+
+
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_a_kind_that_is_missing_empties_the_store_and_leaves_no_version_REC_12(has_begun: bool) -> None:
+    state = InformerState(InformerPhase.LISTING, resource_version="7" if has_begun else "", misses=int(has_begun))
+    after, effects = step(state, ListFailed(KindMissing("gone")), 0.0, 0.0)
+
+    assert (after.phase, after.has_synced, after.resource_version) == (InformerPhase.MISSING, True, "")
+    assert Replace("") in effects
+    assert ReportWatchError("gone") in effects
+    assert after.wake_at > 0
+    assert Wait(after.wake_at) in effects

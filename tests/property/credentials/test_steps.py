@@ -182,3 +182,13 @@ def test_a_retry_that_is_due_where_nothing_was_asked_for_asks_for_nothing(stage:
     due = attrs.evolve(state, stage=stage, retry=Retry(2, NOW))
 
     assert step(due, Tick(), NOW) == (attrs.evolve(due, retry=Retry(2)), ())
+
+
+@pytest.mark.parametrize("begin", [asked, storing, removing])
+@pytest.mark.parametrize("locked_out", [False, True])
+def test_a_token_that_a_person_puts_there_is_used_at_once_whatever_was_under_way(begin: Any, locked_out: bool) -> None:
+    state = attrs.evolve(begin()[0], locked_out=locked_out, not_before=NOW + timedelta(hours=1))
+    after, effects = step(state, r.SecretRead(StoredCredential("theirs")), NOW)
+
+    assert (after.in_use, after.not_before, after.locked_out) == ("theirs", None, False)
+    assert r.UseToken("theirs") in effects

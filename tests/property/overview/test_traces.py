@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -142,3 +143,19 @@ def test_a_failure_is_the_error_of_its_span_and_ids_of_traces_differ_by_generati
             spans += recorder.object_changed(ref, manifest, START)
     assert [span.error for span in spans] == ["no such chart", "no such chart"]
     assert len({span.context.trace for span in spans}) == 2
+
+
+def test_attributes_are_texts_or_numbers_as_otlp_writes_them_SEE_7() -> None:
+    ended = played([("instance", "a", 1, ready, {}) for ready in ("Unknown", "True")])
+    spans = [attrs.evolve(span, attributes={"a": "x", "b": 3}) for span in ended]
+    (sent,) = otlp(spans[:1], "prod-1", "1.2.3")["resourceSpans"]
+
+    (scope,) = sent["scopeSpans"]
+    assert [span["attributes"] for span in scope["spans"]] == [
+        [{"key": "a", "value": {"stringValue": "x"}}, {"key": "b", "value": {"intValue": "3"}}]
+    ]
+    assert {each["key"]: each["value"] for each in sent["resource"]["attributes"]} == {
+        "service.name": {"stringValue": "vworkspace-operator"},
+        "service.version": {"stringValue": "1.2.3"},
+        "k8s.cluster.name": {"stringValue": "prod-1"},
+    }

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kubelab.downstream.crds import downstream_crds
 from kubelab.flux.crds import flux_crds
 from purekube.boxes.schemas import CrdProblem, CrdVersions
+from purekube.reconcilers.crd_classes import singular
 from purekube.reconcilers.crd_source import UnfitCrd, kind_source
 from purekube.reconcilers.resource import ENGINE_FIELDS
 from purekube.schema import Schema, apply_defaults, compile_schema, drop_nulls, prune, validate
@@ -184,6 +185,55 @@ def test_a_field_is_written_as_shortly_as_its_schema_permits(schema: dict[str, A
     text = kind_source(crd_of({"type": "object", "properties": {"a": schema}}), "v1").text
 
     assert f"    {line}" in text.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("default", "kind", "line"),
+    [
+        (0.5, "number", 'a: float = schema_field("", default=0.5, publish_default=True)'),
+        (3, "integer", 'a: int = schema_field("", default=3, publish_default=True)'),
+        ("x", "string", 'a: str = schema_field("", default="x", publish_default=True)'),
+        (True, "boolean", 'a: bool = schema_field("", default=True, publish_default=True)'),
+        (None, "integer", "a: int | None = None"),
+    ],
+)
+def test_a_status_says_which_defaults_are_published(default: Any, kind: str, line: str) -> None:
+    fields = {"a": {"type": kind} if default is None else {"type": kind, "default": default}}
+    text = kind_source(crd_of({"type": "object"}, {"type": "object", "properties": fields}), "v1").text
+
+    assert f"    {line}" in text.splitlines()
+
+
+def test_a_default_that_null_may_replace_is_in_the_schema_alone() -> None:
+    fields = {"a": {"type": "integer", "default": 3, "nullable": True}}
+    text = kind_source(crd_of({"type": "object"}, {"type": "object", "properties": fields}), "v1").text
+
+    line = 'a: int | None = schema_field("", default=None, schema={"default": 3, "nullable": True})'
+    assert f"    {line}" in text.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("word", "one"),
+    [
+        ("policies", "policy"),
+        ("classes", "class"),
+        ("boxes", "box"),
+        ("batches", "batch"),
+        ("dishes", "dish"),
+        ("quizzes", "quizz"),
+        ("ports", "port"),
+        ("access", "access"),
+        ("status", "status"),
+        ("data", "data"),
+    ],
+)
+def test_a_list_is_of_what_its_name_is_the_plural_of(word: str, one: str) -> None:
+    assert singular(word) == one
+
+
+@pytest.mark.parametrize(("said", "first"), [({"description": "All of it."}, "All of it."), ({}, "The kind Widget.")])
+def test_a_module_begins_with_what_the_kind_is(said: dict[str, Any], first: str) -> None:
+    assert kind_source(crd_of({"type": "object"}, **said), "v1").text.startswith(f'"""{first}"""')
 
 
 def test_a_spec_and_a_status_of_any_value_become_objects_with_any_fields() -> None:

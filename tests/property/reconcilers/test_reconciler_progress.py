@@ -317,3 +317,18 @@ def test_there_is_a_step_for_whatever_is_seen(
 
     assert isinstance(step, Forget | NoOp | SetFinalizers | CallController)
     assert isinstance(step, Forget) == (seen is None)
+
+
+@pytest.mark.parametrize("features", [ALL, ALL - {Feature.SYNC}])
+@pytest.mark.parametrize("was_there", [True, False])
+def test_an_object_is_synced_where_another_process_had_it_and_added_otherwise(
+    features: frozenset[Feature], was_there: bool
+) -> None:
+    expected = WatcherEvent.SYNC if was_there and Feature.SYNC in features else WatcherEvent.ADD
+    for rules in (attrs.evolve(RECONCILER, features=features), attrs.evolve(WATCHER, features=features)):
+        held = ("g/audit-begun", "g/audit") if was_there else ("g/audit-begun",)
+        seen = ObservedFacts("a", ("g/shops",) if rules.kept == "g/shops" else held)
+        step = next_step(rules, ObjectProgress("a", is_new=not was_there), NOTHING, seen)
+
+        assert isinstance(step, CallController)
+        assert step.watcher_event is expected

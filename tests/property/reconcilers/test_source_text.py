@@ -32,6 +32,7 @@ def test_a_literal_is_the_value_and_no_line_is_too_long(value: Any, depth: int) 
 @example('"quoted"', 1)
 @example('ends with """', 1)
 @example("ends with \\", 0)
+@example("a well-known " * 20, 1)
 def test_a_docstring_says_the_words(text: str, depth: int) -> None:
     lines = [*docstring(text or "a", 4 * depth)]
     (said,) = ast.parse(inspect.cleandoc("\n".join(lines))).body
@@ -39,6 +40,14 @@ def test_a_docstring_says_the_words(text: str, depth: int) -> None:
     assert isinstance(said, ast.Expr)
     assert isinstance(said.value, ast.Constant)
     assert str(said.value.value).split() == (text or "a").split()
+
+
+def test_a_long_line_of_a_docstring_goes_on_where_it_began() -> None:
+    first, empty, *wrapped, last = docstring("First.\n\n    " + "word " * 40, 4)
+
+    assert (first, empty, last) == ('    """First.', "", '    """')
+    assert len(wrapped) > 1
+    assert {len(line) - len(line.lstrip()) for line in wrapped} == {8}
 
 
 def test_imports_are_in_the_order_of_ruff() -> None:

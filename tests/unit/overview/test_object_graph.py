@@ -20,12 +20,13 @@ from vworkspace_core.overview.object_graph import (
     MOST_NODES,
     ObjectGraphEdge,
     ObjectGraphNode,
+    _folded,
     _laid_out,
     graph_of_parent,
     graph_of_tree,
     walk,
 )
-from vworkspace_core.overview.severity import Severity
+from vworkspace_core.overview.severity import Severity, urgency
 from vworkspace_core.overview.summary import OverviewState, Summary
 from vworkspace_core.overview.tree import Branch, ObjectOrigin
 
@@ -75,6 +76,26 @@ def test_what_fails_is_never_left_out_of_a_drawing_SEE_3(at: int) -> None:
     nodes[at] = attrs.evolve(nodes[at], state="Failed", severity=Severity.BAD)
     drawn = {one.id for one in _laid_out(nodes, []).nodes}
     assert {"0", "1", str(at)} <= drawn, "with the object that everything comes from"
+
+
+@given(st.lists(st.sampled_from(Severity), min_size=1, max_size=6), st.integers(0, 4))
+@example([Severity.GOOD, Severity.MOVING, Severity.QUIET], 0)
+@example([Severity.GOOD, Severity.WAITING, Severity.QUIET, Severity.MOVING], 1)
+def test_what_is_left_out_of_a_group_is_counted_with_its_worst_SEE_3(severities: list[Severity], most: int) -> None:
+    nodes = [attrs.evolve(node(str(at)), severity=severity) for at, severity in enumerate(severities)]
+    *shown, last = _folded(nodes, "part", most)
+    if last.id != "rest/part":
+        assert len(shown) + 1 == len(nodes)
+        return
+
+    others = sorted(severities, key=urgency)[len(shown) :]
+    well = [severity for severity in others if severity in (Severity.GOOD, Severity.QUIET)]
+    assert Severity.BAD not in others
+    assert (last.name, last.severity) == (f"and {len(others)} more", others[0])
+    assert (last.message, last.state) == (
+        f"{len(well)} of them are ready",
+        "Ready" if len(well) == len(others) else "Progressing",
+    )
 
 
 def summary(ref: ObjectRef, state: OverviewState, message: str = "") -> Summary:

@@ -46,6 +46,11 @@ def test_leases_of_a_former_number_are_nobody_to_wait_for_RUN_13() -> None:
     assert holders(lease(WHOLE, 600), lease(Shard(3, 4), 900)) == {"0/1": ""}
 
 
+def test_while_the_number_of_shards_changes_the_larger_one_is_told_RUN_13() -> None:
+    assert holders(lease(WHOLE, 2), lease(Shard(1, 2), 2)) == {"0/2": "pod", "1/2": "pod_1/2"}
+    assert holders(lease(Shard(0, 2), 2), lease(Shard(2, 3), 2)) == {"0/3": "pod_0/2", "1/3": "", "2/3": "pod_2/3"}
+
+
 def test_what_cannot_be_read_in_a_lease_is_not_at_work_SEE_1() -> None:
     broken = {**LEASE.manifest(BASE, "own"), "spec": {"holderIdentity": "pod", "renewTime": "soon"}}
     assert at_work([broken], BASE, NOW) == (AtWork(WHOLE),)
