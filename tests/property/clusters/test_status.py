@@ -171,7 +171,8 @@ def test_without_an_agent_nothing_is_connected_and_nothing_lost_SEE_4() -> None:
     """What an agent of before has left goes; the heartbeat goes on, as the sign of life of the operator."""
     life = connected().restart()
     life.agent = False
-    life.look()
+    (event,) = life.look().events
+    assert (event.type, event.reason) == ("Normal", "NoAgent"), "as configured"
 
     assert life.says() == {
         "Connected": "False/NoAgent",

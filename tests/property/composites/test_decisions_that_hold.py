@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from kubelab.inprocess import run_sync
 from purekube.apimachinery.errors import Right
 from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus
@@ -19,6 +20,7 @@ from purekube.controller.reconcile_error import (
     standard_conditions,
     standard_words,
 )
+from purekube.ports import PatchType
 from purekube.reconcilers import Children, Desired, Node, Object, pure_reconciler
 from purekube.reconcilers.decide_pure import composite_of
 from tests.property.boxes.test_box_laws import SHOP as BOX
@@ -73,6 +75,33 @@ def test_a_pure_reconciler_is_ready_exactly_where_what_its_node_asks_holds(wante
 
     assert (world.condition()["status"] == "True") is wanted
     assert {ref.name for ref in world.children()} == ({"first", "behind"} if wanted else {"first"})
+
+
+# --- drift -----------------------------------------------------------------------------------------------------------
+
+
+def workload(cpu: str) -> dict[str, Any]:
+    """A Deployment whose container may use that much."""
+    labels = {"app": "one"}
+    containers = [{"name": "main", "image": "r/x:1", "resources": {"limits": {"cpu": cpu}}}]
+    template = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "one"}, "spec": spec}
+
+
+@pytest.mark.parametrize(("stored", "is_written"), [("1", False), ("2", True)])
+def test_an_amount_that_is_spelled_otherwise_is_no_drift_of_a_built_in_kind(stored: str, is_written: bool) -> None:
+    @pure_reconciler(SHOP, owns=["apps/v1/Deployment"])
+    def making(self: Object[Any, Any], children: Children) -> Desired[Any]:
+        return Desired([Node("one", workload("1000m"), healthy=lambda live: True)], SHOP.status())
+
+    world = CompositeWorld(composite_of(making), SHOP.crd(), SHOP.spec_json(ShopSpec()))
+    world.settle()
+    (ref,) = world.children()
+    changed = {"spec": {"template": workload(stored)["spec"]["template"]}}
+    run_sync(world.admin.patch(ref, changed, patch_type=PatchType.MERGE, field_manager="kubectl"))
+
+    assert bool(world.reconcile().writes) is is_written  # type: ignore[union-attr]
 
 
 # --- the status that a box declares ----------------------------------------------------------------------------------

@@ -4,11 +4,12 @@ import json
 import shlex
 from typing import Any, Final
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from purekube.apimachinery.manifest import Kind
-from purekube.controller.managed_fields import StatusOwner
+from purekube.controller.managed_fields import StatusOwner, is_held_by_others
 
 KIND: Final = Kind("example.org", "v1", "Widget", "widgets")
 OURS: Final = "operator"
@@ -139,3 +140,34 @@ def test_a_field_within_a_field_is_no_condition_and_a_whole_list_is_none_by_name
     odd = widget([("kubectl", "status", [])])
     odd["metadata"]["managedFields"][0]["fieldsV1"] = {"f:status": {"f:conditions": {"k:odd": {}}}}
     assert OWNER.held_conditions(odd) == frozenset(), "a key that is no JSON names no type of ours"
+
+
+@pytest.mark.parametrize(
+    ("held", "is_held"),
+    [
+        ({"f:spec": {"f:replicas": {}}}, True),
+        ({"f:spec": {"f:template": {"f:labels": {"f:app": {}}}}}, True),
+        ({"f:spec": {"f:template": {"f:labels": {"f:other": {}}}}}, False),
+        ({"f:spec": {"f:template": {".": {}}}}, True),
+        ({"f:spec": {"f:ports": {'k:{"port":80}': {".": {}, "f:name": {}}}}}, True),
+        ({"f:spec": {"f:paused": {}}}, False),
+        ({"f:spec": {"replicas": {}}}, False),
+        ({"f:data": {}}, False),
+        ({"f:metadata": {"f:labels": {"f:team": {}}}}, True),
+        ({"f:metadata": {"f:managedFields": {}}}, False),
+        ({}, False),
+    ],
+)
+@pytest.mark.parametrize("manager", ["kubectl", OURS])
+def test_an_apply_may_conflict_where_another_holds_a_field_that_it_sets(
+    held: dict[str, Any], is_held: bool, manager: str
+) -> None:
+    spec = {"replicas": 1, "template": {"labels": {"app": "a"}}, "ports": [{"port": 80}]}
+    desired = {**KIND.manifest("w"), "metadata": {"name": "w", "labels": {"team": "x"}}, "spec": spec}
+    entry = {"manager": manager, "operation": "Update", "fieldsV1": held}
+    live = {**KIND.manifest("w"), "metadata": {"name": "w", "managedFields": [entry]}}
+
+    assert is_held_by_others(desired, live, OURS) is (is_held and manager != OURS)
+    assert not is_held_by_others(desired, None, OURS)
+    scaled = {**live, "metadata": {"name": "w", "managedFields": [{**entry, "subresource": "status"}]}}
+    assert not is_held_by_others(desired, scaled, OURS), "an apply writes no status"

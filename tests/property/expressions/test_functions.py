@@ -266,6 +266,10 @@ def test_an_operand_of_another_type_is_refused_before_anything_is_evaluated_PH_6
     ("text", "value"),
     [
         ("quantity('0.5').add(quantity('" + "0" * 255 + "1')) == quantity('1500m')", True),
+        ("has({'__namespace__': 1}.__namespace__)", True), ("has({'namespace': 1}.__namespace__)", True),
+        ("has({'a': 1}.__namespace__)", False), ("{'__namespace__': 1}.__namespace__", 1), ("{'namespace': 2}.__namespace__", 2),
+        ("{'__namespace__': 1}.?__namespace__.orValue(0)", 1), ("{'namespace': 2}.?__namespace__.orValue(0)", 2),
+        ("{'a': 2}.?__namespace__.orValue(0)", 0),
         ("['a', 'b', 'a', 1, 'b', 1].distinct()", ["a", "b", 1]), ("[dyn(1), 1.0, '1'].distinct()", [1, "1"]),
         ("base64.decode('aGVsbG8=') == b'hello'", True), ("base64.decode('aGVsbG8') == b'hello'", True), ("base64.decode('aGk') == b'hi'", True),
         ("base64.decode('aA') == b'h'", True), ("base64.decode('aGV5') == b'hey'", True), ("base64.encode(b'hi')", "aGk="),

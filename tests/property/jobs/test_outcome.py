@@ -15,6 +15,7 @@ from vworkspace_core.jobs.result import LONGEST_ERROR, JobOutcome, JobResult, re
 READY = condition("Ready", "True", "HelmReleaseReady", 2)
 STABLE = condition("Reconciling", "False", "Stable", 2)
 FAILED = condition("Ready", "False", "HelmReleaseFailed", 2, "upgrade failed: timed out")
+WORDLESS = condition("Ready", "False", "HelmReleaseFailed", 2)
 DEGRADED = condition("Degraded", "True", "HelmReleaseFailed", 2, "helm")
 RETRYING = condition("Reconciling", "True", "HelmReleaseUpgrading", 2)
 STALLED = condition("Stalled", "True", "RetriesExceeded", 2, "no retries left")
@@ -44,6 +45,8 @@ LEFT_BEHIND = "the ApplicationInstance stays and takes the name once it is free:
         ((FAILED, DEGRADED, RETRYING), None),
         ((FAILED, DEGRADED), JobResult(JobOutcome.FAILED, "HelmReleaseFailed: upgrade failed: timed out")),
         ((FAILED, DEGRADED, STABLE), JobResult(JobOutcome.FAILED, "HelmReleaseFailed: upgrade failed: timed out")),
+        ((WORDLESS, DEGRADED), JobResult(JobOutcome.FAILED, "HelmReleaseFailed: helm")),
+        ((WORDLESS, STALLED), JobResult(JobOutcome.FAILED, "HelmReleaseFailed: no retries left")),
         ((FAILED, STABLE), None),
         ((condition("Ready", "False", "ChartUnreachable", 2), STABLE), None),
         ((FAILED, STALLED, RETRYING), JobResult(JobOutcome.FAILED, "HelmReleaseFailed: upgrade failed: timed out")),

@@ -142,6 +142,16 @@ def test_ids_that_a_path_cannot_carry_are_no_ids(found: Any, usable: str) -> Non
     assert job_id_of({"id": found}) == usable
 
 
+@pytest.mark.parametrize("item", [{}, []])
+@pytest.mark.parametrize(("levels", "is_flawed"), [(DEEPEST - 1, False), (DEEPEST, False), (DEEPEST + 1, True)])
+def test_a_value_may_have_just_as_many_levels_as_are_named(item: Any, levels: int, is_flawed: bool) -> None:
+    deep: Any = item
+    for _ in range(levels - 1):
+        deep = [deep]
+
+    assert bool(flaws(deep)) is is_flawed
+
+
 def test_an_absurdly_nested_payload_is_refused_with_its_path() -> None:
     deep: Any = "leaf"
     for _ in range(100_000):

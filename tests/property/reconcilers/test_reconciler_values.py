@@ -14,7 +14,17 @@ from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITI
 from purekube.controller.decision import Requeue, RequeuePace
 from purekube.reconcilers import EXPONENTIAL, Backoff, Cause, Constant, Filters, Never, Result, Terminal, Watcher
 from purekube.reconcilers.controllers import ALL, Feature, controller_access, declared_verbs, requests_api
-from purekube.reconcilers.outcome import CallOutcome, Ended, Late, Raised, Returned, Unread, following, raised
+from purekube.reconcilers.outcome import (
+    CallOutcome,
+    Ended,
+    Late,
+    Raised,
+    Returned,
+    Unread,
+    failure_text,
+    following,
+    raised,
+)
 from purekube.reconcilers.progress import (
     NOTHING,
     CallController,
@@ -257,6 +267,21 @@ class Nameless(Exception):
 )
 def test_the_text_of_an_error_is_short_and_shows_no_secret(error: Exception, text: str) -> None:
     assert raised(error) == Raised(text)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        (Returned(Result()), ""),
+        (Raised("KeyError: 'a'", 3.0), "KeyError: 'a'"),
+        (Ended("Bad", "no such image"), "no such image"),
+        (Ended("Bad", ""), "Bad"),
+        (Late(0.5), "the call was cancelled after 0.5 s"),
+        (Unread("spec.a: is required"), "spec.a: is required"),
+    ],
+)
+def test_each_call_that_failed_says_why(outcome: CallOutcome, told: str) -> None:
+    assert failure_text(outcome) == told
 
 
 # --- rights ----------------------------------------------------------------------------------------------------------

@@ -189,6 +189,18 @@ def test_conversion_that_loses_a_field_is_named_with_it() -> None:
         )
 
 
+@pytest.mark.parametrize("given_version", ["v1", "v1alpha1"])
+@pytest.mark.parametrize("part", ["up", "down"])
+def test_a_function_that_fails_in_a_round_trip_is_named_with_its_part(part: str, given_version: str) -> None:
+    functions = {"up": up, "down": down, part: raising}
+    converter = Converter.of(GROUP, "Shop", "v1", Conversion("v1alpha1", functions["up"], functions["down"]))
+    example = shop("v1", tier="one") if given_version == "v1" else shop("v1alpha1", replicas=1)
+
+    with pytest.raises(BrokenRoundTrip, match=f"gives no object of {'v1' if part == 'up' else 'v1alpha1'}:") as caught:
+        check_round_trips(converter, "v1alpha1", [example])
+    assert (caught.value.version, caught.value.part) == ("v1alpha1", part)
+
+
 def raising(manifest: Any) -> Any:
     raise KeyError("size")
 

@@ -236,6 +236,28 @@ def test_what_is_no_longer_wanted_is_pruned_when_the_new_is_in_use_REC_14_PH_3()
     assert [delete.ref for delete in decision.deletes] == [config_map]
 
 
+@pytest.mark.parametrize(("in_use", "gone"), [(False, 3), (True, 7)])
+def test_the_oldest_of_what_is_no_longer_wanted_go_first_and_four_stay_until_the_new_is_in_use_REC_14(
+    in_use: bool, gone: int
+) -> None:
+    objects = applied(instance_manifest())
+    if in_use:
+        for ref, live in objects.items():
+            live["status"] = deployed() if ref == RELEASE else fetched()
+    (source,) = (live for ref, live in objects.items() if ref.kind == OCI_REPOSITORY)
+    former = [
+        (
+            ObjectRef(OCI_REPOSITORY, "org-myteam", f"former-{7 - age}"),
+            with_meta(source, name=f"former-{7 - age}", creationTimestamp=f"2026-05-0{age}T00:00:00Z"),
+        )
+        for age in range(1, 8)
+    ]
+
+    decision = decide(instance_manifest(), InstanceObserved(NAMESPACE, {**objects, **dict(former)}))
+
+    assert {delete.ref for delete in decision.deletes} == {ref for ref, _ in former[:gone]}
+
+
 # --- REC-9: the override of a helm Operation ----------------------------------------------------------------------
 
 
