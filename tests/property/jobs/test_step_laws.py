@@ -9,6 +9,7 @@ import pytest
 from tests.property.jobs.test_machine import drain, enqueue, enqueue_delete, live_of, outcome
 from tests.support.job_world import World
 from tests.support.jobs import CLUSTER_ID, instance
+from vworkspace_core.jobs.awaiting_status import RECHECK
 from vworkspace_core.jobs.plan import EffectIntent
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.state import JobStage, JobState, accept, tombstone_of
@@ -78,6 +79,28 @@ def test_after_an_accepted_delete_the_job_settles_without_a_recheck_PULL_3(final
     assert outcome(job) == ("succeeded", "")
     assert live_of(world) is None
     assert world.clock.now() == before
+
+
+def test_what_was_terminating_is_looked_at_again_where_nobody_told_that_it_went_PULL_4() -> None:
+    world = World()
+    enqueue(world, 1)
+    world.settle()
+    old = live_of(world)
+    world.hold(old)
+    world.remove(old)
+    job = enqueue(world, 2)
+    drain(world)
+    assert job.statuses[-1]["message"].startswith("waits for the terminating ApplicationInstance")
+
+    world.release(old)
+    for _, watch in world.watches:
+        watch.drain()
+    world.advance(RECHECK.total_seconds() - 1)
+    assert world.pending == []
+    world.advance(1)
+    drain(world)
+
+    assert live_of(world)["metadata"]["uid"] != old["metadata"]["uid"]
 
 
 @pytest.mark.parametrize("began", [False, True])

@@ -216,6 +216,25 @@ def test_a_restore_of_something_and_a_backup_of_nothing_are_plain_successes() ->
     assert "Degraded" not in conditions_of(none)
 
 
+@pytest.mark.parametrize("of", ["backup.velero", "restore.velero"])
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        ({"phase": "PartiallyFailed", "errors": 2, "warnings": 1}, "2 errors, 1 warnings"),
+        ({"phase": "PartiallyFailed", "failureReason": "disk"}, "0 errors, 0 warnings; disk"),
+        ({"phase": "Failed", "failureReason": "disk", "errors": 2}, "disk"),
+        ({"phase": "FailedValidation", "validationErrors": ["a is wrong", "b too"]}, "a is wrong; b too"),
+    ],
+)
+def test_what_velero_says_of_a_failure_is_told_with_the_number_of_errors_OPS_7(
+    of: str, status: dict[str, Any], message: str
+) -> None:
+    decision = judged(of, status)
+    kind = next(kind for kind in ("Failed", "Succeeded") if conditions_of(decision).get(kind, ("",))[0] == "True")
+
+    assert message_of(decision, kind) == message
+
+
 def test_a_template_that_takes_foreign_backups_still_asks_for_consent() -> None:
     items = tuple(attrs.evolve(item, allow_foreign_backups=True) for item in CONTEXT.templates.items)
     context = attrs.evolve(CONTEXT, templates=attrs.evolve(CONTEXT.templates, items=items))
