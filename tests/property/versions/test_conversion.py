@@ -21,6 +21,7 @@ from purekube.versions import (
     check_round_trips,
     preservation_annotation,
 )
+from purekube.versions.converter import LARGEST_ANNOTATIONS
 
 GROUP = "shops.example"
 TEXT = {"type": "string"}
@@ -300,3 +301,165 @@ def test_a_conversion_review_of_any_shape_ends_in_an_answer_or_a_named_refusal(v
             given["request"]["objects"][0][where] = value
     with suppress(MalformedConversionReview):
         assert answer_review(given, [KEEPING])["response"]["result"]["status"] in ("Success", "Failure")
+
+
+REVIEW = review(shop("v1"))
+NO_LISTS: list[Any] = [None, {}, "x"]
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ([], "the body is no JSON object"),
+        ({**REVIEW, "apiVersion": "v1"}, "the body is no apiextensions.k8s.io/v1 ConversionReview"),
+        ({**REVIEW, "kind": "AdmissionReview"}, "the body is no apiextensions.k8s.io/v1 ConversionReview"),
+        ({**REVIEW, "request": []}, "request: is required"),
+        *(
+            ({**REVIEW, "request": {**REVIEW["request"], name: value}}, f"request.{name}: is required")
+            for name in ("uid", "desiredAPIVersion")
+            for value in (None, "", 3, ["x"])
+        ),
+        *(
+            ({**REVIEW, "request": {**REVIEW["request"], "objects": value}}, "request.objects: must be a list")
+            for value in NO_LISTS
+        ),
+    ],
+)
+def test_a_body_that_is_no_conversion_review_is_refused_at_its_field(body: Any, told: str) -> None:
+    with pytest.raises(MalformedConversionReview) as refused:
+        answer_review(body, [KEEPING])
+    assert str(refused.value) == told
+
+
+@pytest.mark.parametrize("version", ["v1", "v7"])
+def test_an_answer_is_a_conversion_review_with_nothing_but_a_response(version: str) -> None:
+    answer = answer_review(review(shop("v1"), version=f"{GROUP}/{version}"), [KEEPING])
+
+    assert {**answer, "response": None} == {
+        "apiVersion": REVIEW["apiVersion"],
+        "kind": REVIEW["kind"],
+        "response": None,
+    }
+    assert answer["response"].keys() == {"uid", "result", "convertedObjects"}
+
+
+def test_a_converter_takes_its_own_kind_alone() -> None:
+    for other in ({**shop("v1"), "kind": "Other"}, {**shop("v1"), "apiVersion": "other/v1"}):
+        with pytest.raises(ConversionFailed, match=r"is no Shop of shops\.example"):
+            KEEPING.convert(other, "v1alpha1")
+
+
+def converting(function: Any) -> dict[str, Any]:
+    """A Shop of the old version by this function."""
+    return Converter.of(GROUP, "Shop", "v1", Conversion("v1alpha1", function, function)).convert(shop("v1"), "v1alpha1")
+
+
+def test_a_function_need_not_say_version_kind_and_metadata() -> None:
+    expected = {**shop("v1alpha1"), "spec": {"a": 1}}
+    assert converting(lambda one: {"spec": {"a": 1}}) == expected
+    assert converting(lambda one: {"apiVersion": "x", "kind": "y", "spec": {"a": 1}}) == expected
+    labels = {**shop("v1")["metadata"], "labels": {"c": "d"}}
+    assert converting(lambda one: {"metadata": labels, "spec": {"a": 1}}) == {**expected, "metadata": labels}
+
+
+def wordless(manifest: Any) -> Any:
+    raise ValueError
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"finalizers": ["a"]}, "a conversion may not change metadata.finalizers"),
+        ({"uid": None}, "a conversion may not change metadata.uid"),
+        ({"labels": ["a"]}, "metadata.labels must be texts"),
+        ({"labels": {"a": "b", "c": 1}}, "metadata.labels must be texts"),
+        ({"annotations": {"a": None, "c": "d"}}, "metadata.annotations must be texts"),
+    ],
+)
+def test_a_function_may_change_labels_and_annotations_alone(change: dict[str, Any], told: str) -> None:
+    meta = {key: value for key, value in {**shop("v1")["metadata"], **change}.items() if value is not None}
+    with pytest.raises(ConversionFailed, match=f"{told}$"):
+        converting(lambda one: {**one, "metadata": meta})
+    with pytest.raises(ConversionFailed, match=r"ValueError$"):
+        converting(wordless)
+
+
+@pytest.mark.parametrize(("keeps", "hub_keeps"), [(True, False), (False, True), (False, False)])
+def test_each_version_keeps_what_the_other_cannot_hold_where_it_is_asked_to(keeps: bool, hub_keeps: bool) -> None:
+    conversion = Conversion("v1alpha1", up, down, keeps=keeps, hub_keeps=hub_keeps)
+    converter = Converter.of(GROUP, "Shop", "v1", conversion, schemas=SCHEMAS)
+    new, old = shop("v1", tier="one", tls={"secret": "s", "policy": "p"}), shop("v1alpha1", note="n")
+    for one in (new, old):
+        one["metadata"]["annotations"] = {"mine": "stays"}
+
+    made_old, made_new = converter.convert(new, "v1alpha1"), converter.convert(old, "v1")
+    assert [len(made["metadata"]["annotations"]) for made in (made_old, made_new)] == [1 + keeps, 1 + hub_keeps]
+    assert all(made["metadata"]["annotations"]["mine"] == "stays" for made in (made_old, made_new))
+    assert (converter.convert(made_old, "v1") == new) is keeps
+    assert (converter.convert(made_new, "v1alpha1") == old) is hub_keeps
+    plain = converter.without_annotations()
+    assert [plain.convert(*each)["metadata"] for each in ((new, "v1alpha1"), (old, "v1"))] == [new["metadata"]] * 2
+
+
+def test_annotations_keep_as_much_as_an_api_server_takes_and_no_more() -> None:
+    def converted(length: int) -> dict[str, str]:
+        made = KEEPING.convert(shop("v1alpha1", note="n" * length), "v1")
+        annotations: dict[str, str] = made["metadata"]["annotations"]
+        return annotations
+
+    least = sum(len(name) + len(text) for name, text in converted(1).items()) - 1
+    assert (
+        sum(len(name) + len(text) for name, text in converted(LARGEST_ANNOTATIONS - least).items())
+        == LARGEST_ANNOTATIONS
+    )
+    with pytest.raises(ConversionFailed, match=f"all annotations have {LARGEST_ANNOTATIONS} together"):
+        converted(LARGEST_ANNOTATIONS - least + 1)
+
+
+def up_to_a_text(old: Any) -> Any:
+    return {**old, "spec": {"size": "x"}}
+
+
+def down_by_counting(new: Any) -> Any:
+    return {**new, "spec": {"replicas": new["spec"]["size"] + 1}}
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_an_invalid_object_of_a_round_trip_is_told_before_what_follows_from_it(kept: bool) -> None:
+    conversion = Conversion("v1alpha1", up_to_a_text, down_by_counting, keeps=kept, hub_keeps=kept)
+    converter = Converter.of(GROUP, "Shop", "v1", conversion, schemas=SCHEMAS)
+
+    with pytest.raises(BrokenRoundTrip, match=r"gives no valid object of v1: spec\.size: ") as caught:
+        check_round_trips(converter, "v1alpha1", [shop("v1alpha1", replicas=1)])
+    assert caught.value.part == "up"
+
+
+def unlabelled(manifest: Any) -> Any:
+    return {**manifest, "metadata": {**manifest["metadata"], "labels": {}}}
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_what_a_round_trip_changes_is_told_in_short_with_a_hint_where_one_helps(keeps: bool) -> None:
+    conversion = Conversion("v1alpha1", up, unlabelled, keeps=keeps)
+    with pytest.raises(BrokenRoundTrip) as caught:
+        check_round_trips(Converter.of(GROUP, "Shop", "v1", conversion), "v1alpha1", [shop("v1alpha1")])
+    hint = "" if keeps else " (`keeps: annotation` keeps what the other version cannot hold)"
+    told = "v1alpha1 to v1 and back changes metadata.labels: {'a': 'b'} becomes {}"
+    assert (caught.value.part, caught.value.message) == ("down", told + hint)
+    for length, shown in ((78, f"'{'n' * 78}'"), (79, f"'{'n' * 79}…")):
+        with pytest.raises(BrokenRoundTrip) as caught:
+            check_round_trips(PLAIN, "v1alpha1", [shop("v1alpha1", note="n" * length)])
+        assert f"changes spec.note: {shown} becomes nothing" in caught.value.message
+
+
+@pytest.mark.parametrize(("before", "after"), [({"a": "b"}, None), (None, {"a": "b"})])
+def test_labels_that_come_or_go_in_a_round_trip_are_told(before: Any, after: Any) -> None:
+    def relabelled(manifest: Any) -> Any:
+        meta = {key: value for key, value in {**manifest["metadata"], "labels": after}.items() if value is not None}
+        return {**manifest, "metadata": meta}
+
+    given = shop("v1alpha1")
+    given["metadata"] = {key: value for key, value in {**given["metadata"], "labels": before}.items() if value}
+    converter = Converter.of(GROUP, "Shop", "v1", Conversion("v1alpha1", up, relabelled, keeps=True))
+    with pytest.raises(BrokenRoundTrip, match=f"changes metadata.labels: {before} becomes {after}$"):
+        check_round_trips(converter, "v1alpha1", [given])
