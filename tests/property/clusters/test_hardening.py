@@ -1,6 +1,7 @@
 """The Cluster says what stands open, by the setting that opens it, and what closes it (RUN-12, M6)."""
 
 import attrs
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,3 +54,11 @@ def test_it_is_hardened_exactly_where_nothing_is_open_and_its_message_stays_shor
     assert is_admitted("Cluster", desired.type, desired.status, desired.reason)
     assert all(setting in desired.message for setting in found.settings)
     assert len(desired.message) < 2048
+
+
+@pytest.mark.parametrize(("number", "more"), [(1, ""), (5, ""), (6, " and 1 more"), (9, " and 4 more")])
+def test_at_most_five_namespaces_are_named_and_the_others_counted(number: int, more: str) -> None:
+    names = [f"org-{letter}" for letter in "ihgfedcba"[-number:]]
+    told = hardened_condition(WeakSettings(unguarded=tuple(names))).message
+
+    assert f"without Pod Security: {', '.join(sorted(names)[:5])}{more} (label them" in told

@@ -84,6 +84,10 @@ def test_every_status_has_its_error(status: int, kind: type[OperatorError], may_
 
     assert type(error) is kind
     assert getattr(error, "may_have_happened", None) == may_have_happened
+    if isinstance(error, Unavailable):
+        asked = error_of(status, "text", 9.0)
+        assert isinstance(asked, Unavailable)
+        assert (asked.status, asked.retry_after, error.retry_after) == (status, 9.0, None)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.builders import condition
@@ -182,6 +182,20 @@ def test_where_the_status_does_not_say_what_it_answers_it_has_to_have_changed() 
     assert result_of(ready, 1, ready["status"]) is None, "not even a success is an answer to a retry"
     plain = with_status(instance(), condition("Ready", "True", "HelmReleaseReady"))
     assert result_of(plain, 1, plain["status"]) == JobResult(JobOutcome.SUCCEEDED)
+
+
+WORDS = ("Deleting", "Blocked", "Stalled", "Suspended", "Reconciling", "Ready")
+"""Conditions in the order in which they give the word for the state."""
+
+
+@given(st.lists(st.sampled_from([*WORDS, "Degraded"]), unique=True), st.sampled_from(["True", "False", "Unknown"]))
+@example(["Ready", "Stalled"], "True")
+def test_the_most_important_condition_that_is_true_is_the_word_for_the_state_PULL_2(types: list[str], how: str) -> None:
+    live = with_status(instance(), *(condition(name, how, "R", 2) for name in types))
+    true = types if how == "True" else []
+    expected = next((name for name in WORDS if name in true), "Degraded" if true else "Pending")
+
+    assert phase_of(live) == expected
 
 
 @pytest.mark.parametrize("status", [None, 5, [], {"conditions": 5}, {"conditions": [5, {"type": 5}, {"status": "x"}]}])

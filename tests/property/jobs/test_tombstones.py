@@ -110,6 +110,11 @@ def test_a_segment_is_read_as_it_was_written_PULL_4(given_entries: list[Tombston
     assert "resourceVersion" not in segment_manifest("ns", number, b"{}")["metadata"]
 
 
+def test_a_segment_that_a_later_version_wrote_is_foreign_and_says_so_PULL_4() -> None:
+    secret = segment_manifest("ns", 3, json.dumps({"v": 2, "entries": []}).encode(), "7")
+    assert read_segment(secret) == ForeignSecret(segment_name(3), "it has format 2, this version reads 1")
+
+
 ROW: list[Any] = ["A/ns/a@1", "succeeded", "u", 1, "2026-06-01T00:00:00Z", "r"]
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from purekube.apimachinery.errors import Forbidden
 from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.problems import Problem
 from purekube.apimachinery.resources import CORE_EVENT, JOB, POD
 from purekube.controller.decision import Decision, Failure
 from purekube.ports import KubeApi, KubeRequest, KubeVerb, WatchEvent
@@ -29,6 +30,7 @@ from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.operations.context import observe_operation_live
 from vworkspace_core.operations.engines import ENGINES
+from vworkspace_core.operations.pods import account_problem
 from vworkspace_core.operations.reconcile import needs_live_view, reconcile_operation
 
 JOB_UID = "uid-1"
@@ -278,3 +280,15 @@ def test_a_workflow_that_its_ttl_removed_ends_as_its_events_say(reason: str, end
     seen = observed("migration.workflow", objects=dict([event(reason, "so it ended")]))
 
     assert conditions_of(reconcile_operation(one, seen, CONTEXT))[end[0]] == ("True", end[1])
+
+
+@pytest.mark.parametrize("account", [3, ["a"], {"name": "a"}, True])
+def test_an_account_that_is_no_name_is_told_at_its_field(account: Any) -> None:
+    assert [*account_problem(account, CONTEXT.settings, "spec.serviceAccountName")] == [
+        Problem("spec.serviceAccountName", "must be the name of a service account")
+    ]
+
+
+@pytest.mark.parametrize("account", [None, "", "vworkspace-operation-runner"])
+def test_without_an_account_a_pod_runs_as_the_runner(account: Any) -> None:
+    assert [*account_problem(account, CONTEXT.settings, "x")] == []

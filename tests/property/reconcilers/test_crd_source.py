@@ -204,6 +204,19 @@ def test_a_status_says_which_defaults_are_published(default: Any, kind: str, lin
     assert f"    {line}" in text.splitlines()
 
 
+@pytest.mark.parametrize("version", ["v1beta1", "v1"])
+def test_the_classes_are_of_the_version_that_is_asked_for(version: str) -> None:
+    crd = crd_of({"type": "object", "properties": {"new": {"type": "string"}}})
+    old = crd_of({"type": "object", "properties": {"old": {"type": "string"}}})["spec"]["versions"][0]
+    crd["spec"]["versions"].insert(0, {**old, "name": "v1beta1", "storage": False})
+    made = resource_in(kind_source(crd, version).text)
+
+    assert (made.kind.version, [field.name for field in attrs.fields(made.spec)]) == (
+        version,
+        ["old" if version == "v1beta1" else "new"],
+    )
+
+
 def test_a_default_that_null_may_replace_is_in_the_schema_alone() -> None:
     fields = {"a": {"type": "integer", "default": 3, "nullable": True}}
     text = kind_source(crd_of({"type": "object"}, {"type": "object", "properties": fields}), "v1").text

@@ -332,3 +332,14 @@ def test_an_object_is_synced_where_another_process_had_it_and_added_otherwise(
 
         assert isinstance(step, CallController)
         assert step.watcher_event is expected
+
+
+@given(FLAGS, FLAGS, st.sampled_from([(), (ObjectRef(CONFIG_MAP, "ns", "other"),)]), FLAGS)
+def test_a_first_call_is_settled_where_the_object_was_ready_and_nothing_has_changed(
+    is_ready: bool, changed: bool, by: tuple[ObjectRef, ...], was_there: bool
+) -> None:
+    seen = ObservedFacts("a", ("g/shops",), is_ready=is_ready)
+    step = next_step(RECONCILER, ObjectProgress("a", is_new=not was_there), PendingEvent(changed, by=by), seen)
+
+    assert isinstance(step, CallController)
+    assert step.settled is (was_there and is_ready and not changed and not by)
