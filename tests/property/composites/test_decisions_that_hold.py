@@ -11,6 +11,7 @@ from kubelab.inprocess import run_sync
 from purekube.apimachinery.errors import Right
 from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus
+from purekube.apimachinery.resources import CONFIG_MAP
 from purekube.composites.decisions import condition_as_written
 from purekube.composites.parent import READY, STALLED
 from purekube.controller.reconcile_error import (
@@ -24,7 +25,7 @@ from purekube.ports import PatchType
 from purekube.reconcilers import Children, Desired, Node, Object, pure_reconciler
 from purekube.reconcilers.decide_pure import composite_of
 from tests.property.boxes.test_box_laws import SHOP as BOX
-from tests.support.box_world import PureWorld
+from tests.support.box_world import NS, PureWorld
 from tests.support.boxes import box_of, config
 from tests.support.composite_world import CompositeWorld
 from tests.support.effort import effort
@@ -61,6 +62,20 @@ def test_a_box_is_ready_exactly_where_all_that_ready_when_asks_holds(image: str,
 
     assert (world.condition()["status"] == "True") is is_ready
     assert {ref.name for ref in world.children()} == ({"settings", "behind"} if is_ready else {"settings"})
+
+
+@pytest.mark.parametrize("text", ["x", "y"])
+def test_what_a_box_reads_is_ready_where_all_that_ready_when_asks_of_it_holds(text: str) -> None:
+    given_map = {"id": "given", "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "given"}}
+    box = box_of(
+        config("behind", data={"text": "${given.data['a']}"}),
+        externals=[{**given_map, "readyWhen": ["${given.data['a'] == 'x'}"]}],
+    )
+    world = PureWorld(box, {"image": "r/x:1", "replicas": 1, "parts": []})
+    world.make({**CONFIG_MAP.manifest("given", NS), "data": {"a": text}}, CONFIG_MAP)
+    world.settle()
+
+    assert (world.condition()["status"] == "True") is (text == "x")
 
 
 @pytest.mark.parametrize("wanted", [True, False])

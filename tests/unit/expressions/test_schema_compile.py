@@ -157,3 +157,9 @@ def test_optional_old_self_without_old_self_is_refused() -> None:
     rules = [{"rule": "self.f == 'x'", "optionalOldSelf": True}]
     [problem] = problems({"type": "object", "properties": {"f": STRING}, "x-kubernetes-validations": rules})
     assert "optionalOldSelf is set but oldSelf is not used in rule" in problem
+
+
+@pytest.mark.parametrize("kind", ["text", "String", "null", 3, ["string"]])
+def test_a_type_that_is_none_is_told_once(kind: Any) -> None:
+    (problem,) = of_field({"type": kind})
+    assert problem.startswith("properties[f].type: ")

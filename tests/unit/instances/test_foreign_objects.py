@@ -99,6 +99,8 @@ def test_an_object_that_was_made_for_an_operation_is_kept_OPS_8() -> None:
     assert slim_engine_object(ours)["spec"] == ours["spec"]
     assert "managedFields" not in slim_engine_object(ours)["metadata"]
     assert "spec" not in slim_engine_object(made("Backup", **{"app.vworkspace.io_operation-uid": ""}))
+    odd = {**ours, "metadata": {**ours["metadata"], "labels": {"app.vworkspace.io/operation-uid": 7}}}
+    assert "spec" not in slim_engine_object(odd), "no API server stores it"
 
 
 def test_of_a_chart_its_request_and_fluxs_report_are_kept_and_long_messages_cut_REC_5() -> None:

@@ -42,6 +42,7 @@ def node(name: str) -> ObjectGraphNode:
 @given(EDGES)
 @example([("a", "b"), ("b", "c"), ("a", "c")])
 @example([("a", "b"), ("b", "a")])
+@example([("c", "d"), ("b", "c"), ("a", "b")])
 def test_no_two_nodes_share_a_place_and_each_comes_after_what_it_waits_for(pairs: list[tuple[str, str]]) -> None:
     """Also where the edges go in a circle, which ends all the same."""
     drawn = _laid_out([node(name) for name in NAMES], [ObjectGraphEdge(*pair) for pair in pairs])

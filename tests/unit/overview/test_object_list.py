@@ -68,6 +68,7 @@ def test_a_row_tells_what_it_is_and_never_what_is_in_its_spec_SEE_3() -> None:
     assert (row.severity, row.reason) == (Severity.WAITING, "Odd")
     assert "canary" not in str(row)
     assert row_of(OPERATION, operation_manifest("b", target="app")).about == "Backup by velero on app"
+    assert row_of(HELM_RELEASE, HELM_RELEASE.manifest("app", "ns")).about == ""
 
 
 def test_below_an_operation_is_what_is_labelled_and_below_another_object_what_it_owns_SEE_3() -> None:
