@@ -27,6 +27,7 @@ from tests.support.instance_worlds import (
     with_meta,
     written,
 )
+from vworkspace_core.api.labels import IDEMPOTENCY_KEY
 from vworkspace_core.instances.context import InstanceObserved
 
 CHART = f"nextcloud@6.6.0+{DIGEST[7:19]}"
@@ -397,3 +398,33 @@ def test_a_settled_instance_decides_nothing_REC_6() -> None:
     settled = Scene(written(world.manifest, world.decide()), world.observed)
 
     assert settled.decide().is_empty
+
+
+def test_a_digest_that_only_begins_alike_is_of_another_release() -> None:
+    other = DIGEST[:19] + "1" * 52
+
+    assert conditions_of(scene(deployed(), fetched()).decide())["Ready"][0] == TRUE
+    again = deployed(history=[history(digest=other)])
+    assert conditions_of(scene(again, fetched()).decide())["Ready"][0] != TRUE
+
+
+def test_only_the_first_word_about_an_instance_may_wait() -> None:
+    first = scene({"observedGeneration": -1})
+    decision = first.decide()
+    told = written(first.manifest, decision)
+
+    assert decision.status_may_wait > 0
+    assert scene({"observedGeneration": -1}, manifest=told).decide().status_may_wait == 0
+    assert scene(deployed()).decide().status_may_wait == 0
+
+
+def test_a_status_says_which_request_it_is_about_also_where_nothing_else_has_changed_REC_6() -> None:
+    there = scene(deployed())
+    told = written(there.manifest, there.decide())
+    assert decide(told, there.observed).status is None
+    asked = with_meta(told, annotations={IDEMPOTENCY_KEY: "key-2"})
+    decision = decide(asked, there.observed)
+
+    assert decision.status is not None
+    assert decision.status["status"]["observedRequest"] != told["status"].get("observedRequest")
+    assert decide(written(asked, decision), there.observed).status is None
