@@ -379,3 +379,111 @@ def test_however_many_owners_an_object_has_none_of_them_is_read_RUN_11(changed: 
 
     judged(1)  # what is made once
     assert judged(1_000) == judged(1)
+
+
+WHOLE: dict[str, Any] = {
+    "uid": "r-1",
+    "operation": "UPDATE",
+    "namespace": "ns",
+    "name": "a",
+    "subResource": "status",
+    "userInfo": {"username": "alice"},
+    "object": {"a": 1},
+    "oldObject": {"a": 2},
+}
+
+
+def in_review(request: Any) -> dict[str, Any]:
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+
+
+def test_a_review_is_read_field_by_field_RUN_6() -> None:
+    whole = AdmissionRequest(
+        uid="r-1",
+        operation=AdmissionOperation.UPDATE,
+        namespace="ns",
+        name="a",
+        subresource="status",
+        user="alice",
+        object={"a": 1},
+        old_object={"a": 2},
+    )
+    assert read_review(in_review(WHOLE)) == whole
+    least = read_review(in_review({"uid": "r-1", "operation": "DELETE"}))
+    assert least == AdmissionRequest(
+        uid="r-1",
+        operation=AdmissionOperation.DELETE,
+        namespace="",
+        name="",
+        subresource="",
+        user="",
+        object=None,
+        old_object=None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ([], "the body is no JSON object"),
+        ({**in_review(WHOLE), "kind": "Review"}, "the body is no admission.k8s.io/v1 AdmissionReview"),
+        ({**in_review(WHOLE), "apiVersion": "v1"}, "the body is no admission.k8s.io/v1 AdmissionReview"),
+        (in_review(None), "request: is required"),
+        (in_review({**WHOLE, "uid": ""}), "request.uid: is required"),
+        (in_review({**WHOLE, "uid": 3}), "request.uid: is required"),
+        (
+            in_review({**WHOLE, "operation": "PATCH"}),
+            f"request.operation: must be one of {', '.join(AdmissionOperation)}",
+        ),
+        (in_review({**WHOLE, "namespace": 3}), "request.namespace: must be a string"),
+        (in_review({**WHOLE, "name": []}), "request.name: must be a string"),
+        (in_review({**WHOLE, "subResource": {}}), "request.subResource: must be a string"),
+        (in_review({**WHOLE, "object": "x"}), "request.object: must be an object"),
+        (in_review({**WHOLE, "oldObject": []}), "request.oldObject: must be an object"),
+    ],
+)
+def test_what_is_no_review_is_told_at_its_field_RUN_6(body: Any, told: str) -> None:
+    with pytest.raises(MalformedReview) as caught:
+        read_review(body)
+    assert str(caught.value) == told
+
+
+def test_each_answer_has_the_form_that_an_api_server_reads_RUN_6() -> None:
+    request = read_review(in_review(WHOLE))
+    form = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
+    problem = Problem("spec.a", "is wrong")
+    add = {"op": "add", "path": "/spec/a", "value": 1}
+
+    assert allowed(request) == patched(request, []) == {**form, "response": {"uid": "r-1", "allowed": True}}
+    warned = {"uid": "r-1", "allowed": True, "warnings": ["spec.a: is wrong"]}
+    assert allowed(request, [problem]) == {**form, "response": warned}
+    answer = patched(request, [add])
+    assert json.loads(b64decode(answer["response"].pop("patch"))) == [add]
+    assert answer == {**form, "response": {"uid": "r-1", "allowed": True, "patchType": "JSONPatch"}}
+    status = {
+        "apiVersion": "v1",
+        "kind": "Status",
+        "status": "Failure",
+        "code": 422,
+        "reason": "Invalid",
+        "message": "spec.a: is wrong",
+        "details": {"causes": [{"reason": "FieldValueInvalid", "message": "is wrong", "field": "spec.a"}]},
+    }
+    refusal = {"uid": "r-1", "allowed": False, "status": status}
+    assert refused(request, [problem]) == {**form, "response": refusal}
+
+
+def test_an_operation_gets_the_kind_of_its_target_unless_it_says_one_RUN_6() -> None:
+    target = {"apiVersion": "apps.vworkspace.io/v1alpha1", "kind": "ApplicationInstance"}
+    bare = operation_manifest()
+    bare["spec"]["targetRef"] = {"name": "a"}
+    adds = [{"op": "add", "path": f"/spec/targetRef/{key}", "value": value} for key, value in target.items()]
+
+    assert default_patch(creation(bare)) == adds
+    assert default_patch(creation({**bare, "spec": {**bare["spec"], "targetRef": {"name": "a", **target}}})) == []
+    assert default_patch(creation({**bare, "spec": {**bare["spec"], "targetRef": "a"}})) == []
+    assert default_patch(creation({**bare, "spec": []})) == []
+    old = {**bare, "spec": {**bare["spec"], "targetRef": {"name": "a", "apiVersion": "old/v1", "kind": "Old"}}}
+    assert [one["value"] for one in default_patch(update(old, bare))] == ["old/v1", "Old"]
+    going = with_meta(bare, deletionTimestamp="2026-06-01T11:00:00Z")
+    assert default_patch(creation(going)) == []
