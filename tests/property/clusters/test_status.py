@@ -505,3 +505,11 @@ def test_the_next_look_is_at_the_next_moment_that_is_still_to_come(passed: float
     left = [end - life.seconds for end in ends if end > life.seconds]
     beats = (HEARTBEAT_SECONDS, HEARTBEAT_SECONDS - since_written)
     assert any(found == pytest.approx(max(0.1, min([beat, *left]))) for beat in beats)
+
+
+def test_a_control_plane_that_refuses_the_credential_was_reached_and_says_so_SEE_4() -> None:
+    life = connected().down(Unauthorized("no")).after(1)
+    life.look()
+
+    assert life.says()["Connected"] == "True/RoundTripOK"
+    assert life.told("Connected").startswith("the credential is rejected")

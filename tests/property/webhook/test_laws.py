@@ -487,3 +487,25 @@ def test_an_operation_gets_the_kind_of_its_target_unless_it_says_one_RUN_6() -> 
     assert [one["value"] for one in default_patch(update(old, bare))] == ["old/v1", "Old"]
     going = with_meta(bare, deletionTimestamp="2026-06-01T11:00:00Z")
     assert default_patch(creation(going)) == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "written", "name"),
+    [
+        ("", "a" * 53, "a" * 53),
+        ("b", "", "b"),
+        ("b", "a", "b"),
+        ("", "a" * 54, None),
+        ("", "Not_One", None),
+    ],
+)
+def test_a_release_gets_the_name_and_namespace_that_the_instance_is_written_under_RUN_6(
+    asked: str, written: str, name: str | None
+) -> None:
+    bare = instance_manifest(release=None, mode=None)
+    bare["metadata"] = {**bare["metadata"], "name": written, "namespace": "of-manifest"}
+    for given_namespace, namespace in (("of-request", "of-request"), ("", "of-manifest")):
+        request = attrs.evolve(creation(bare), name=asked, namespace=given_namespace)
+        (added,) = default_patch(request)
+        expected = {"namespace": namespace} if name is None else {"name": name, "namespace": namespace}
+        assert (added["path"], added["value"]) == ("/spec/release", expected)
