@@ -121,7 +121,7 @@ def _with_its_namespace(
     seconds = (_orphan_at(source, context) - context.now).total_seconds()
     if seconds <= 0:
         events = tuple(_namespace_event(source, ref, observed.namespace, context) for ref, _ in releases)
-        return Decision(finalizer=Finalizer.REMOVE, events=events)
+        return Decision(finalizer=Finalizer.REMOVE, events=events, row="REC-10 release left behind")
     # The namespace controller deletes what the operator may not: a missing right needs no retry.
     others = tuple(failure for failure in observed.failures if not isinstance(failure.error, Forbidden))
     decision = _take_down(source, left, attrs.evolve(observed, failures=others), context)

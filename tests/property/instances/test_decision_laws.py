@@ -289,6 +289,7 @@ def test_in_a_namespace_that_ends_flux_gets_its_time_and_then_the_finalizer_goes
     late = attrs.evolve(CONTEXT, now=NOW + timedelta(seconds=seconds - 60))
     decision = decide(deleted(), observed, late)
     assert decision.finalizer is Finalizer.REMOVE
+    assert decision.row == "REC-10 release left behind"
     assert decision.deletes == ()
     assert decision.patches == ()
     (event,) = decision.events

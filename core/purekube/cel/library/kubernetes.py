@@ -27,6 +27,10 @@ def _quantity(text: Any) -> Decimal:
     return number
 
 
+def _is_quantity(text: Any) -> bool:
+    return is_quantity(text_of(text)) and len(text) <= _LONGEST
+
+
 def _decimal(value: Any) -> Decimal:
     if isinstance(value, int) and not isinstance(value, bool):
         return Decimal(int(value))
@@ -118,7 +122,7 @@ def _find_all(budget: Budget, text: Any, pattern: Any, most: Any = -1) -> list[s
 
 FUNCTIONS: Final = (
     function("quantity(string) -> quantity", _quantity, cost=text_cost),
-    function("isQuantity(string) -> bool", lambda text: is_quantity(text_of(text)), cost=text_cost),
+    function("isQuantity(string) -> bool", _is_quantity, cost=text_cost),
     function("quantity.isInteger() -> bool", _is_integer),
     function("quantity.asInteger() -> int", _as_integer),
     function("quantity.asApproximateFloat() -> double", lambda value: float(_decimal(value))),
