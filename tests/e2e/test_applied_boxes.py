@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import attrs
 import pytest
+import yaml
 
 from kubelab.model.calls import RequestVerb
 from purekube.apimachinery.definitions import BROUGHT_TO, PIN
@@ -659,6 +660,39 @@ def test_rules_that_no_crd_can_check_are_those_of_a_policy_which_has_to_be_there
             assert (await site.condition(box, "Serving"))[0] == "True"
 
     FACES[face](story, QUICK)
+
+
+@pytest.mark.slow
+def test_undo_says_which_policies_the_former_revision_needs_and_goes_on_once_they_are_applied_PH_10() -> None:
+    former, present = ([BARRED], [STAYS])
+
+    async def story(site: BoxSite) -> None:
+        async def apply_policies(manifests: Iterable[Manifest]) -> None:
+            for manifest in manifests:
+                kind = POLICY if manifest["kind"] == POLICY.kind else BINDING
+                await site.admin.apply(manifest, kind=kind, field_manager="kubectl", force=True)
+
+        await site.install(applied_box_definition())
+        async with site.serving():
+            for number, rules in enumerate((former, present)):
+                compiled = attrs.evolve(box_of(config("settings"), validation=rules), name="shops")
+                await apply_policies(policy_of(compiled).values())
+                box = await site.apply_box("shops", settings(f"value-{number}", validation=rules))
+                await until_rolled_out(site, box)
+            await site.create(SHOP, "first", spec=SPEC)
+            undone = await rollout(site, "undo")
+            _, told = undone.splitlines()
+            command = "vworkspace-operator box rollout policies shops --to-revision"
+            assert told.startswith(f"once its admission policies are applied: {command} ")
+            await until_condition(site, box, "Accepted", "False", "Invalid")
+            name = told.split("--to-revision ")[1].split()[0]
+            printed = (await carried_out(site.admin, RolloutRequest("policies", "shops", name)))[0]
+            await apply_policies(yaml.safe_load_all(printed))
+            await until_rolled_out(site, box)
+            assert get_path(await site.get(box), "status", "revision") == name
+            assert (await rollout(site, "undo")).count("\n") == 2, "and the way back needs the others again"
+
+    in_process(story, QUICK)
 
 
 @pytest.mark.slow

@@ -21,6 +21,8 @@ from purekube_run.controller.lookups import all_of
 
 _RULES: Final = ("spec.validation", "for rules that no CRD can check")
 _VALUES: Final = ("spec.mutation", "for values that no CRD can compute")
+POLICY_PATHS: Final = (_RULES[0], _VALUES[0])
+"""The paths of the parts of a box that admission policies enforce, at which a missing policy is a problem."""
 _VERSIONS: Final = Place("spec.versions")
 _NOT_INSTALLED: Final = (
     "no ValidatingWebhookConfiguration of OperatorBoxes names the operator's webhook, which converts: print the "

@@ -1,4 +1,7 @@
-"""`box rollout`: show, pause, resume and undo the roll-out of a box that is applied to the cluster (PH-10)."""
+"""`box rollout`: show, pause, resume and undo the roll-out of a box that is applied to the cluster (PH-10).
+
+A revision may need other admission policies than the present one; a user with the right to write them applies them.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, TypeAlias, assert_never
@@ -9,16 +12,20 @@ from purekube.apimachinery.definitions import BOX_NAME, OPERATOR_BOX
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus
+from purekube.boxes.admission_policy import policy_of
 from purekube.boxes.applied import CONDITIONS, ROLLED_OUT, AppliedBox
 from purekube.boxes.revisions import CONTROLLER_REVISION, Revision, definition_of, read_revisions, way_back
 from purekube.ports import KubeApi, PatchType
+from purekube_run.boxes.applied_load import load_definition
+from purekube_run.boxes.requirements import POLICY_PATHS, Requirements, requirements_of
 from purekube_run.controller.lookups import all_of
 from purekube_run.process.command_line import FAILURE, CommandError
+from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.session import Kubeconfig, at_cluster
 from vworkspace_core.overview.remedy import CLI_MANAGER
 
-Action: TypeAlias = Literal["status", "history", "pause", "resume", "undo"]
+Action: TypeAlias = Literal["status", "history", "pause", "resume", "undo", "policies"]
 
 _JUDGED: Final = {
     "objects": "objects",
@@ -45,7 +52,8 @@ def rollout(
     /,
     *,
     to_revision: Annotated[
-        str, Parameter(help="With undo: the revision to return to; default: the last that was Ready.")
+        str,
+        Parameter(help="With undo and policies: the revision to return to; default: the last that was Ready."),
     ] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
@@ -53,8 +61,9 @@ def rollout(
 
     `undo` writes the definition of an earlier revision into the OperatorBox, which then rolls out. If a GitOps tool
     applies the OperatorBox, the tool reverts that: change its source instead. `resume` continues a paused roll-out, and
-    tries a revision again that `onFailure: Undo` gave up. With `status`, exit status 1 says that the roll-out is not
-    complete. Examples:
+    tries a revision again that `onFailure: Undo` gave up. `policies` prints the admission policies of an earlier
+    revision: where they differ from the present ones, `undo` waits until they are applied. With `status`, exit status 1
+    says that the roll-out is not complete. Examples:
 
         vworkspace-operator box rollout status webapp
         vworkspace-operator box rollout undo webapp --to-revision webapp-0123456789
@@ -84,6 +93,9 @@ async def carried_out(api: KubeApi, request: RolloutRequest) -> tuple[str, int]:
             return await _resumed(api, box, history), 0
         case "undo":
             return await _undone(api, box, history, request.to_revision), 0
+        case "policies":
+            named = next((revision for revision in history if revision.name == request.to_revision), None)
+            return await _policies(api, named or _target(box, history, request.to_revision)[0], request.name), 0
         case _:
             assert_never(request.action)
 
@@ -165,7 +177,27 @@ async def _undone(api: KubeApi, box: AppliedBox, history: Sequence[Revision], to
     changed = {**manifest, "spec": {**target.definition, **policy}}
     await api.update(changed, kind=OPERATOR_BOX, field_manager=CLI_MANAGER)
     told = f"; passed over, since {passed_over}" if passed_over else ""
-    return f"operatorbox {box.metadata.name} rolls back to {target.name}{told}\n"
+    text = f"operatorbox {box.metadata.name} rolls back to {target.name}{told}\n"
+    return text + await _policies_first(api, target, box.metadata.name)
+
+
+async def _policies_first(api: KubeApi, target: Revision, name: str) -> str:
+    """Return how to apply the admission policies of the revision `target`; "" if the cluster has them."""
+    box = (await load_definition(api, name, target.definition)).box
+    needed = Requirements() if box is None else await requirements_of(api, box, serves_webhooks=True)
+    if not any(problem.place.path in POLICY_PATHS for problem in needed.problems):
+        return ""
+    command = f"vworkspace-operator box rollout policies {name} --to-revision {target.name}"
+    return f"once its admission policies are applied: {command} | kubectl apply --server-side -f -\n"
+
+
+async def _policies(api: KubeApi, target: Revision, name: str) -> str:
+    """Return the admission policies of the revision `target`, as YAML. Raises CommandError if it does not compile."""
+    loaded = await load_definition(api, name, target.definition)
+    if loaded.box is None:
+        raise CommandError("\n".join(f"{target.name}: {problem}" for problem in loaded.problems))
+    policies = list(policy_of(loaded.box).values())
+    return dump(policies, Format.YAML) if policies else ""
 
 
 def _target(box: AppliedBox, history: Sequence[Revision], to_revision: str) -> tuple[Revision, str]:
