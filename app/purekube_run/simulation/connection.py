@@ -173,7 +173,7 @@ class Link:
             raise asyncio.CancelledError
 
     async def crash(self, reason: str) -> None:
-        """Kill the process. The call never returns, because its caller belongs to the process."""
+        """End the simulated process of the replica, which the caller runs in: the call does not return to it."""
         self.process.kill(reason)
         await asyncio.Event().wait()
 

@@ -125,7 +125,11 @@ def plan_box(
 def _one_pass(
     cluster: MemoryCluster, box: Box, ref: ObjectRef
 ) -> tuple[ReconcileResult, Sequence[tuple[Parent, Snapshot]]]:
-    """Run one pass over the parent `ref`. Return its result, and the parent and snapshot of each decision."""
+    """Run one pass over the parent `ref`.
+
+    Return the pass's result, and for each of its decisions the parent and the snapshot (the observed objects) on which
+    the decision was based.
+    """
     api, composite = cluster.connect(OPERATOR, "vworkspace-box/1"), composite_of(box)
     plain = composite.pass_rules(cluster.now, _Shown())
     seen: list[tuple[Parent, Snapshot]] = []

@@ -96,8 +96,8 @@ class InputDocuments:
     def of(cls, documents: Sequence[Manifest], now: str) -> "InputDocuments":
         """Return the documents completed with the metadata of stored objects.
 
-        A note is printed for each document whose kind no decision reads. `now` is the creation time of objects without
-        one.
+        A note is printed for each document of a kind on which nothing that `plan` prints depends. `now` is the creation
+        time of objects without one.
         """
         objects: dict[ObjectRef, Manifest] = {}
         for manifest in documents:

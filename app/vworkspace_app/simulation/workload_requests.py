@@ -137,7 +137,10 @@ class OperationRequests:
         return {}
 
     def _made(self, name: str, engine: str) -> str:
-        """Return the name of the engine object of the instance's last successful backup, or "" if there is none."""
+        """Return the name of the object, such as a Velero Backup, that `engine` made for the last successful backup.
+
+        It is the backup of the instance `name`. The result is "" if there is none.
+        """
         backups = [self.world.get(ref) for ref in self.asked.get(name, ())]
         done = [
             str(get_path(live, "status", "engineRef", "name"))

@@ -54,7 +54,10 @@ _SOON: Final = timedelta(seconds=10)
 
 
 def advance(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobStep:  # noqa: C901 - one row per event
-    """Return the job after `event`, and the effects to perform. `at` has the time and the scope of jobs."""
+    """Return the job after `event`, and the effects to perform.
+
+    `at` has the time, and the limits of what a job may touch.
+    """
     match event, job.stage:
         case m.Recorded(), JobStage.RECORDING:
             return clear(job, stage=JobStage.ACKING), (m.SendAck(job.id),)

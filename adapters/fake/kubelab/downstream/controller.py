@@ -206,8 +206,9 @@ class Attempt:
 def begin(view: ObjectView, used: Sequence[DownstreamRule], seconds: float) -> Attempt:
     """Return a new attempt at the work for the pass's object, such as a backup or the run of a pod.
 
-    The behaviour's rules choose how the attempt ends. It takes `seconds`, unless the chosen rule sets another duration.
-    `used` are the rules of earlier attempts.
+    How the attempt ends is chosen by the rules with which a test has configured the controller. It takes `seconds`,
+    unless the chosen rule sets another duration. `used` are the rules of earlier attempts, since a rule may
+    apply to a limited number of them.
     """
     rule = view.behaviour.choose(view.ref, used)
     outcome = rule.outcome if rule is not None else DownstreamOutcome()
