@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 
 from purekube.apimachinery.definitions import BOX_NAME
-from purekube.apimachinery.manifest import content_hash, metadata
+from purekube.apimachinery.manifest import content_hash, get_path, metadata
 from purekube.boxes.kind_webhooks import converter_of
 from purekube.boxes.revisions import CONTROLLER_REVISION, crd_name_of, read_revisions
 from purekube.ports import Clock, KubeApi
@@ -45,14 +45,23 @@ class AppliedConverters:
         Raises the OperatorErrors of `KubeApi.list` and `KubeApi.get`.
         """
         if self.clock.monotonic() >= self._until:
-            self._definitions = await self._newest()
-            self._until = self.clock.monotonic() + _SECONDS
+            await self._refresh()
         found = [
             await self._converter(name, definition)
             for name, definition in self._definitions.items()
             if crd_name_of(definition).partition(".")[2] == group
         ]
         return [each for each in found if each is not None]
+
+    async def _refresh(self) -> None:
+        """Read the definitions, and keep the converters of those whose CRD is part of the definition.
+
+        An installed CRD that a definition names may have changed: a converter of its former schemas drops new fields.
+        """
+        self._definitions = await self._newest()
+        self._until = self.clock.monotonic() + _SECONDS
+        whole = {content_hash(each) for each in self._definitions.values() if get_path(each, "crd", "spec") is not None}
+        self._compiled = {digest: each for digest, each in self._compiled.items() if digest in whole}
 
     async def _newest(self) -> Mapping[str, Mapping[str, Any]]:
         stored = await all_of(self.api, CONTROLLER_REVISION, namespace=self.namespace, selector=BOX_NAME)

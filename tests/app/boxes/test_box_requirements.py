@@ -8,10 +8,13 @@ import pytest
 from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.meta import ObjectMeta
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.boxes.conversion_webhook import APPLIED_BOX_PATH, VALIDATING_CONFIGURATION, ConversionWebhook
+from purekube.boxes.revisions import CONTROLLER_REVISION, revision_manifest
+from purekube_run.boxes.applied_converters import AppliedConverters
 from purekube_run.boxes.applied_load import load_definition
 from purekube_run.boxes.requirements import KnownRequirements, requirements_of
-from tests.support.box_site import QUICK, BoxSite, in_process
+from tests.support.box_site import NS, QUICK, BoxSite, in_process
 from tests.support.boxes import config, crd
 
 SERVICE = {"name": "boxes-webhook", "namespace": "system", "port": 443}
@@ -93,5 +96,35 @@ def test_what_was_found_counts_for_a_minute_and_what_is_missing_for_no_time_PH_1
         await site.admin.delete(ObjectRef(VALIDATING_CONFIGURATION, None, "boxes"))
         await site.clock.sleep(61)
         assert (await known.of(applied, box)).webhook is None
+
+    in_process(story, QUICK)
+
+
+def test_a_field_that_an_installed_definition_gets_later_is_converted_too_PH_10() -> None:
+    """The converter of a box that names its CRD has the schemas of the CRD as it is now."""
+
+    async def story(site: BoxSite) -> None:
+        await site.install(two_versions())
+        spec = definition(name="shops.example.com")
+        owner = ObjectMeta(name="shops", uid="u")
+        await site.namespace()
+        revision = revision_manifest(owner, NS, spec, 1)
+        await site.admin.create(revision, kind=CONTROLLER_REVISION, field_manager="setup")
+        converters = AppliedConverters(site.api, site.clock, NS)
+        shop = {"apiVersion": "example.com/v1", "kind": "Shop", "metadata": {"name": "a"}}
+        written = {**shop, "spec": {"image": "r/x:1", "parts": [], "color": "red"}}
+        (before,) = await converters.of_group("example.com")
+        assert "color" not in before.convert(written, "v1alpha1")["spec"]
+        grown = two_versions()["spec"]["versions"]
+        for version in grown:
+            whole = version["schema"]["openAPIV3Schema"]
+            fields = {**whole["properties"]["spec"]["properties"], "color": {"type": "string"}}
+            properties = {**whole["properties"], "spec": {**whole["properties"]["spec"], "properties": fields}}
+            version["schema"] = {"openAPIV3Schema": {**whole, "properties": properties}}
+        await site.edit(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, "shops.example.com"), {"spec": {"versions": grown}})
+        await site.clock.sleep(1)
+        (after,) = await converters.of_group("example.com")
+        assert after.convert(written, "v1alpha1")["spec"]["color"] == "red"
+        assert await converters.of_group("elsewhere.example.com") == []
 
     in_process(story, QUICK)
