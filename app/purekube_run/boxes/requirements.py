@@ -21,8 +21,6 @@ from purekube_run.controller.lookups import all_of
 
 _RULES: Final = ("spec.validation", "for rules that no CRD can check")
 _VALUES: Final = ("spec.mutation", "for values that no CRD can compute")
-POLICY_PATHS: Final = (_RULES[0], _VALUES[0])
-"""The paths of the parts of a box that admission policies enforce, at which a missing policy is a problem."""
 _VERSIONS: Final = Place("spec.versions")
 _NOT_INSTALLED: Final = (
     "no ValidatingWebhookConfiguration of OperatorBoxes names the operator's webhook, which converts: print the "
@@ -53,7 +51,7 @@ async def requirements_of(api: KubeApi, box: Box, *, serves_webhooks: bool) -> R
     `serves_webhooks` says whether this process serves webhooks. Raises the OperatorErrors of `KubeApi.get` and
     `KubeApi.list`.
     """
-    problems = await _policy_problems(api, box)
+    problems = await policy_problems(api, box)
     if not WebhookDuties.of(box).versions:
         return Requirements(problems)
     webhook = await _conversion_webhook(api, box, serves_webhooks=serves_webhooks)
@@ -96,11 +94,11 @@ class KnownRequirements:
         self._known.pop(name, None)
 
 
-async def _policy_problems(api: KubeApi, box: Box) -> tuple[BoxProblem, ...]:
+async def policy_problems(api: KubeApi, box: Box) -> tuple[BoxProblem, ...]:
     """Return the problems if the cluster lacks an admission policy that the box needs.
 
     There is at most one problem for the policy that validates the box's rules, and one for the policy that sets its
-    computed values.
+    computed values. Raises the OperatorErrors of `KubeApi.get`.
     """
     found: dict[str, BoxProblem] = {}
     for kind, wanted in policy_of(box).items():

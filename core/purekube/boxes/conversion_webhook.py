@@ -54,16 +54,13 @@ class ConversionWebhook:
         if self.annotations:
             meta["annotations"] = {**(meta.get("annotations") or {}), **self.annotations}
         webhook = {"clientConfig": dict(self.client), "conversionReviewVersions": ["v1"]}
-        return {**crd, "metadata": meta, "spec": {**crd["spec"], "conversion": _conversion(webhook)}}
+        conversion = {"strategy": "Webhook", "webhook": webhook}
+        return {**crd, "metadata": meta, "spec": {**crd["spec"], "conversion": conversion}}
 
     def converts(self, crd: Manifest) -> bool:
         """Report whether the live CRD sends its conversions to this webhook, whatever authority it trusts."""
         live = get_path(crd, "spec", "conversion", "webhook", "clientConfig")
         return _address(live) == _address(self.client)
-
-
-def _conversion(webhook: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {"strategy": "Webhook", "webhook": webhook}
 
 
 def _registered(configuration: Manifest) -> Iterator[ConversionWebhook]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, assert_never
 import attrs
 
 from purekube.apimachinery.definitions import BOX_NAME, OPERATOR_BOX
-from purekube.apimachinery.errors import NotFound
+from purekube.apimachinery.errors import NotFound, OperatorError
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.boxes.admission_policy import policy_of
@@ -17,7 +17,7 @@ from purekube.boxes.applied import CONDITIONS, ROLLED_OUT, AppliedBox
 from purekube.boxes.revisions import CONTROLLER_REVISION, Revision, definition_of, read_revisions, way_back
 from purekube.ports import KubeApi, PatchType
 from purekube_run.boxes.applied_load import load_definition
-from purekube_run.boxes.requirements import POLICY_PATHS, Requirements, requirements_of
+from purekube_run.boxes.requirements import policy_problems
 from purekube_run.controller.lookups import all_of
 from purekube_run.process.command_line import FAILURE, CommandError
 from purekube_run.process.yaml_documents import Format, dump
@@ -182,10 +182,16 @@ async def _undone(api: KubeApi, box: AppliedBox, history: Sequence[Revision], to
 
 
 async def _policies_first(api: KubeApi, target: Revision, name: str) -> str:
-    """Return how to apply the admission policies of the revision `target`; "" if the cluster has them."""
-    box = (await load_definition(api, name, target.definition)).box
-    needed = Requirements() if box is None else await requirements_of(api, box, serves_webhooks=True)
-    if not any(problem.place.path in POLICY_PATHS for problem in needed.problems):
+    """Return how to apply the admission policies of the revision `target`; "" if the cluster has them.
+
+    The roll-back is written already, so an error here, such as a missing right, becomes part of the text.
+    """
+    try:
+        box = (await load_definition(api, name, target.definition)).box
+        lacking = () if box is None else await policy_problems(api, box)
+    except OperatorError as error:
+        return f"whether its admission policies are there was not checked: {error.message}\n"
+    if not lacking:
         return ""
     command = f"vworkspace-operator box rollout policies {name} --to-revision {target.name}"
     return f"once its admission policies are applied: {command} | kubectl apply --server-side -f -\n"
