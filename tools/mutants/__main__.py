@@ -4,7 +4,8 @@
     python -m tools.mutants --mutants 320 --seed 7
     python -m tools.mutants --changed main    statements that differ from main
     python -m tools.mutants --minutes 5       as many as begin within five minutes
-    python -m tools.mutants --at core/purekube/graph/owner.py:31
+    python -m tools.mutants --at core/purekube/graph/owner.py:31    every mutant of a line
+    python -m tools.mutants --at core/purekube/graph                 one of each statement, those with few tests first
     python -m tools.mutants --unreached       statements that no test reaches
 
 Exits with 1 where a mutant survives that tests/mutants.toml does not list, or where a statement that it does not list
@@ -70,7 +71,7 @@ class Examination:
             either = bytes(map(or_, reached, at_import))
             self.failed = _print_unreached(report.unreached(everywhere, either))
             return True
-        mutants = self._mutants([place for place in everywhere if reached[place.reach]])
+        mutants = self._mutants([place for place in everywhere if reached[place.reach]], known)
         began, results = time.monotonic(), dict[Mutant, tuple[Verdict, str]]()
         in_time = takewhile(lambda _: time.monotonic() - began < 60 * self.options.minutes, mutants)
         tasks = (_task(mutant, items, known, inventory) for mutant in in_time)
@@ -83,16 +84,27 @@ class Examination:
         self.failed = any(verdict is Verdict.SURVIVED for verdict, _ in results.values())
         return True
 
-    def _mutants(self, candidates: list[Place]) -> list[Mutant]:
-        allowed, options = listed.listed(), self.options
+    def _mutants(self, candidates: list[Place], known: reach.Reach) -> list[Mutant]:
+        options = self.options
         if options.at:
             path, _, line = options.at.partition(":")
-            at = [place for place in candidates if place.path == ROOT / path and str(place.site.line) == line]
-            return [mutant for place in at for mutant in mutants_of(place)]
+            at = [place for place in candidates if place.path.is_relative_to(ROOT / path)]
+            if line:
+                return [mutant for place in at if str(place.site.line) == line for mutant in mutants_of(place)]
+            return sorted(_not_listed(drawn(at, len(at), options.seed)), key=partial(_longest, known))
         if options.changed:
             lines = changed_lines(options.changed)
             candidates = [place for place in candidates if lines[place.path].intersection(place.site.lines)]
-        return [mutant for mutant in drawn(candidates, options.mutants, options.seed) if not allowed.allows(mutant)]
+        return _not_listed(drawn(candidates, options.mutants, options.seed))
+
+
+def _not_listed(mutants: list[Mutant]) -> list[Mutant]:
+    allowed = listed.listed()
+    return [mutant for mutant in mutants if not allowed.allows(mutant)]
+
+
+def _longest(known: reach.Reach, mutant: Mutant) -> float:
+    return longest(known.tests_of(mutant.place.reach), known)
 
 
 def _task(mutant: Mutant, items: dict[str, pytest.Item], known: reach.Reach, inventory: Inventory) -> Task:
@@ -136,7 +148,7 @@ def options() -> Options:
     parser.add_argument("--minutes", type=float, default=math.inf)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--changed", default="", metavar="COMMIT")
-    parser.add_argument("--at", default="", metavar="PATH:LINE")
+    parser.add_argument("--at", default="", metavar="PATH[:LINE]")
     parser.add_argument("--unreached", action="store_true")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     return Options(**vars(parser.parse_args()))
