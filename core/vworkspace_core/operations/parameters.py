@@ -9,7 +9,6 @@ from purekube.apimachinery.structuring import structure
 from vworkspace_core.api.codec import class_of
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.operations.builtin import needs_of_engine
-from vworkspace_core.operations.schema_violations import violations_of
 from vworkspace_core.operations.templates import PARAMETERS, OperationTemplate, Templates
 
 
@@ -34,6 +33,8 @@ def parameter_problems(operation: Operation, template: OperationTemplate) -> tup
     If there are none, return the problems under the schema of the engine itself, since a template may require less than
     its engine needs. Absent parameters count as {}.
     """
+    from vworkspace_core.operations.schema_violations import violations_of  # the validator is slow to import
+
     given = {} if operation.spec.parameters is None else operation.spec.parameters
     return template.problems_of(given) or violations_of(needs_of_engine(template), given, PARAMETERS)
 
