@@ -1,6 +1,7 @@
 // Command controller-runtime is the example controller of docs/conformance.md, written as the tutorials of
 // controller-runtime teach it: each Greeting becomes a ConfigMap with its text. With the argument webapp it is the
-// operator of WebApps that bench.neighbours measures.
+// operator of WebApps that bench.neighbours measures; with instances, an operator of ApplicationInstances that
+// `conformance operator` examines.
 package main
 
 import (
@@ -110,6 +111,8 @@ func run(ctx context.Context) error {
 	version := schema.GroupVersion{Group: "example.com", Version: "v1"}
 	scheme.AddKnownTypes(version, &Greeting{}, &GreetingList{}, &WebApp{}, &WebAppList{})
 	metav1.AddToGroupVersion(scheme, version)
+	scheme.AddKnownTypes(instances, &ApplicationInstance{}, &ApplicationInstanceList{})
+	metav1.AddToGroupVersion(scheme, instances)
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return err
@@ -118,15 +121,19 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	owning := owningGreetings
 	if slices.Contains(os.Args[1:], "webapp") {
-		if err := owningWebApps(mgr); err != nil {
-			return err
-		}
-		return mgr.Start(ctx)
+		owning = owningWebApps
+	} else if slices.Contains(os.Args[1:], "instances") {
+		owning = owningInstances
 	}
-	owning := ctrl.NewControllerManagedBy(mgr).For(&Greeting{}).Owns(&core.ConfigMap{})
-	if err := owning.Complete(reconciler{mgr.GetClient()}); err != nil {
+	if err := owning(mgr); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+func owningGreetings(mgr ctrl.Manager) error {
+	owning := ctrl.NewControllerManagedBy(mgr).For(&Greeting{}).Owns(&core.ConfigMap{})
+	return owning.Complete(reconciler{mgr.GetClient()})
 }
