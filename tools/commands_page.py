@@ -83,7 +83,7 @@ def _row(argument: Argument) -> str:
 
 
 def _default(value: Any) -> str:
-    return "" if value in (None, "", False, ()) else f"`{value.value if isinstance(value, Enum) else value}`"
+    return "" if value in (None, "", b"", False, ()) else f"`{value.value if isinstance(value, Enum) else value}`"
 
 
 _PAGE: Final = """# The command line

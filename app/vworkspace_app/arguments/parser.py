@@ -52,7 +52,7 @@ def _given(arguments: Sequence[Argument], words: Sequence[str]) -> dict[int, Any
             texts[number] = os.environ[argument.env_var]
         if argument.required and number not in texts:
             raise UsageError(f"{argument.label} is missing")
-    return {number: _value(arguments[number], value) for number, value in texts.items()}
+    return {number: _read(arguments[number], value) for number, value in texts.items()}
 
 
 def _placed(arguments: Sequence[Argument], words: Sequence[str]) -> dict[int, Any]:
@@ -71,7 +71,8 @@ def _placed(arguments: Sequence[Argument], words: Sequence[str]) -> dict[int, An
 
 def _add(parser: argparse.ArgumentParser, argument: Argument, number: str) -> None:
     if argument.flag:
-        parser.add_argument(*argument.names, dest=number, action="store_true")
+        unsets = argument.default is True and not argument.negative
+        parser.add_argument(*argument.names, dest=number, action="store_false" if unsets else "store_true")
         if argument.negative:
             parser.add_argument(argument.negative, dest=number, action="store_false")
     else:
@@ -81,6 +82,11 @@ def _add(parser: argparse.ArgumentParser, argument: Argument, number: str) -> No
 
 def _plain(message: str) -> str:
     return "a value is missing" if message == "expected one argument" else message
+
+
+def _read(argument: Argument, given: Any) -> Any:
+    value = _value(argument, given)
+    return value if argument.read is None else argument.read(value)
 
 
 def _value(argument: Argument, given: Any) -> Any:
@@ -176,7 +182,7 @@ def _meaning(argument: Argument) -> str:
     hints = [f"env: {argument.env_var}"] if argument.env_var else []
     if argument.default is REQUIRED:
         hints.append("required")
-    elif argument.default not in (None, "", False, ()) and not argument.flag:
+    elif argument.default not in (None, "", b"", False, ()) and not argument.flag:
         hints.append(f"default: {getattr(argument.default, 'value', argument.default)}")
     return f"{argument.about} [{'; '.join(hints)}]" if hints else argument.about
 

@@ -34,13 +34,15 @@ class Parameter:
 
     It has the argument's names and help text, and the environment variable that is read if the argument is not given.
     `negative` is the name of the option that unsets a flag: None means the usual `--no-` form, "" means that there is
-    none. If `parse` is False, the parameter is no argument and keeps its default.
+    none. `read` converts the parsed value; the type of its own parameter is then the type of the argument. If `parse`
+    is False, the parameter is no argument and keeps its default.
     """
 
     name: str | Sequence[str] = ()
     help: str = ""
     negative: str | None = None
     env_var: str = ""
+    read: Callable[[Any], Any] | None = None
     parse: bool = True
 
 
@@ -49,7 +51,7 @@ class Argument:
     """One argument of a command, read from the parameter `parameter` of the command's function.
 
     If that parameter is an attrs class, whose fields are arguments, `field` is the field for this one; otherwise it is
-    "".
+    "". A flag that is True by default and has no `negative` unsets it by its own name.
     """
 
     parameter: str
@@ -64,6 +66,7 @@ class Argument:
     negative: str = ""
     env_var: str = ""
     field: str = ""
+    read: Callable[[Any], Any] | None = None
 
     @property
     def label(self) -> str:
@@ -119,12 +122,18 @@ def arguments_of(function: Callable[..., Any]) -> tuple[Argument, ...]:
 def _of(parameter: inspect.Parameter) -> Iterator[Argument]:
     kind, words = _unwrapped(parameter.annotation)
     if words.name == "*":
-        for field in attrs.fields(kind):
-            kind, of_field = _unwrapped(field.type)
-            words = attrs.evolve(of_field, help=of_field.help or field.metadata.get("help", ""), negative="")
-            yield from _argument(field.name, kind, words, field.default, parameter.name)
+        yield from arguments_of_fields(kind, parameter.name)
         return
     yield from _argument(parameter.name, kind, words, parameter.default, "", parameter.kind)
+
+
+def arguments_of_fields(cls: type[Any], parameter: str) -> Iterator[Argument]:
+    """Yield the arguments that are fields of an attrs class, the type of `parameter`."""
+    for field in attrs.fields(cls):
+        kind, of_field = _unwrapped(field.type)
+        words = attrs.evolve(of_field, help=of_field.help or field.metadata.get("help", ""), negative="")
+        default = None if isinstance(field.default, attrs.Factory) else field.default  # type: ignore[arg-type]
+        yield from _argument(field.name, kind, words, default, parameter)
 
 
 def _argument(
@@ -134,7 +143,8 @@ def _argument(
         return
     positional = place is not inspect.Parameter.KEYWORD_ONLY
     names = (words.name,) if isinstance(words.name, str) else tuple(words.name)
-    names = names or (name.upper() if positional else f"--{name.replace('_', '-')}",)
+    unset = "no-" if default is True and words.negative == "" else ""
+    names = names or (name.upper() if positional else f"--{unset}{name.replace('_', '-')}",)
     variadic = place is inspect.Parameter.VAR_POSITIONAL
     many = variadic or get_origin(kind) is list
     pair = get_origin(kind) is tuple
@@ -150,15 +160,18 @@ def _argument(
         "" if kind is not bool else f"--no-{names[0][2:]}" if words.negative is None else words.negative,
         words.env_var,
         name if parent else "",
+        words.read,
     )
 
 
 def _unwrapped(annotation: Any) -> tuple[Any, Parameter]:
-    """Return the type in an annotation, without `| None`, and the annotation's `Parameter` or an empty one."""
+    """Return the argument's type in an annotation, without `| None`, and its `Parameter` or an empty one."""
     words = Parameter()
     if get_origin(annotation) is Annotated:
         annotation, *metadata = get_args(annotation)
         words = next((each for each in metadata if isinstance(each, Parameter)), words)
+    if words.read is not None:
+        annotation = next(iter(inspect.signature(words.read).parameters.values())).annotation
     if isinstance(annotation, UnionType):
         (annotation,) = (each for each in get_args(annotation) if each is not NoneType)
     return annotation, words

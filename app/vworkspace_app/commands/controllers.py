@@ -1,7 +1,6 @@
 """`controllers`: list installed reconcilers and watchers in Python, print their CRDs and roles, and run them."""
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import attrs
@@ -18,11 +17,11 @@ from purekube_run.reconcilers.controller_loading import LoadedControllers, insta
 from purekube_run.versions.round_trips import check_kinds
 from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.box.manifests import former_kinds
-from vworkspace_app.commands.manifests import read_authority
 from vworkspace_app.commands.process import run_extensions, warn_unreviewed
 from vworkspace_app.commands.session import CertManager, Former, Output, Tenants
 from vworkspace_app.install.box_webhooks import NOBODY, WebhookTrust, with_conversion
 from vworkspace_app.install.extension_manifests import SERVED_AS, controllers_installation
+from vworkspace_app.install.options import read_authority
 from vworkspace_app.install.roles import RoleOptions, former_roles, roles_of
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.webhooks import ServedKinds
@@ -141,9 +140,12 @@ def crds(
         "vworkspace-system"
     ),
     webhook_ca: Annotated[
-        Path | None,
-        Parameter(help="For kinds with several versions: PEM file with the authority of the webhook's certificate."),
-    ] = None,
+        bytes,
+        Parameter(
+            read=read_authority,
+            help="For kinds with several versions: PEM file with the authority of the webhook's certificate.",
+        ),
+    ] = b"",
     cert_manager: CertManager = False,
     output: Output = Format.YAML,
 ) -> None:
@@ -154,8 +156,7 @@ def crds(
 
         vworkspace-operator controllers crds shops | kubectl apply --server-side -f -
     """
-    authority = b"" if webhook_ca is None else read_authority(webhook_ca)
-    print(render_crds(names, output, WebhookTrust(system_namespace, authority, cert_manager)), end="")
+    print(render_crds(names, output, WebhookTrust(system_namespace, webhook_ca, cert_manager)), end="")
 
 
 def rbac(
@@ -194,12 +195,13 @@ def manifests(
         str, Parameter(help="The namespace of the process that runs them.")
     ] = "vworkspace-system",
     webhook_ca: Annotated[
-        Path | None,
+        bytes,
         Parameter(
+            read=read_authority,
             help="For kinds with several versions, or reviewed in Python: PEM file with the authority of the webhook's "
-            "certificate, which is in the Secret vworkspace-controllers-webhook-tls."
+            "certificate, which is in the Secret vworkspace-controllers-webhook-tls.",
         ),
-    ] = None,
+    ] = b"",
     cert_manager: CertManager = False,
     output: Output = Format.YAML,
 ) -> None:
@@ -211,6 +213,5 @@ def manifests(
         vworkspace-operator controllers manifests shops --image registry.example.com/shops:1 | kubectl apply -f -
     """
     options = RoleOptions(system_namespace, tenants=tuple(namespace or ()))
-    authority = b"" if webhook_ca is None else read_authority(webhook_ca)
-    trust = WebhookTrust(system_namespace, authority, cert_manager)
+    trust = WebhookTrust(system_namespace, webhook_ca, cert_manager)
     print(render_controller_manifests(names, image, options, output, trust), end="")

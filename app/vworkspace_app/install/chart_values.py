@@ -7,33 +7,38 @@ import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import attrs
 from jsonschema import Draft7Validator
 
 from purekube.apimachinery.converters import STRICT
 from purekube.apimachinery.fields import camel, schema_field
-from purekube.apimachinery.formats import DNS_LABEL, DNS_SUBDOMAIN, WEB_URL
+from purekube.apimachinery.formats import WEB_URL
 from purekube.apimachinery.openapi import object_schema
 from purekube.apimachinery.problems import Problem, ValidationProblems, path_of
 from purekube.apimachinery.structuring import structure_patiently
-from purekube.controller.shard import MOST_SHARDS
 from vworkspace_app.install.everything import installation, tenant
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import (
     COMPONENT,
     DEFAULT_RESOURCES,
     EXAMPLE_REGISTRY,
+    NAMESPACE_NAME,
     NO_SUCH_REGISTRY,
+    OBJECT_NAME,
     SHARD_LABEL,
     InstallOptions,
     MountedBox,
     PodOptions,
+    PullPolicy,
     meta,
+    optional_pattern,
 )
 from vworkspace_app.install.profiles import CHOSEN_SETTINGS, Profile
 from vworkspace_app.settings.setting_types import Setting, as_text
+
+T = TypeVar("T")
 
 _DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 """The draft of JSON Schema that all releases of Helm 3 and 4 support."""
@@ -46,38 +51,22 @@ _SETTINGS: Final = tuple(setting for setting in CHOSEN_SETTINGS if setting.name 
 _LONGEST_MESSAGE: Final = 200
 
 
-def _optional_pattern(pattern: str) -> str:
-    """Return a regular expression that matches what `pattern` matches, and the empty text."""
-    return f"^$|{pattern}"
-
-
-_NAMESPACE: Final = {"pattern": DNS_LABEL, "maxLength": 63}
-_OBJECT_NAME: Final = {"pattern": DNS_SUBDOMAIN, "maxLength": 253}
 _TEXTS: Final = {"type": "object", "additionalProperties": {"type": "string"}}
 _OUR_LABELS: Final = (*meta("")["labels"], COMPONENT, SHARD_LABEL)
 _LABELS: Final = {**_TEXTS, "properties": dict.fromkeys(_OUR_LABELS, False)}
 """The schema of additional labels. Ours are forbidden: immutable selectors depend on them."""
 _FREE: Final = {"type": "object"}
 _OBJECTS: Final = {"type": "array", "items": {"type": "object"}}
-_NAMES: Final = {"type": "array", "items": {"type": "string", **_OBJECT_NAME}}
+_NAMES: Final = {"type": "array", "items": {"type": "string", **OBJECT_NAME}}
 
 
-def _option(name: str, schema: Mapping[str, Any] | None = None) -> Any:
-    """Return the field of a chart value that is also an option of `manifests`, with its help text and default.
+def _option(name: str, about: str = "") -> Any:
+    """Return the field of a chart value that is also an option of `manifests`, with its default, schema and help text.
 
-    `name` is the option's field in `InstallOptions`.
+    `name` is the option's field in `InstallOptions`; `about` replaces the help text.
     """
     field = attrs.fields_dict(InstallOptions)[name]
-    return schema_field(field.metadata["help"], default=field.default, schema=schema)
-
-
-class PullPolicy(StrEnum):
-    """The pull policy of the image; empty: the cluster's default."""
-
-    DEFAULT = ""
-    ALWAYS = "Always"
-    IF_NOT_PRESENT = "IfNotPresent"
-    NEVER = "Never"
+    return schema_field(about or field.metadata["help"], default=field.default, schema=field.metadata["schema"])
 
 
 @attrs.frozen
@@ -89,11 +78,9 @@ class ImageValues:
     digest: str = schema_field(
         "Digest, which decides in the place of the tag: sha256:….",
         default="",
-        schema={"pattern": _optional_pattern(r"^sha256:[0-9a-f]{64}$")},
+        schema={"pattern": optional_pattern(r"^sha256:[0-9a-f]{64}$")},
     )
-    pull_policy: PullPolicy = schema_field(
-        "When it is pulled; empty: the cluster's default.", default=PullPolicy.DEFAULT
-    )
+    pull_policy: PullPolicy = _option("image_pull_policy", "When it is pulled; empty: the cluster's default.")
     pull_secrets: tuple[str, ...] = schema_field("Names of Secrets to pull it with.", default=(), schema=_NAMES)
 
     @property
@@ -112,12 +99,10 @@ class ControlPlaneValues:
 
     enabled: bool = schema_field("Pull jobs; false: no control plane, what is applied is reconciled.", default=True)
     url: str = schema_field(
-        "Base URL; empty: the one in the Secret.", default="", schema={"pattern": _optional_pattern(WEB_URL)}
+        "Base URL; empty: the one in the Secret.", default="", schema={"pattern": optional_pattern(WEB_URL)}
     )
-    cluster_id: str = schema_field(
-        "Id of this cluster; empty: the one in the Secret. Needed without a control plane.",
-        default="",
-        schema={"pattern": r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"},
+    cluster_id: str = _option(
+        "cluster_id", "Id of this cluster; empty: the one in the Secret. Needed without a control plane."
     )
 
 
@@ -180,18 +165,10 @@ class CrdValues:
 
 
 @attrs.frozen
-class BoxValues:
-    """A box that the operator runs in addition to its own kinds; its CRD and its roles are applied by you."""
-
-    config_map: str = schema_field("ConfigMap that holds its files.", schema=_OBJECT_NAME)
-    file: str = schema_field("The box among them: webapp.yaml.", schema={"pattern": "^[-._a-zA-Z0-9]+$"})
-
-
-@attrs.frozen
 class TenantValues:
     """The objects that the operator and its releases need in an existing managed namespace."""
 
-    namespace: str = schema_field("Its name.", schema=_NAMESPACE)
+    namespace: str = schema_field("Its name.", schema=NAMESPACE_NAME)
     release_role: str = schema_field(
         "A ClusterRole, such as edit, for the account of releases; empty: a Role of what an ordinary chart needs.",
         default="",
@@ -226,7 +203,7 @@ class OperatorChartValues:
     replicas: int = schema_field(
         "Pods of each shard: one works, the others stand by.", default=2, schema={"minimum": 0, "maximum": 10}
     )
-    shards: int = _option("shards", {"minimum": 1, "maximum": MOST_SHARDS})
+    shards: int = _option("shards")
     control_plane: ControlPlaneValues = schema_field(
         "Where jobs come from. The token is no value: it is in the Secret vworkspace-agent-credentials.",
         default=ControlPlaneValues(),
@@ -249,12 +226,12 @@ class OperatorChartValues:
     )
     proxy: ProxyValues = schema_field("Proxies on the way to the control plane.", default=ProxyValues())
     tenants: tuple[TenantValues, ...] = schema_field("Managed namespaces, and what each of them needs.", default=())
-    release_account: str = _option("release_account", _OBJECT_NAME)
-    velero_namespace: str = _option("velero_namespace", {"pattern": _optional_pattern(DNS_LABEL), "maxLength": 63})
+    release_account: str = _option("release_account")
+    velero_namespace: str = _option("velero_namespace")
     tenant_roles: bool = _option("tenant_roles")
     owner_reference_protection: bool = _option("owner_reference_protection")
     applied_boxes: bool = _option("applied_boxes")
-    boxes: tuple[BoxValues, ...] = schema_field("Boxes that run beside the operator's own kinds.", default=())
+    boxes: tuple[MountedBox, ...] = schema_field("Boxes that run beside the operator's own kinds.", default=())
     webhooks: WebhookValues = schema_field("Admission webhooks.", default=WebhookValues())
     service_monitor: ServiceMonitorValues = schema_field("For Prometheus.", default=ServiceMonitorValues())
     prometheus_rule: PrometheusRuleValues = schema_field("Alerts.", default=PrometheusRuleValues())
@@ -396,30 +373,24 @@ def options_of(values: OperatorChartValues, namespace: str) -> InstallOptions:
     """Return the options of the command `manifests` that have the same effect as these values."""
     hooks = values.webhooks
     monitor = values.service_monitor
-    return InstallOptions(
+    return attrs.evolve(
+        _shared(InstallOptions, values),
         namespace=namespace,
         image=values.image.reference,
-        image_pull_policy=values.image.pull_policy.value,
-        velero_namespace=values.velero_namespace,
-        applied_boxes=values.applied_boxes,
+        image_pull_policy=values.image.pull_policy,
         webhook_ca=hooks.ca_bundle.encode() if hooks.enabled and not hooks.cert_manager else b"",
         cert_manager=hooks.enabled and hooks.cert_manager,
         service_monitor=monitor.enabled,
         service_monitor_labels=monitor.labels,
         prometheus_rule=values.prometheus_rule.enabled,
         prometheus_rule_labels=values.prometheus_rule.labels,
-        owner_reference_protection=values.owner_reference_protection,
-        release_account=values.release_account,
-        profile=values.profile,
         settings={
             setting.name: _text(values.settings[setting.key]) for setting in _SETTINGS if setting.key in values.settings
         },
         agent=values.control_plane.enabled,
         cluster_id=values.control_plane.cluster_id,
         control_plane_url=values.control_plane.url if values.control_plane.enabled else "",
-        shards=values.shards,
         network_policy=values.network_policy.enabled,
-        tenant_roles=values.tenant_roles,
         pods=_pods(values),
     )
 
@@ -427,24 +398,18 @@ def options_of(values: OperatorChartValues, namespace: str) -> InstallOptions:
 def _pods(values: OperatorChartValues) -> PodOptions:
     proxies = {"HTTPS_PROXY": values.proxy.https, "HTTP_PROXY": values.proxy.http, "NO_PROXY": values.proxy.none}
     env = {**{name: text for name, text in proxies.items() if text}, **values.env}
-    return PodOptions(
-        replicas=values.replicas,
-        resources=values.resources,
+    return attrs.evolve(
+        _shared(PodOptions, values),
         pull_secrets=values.image.pull_secrets,
-        extra_args=values.extra_args,
-        volumes=values.extra_volumes,
-        volume_mounts=values.extra_volume_mounts,
         env=dict(sorted(env.items())),
-        boxes=tuple(MountedBox(box.config_map, box.file) for box in values.boxes),
-        node_selector=values.node_selector,
-        tolerations=values.tolerations,
-        affinity=values.affinity,
-        topology_spread=values.topology_spread_constraints,
-        priority_class=values.priority_class_name,
-        labels=values.pod_labels,
-        annotations=values.pod_annotations,
         account_annotations=values.service_account.annotations,
     )
+
+
+def _shared(cls: type[T], values: OperatorChartValues) -> T:
+    """Return an instance of `cls` whose fields have the values of the same names."""
+    names = attrs.fields_dict(cls).keys() & attrs.fields_dict(OperatorChartValues).keys()  # type: ignore[type-var]
+    return cls(**{name: getattr(values, name) for name in names})
 
 
 def values_documents(values: OperatorChartValues, namespace: str) -> Iterator[dict[str, Any]]:

@@ -61,9 +61,9 @@ def _shard(shard: Shard, options: InstallOptions) -> Iterator[dict[str, Any]]:
     name, more = (NAME, {}) if shard == WHOLE else (f"{NAME}-shard-{shard.index}", {SHARD_LABEL: str(shard.index)})
     selector = {"matchLabels": {**INSTANCE_LABELS, **more}}
     metadata, labels = meta(name, options.namespace), {**meta(NAME)["labels"], **more}
-    of_pods: dict[str, Any] = {"labels": {**labels, **options.pods.labels}}
-    if options.pods.annotations:
-        of_pods["annotations"] = dict(options.pods.annotations)
+    of_pods: dict[str, Any] = {"labels": {**labels, **options.pods.pod_labels}}
+    if options.pods.pod_annotations:
+        of_pods["annotations"] = dict(options.pods.pod_annotations)
     yield {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -107,7 +107,7 @@ def _box_file(index: int, box: MountedBox) -> str:
 
 
 def _pod(options: InstallOptions, shard: Shard, selector: dict[str, Any]) -> dict[str, Any]:
-    runs = container(options.image, options.image_pull_policy, flags(options, shard))
+    runs = container(options.image, options.image_pull_policy.value, flags(options, shard))
     spec = pod(NAME, runs, selector)
     if options.webhooks:
         runs["ports"].append({"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"})
@@ -123,8 +123,8 @@ def _pod(options: InstallOptions, shard: Shard, selector: dict[str, Any]) -> dic
 def _have(runs: dict[str, Any], spec: dict[str, Any], chosen: PodOptions) -> None:
     """Apply the options in `chosen` to a pod: its container `runs` and pod spec `spec` are changed in place."""
     runs["resources"] = dict(chosen.resources)
-    runs["volumeMounts"] += [dict(volume_mount) for volume_mount in chosen.volume_mounts]
-    spec["volumes"] += [dict(volume) for volume in chosen.volumes]
+    runs["volumeMounts"] += [dict(volume_mount) for volume_mount in chosen.extra_volume_mounts]
+    spec["volumes"] += [dict(volume) for volume in chosen.extra_volumes]
     if chosen.env:
         runs["env"] = [{"name": name, "value": value} for name, value in chosen.env.items()]
     if chosen.affinity:
@@ -133,8 +133,8 @@ def _have(runs: dict[str, Any], spec: dict[str, Any], chosen: PodOptions) -> Non
         "imagePullSecrets": [{"name": name} for name in chosen.pull_secrets],
         "nodeSelector": dict(chosen.node_selector),
         "tolerations": [dict(toleration) for toleration in chosen.tolerations],
-        "topologySpreadConstraints": [dict(one) for one in chosen.topology_spread],
-        "priorityClassName": chosen.priority_class,
+        "topologySpreadConstraints": [dict(one) for one in chosen.topology_spread_constraints],
+        "priorityClassName": chosen.priority_class_name,
     }
     spec.update({field: value for field, value in further.items() if value})
 

@@ -1,18 +1,24 @@
 """The options of an installation, and the names, labels and ports that its manifests share."""
 
 import re
+import ssl
 from collections.abc import Mapping
-from enum import Enum, auto
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from enum import Enum, StrEnum, auto
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import attrs
 
+from purekube.apimachinery.fields import schema_field
+from purekube.apimachinery.formats import DNS_LABEL, DNS_SUBDOMAIN
 from purekube.apimachinery.manifest import content_hash
-from purekube.apimachinery.names import closed_name
+from purekube.apimachinery.names import LABEL_RULE, closed_name, is_label_value
+from purekube.controller.shard import MOST_SHARDS
+from purekube_run.process.command_line import USAGE, CommandError
 from vworkspace_app import VERSION
 from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.install.names import NAME
-from vworkspace_app.install.profiles import Profile
+from vworkspace_app.install.profiles import Profile, read_settings
 
 _NO_NAME: Final = re.compile("[^-a-z0-9.]+")
 """The characters of a user's name that a role's name replaces by `-`."""
@@ -45,17 +51,29 @@ EXAMPLE_REGISTRY: Final = "^([^/]+[.])?(example([.](com|net|org))?|invalid)(:[0-
 NO_SUCH_REGISTRY: Final = "is in a registry that exists in examples only: name yours"
 
 
+def optional_pattern(pattern: str) -> str:
+    """Return a regular expression that matches what `pattern` matches, and the empty text."""
+    return f"^$|{pattern}"
+
+
+NAMESPACE_NAME: Final = {"pattern": DNS_LABEL, "maxLength": 63}
+OBJECT_NAME: Final = {"pattern": DNS_SUBDOMAIN, "maxLength": 253}
+
+
 @attrs.frozen
 class MountedBox:
-    """A box that the operator runs in addition to its own kinds: the name of a ConfigMap, and the box's file in it."""
+    """A box that the operator runs in addition to its own kinds; its CRD and its roles are applied by you."""
 
-    config_map: str
-    file: str
+    config_map: str = schema_field("ConfigMap that holds its files.", schema=OBJECT_NAME)
+    file: str = schema_field("The box among them: webapp.yaml.", schema={"pattern": "^[-._a-zA-Z0-9]+$"})
 
 
 @attrs.frozen
 class PodOptions:
-    """The changes to the defaults of the operator's pods, as parts of manifests; empty parts change nothing."""
+    """The changes to the defaults of the operator's pods, as parts of manifests; empty parts change nothing.
+
+    Fields that are values of the chart have the names of those values.
+    """
 
     replicas: int = 2
     resources: Mapping[str, Any] = attrs.field(factory=lambda: DEFAULT_RESOURCES)
@@ -64,18 +82,27 @@ class PodOptions:
     """The arguments after all others, which take precedence."""
     env: Mapping[str, str] = attrs.field(factory=dict)
     boxes: tuple[MountedBox, ...] = ()
-    volumes: tuple[Mapping[str, Any], ...] = ()
-    volume_mounts: tuple[Mapping[str, Any], ...] = ()
+    extra_volumes: tuple[Mapping[str, Any], ...] = ()
+    extra_volume_mounts: tuple[Mapping[str, Any], ...] = ()
     node_selector: Mapping[str, str] = attrs.field(factory=dict)
     tolerations: tuple[Mapping[str, Any], ...] = ()
     affinity: Mapping[str, Any] = attrs.field(factory=dict)
     """The affinity that replaces the default one, which spreads replicas over nodes."""
-    topology_spread: tuple[Mapping[str, Any], ...] = ()
-    priority_class: str = ""
-    labels: Mapping[str, str] = attrs.field(factory=dict)
-    annotations: Mapping[str, str] = attrs.field(factory=dict)
+    topology_spread_constraints: tuple[Mapping[str, Any], ...] = ()
+    priority_class_name: str = ""
+    pod_labels: Mapping[str, str] = attrs.field(factory=dict)
+    pod_annotations: Mapping[str, str] = attrs.field(factory=dict)
     account_annotations: Mapping[str, str] = attrs.field(factory=dict)
     """The annotations of the service account."""
+
+
+class PullPolicy(StrEnum):
+    """The pull policy of the image; empty: the cluster's default."""
+
+    DEFAULT = ""
+    ALWAYS = "Always"
+    IF_NOT_PRESENT = "IfNotPresent"
+    NEVER = "Never"
 
 
 class OptionScope(Enum):
@@ -87,13 +114,41 @@ class OptionScope(Enum):
     NAMESPACE = auto()
 
 
-def option(about: str, default: Any, scope: OptionScope | None = None) -> Any:
-    """Return a field with its default, its help text for `manifests --help`, and the outputs that it affects."""
-    return attrs.field(default=default, metadata={"help": about, "scope": scope})
+def option(
+    about: str,
+    default: Any,
+    scope: OptionScope | None = None,
+    schema: Mapping[str, Any] | None = None,
+    wrong: str = "",
+) -> Any:
+    """Return a field with its default, its help text for `manifests --help`, and the outputs that it affects.
+
+    `wrong` is the error message for a value that does not match `schema`.
+    """
+    metadata = {"help": about, "scope": scope, "schema": schema or {}, "wrong": wrong}
+    return attrs.field(default=default, metadata=metadata)
 
 
-Labels: TypeAlias = Annotated[Mapping[str, str], Parameter(parse=False)]
-"""Labels by name. They are no argument of their own: `manifests` reads them from another flag."""
+def read_labels(given: list[str]) -> dict[str, str]:
+    """Return the labels given as KEY=VALUE by `--service-monitor-label`. Raises CommandError for a malformed label."""
+    labels = dict(pair.partition("=")[::2] for pair in given)
+    if wrong := [key for key, value in labels.items() if not key or not is_label_value(value)]:
+        raise CommandError(
+            f"--service-monitor-label {', '.join(wrong)}: give KEY=VALUE, such as release=prometheus", status=USAGE
+        )
+    return labels
+
+
+def read_authority(path: Path) -> bytes:
+    """Return the PEM certificates in the file of `--webhook-ca`. Raises CommandError if the file has none."""
+    try:
+        pem = path.read_bytes()
+        ssl.create_default_context(cadata=pem.decode())
+    except (ssl.SSLError, ValueError) as error:  # an SSLError is an OSError too
+        raise CommandError(f"--webhook-ca {path}: holds no certificate in PEM form") from error
+    except OSError as error:
+        raise CommandError(f"--webhook-ca {path}: cannot be read: {error.strerror}") from error
+    return pem
 
 
 @attrs.frozen
@@ -105,9 +160,43 @@ class InstallOptions:
     cannot trust would refuse every write to our kinds. Without an `agent` the `cluster_id` comes from a flag.
     """
 
+    settings: Annotated[Mapping[str, str], Parameter(name="--setting", read=read_settings)] = option(
+        "NAME=VALUE: a setting of run, in the place of the profile's; repeatable.",
+        attrs.Factory(dict),
+        OptionScope.ROLES,
+    )
+    webhook_ca: Annotated[bytes, Parameter(read=read_authority)] = option(
+        "Configure the admission webhooks; their certificate, in the Secret vworkspace-operator-webhook-tls, is signed "
+        "by the authority in this PEM file.",
+        b"",
+        OptionScope.OPERATOR,
+    )
+    service_monitor_labels: Annotated[
+        Mapping[str, str], Parameter(name="--service-monitor-label", read=read_labels)
+    ] = option(
+        "KEY=VALUE that Prometheus selects these two by, such as release=prometheus; repeatable.", attrs.Factory(dict)
+    )
+    tenant_roles: Annotated[
+        bool,
+        Parameter(
+            help="Leave out the ClusterRoles by which people may read or write instances and Operations who have view, "
+            "edit or admin in a namespace."
+        ),
+    ] = option(
+        "Let people read instances and Operations who have the ClusterRole view in a namespace, and write them who "
+        "have edit or admin.",
+        True,
+        OptionScope.OPERATOR,
+    )
+    agent: bool = option(
+        "Without a control plane: reconcile what people and GitOps tools apply; needs --cluster-id.", True
+    )
     user: str = option("With --rbac-only: who runs the operator outside the cluster; else its service account.", "")
     release_account: str = option(
-        "The account of each managed namespace that Flux installs releases as.", "vworkspace-release"
+        "The account of each managed namespace that Flux installs releases as.",
+        "vworkspace-release",
+        schema=OBJECT_NAME,
+        wrong="not the name of a service account, such as vworkspace-release",
     )
     release_role: str = option(
         "With --namespace: a ClusterRole, such as edit, for that account; else a Role is printed.",
@@ -121,12 +210,18 @@ class InstallOptions:
         "With --namespace: also print a ResourceQuota of so many instances, and four times as many Operations.",
         0,
         OptionScope.NAMESPACE,
+        {"minimum": 0},
+        "a number of instances, or 0 for no limit",
     )
     namespace: Annotated[str, Parameter(name="--system-namespace")] = option(
-        "The operator's own namespace.", "vworkspace-system"
+        "The operator's own namespace.", "vworkspace-system", schema=NAMESPACE_NAME, wrong="not the name of a namespace"
     )
     velero_namespace: str = option(
-        "Velero's namespace, where there is one: grants the operator its Backups and Restores.", "", OptionScope.ROLES
+        "Velero's namespace, where there is one: grants the operator its Backups and Restores.",
+        "",
+        OptionScope.ROLES,
+        {**NAMESPACE_NAME, "pattern": optional_pattern(DNS_LABEL)},
+        "not the name of a namespace",
     )
     applied_boxes: bool = option(
         "Run the boxes, too, that are applied to the cluster, with the rights for it; their kind and the roles of each "
@@ -139,8 +234,10 @@ class InstallOptions:
         f"{NAME}:{VERSION}",
         OptionScope.OPERATOR,
     )
-    image_pull_policy: Literal["", "Always", "IfNotPresent", "Never"] = option(
-        "When the image is pulled; else the cluster's default: by tag once, latest always.", "", OptionScope.OPERATOR
+    image_pull_policy: PullPolicy = option(
+        "When the image is pulled; else the cluster's default: by tag once, latest always.",
+        PullPolicy.DEFAULT,
+        OptionScope.OPERATOR,
     )
     profile: Profile = option(
         "multi-tenant: jobs are signed, and no image may run in Jobs until the setting of allowed "
@@ -148,44 +245,34 @@ class InstallOptions:
         Profile.MULTI_TENANT,
         OptionScope.OPERATOR,
     )
-    settings: Labels = option(
-        "Settings of `run` in addition to those of the profile, as text by name.",
-        attrs.Factory(dict),
-        OptionScope.ROLES,
-    )
-    webhook_ca: Annotated[bytes, Parameter(parse=False)] = option(
-        "The authority that signed the certificate of the webhooks, PEM.", b"", OptionScope.OPERATOR
-    )
     cert_manager: bool = option(
         "Configure the admission webhooks, with a certificate by cert-manager.", False, OptionScope.OPERATOR
     )
     service_monitor: bool = option("Add a ServiceMonitor for Prometheus.", False, OptionScope.OPERATOR)
-    service_monitor_labels: Labels = attrs.field(factory=dict)
-    """The labels by which a Prometheus selects its ServiceMonitors."""
     prometheus_rule: bool = option(
         "Add a PrometheusRule with the alerts of docs/observability.", False, OptionScope.OPERATOR
     )
-    prometheus_rule_labels: Labels = attrs.field(factory=dict)
+    prometheus_rule_labels: Annotated[Mapping[str, str], Parameter(parse=False)] = attrs.field(factory=dict)
     owner_reference_protection: bool = option(
         "The cluster runs the admission plugin OwnerReferencesPermissionEnforcement: grant what it asks for.",
         False,
         OptionScope.ROLES,
     )
-    agent: Annotated[bool, Parameter(parse=False)] = True
-    cluster_id: str = option("With --no-agent: what the label app.vworkspace.io/cluster-id says on objects here.", "")
+    cluster_id: str = option(
+        "With --no-agent: what the label app.vworkspace.io/cluster-id says on objects here.",
+        "",
+        schema={"pattern": r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"},
+        wrong=f"not the value of a label: {LABEL_RULE}",
+    )
     shards: int = option(
         "How many Deployments share the namespaces, each with a standby; docs/shards.md tells when.",
         1,
         OptionScope.OPERATOR,
+        {"minimum": 1, "maximum": MOST_SHARDS},
+        f"between 1 and {MOST_SHARDS}",
     )
     control_plane_url: Annotated[str, Parameter(parse=False)] = ""
     network_policy: Annotated[bool, Parameter(parse=False)] = True
-    tenant_roles: Annotated[bool, Parameter(parse=False)] = option(
-        "Let people read instances and Operations who have the ClusterRole view in a namespace, and write them who "
-        "have edit or admin.",
-        True,
-        OptionScope.OPERATOR,
-    )
     pods: Annotated[PodOptions, Parameter(parse=False)] = attrs.field(factory=PodOptions)
 
     def role_name(self, suffix: str = "") -> str:

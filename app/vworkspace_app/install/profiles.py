@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
 
+from purekube_run.process.command_line import USAGE, CommandError
 from vworkspace_app.settings.setting_types import Setting, as_text
 from vworkspace_app.settings.table import SETTINGS
 
@@ -61,9 +62,9 @@ def _flag(setting: Setting, text: str) -> str:
 
 
 def read_settings(given: list[str]) -> dict[str, str]:
-    """Return settings by name from texts such as `log-level=debug`.
+    """Return the settings given as NAME=VALUE, such as `log-level=debug`, by the flag `--setting`.
 
-    Raises ValueError, with the valid settings in its message.
+    Raises CommandError, with the valid settings in its message.
     """
     values: dict[str, str] = {}
     for setting in given:
@@ -71,10 +72,11 @@ def read_settings(given: list[str]) -> dict[str, str]:
         key = name.strip().removeprefix("--").replace("-", "_")
         if not equals or key not in _BY_NAME or key in _GIVEN_OTHERWISE:
             known = ", ".join(setting.flag[2:] for setting in CHOSEN_SETTINGS)
-            raise ValueError(f"{setting}: give NAME=VALUE with a setting of run, one of {known}")
+            message = f"--setting {setting}: give NAME=VALUE with a setting of run, one of {known}"
+            raise CommandError(message, status=USAGE)
         try:
             _BY_NAME[key].setting_type.read(text)
         except ValueError as error:
-            raise ValueError(f"{setting}: {error}") from error
+            raise CommandError(f"--setting {setting}: {error}", status=USAGE) from error
         values[key] = text
     return values

@@ -76,6 +76,26 @@ def test_a_flag_can_be_taken_back_and_a_variable_is_read_where_the_option_is_not
     assert [call(shown, words) for words in ([], ["--loud"], ["--loud", "--no-loud"])] == [None, True, False]
 
 
+def lengths(texts: list[str]) -> tuple[int, ...]:
+    return tuple(map(len, texts))
+
+
+@attrs.frozen
+class Bundle:
+    sizes: Annotated[tuple[int, ...], Parameter(name="--word", read=lengths)] = ()
+    warm: bool = True
+
+
+def test_a_field_may_be_read_from_its_option_and_a_flag_that_is_set_is_unset_by_its_own_name() -> None:
+    def pack(*, bundle: Annotated[Bundle, Parameter(name="*")] = Bundle()) -> Bundle:
+        return bundle
+
+    assert call(pack, []) == Bundle()
+    assert call(pack, ["--word", "a", "--word", "bcd", "--no-warm"]) == Bundle((1, 3), warm=False)
+    with pytest.raises(UsageError, match="unknown option: --warm"):
+        call(pack, ["--warm"])
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

@@ -13,7 +13,7 @@ from purekube_run.process.yaml_documents import Format
 from tests.support.commands import one_line, run
 from tests.support.rights import Right as GrantedRight
 from tests.support.rights import granted
-from vworkspace_app.commands.manifests import render_manifests
+from vworkspace_app.commands.manifests import PrintedPart, render_manifests
 from vworkspace_app.install import InstallOptions
 from vworkspace_core.api.installation import Installation, InstallTool, installation_of, namespace_of_account
 from vworkspace_core.api.remedies import account_remedy, crds_remedy, remedy
@@ -62,7 +62,7 @@ def options_of(command: str) -> tuple[InstallOptions, list[str]]:
 
 def printed_by(command: str) -> list[dict[str, Any]]:
     options, namespaces = options_of(command)
-    text = render_manifests(options, Format.YAML, rbac_only=True, namespaces=namespaces)
+    text = render_manifests(PrintedPart(rbac_only=True, namespace=namespaces), options, Format.YAML)
     return list(yaml.safe_load_all(text))
 
 

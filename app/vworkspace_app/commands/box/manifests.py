@@ -22,7 +22,6 @@ from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, read_text
 from vworkspace_app import VERSION
 from vworkspace_app.arguments.signature import Parameter
-from vworkspace_app.commands.manifests import read_authority
 from vworkspace_app.commands.session import CertManager, Crds, Former, Tenants
 from vworkspace_app.install.box_webhooks import WebhookTrust, with_conversion
 from vworkspace_app.install.extension_manifests import (
@@ -32,6 +31,7 @@ from vworkspace_app.install.extension_manifests import (
     box_rbac,
     name_of,
 )
+from vworkspace_app.install.options import read_authority
 from vworkspace_app.install.roles import RoleOptions, former_roles
 
 
@@ -213,13 +213,14 @@ def manifests(
         str, Parameter(help="The namespace of the process that runs the box.")
     ] = "vworkspace-system",
     webhook_ca: Annotated[
-        Path | None,
+        bytes,
         Parameter(
+            read=read_authority,
             help="For a box with versions, computed fields or rules that no CRD can hold, and to refuse wrong boxes "
             "with --applied: PEM file with the authority of the webhooks' certificate, which is in the Secret "
-            "vworkspace-box-NAME-webhook-tls, with --applied vworkspace-boxes-webhook-tls."
+            "vworkspace-box-NAME-webhook-tls, with --applied vworkspace-boxes-webhook-tls.",
         ),
-    ] = None,
+    ] = b"",
     cert_manager: CertManager = False,
     output: Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")] = Format.YAML,
 ) -> None:
@@ -236,8 +237,7 @@ def manifests(
     options = RoleOptions(system_namespace, tenants=tuple(namespace or ()))
     if applied != (not file):
         raise CommandError("give a FILE or --applied (see vworkspace-operator box manifests --help)", status=USAGE)
-    authority = b"" if webhook_ca is None else read_authority(webhook_ca)
-    trust = WebhookTrust(system_namespace, authority, cert_manager)
+    trust = WebhookTrust(system_namespace, webhook_ca, cert_manager)
     if applied:
         parts = [applied_box_definition()] if crds_only else applied_installation(image, options, trust)
         print(dump(list(parts), output), end="")

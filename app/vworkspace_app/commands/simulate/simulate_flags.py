@@ -1,11 +1,13 @@
 """The command `simulate`: the whole world under virtual time, its replay, recordings, and runs on many machines."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 from purekube_run.process.command_line import USAGE, CommandError
 from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.session import Crds, Kubeconfig
+from vworkspace_app.install.profiles import read_settings
 from vworkspace_app.settings.setting_types import seconds_of
 
 
@@ -104,8 +106,8 @@ def replay(
     ] = False,
     listen: Annotated[str, Parameter(help="HOST:PORT of the page; port 0 takes a free one.")] = "127.0.0.1:0",
     setting: Annotated[
-        list[str] | None,
-        Parameter(help="NAME=VALUE: a setting of run that the recorded operator had; repeatable.", negative=""),
+        Mapping[str, str] | None,
+        Parameter(read=read_settings, help="NAME=VALUE: a setting of run that the recorded operator had; repeatable."),
     ] = None,
     controllers: Annotated[
         list[str] | None,
@@ -124,7 +126,6 @@ def replay(
         vworkspace-operator simulate replay broken-PULL-4-20261519.json --step
         vworkspace-operator simulate replay day.jsonl --setting interval=30m --open
     """
-    from vworkspace_app.commands.manifests import chosen_settings
     from vworkspace_app.commands.simulate.replay import ReplayRequest, moment_of
     from vworkspace_app.commands.simulate.replay import replay as run
     from vworkspace_app.settings.loading import load
@@ -133,7 +134,7 @@ def replay(
         raise CommandError("of --at, --step, --diff and --open only one can be chosen", status=USAGE)
     moments = None if diff is None else (moment_of(diff[0], "--diff"), moment_of(diff[1], "--diff"))
     moment = moment_of(at, "--at") if at else None
-    settings = load(chosen_settings(setting or []), {}).settings
+    settings = load(setting or {}, {}).settings
     allowed = tuple(controllers or ())
     return run(ReplayRequest(file, moment, moments, step, show, listen, settings, allowed))
 
