@@ -1,9 +1,9 @@
 """The life of one job: the table of what each event means in each stage (PULL-2, PULL-3).
 
-`advance` is one transition, and the only place that pairs events with stages. What follows is in `work_slot`, up to the
-effect, and in `awaiting_status`, after it. An Inspected in the stage INSPECTING is planned by the machine, which knows
-the other jobs. Answers that come in a stage that does not wait for them are late or repeated and change nothing:
-duplicates are part of the protocol (PULL-4).
+`advance` is one transition, and this module the only place that pairs events with stages. What follows is in
+`work_slot`, up to the effect, and in `awaiting_status`, after it. An Inspected in the stage INSPECTING is planned by
+the machine, which knows the other jobs. Answers that come in a stage that does not wait for them are late or repeated
+and change nothing: duplicates are part of the protocol (PULL-4).
 """
 
 from datetime import datetime, timedelta
@@ -53,11 +53,30 @@ _SOON: Final = timedelta(seconds=10)
 """The delay after a failed read of a waiting job."""
 
 
-def advance(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobStep:  # noqa: C901 - one row per event
+def advance(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobStep:
     """Return the job after `event`, and the effects to perform.
 
     `at` has the time, and the limits of what a job may touch.
     """
+    match event:
+        case Tick():
+            return _ticked(job, at)
+        case m.Recorded() | m.RecordRefused() | m.RecordClosed():
+            return _answered(job, event, at)
+        case m.Acked() | m.AckLost() | m.JobGone() | m.JobAlreadyClosed() | m.ResultAccepted():
+            return _answered(job, event, at)
+        case m.Applied() | m.DeleteSent() | m.Rotated() | m.Conflicted() | m.PreconditionFailed():
+            return _acted(job, event, at)
+        case m.EffectRefused() | m.StepFailed():
+            return _acted(job, event, at)
+        case m.Inspected() | m.ObjectChanged():
+            return _seen(job, event, at)
+        case _:
+            assert_never(event)
+
+
+def _answered(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobStep:
+    """Return the step after an answer of the job store or the control plane."""
     match event, job.stage:
         case m.Recorded(), JobStage.RECORDING:
             return clear(job, stage=JobStage.ACKING), (m.SendAck(job.id),)
@@ -69,6 +88,8 @@ def advance(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobStep
             return act(clear(job, stage=JobStage.ACTING))  # only the reason is not on record
         case m.RecordRefused(message=message), JobStage.RECORDING_INTENT:
             return settle(job, JobResult.failed(Reason.PAYLOAD_TOO_LARGE, message), at)
+        case m.Recorded() | m.RecordRefused(), JobStage.RECORDING_EFFECT:
+            return applied(job, job.written or {}, at)
         case m.AckLost(), JobStage.ACKING:
             return attrs.evolve(job, ack_may_have_arrived=True), ()
         case m.Acked(), JobStage.ACKING:
@@ -77,10 +98,18 @@ def advance(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobStep
             return _acked(job, at) if job.ack_may_have_arrived else _dropped(job, at)
         case m.JobAlreadyClosed(), JobStage.ACKING:
             return _dropped(job, at)
+        case m.ResultAccepted(), JobStage.ANSWERING:
+            closing = clear(job, stage=JobStage.CLOSING)
+            return closing, (close(closing, at),)
+        case _:
+            return job, ()
+
+
+def _acted(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobStep:
+    """Return the step after an answer of the API server, or a request without one."""
+    match event, job.stage:
         case m.Applied(live=live), JobStage.ACTING:
             return record_effect(job, live, at)
-        case ((m.Recorded() | m.RecordRefused()), JobStage.RECORDING_EFFECT):
-            return applied(job, job.written or {}, at)
         case m.DeleteSent(), JobStage.ACTING:
             return wait_deleted(job, at)
         case m.Rotated(), JobStage.ACTING:
@@ -94,10 +123,19 @@ def advance(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobStep
             return retry(attrs.evolve(job, result_once_cancelled=None), message, at)
         case m.EffectRefused(reason=Reason.FORBIDDEN, message=message), _ if job.refusals < REFUSALS - 1:
             return retry(attrs.evolve(job, refusals=job.refusals + 1), message, at)
-        case m.EffectRefused(reason=reason, message=message), JobStage.ACTING:
+        case m.EffectRefused(reason=reason, message=message), JobStage.ACTING | JobStage.INSPECTING:
             return settle(job, JobResult.failed(reason, message), at)
-        case m.EffectRefused(reason=reason, message=message), JobStage.INSPECTING:
-            return settle(job, JobResult.failed(reason, message), at)
+        case m.StepFailed(message=message), stage if stage in _ASKS_AGAIN:
+            return retry(job, message, at)
+        case m.StepFailed(), JobStage.WAITING:
+            return attrs.evolve(job, recheck_at=shifted(at.now, _SOON)), ()
+        case _:
+            return job, ()
+
+
+def _seen(job: JobState, event: m.Inspected | m.ObjectChanged, at: JobStepContext) -> JobStep:
+    """Return the step after a read of the object, or a change of it."""
+    match event, job.stage:
         case m.Inspected(seen=seen), JobStage.WAITING:
             return on_status_read(job, seen, at)
         case m.ObjectChanged(live=live), JobStage.WAITING:
@@ -106,34 +144,23 @@ def advance(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobStep
             return attrs.evolve(job, latest=live, object_is_gone=job.object_is_gone or live is None), ()
         case m.ObjectChanged(live=live), JobStage.WAITING_DELETED if not is_terminating(live):
             return clear(job, stage=JobStage.READY), ()
-        case m.StepFailed(message=message), stage if stage in _ASKS_AGAIN:
-            return retry(job, message, at)
-        case m.StepFailed(), JobStage.WAITING:
-            return attrs.evolve(job, recheck_at=shifted(at.now, _SOON)), ()
-        case m.ResultAccepted(), JobStage.ANSWERING:
-            closing = clear(job, stage=JobStage.CLOSING)
-            return closing, (close(closing, at),)
-        case Tick(), _ if job.retry.is_due(at.now):
-            return _redo(attrs.evolve(job, retry=job.retry.started()), at)
-        case Tick(), JobStage.WAITING if job.retry.at is None and out_of_time(job, at):
-            return give_up(job, at)
-        case Tick(), JobStage.WAITING if _recheck_due(job, at):
-            return attrs.evolve(job, recheck_at=shifted(at.now, RECHECK)), (inspect(job),)
-        case Tick(), JobStage.WAITING_DELETED if _is_expired(job, at) or _recheck_due(job, at):
-            return attrs.evolve(job, stage=JobStage.READY, recheck_at=None), ()
-        case ((m.Recorded() | m.RecordRefused() | m.Acked() | m.AckLost() | m.JobGone() | m.JobAlreadyClosed()), _):
-            return job, ()
-        case (
-            (m.Inspected() | m.Applied() | m.DeleteSent() | m.Rotated() | m.Conflicted() | m.PreconditionFailed()),
-            _,
-        ):
-            return job, ()
-        case ((m.EffectRefused() | m.StepFailed() | m.ResultAccepted() | m.RecordClosed() | m.ObjectChanged()), _):
-            return job, ()
-        case Tick(), _:
-            return job, ()
         case _:
-            assert_never(event)
+            return job, ()
+
+
+def _ticked(job: JobState, at: JobStepContext) -> JobStep:
+    """Return the step after a moment at which something is due."""
+    if job.retry.is_due(at.now):
+        return _redo(attrs.evolve(job, retry=job.retry.started()), at)
+    match job.stage:
+        case JobStage.WAITING if job.retry.at is None and out_of_time(job, at):
+            return give_up(job, at)
+        case JobStage.WAITING if _recheck_due(job, at):
+            return attrs.evolve(job, recheck_at=shifted(at.now, RECHECK)), (inspect(job),)
+        case JobStage.WAITING_DELETED if _is_expired(job, at) or _recheck_due(job, at):
+            return attrs.evolve(job, stage=JobStage.READY, recheck_at=None), ()
+        case _:
+            return job, ()
 
 
 def _unrecordable(job: JobState, message: str) -> JobStep:
