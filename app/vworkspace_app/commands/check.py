@@ -9,7 +9,7 @@ from purekube_http import KubeApiClient
 from purekube_run.process.command_line import FAILURE
 from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_app.arguments.signature import Parameter
-from vworkspace_app.commands.session import Kubeconfig, at_cluster, form_of, now
+from vworkspace_app.commands.session import Kubeconfig, SystemNamespace, at_cluster, form_of, now
 from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.overview.checking import before_installing, installed
 from vworkspace_app.overview.screen import Screen
@@ -69,7 +69,7 @@ def check(
     output: Annotated[
         Literal["text", "yaml", "json"], Parameter(name=("--output", "-o"), help="text, yaml or json.")
     ] = "text",
-    system_namespace: Annotated[str, Parameter(help="The operator's own namespace.")] = "vworkspace-system",
+    system_namespace: SystemNamespace = "vworkspace-system",
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Check whether everything is there that the operator needs, each point with what to do.

@@ -18,7 +18,7 @@ from purekube_run.versions.round_trips import check_kinds
 from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.box.manifests import former_kinds
 from vworkspace_app.commands.process import run_extensions, warn_unreviewed
-from vworkspace_app.commands.session import CertManager, Former, Output, Tenants
+from vworkspace_app.commands.session import CertManager, Former, LeaderElect, Output, Tenants
 from vworkspace_app.install.box_webhooks import NOBODY, WebhookTrust, with_conversion
 from vworkspace_app.install.extension_manifests import SERVED_AS, controllers_installation
 from vworkspace_app.install.options import read_authority
@@ -119,6 +119,7 @@ def _name(controller: str) -> str:
     return f"vworkspace-controller-{controller}"
 
 
+ProcessNamespace = Annotated[str, Parameter(help="The namespace of the process that runs them.")]
 Names = Annotated[list[str], Parameter(name="NAME", help="Names of installed controllers, or module:attribute.")]
 
 
@@ -136,9 +137,7 @@ def crds(
     names: Names,
     /,
     *,
-    system_namespace: Annotated[str, Parameter(help="The namespace of the process that runs them.")] = (
-        "vworkspace-system"
-    ),
+    system_namespace: ProcessNamespace = "vworkspace-system",
     webhook_ca: Annotated[
         bytes,
         Parameter(
@@ -164,13 +163,11 @@ def rbac(
     /,
     *,
     namespace: Tenants = None,
-    system_namespace: Annotated[
-        str, Parameter(help="The namespace of the process that runs them.")
-    ] = "vworkspace-system",
+    system_namespace: ProcessNamespace = "vworkspace-system",
     service_account: Annotated[
         str, Parameter(help="Who gets the rights: vworkspace-operator, where that runs them; else one for each.")
     ] = "",
-    leader_elect: Annotated[bool, Parameter(help="Grant the Leases of an election.")] = True,
+    leader_elect: LeaderElect = True,
     former: Former = None,
     output: Output = Format.YAML,
 ) -> None:
@@ -191,9 +188,7 @@ def manifests(
     *,
     image: Annotated[str, Parameter(help="Image with the operator and the packages of the controllers.")],
     namespace: Tenants = None,
-    system_namespace: Annotated[
-        str, Parameter(help="The namespace of the process that runs them.")
-    ] = "vworkspace-system",
+    system_namespace: ProcessNamespace = "vworkspace-system",
     webhook_ca: Annotated[
         bytes,
         Parameter(

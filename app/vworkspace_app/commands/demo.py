@@ -4,7 +4,6 @@ import webbrowser
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Final
 
 import anyio
@@ -45,6 +44,7 @@ from vworkspace_app.page.site import Site
 from vworkspace_core.overview.checkup import CheckResult
 
 _HERE: Final = "127.0.0.1:0"
+_OWN_CLUSTER: Final = DemoClusterOptions()
 _GRACE: Final = 600.0
 """The seconds that an interrupted demo has to delete its objects from the cluster."""
 
@@ -189,17 +189,7 @@ def demo(
     show: Annotated[
         bool, Parameter(name="--open", help="Open the page in a browser, and leave everything running.", negative="")
     ] = False,
-    kubeconfig: Annotated[
-        Path | None,
-        Parameter(help="Tell the main story on this cluster with its own Flux, and take everything away again."),
-    ] = None,
-    registry: Annotated[
-        str,
-        Parameter(help="With --kubeconfig: oci://HOST[/PATH], where the demo pushes a chart of its own."),
-    ] = "",
-    chart: Annotated[str, Parameter(help="With --kubeconfig: oci://HOST/PATH/NAME of a chart that is there.")] = "",
-    chart_version: Annotated[str, Parameter(help="The version of --chart.")] = "",
-    timeout: Annotated[float, Parameter(help="With --kubeconfig: seconds that each step is waited for.")] = 180.0,
+    cluster: Annotated[DemoClusterOptions, Parameter(name="*")] = _OWN_CLUSTER,
 ) -> int:
     """Watch an intent travel from the control plane through the operator to Flux and back, over real HTTP.
 
@@ -215,11 +205,12 @@ def demo(
         vworkspace-operator demo --kubeconfig kc --registry oci://registry.example.com/scratch
         vworkspace-operator demo --kubeconfig kc --chart oci://ghcr.io/stefanprodan/charts/podinfo --chart-version 6.7.0
     """
-    if kubeconfig is None and (registry or chart or chart_version):
+    on_cluster = cluster.kubeconfig is not None
+    if not on_cluster and (cluster.registry or cluster.chart or cluster.chart_version):
         raise CommandError("--registry and --chart are for a cluster: name it with --kubeconfig", status=USAGE)
     if box and operations:
         raise CommandError("--box and --operations tell different stories: give one of them", status=USAGE)
-    if kubeconfig is not None and (box or operations or keep or show or listen):
+    if on_cluster and (box or operations or keep or show or listen):
         message = (
             "--kubeconfig tells the main story and leaves nothing: of the other options give --plain or --payloads"
         )
@@ -228,8 +219,7 @@ def demo(
     stage = Stage(plain=plain, payloads=payloads)
     keep = keep or show
     play = _Play(stage, keep, operations, box, listen or (_HERE if keep else ""), show)
-    if kubeconfig is not None:
-        cluster = DemoClusterOptions(kubeconfig, registry, chart, chart_version, timeout)
+    if on_cluster:
         cluster.named()
         _run_on_cluster(partial(play.on_cluster, cluster))
     else:

@@ -136,8 +136,7 @@ def diff(
         Path | None, Parameter(help="A folder or file with what is observed, in the place of a cluster.")
     ] = None,
     box: Annotated[
-        list[str] | None,
-        Parameter(help="File with a box: objects of its kind are compared, too; repeatable.", negative=""),
+        list[str] | None, Parameter(help="File with a box: objects of its kind are compared, too; repeatable.")
     ] = None,
     kubeconfig: Kubeconfig = None,
 ) -> int:

@@ -228,8 +228,7 @@ def _time(text: str) -> datetime:
 
 
 TemplateFiles = Annotated[
-    list[str] | None,
-    Parameter(name="--templates", help="YAML file with templates of Operations; repeatable.", negative=""),
+    list[str] | None, Parameter(name="--templates", help="YAML file with templates of Operations; repeatable.")
 ]
 
 
@@ -241,8 +240,7 @@ def print_plan(
     cluster_id: Annotated[str, Parameter(help="This cluster's id; default: the object's label.")] = "",
     now: Annotated[str, Parameter(help="The time to decide at (RFC 3339); default: the present.")] = "",
     missing: Annotated[
-        list[str] | None,
-        Parameter(help="A kind whose CRD is not installed, such as HelmRelease; repeatable.", negative=""),
+        list[str] | None, Parameter(help="A kind whose CRD is not installed, such as HelmRelease; repeatable.")
     ] = None,
     templates: TemplateFiles = None,
     output: Annotated[

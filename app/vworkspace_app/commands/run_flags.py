@@ -21,9 +21,7 @@ NAMES: Final = (
 
 WatchNamespaces: TypeAlias = Annotated[
     list[str] | None,
-    Parameter(
-        help="Watch this namespace only, as roles that were printed with --namespace allow; repeatable.", negative=""
-    ),
+    Parameter(help="Watch this namespace only, as roles that were printed with --namespace allow; repeatable."),
 ]
 
 
@@ -59,10 +57,7 @@ def run(
 @with_flags_of(row for row in SETTINGS if row.name in NAMES)
 def run_boxes(
     *files: Annotated[str, Parameter(name="FILE", help="Files with a box each.")],
-    crds: Annotated[
-        list[Path] | None,
-        Parameter(help="File or folder with further CRDs; repeatable.", negative=""),
-    ] = None,
+    crds: Annotated[list[Path] | None, Parameter(help="File or folder with further CRDs; repeatable.")] = None,
     applied: Annotated[
         bool, Parameter(help="Run the boxes that are applied to the cluster as objects.", negative="")
     ] = False,

@@ -39,7 +39,7 @@ def serve_cluster(
         Path | None, Parameter(help="Write a kubeconfig for it there; beside tokens it needs --tls.")
     ] = None,
     crds: Annotated[
-        list[Path] | None, Parameter(help="Folder or file with further CRDs to install; repeatable.", negative="")
+        list[Path] | None, Parameter(help="Folder or file with further CRDs to install; repeatable.")
     ] = None,
     bare: Annotated[bool, Parameter(help="Without the CRDs of this project.", negative="")] = False,
     simulate: Annotated[
@@ -79,19 +79,9 @@ def serve_cluster(
     """
     host, port = parse_address(listen)
     try:
+        known, definitions = callers(token, tokens), list(_definitions(crds or [], bare=bare))
         serve_until_signal(
-            ServeOptions(
-                host=host,
-                port=port,
-                kubeconfig_out=kubeconfig_out,
-                crds=list(_definitions(crds or [], bare=bare)),
-                simulate=simulate,
-                behaviour=behaviour,
-                tls=tls,
-                tokens=callers(token, tokens),
-                rbac=rbac,
-                audit_log=audit_log,
-            )
+            ServeOptions(host, port, kubeconfig_out, definitions, simulate, behaviour, tls, known, rbac, audit_log)
         )
     except KubelabError as error:
         raise CommandError(error.as_flag, status=USAGE if error.is_misuse else FAILURE) from error

@@ -20,24 +20,22 @@ Output: TypeAlias = Annotated[Format, Parameter(name=("--output", "-o"), help="y
 Listen: TypeAlias = Annotated[str, Parameter(help="HOST:PORT; port 0 takes a free one.")]
 DryRun: TypeAlias = Annotated[bool, Parameter(help="Only tell which objects.", negative="")]
 Crds: TypeAlias = Annotated[
-    list[Path] | None,
-    Parameter(help="Folder or file with CRDs of the kinds that the box makes or reads; repeatable.", negative=""),
+    list[Path] | None, Parameter(help="Folder or file with CRDs of the kinds that the box makes or reads; repeatable.")
 ]
 Tenants: TypeAlias = Annotated[
     list[str] | None,
     Parameter(
         name="--namespace",
         help="Only where objects are made in this namespace: a Role there; repeatable. Without it, everywhere.",
-        negative="",
     ),
 ]
 Former: TypeAlias = Annotated[
     list[str] | None,
     Parameter(
-        help="Instead: a role for pruning this kind, which is not made any more; as Job/jobs.v1.batch, repeatable.",
-        negative="",
+        help="Instead: a role for pruning this kind, which is not made any more; as Job/jobs.v1.batch, repeatable."
     ),
 ]
+LeaderElect: TypeAlias = Annotated[bool, Parameter(help="Grant the Leases of an election.")]
 CertManager: TypeAlias = Annotated[bool, Parameter(help="The same, with a certificate by cert-manager.", negative="")]
 
 

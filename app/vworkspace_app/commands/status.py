@@ -15,7 +15,7 @@ from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands import session
-from vworkspace_app.commands.session import Kubeconfig, form_of
+from vworkspace_app.commands.session import Kubeconfig, SystemNamespace, form_of
 from vworkspace_app.install.names import NAME
 from vworkspace_app.overview.fleet_watch import FollowedObjects
 from vworkspace_app.overview.reading import (
@@ -165,10 +165,9 @@ def status(
         Literal["table", "yaml", "json"], Parameter(name=("--output", "-o"), help="table (and tree), yaml or json.")
     ] = "table",
     box: Annotated[
-        list[str] | None,
-        Parameter(help="File with a box: every node of its objects is shown; repeatable.", negative=""),
+        list[str] | None, Parameter(help="File with a box: every node of its objects is shown; repeatable.")
     ] = None,
-    system_namespace: Annotated[str, Parameter(help="The operator's own namespace.")] = "vworkspace-system",
+    system_namespace: SystemNamespace = "vworkspace-system",
     page_url: Annotated[
         str, Parameter(help="Base URL of the page, for a link to it.", env_var="VWORKSPACE_PAGE_URL")
     ] = "",

@@ -21,7 +21,7 @@ from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.reconcilers.controller_loading import load_controllers
 from purekube_run.reconcilers.passes import rules_of
 from vworkspace_app.arguments.signature import Parameter
-from vworkspace_app.commands.session import Crds, DryRun, Kubeconfig, at_cluster, now
+from vworkspace_app.commands.session import Crds, DryRun, Kubeconfig, SystemNamespace, at_cluster, now
 from vworkspace_app.uninstall import Inventory, Stuck, Waiting, count_and_first, steps_of, take_inventory
 from vworkspace_app.verbs.forgetting import Forgetting, Held
 from vworkspace_core.api.installation import Installation, InstallTool
@@ -213,7 +213,7 @@ def uninstall(
     ] = False,
     dry_run: Annotated[bool, Parameter(help="Only tell each step.", negative="")] = False,
     yes: Annotated[bool, Parameter(name=("--yes", "-y"), help="Do not ask.", negative="")] = False,
-    system_namespace: Annotated[str, Parameter(help="The operator's own namespace.")] = "vworkspace-system",
+    system_namespace: SystemNamespace = "vworkspace-system",
     timeout: Annotated[int, Parameter(help="Seconds to wait for each thing to go.")] = 600,
     kubeconfig: Annotated[Path | None, Parameter(help="Kubeconfig of an administrator.")] = None,
 ) -> None:

@@ -20,7 +20,7 @@ from purekube_run.process.yaml_documents import dump
 from purekube_run.versions.migration import definitions_in_use, migrate
 from vworkspace_app import VERSION
 from vworkspace_app.arguments.signature import Parameter
-from vworkspace_app.commands.session import Kubeconfig, at_cluster, form_of
+from vworkspace_app.commands.session import Kubeconfig, SystemNamespace, at_cluster, form_of
 from vworkspace_app.install.names import NAME
 from vworkspace_app.overview.reading import PermittedReader
 from vworkspace_core.api.kinds import OWN_KINDS
@@ -68,7 +68,7 @@ def version(
     output: Annotated[
         Literal["text", "yaml", "json"], Parameter(name=("--output", "-o"), help="text, yaml or json.")
     ] = "text",
-    system_namespace: Annotated[str, Parameter(help="The operator's own namespace.")] = "vworkspace-system",
+    system_namespace: SystemNamespace = "vworkspace-system",
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Tell the versions of this command, the API server, the definitions that it serves, and the operator there.

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import attrs
 
@@ -18,6 +18,7 @@ from purekube_http import KubeApiClient, load_config, with_token
 from purekube_run.controller.lookups import all_of, find
 from purekube_run.process.command_line import USAGE, CommandError
 from vworkspace_app import VERSION
+from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.demo.cluster_chart import CHART, NamedChart, named_chart, pushed, registry_of
 from vworkspace_app.demo.cluster_ground import ClusterFixture, prepared
 from vworkspace_app.demo.demo_world import start_operator
@@ -79,15 +80,19 @@ class ClusterWorld:
 class DemoClusterOptions:
     """The options of the demo on a cluster: a kubeconfig, and a registry to push charts to or a published chart.
 
-    `timeout` is in seconds.
+    Without a kubeconfig, the demo has a cluster of its own.
     """
 
-    kubeconfig: Path
-    registry: str = ""
-    chart: str = ""
-    chart_version: str = ""
-    timeout: float = PATIENCE
-    """The time limit of each step in seconds."""
+    kubeconfig: Annotated[
+        Path | None,
+        Parameter(help="Tell the main story on this cluster with its own Flux, and take everything away again."),
+    ] = None
+    registry: Annotated[
+        str, Parameter(help="With --kubeconfig: oci://HOST[/PATH], where the demo pushes a chart of its own.")
+    ] = ""
+    chart: Annotated[str, Parameter(help="With --kubeconfig: oci://HOST/PATH/NAME of a chart that is there.")] = ""
+    chart_version: Annotated[str, Parameter(help="The version of --chart.")] = ""
+    timeout: Annotated[float, Parameter(help="With --kubeconfig: seconds that each step is waited for.")] = PATIENCE
 
     def named(self) -> NamedChart | None:
         """Return the published chart that the options name, or None if charts are to be pushed to a registry instead.

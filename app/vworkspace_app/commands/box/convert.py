@@ -182,8 +182,7 @@ def convert_box(
     *,
     crds: Crds = None,
     trust_parents: Annotated[
-        bool,
-        Parameter(help="Let the authors of the objects decide what the original lets them decide.", negative=""),
+        bool, Parameter(help="Let the authors of the objects decide what the original lets them decide.", negative="")
     ] = False,
     output: Annotated[
         Path | None, Parameter(name=("--output", "-o"), help="Write files into this folder instead of printing them.")

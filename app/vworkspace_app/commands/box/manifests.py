@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import attrs
 
@@ -22,7 +22,7 @@ from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, read_text
 from vworkspace_app import VERSION
 from vworkspace_app.arguments.signature import Parameter
-from vworkspace_app.commands.session import CertManager, Crds, Former, Tenants
+from vworkspace_app.commands.session import CertManager, Crds, Former, LeaderElect, Output, Tenants
 from vworkspace_app.install.box_webhooks import WebhookTrust, with_conversion
 from vworkspace_app.install.extension_manifests import (
     account_rbac,
@@ -33,6 +33,8 @@ from vworkspace_app.install.extension_manifests import (
 )
 from vworkspace_app.install.options import read_authority
 from vworkspace_app.install.roles import RoleOptions, former_roles
+
+BoxNamespace: TypeAlias = Annotated[str, Parameter(help="The namespace of the process that runs the box.")]
 
 
 def render_rbac(
@@ -157,13 +159,11 @@ def rbac(
     *,
     crds: Crds = None,
     namespace: Tenants = None,
-    system_namespace: Annotated[
-        str, Parameter(help="The namespace of the process that runs the box.")
-    ] = "vworkspace-system",
+    system_namespace: BoxNamespace = "vworkspace-system",
     service_account: Annotated[
         str, Parameter(help="Who gets the rights: vworkspace-operator, where that runs the box; else one of its own.")
     ] = "",
-    leader_elect: Annotated[bool, Parameter(help="Grant the Leases of an election.")] = True,
+    leader_elect: LeaderElect = True,
     former: Former = None,
     previous: Annotated[
         str,
@@ -172,7 +172,7 @@ def rbac(
     for_account: Annotated[
         str, Parameter(help="Instead: the roles of this NAMESPACE/NAME, as which the box acts (serviceAccountName).")
     ] = "",
-    output: Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")] = Format.YAML,
+    output: Output = Format.YAML,
 ) -> None:
     """Print the roles of a box: exactly the verbs that it uses, on the kinds that its file names.
 
@@ -209,9 +209,7 @@ def manifests(
     crds_only: Annotated[bool, Parameter(help="Only the CRD, with the box's rules in it.", negative="")] = False,
     crds: Crds = None,
     namespace: Tenants = None,
-    system_namespace: Annotated[
-        str, Parameter(help="The namespace of the process that runs the box.")
-    ] = "vworkspace-system",
+    system_namespace: BoxNamespace = "vworkspace-system",
     webhook_ca: Annotated[
         bytes,
         Parameter(
@@ -222,7 +220,7 @@ def manifests(
         ),
     ] = b"",
     cert_manager: CertManager = False,
-    output: Annotated[Format, Parameter(name=("--output", "-o"), help="yaml or json.")] = Format.YAML,
+    output: Output = Format.YAML,
 ) -> None:
     """Print what runs a box in a cluster: service account, roles, the box as a ConfigMap, two replicas.
 

@@ -52,8 +52,7 @@ def rollout(
     /,
     *,
     to_revision: Annotated[
-        str,
-        Parameter(help="With undo and policies: the revision to return to; default: the last that was Ready."),
+        str, Parameter(help="With undo and policies: the revision to return to; default: the last that was Ready.")
     ] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:

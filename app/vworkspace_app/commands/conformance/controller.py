@@ -36,14 +36,13 @@ def examine_controller(
     kind: Annotated[str, Parameter(help="Kind of the object under examination; by default the file's first.")] = "",
     edited: Annotated[Path | None, Parameter(help="File with the object after an edit of its spec.")] = None,
     crds: Annotated[
-        list[Path] | None,
-        Parameter(help="File or folder with CRDs for the embedded API server; repeatable.", negative=""),
+        list[Path] | None, Parameter(help="File or folder with CRDs for the embedded API server; repeatable.")
     ] = None,
     simulate: Annotated[
         str, Parameter(help="Controllers that the embedded API server simulates, by comma: workloads, job, …")
     ] = "",
     kubeconfig: Given = None,
-    only: Annotated[list[str] | None, Parameter(help="Only this area or check; repeatable.", negative="")] = None,
+    only: Annotated[list[str] | None, Parameter(help="Only this area or check; repeatable.")] = None,
     timeout: Timeout = "15s",
     keep: Keep = False,
     output: Form = "table",

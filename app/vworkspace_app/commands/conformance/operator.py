@@ -20,8 +20,7 @@ from vworkspace_app.settings.setting_types import seconds_of
 T = TypeVar("T")
 
 Reports: TypeAlias = Annotated[
-    list[Path] | None,
-    Parameter(help="Write a report there: JUnit for .xml, else JSON; repeatable.", negative=""),
+    list[Path] | None, Parameter(help="Write a report there: JUnit for .xml, else JSON; repeatable.")
 ]
 Timeout: TypeAlias = Annotated[str, Parameter(help="How long the operator has for each thing it owes.")]
 Keep: TypeAlias = Annotated[bool, Parameter(help="Keep objects, and the folder with the operator's logs.", negative="")]
@@ -42,10 +41,7 @@ def examine_operator(
     ],
     kubeconfig: Given = None,
     profile: Annotated[Profile, Parameter(help="gitops, agent (jobs of a control plane), or full.")] = Profile.GITOPS,
-    clause: Annotated[
-        list[str] | None,
-        Parameter(help="Only this clause or check; repeatable.", negative=""),
-    ] = None,
+    clause: Annotated[list[str] | None, Parameter(help="Only this clause or check; repeatable.")] = None,
     replicas: Annotated[str, Parameter(help="Command that starts one of several replicas, with leader election.")] = "",
     flux: Annotated[
         Literal["played", "real"], Parameter(help="Whether the examiner plays Flux, or Flux runs in the cluster.")

@@ -20,15 +20,11 @@ def simulate_runs(
     shards: Annotated[int, Parameter(help="Shards of the operator, each with so many replicas.")] = 1,
     faults: Annotated[str, Parameter(help="all, none, or names with commas between them.")] = "all",
     box: Annotated[
-        list[str] | None,
-        Parameter(help="File of a box of yours, which runs instead of the operator.", negative=""),
+        list[str] | None, Parameter(help="File of a box of yours, which runs instead of the operator.")
     ] = None,
     controllers: Annotated[
         list[str] | None,
-        Parameter(
-            help="Controllers of yours, which run instead of the operator: MODULE[:NAME], or an installed name.",
-            negative="",
-        ),
+        Parameter(help="Controllers of yours, which run instead of the operator: MODULE[:NAME], or an installed name."),
     ] = None,
     crds: Crds = None,
     seed: Annotated[int, Parameter(help="The seed of the first run. A run depends on its seed alone.")] = 1,
@@ -62,24 +58,24 @@ def simulate_runs(
     from vworkspace_app.simulation.operator_faults import FAULTS
     from vworkspace_app.simulation.run import extension_simulation
 
-    counts = {"--runs": runs, "--instances": instances, "--replicas": replicas, "--shards": shards, "--jobs": jobs}
-    if wrong := [name for name, count in counts.items() if count < 1]:
-        raise CommandError(f"{', '.join(wrong)}: at least 1", status=USAGE)
+    _check_counts(
+        {"--runs": runs, "--instances": instances, "--replicas": replicas, "--shards": shards, "--jobs": jobs}
+    )
     if not 0 <= index < 1_000_000:
         raise CommandError(f"--index {index}: from 0 to 999999", status=USAGE)
     acts = None if workload is None else acts_of(workload, seconds_of_run(time))
     extensions = tuple(box or ()), tuple(controllers or ()), tuple(map(str, crds or ()))
     known = extension_simulation(*extensions).faults if box or controllers else FAULTS
     named = faults_named(faults, tuple(known))
-    request = SimulateRequest(
-        *(runs, seconds_of_run(time), instances, replicas, named, seed + index * runs, jobs, output),
-        *extensions,
-        shards=shards,
-        workload=acts,
-        verdict=verdict,
-        save=config_maps_in(config_maps) if config_maps else None,
-    )
-    return run(request)
+    save = config_maps_in(config_maps) if config_maps else None
+    sizes = (runs, seconds_of_run(time), instances, replicas, named, seed + index * runs, jobs, output)
+    return run(SimulateRequest(*sizes, *extensions, shards, acts, verdict, save))
+
+
+def _check_counts(counts: Mapping[str, int]) -> None:
+    """Raise CommandError if an option, by its name, has a number below 1."""
+    if wrong := [option for option, count in counts.items() if count < 1]:
+        raise CommandError(f"{', '.join(wrong)}: at least 1", status=USAGE)
 
 
 def seconds_of_run(time: str) -> float:
@@ -98,9 +94,7 @@ def replay(
     step: Annotated[
         bool, Parameter(help="Go from decision to decision; without a terminal, print all.", negative="")
     ] = False,
-    diff: Annotated[
-        tuple[str, str] | None, Parameter(help="Show what changed between two moments.", negative="")
-    ] = None,
+    diff: Annotated[tuple[str, str] | None, Parameter(help="Show what changed between two moments.")] = None,
     show: Annotated[
         bool, Parameter(name="--open", help="Serve a page with a slider for time, and open it.", negative="")
     ] = False,
@@ -111,7 +105,7 @@ def replay(
     ] = None,
     controllers: Annotated[
         list[str] | None,
-        Parameter(help="A module that the run may import, if it is one of your controllers; repeatable.", negative=""),
+        Parameter(help="A module that the run may import, if it is one of your controllers; repeatable."),
     ] = None,
 ) -> int:
     """Run a saved run again, or decide a recorded cluster again, and show any moment of it.
@@ -188,9 +182,7 @@ def manifests(
     from vworkspace_app.simulation.indexed_job import IndexedRuns
 
     seconds_of_run(time), faults_named(faults)
-    counts = {"--runs": runs, "--parallelism": parallelism, "--instances": instances, "--replicas": replicas}
-    if wrong := [option for option, count in counts.items() if count < 1]:
-        raise CommandError(f"{', '.join(wrong)}: at least 1", status=USAGE)
+    _check_counts({"--runs": runs, "--parallelism": parallelism, "--instances": instances, "--replicas": replicas})
     size = (f"--for={time}", f"--instances={instances}", f"--replicas={replicas}", f"--faults={faults}")
     print(run(IndexedRuns(name, namespace, image, runs, parallelism, seed, size)), end="")
 
