@@ -9,7 +9,6 @@ import structlog
 from purekube.apimachinery.conditions import Transition
 from purekube.apimachinery.errors import Conflict, Forbidden, NotFound, OperatorError, Right, Stale
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
-from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.secret_material import safe
 from purekube.apimachinery.structuring import read_own_conditions
 from purekube.composites.status_writers import other_writer, refusal
@@ -19,13 +18,12 @@ from purekube.controller.execute import STATUS, write_status
 from purekube.controller.queue.own_writes import ObjectVersion
 from purekube.controller.reconcile import ReconcileResult
 from purekube.controller.reconcile_error import ReconcileError, blocked_status
+from purekube.controller.status import is_bad
 from purekube.ports import Clock, EventSink, KubeApi, KubernetesEvent
 from purekube_run.controller.controller import ControllerDefinition
 from purekube_run.controller.informers import StoredObject
 
 _pass_log = structlog.get_logger("reconcile")
-
-_BAD_WHEN_TRUE = frozenset({"Blocked", "Stalled", "Degraded", "Failed"})
 
 
 def log_pass(key: ObjectRef, result: ReconcileResult) -> None:
@@ -44,7 +42,7 @@ def log_status(key: ObjectRef, decision: Decision) -> None:
         _pass_log.debug("status written", object=str(key))
         return
     conditions = [change.condition for change in changed]
-    bad = [condition for condition in conditions if _is_bad(condition)]
+    bad = [condition for condition in conditions if is_bad(condition)]
     level = _pass_log.warning if bad else _pass_log.info
     phase = get_path(decision.status, "status", "phase")
     level(
@@ -54,11 +52,6 @@ def log_status(key: ObjectRef, decision: Decision) -> None:
         conditions=[_text_of(change) for change in changed],
         message=next((condition.message for condition in (*bad, *conditions) if condition.message), ""),
     )
-
-
-def _is_bad(condition: Condition) -> bool:
-    refused = condition.type == "Accepted" and condition.status is ConditionStatus.FALSE
-    return refused or (condition.type in _BAD_WHEN_TRUE and condition.status is ConditionStatus.TRUE)
 
 
 def _text_of(change: Transition) -> str:

@@ -38,7 +38,7 @@ from vworkspace_app.install.options import (
 from vworkspace_app.install.profiles import CHOSEN_SETTINGS, Profile
 from vworkspace_app.settings.setting_types import Setting, as_text
 
-T = TypeVar("T")
+T = TypeVar("T", bound=attrs.AttrsInstance)
 
 _DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 """The draft of JSON Schema that all releases of Helm 3 and 4 support."""
@@ -408,7 +408,7 @@ def _pods(values: OperatorChartValues) -> PodOptions:
 
 def _shared(cls: type[T], values: OperatorChartValues) -> T:
     """Return an instance of `cls` whose fields have the values of the same names."""
-    names = attrs.fields_dict(cls).keys() & attrs.fields_dict(OperatorChartValues).keys()  # type: ignore[type-var]
+    names = attrs.fields_dict(cls).keys() & attrs.fields_dict(OperatorChartValues).keys()
     return cls(**{name: getattr(values, name) for name in names})
 
 

@@ -8,7 +8,7 @@ import attrs
 
 from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.definitions import OPERATOR_BOX, PIN
-from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.timestamps import format_time, time_or_none
 from purekube.boxes.applied import (
@@ -74,9 +74,8 @@ def decide_with_status(state: BoxState) -> Decision:
         return decision
     if change.is_minor and (wait := _seconds_until_counted(state)) > 0:
         return attrs.evolve(decision, requeue=decision.requeue.no_later_than(wait))
-    meta = state.applied.metadata
     events = (
-        event_of(each, live.ref, meta.uid, warning=_is_bad(each.condition))
+        event_of(each, live, warning=_is_bad(each.condition))
         for each in change.transitions
         if each.previous is not None or _is_bad(each.condition)
     )
@@ -134,16 +133,10 @@ def _is_bad(condition: Condition) -> bool:
 
 
 def _live(state: BoxState) -> LiveStatus:
-    meta, status = state.applied.metadata, state.applied.manifest.get("status") or {}
-    generation = status.get("observedGeneration")
-    return LiveStatus(
-        ObjectRef(OPERATOR_BOX, None, meta.name),
-        meta.resource_version,
-        meta.generation,
-        generation if isinstance(generation, int) else None,
-        state.applied.conditions,
-        {name: status[name] for name in _FIELDS if name in status},
-    )
+    status = state.applied.manifest.get("status") or {}
+    fields = {name: status[name] for name in _FIELDS if name in status}
+    observed = status.get("observedGeneration")
+    return LiveStatus.of(OPERATOR_BOX, state.applied.metadata, observed, state.applied.conditions, fields)
 
 
 def _seconds_until_counted(state: BoxState) -> float:

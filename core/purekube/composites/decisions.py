@@ -47,7 +47,6 @@ from purekube.ports import KubernetesEvent
 NOT_SELECTED: Final = "NamespaceNotSelected"
 NO_ACCOUNT: Final = "NoServiceAccount"
 T = TypeVar("T", bound=Condition | DesiredCondition)
-_BAD_WHEN_TRUE: Final = (STALLED,)
 _TOLD: Final = (READY, STALLED, DELETING)
 """Conditions whose changes are reported by an Event; mere progress is only in the status."""
 _COMMENTARY_SECONDS: Final = 10.0
@@ -238,7 +237,7 @@ def with_status(
     wait = _seconds_until_due(live, now) if change.is_minor else _seconds_of_grace(parent, live, wanted, now)
     if wait > 0:
         return attrs.evolve(decision, requeue=decision.requeue.no_later_than(wait))
-    return change.added_to(decision, _events(composite, parent, change.transitions))
+    return change.added_to(decision, _events(live, change.transitions))
 
 
 def _row(wanted: Iterable[DesiredCondition]) -> str:
@@ -305,21 +304,13 @@ def condition_as_written(condition: Condition) -> Mapping[str, Any]:
 
 
 def _live(composite: Composite, parent: Parent) -> LiveStatus:
-    meta = parent.metadata
     observed = get_path(parent.manifest, "status", "observedGeneration")
-    return LiveStatus(
-        parent.ref(composite.kind),
-        meta.resource_version,
-        meta.generation,
-        observed if isinstance(observed, int) else None,
-        parent.conditions,
-        present_fields(composite, parent),
-    )
+    fields = present_fields(composite, parent)
+    return LiveStatus.of(composite.kind, parent.metadata, observed, parent.conditions, fields)
 
 
-def _events(composite: Composite, parent: Parent, changes: Iterable[Transition]) -> Iterator[KubernetesEvent]:
+def _events(live: LiveStatus, changes: Iterable[Transition]) -> Iterator[KubernetesEvent]:
     for change in changes:
         condition = change.condition
         if condition.type in _TOLD and (change.previous is not None or condition.status is ConditionStatus.TRUE):
-            bad = condition.type in _BAD_WHEN_TRUE and condition.status is ConditionStatus.TRUE
-            yield event_of(change, parent.ref(composite.kind), parent.metadata.uid, warning=bad)
+            yield event_of(change, live)

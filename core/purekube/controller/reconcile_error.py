@@ -169,6 +169,7 @@ def blocked_status(
         int(meta.get("generation") or 0),
         get_path(status, "observedGeneration"),
         tuple(conditions),
+        uid=str(meta.get("uid", "")),
     )
     is_covered = bool(live.conditions) and live.observed_generation == live.generation
     if blocked.is_transient and is_covered and not words.tells_retries({each.type: each for each in conditions}):
@@ -178,7 +179,7 @@ def blocked_status(
     change = status_change(live, desired, {}, now, not_compared=fields, write_condition=words.write_condition)
     if change is None:
         return Decision()
-    return change.added_to(Decision(), _events(words, live, str(meta.get("uid", "")), change.transitions))
+    return change.added_to(Decision(), _events(words, live, change.transitions))
 
 
 def _fields_of(status: object) -> Mapping[str, Any]:
@@ -205,8 +206,8 @@ def _unchanged_condition(condition: Condition) -> DesiredCondition:
 
 
 def _events(
-    words: ReconcileErrorWords, live: LiveStatus, uid: str, transitions: Sequence[Transition]
+    words: ReconcileErrorWords, live: LiveStatus, transitions: Sequence[Transition]
 ) -> Iterator[KubernetesEvent]:
     for change in transitions:
         if (name := change.condition.type) in words.events:
-            yield event_of(change, live.ref, uid, warning=words.events[name])
+            yield event_of(change, live, warning=words.events[name])

@@ -6,7 +6,7 @@ from the live status, and what is written then. Statuses that differ only in tim
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -18,11 +18,24 @@ from purekube.apimachinery.conditions import (
     same_but_times,
     transitions,
 )
-from purekube.apimachinery.manifest import Manifest, ObjectRef, same_json
-from purekube.apimachinery.meta import Condition, condition_json
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, same_json
+from purekube.apimachinery.meta import Condition, ConditionStatus, ObjectMeta, condition_json
 from purekube.apimachinery.timestamps import format_time
 from purekube.controller.decision import Decision
 from purekube.ports import KubernetesEvent
+
+BAD_WHEN_TRUE: Final = frozenset({"Blocked", "Stalled", "Degraded", "Failed"})
+"""The types of conditions, of any kind, that report trouble while they are True."""
+
+
+def is_bad(condition: Condition) -> bool:
+    """Report whether a condition reports trouble, so that its Event and its log line are warnings."""
+    refused = condition.type == "Accepted" and condition.status is ConditionStatus.FALSE
+    return refused or (condition.type in BAD_WHEN_TRUE and condition.status is ConditionStatus.TRUE)
+
+
+def _integer(value: object) -> int | None:
+    return value if isinstance(value, int) else None  # another writer may have put anything there
 
 
 @attrs.frozen
@@ -36,9 +49,23 @@ class LiveStatus:
     ref: ObjectRef
     resource_version: str
     generation: int
-    observed_generation: int | None
+    observed_generation: int | None = attrs.field(converter=_integer)
     conditions: tuple[Condition, ...]
     fields: Mapping[str, Any] = attrs.field(factory=dict)
+    uid: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        kind: Kind,
+        meta: ObjectMeta,
+        observed: object,
+        conditions: tuple[Condition, ...],
+        fields: Mapping[str, Any],
+    ) -> "LiveStatus":
+        """Return the present status of the object with this metadata; `observed` is its `observedGeneration`."""
+        ref = ObjectRef(kind, meta.namespace or None, meta.name)
+        return cls(ref, meta.resource_version, meta.generation, observed, conditions, fields, meta.uid)
 
 
 @attrs.frozen
@@ -126,18 +153,18 @@ def _without(fields: Mapping[str, Any], names: frozenset[str]) -> Mapping[str, A
 
 
 def event_of(
-    change: Transition, regarding: ObjectRef, uid: str, *, warning: bool, reason: str = "", action: str = "Reconcile"
+    change: Transition, live: LiveStatus, *, warning: bool | None = None, reason: str = "", action: str = "Reconcile"
 ) -> KubernetesEvent:
-    """Return the Kubernetes Event for a transition of a condition (REC-1).
+    """Return the Kubernetes Event for a transition of a condition of the object with the status `live` (REC-1).
 
-    `regarding` and `uid` identify the object; `warning` makes the Event's type `Warning`. `reason`, if given, replaces
+    `warning` makes the Event's type `Warning`; by default it is one for a bad condition. `reason`, if given, replaces
     the condition's reason.
     """
     condition = change.condition
     return KubernetesEvent(
-        regarding=regarding,
-        regarding_uid=uid,
-        type="Warning" if warning else "Normal",
+        regarding=live.ref,
+        regarding_uid=live.uid,
+        type="Warning" if (is_bad(condition) if warning is None else warning) else "Normal",
         reason=reason or str(condition.reason),
         action=action,
         note=f"{condition.type} is {condition.status}: {condition.message}".removesuffix(": "),

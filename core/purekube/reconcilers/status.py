@@ -10,7 +10,7 @@ from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.structuring import read_own_conditions
 from purekube.controller.decision import Decision
 from purekube.controller.managed_fields import StatusOwner
-from purekube.controller.status import LiveStatus, event_of, status_change
+from purekube.controller.status import LiveStatus, event_of, is_bad, status_change
 from purekube.ports import KubernetesEvent
 from purekube.reconcilers.controllers import (
     STANDARD,
@@ -79,8 +79,7 @@ def status_to_write(
     change = status_change(live, (*conditions, *kept), fields, now)
     if change is None:
         return None
-    events = _events(live, str(metadata(manifest).get("uid", "")), change.transitions)
-    return change.added_to(Decision(), events)
+    return change.added_to(Decision(), _events(live, change.transitions))
 
 
 def _fields_before(controller: AnyController, manifest: Manifest) -> Mapping[str, Any]:
@@ -93,14 +92,14 @@ def _fields_before(controller: AnyController, manifest: Manifest) -> Mapping[str
 
 def _live(controller: AnyController, manifest: Manifest, fields: Mapping[str, Any], generation: int) -> LiveStatus:
     ours = status_owner(controller).without_foreign_conditions(manifest)
-    observed = get_path(manifest, "status", "observedGeneration")
     return LiveStatus(
         ref_of(manifest, kind_of(controller)),
         str(metadata(manifest).get("resourceVersion", "")),
         generation,
-        observed if isinstance(observed, int) else None,
+        get_path(manifest, "status", "observedGeneration"),
         read_own_conditions(ours, condition_types(controller)),
         fields,
+        str(metadata(manifest).get("uid", "")),
     )
 
 
@@ -119,12 +118,11 @@ def _fields_only(
     return Decision(status={**body, "status": dict(fields)})
 
 
-def _events(live: LiveStatus, uid: str, changes: tuple[Transition, ...]) -> Iterator[KubernetesEvent]:
+def _events(live: LiveStatus, changes: tuple[Transition, ...]) -> Iterator[KubernetesEvent]:
     for change in changes:
         condition, is_true = change.condition, change.condition.status is ConditionStatus.TRUE
         failed = condition.type == READY and condition.reason in _BAD
         was = None if change.previous is None else change.previous.status
         is_news = is_true or failed or (was is not None and (condition.type == READY or was is ConditionStatus.TRUE))
         if condition.type in _TOLD and is_news:
-            bad = failed or (condition.type == STALLED and is_true)
-            yield event_of(change, live.ref, uid, warning=bad)
+            yield event_of(change, live, warning=failed or is_bad(condition))

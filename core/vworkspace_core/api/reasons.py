@@ -124,6 +124,12 @@ class ClusterConditionType(StrEnum):
     HARDENED = "Hardened"
 
 
+CLUSTER_TROUBLES: Final = frozenset(
+    {ClusterConditionType.DISCONNECTED, ClusterConditionType.BUFFER_OVERFLOW, ClusterConditionType.CLOCK_SKEW}
+)
+"""The condition types of the Cluster that report trouble while they are True; the others, while they are False."""
+
+
 class ClusterReason(StrEnum):
     """Reasons of the conditions of the Cluster."""
 

@@ -8,19 +8,18 @@ import attrs
 import msgspec
 
 from purekube.apimachinery.conditions import DesiredCondition, Transition
-from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus, NameRef
 from purekube.apimachinery.secret_material import without_user
 from purekube.apimachinery.timestamps import format_time, time_or_none
 from purekube.controller.decision import Decision, Requeue
 from purekube.controller.status import LiveStatus, Minor, event_of, status_change
-from purekube.ports import KubernetesEvent
 from vworkspace_core.api.chart import Policy
 from vworkspace_core.api.cluster import Cluster, ClusterStatus
 from vworkspace_core.api.codec import unstructure
 from vworkspace_core.api.kinds import CLUSTER
 from vworkspace_core.api.labels import cluster_name
-from vworkspace_core.api.reasons import ClusterConditionType, ClusterReason
+from vworkspace_core.api.reasons import CLUSTER_TROUBLES, ClusterConditionType, ClusterReason
 from vworkspace_core.clusters.conditions import OF_THE_AGENT, wanted_conditions
 from vworkspace_core.clusters.controllers import installed_engines
 from vworkspace_core.clusters.inventory import ClusterInventory
@@ -73,9 +72,6 @@ MOST_NAMESPACES: Final = 1000
 _SOONEST: Final = 0.1
 _OWN: Final[frozenset[str]] = frozenset(ClusterConditionType)
 _MOVING: Final = Minor(messages_of=_OWN, fields=frozenset({"lastHeartbeat"}))
-_GOOD_WHEN_FALSE: Final = frozenset(
-    {ClusterConditionType.DISCONNECTED, ClusterConditionType.BUFFER_OVERFLOW, ClusterConditionType.CLOCK_SKEW}
-)
 
 
 def decide(source: Cluster, inventory: ClusterInventory) -> Decision:
@@ -85,8 +81,9 @@ def decide(source: Cluster, inventory: ClusterInventory) -> Decision:
     """
     if source.spec.cluster_id != inventory.cluster_id:
         return Decision()
+    live = _live(source, inventory)
     change = status_change(
-        _live(source, inventory),
+        live,
         _conditions(source, inventory),
         _fields(_status(source, inventory)),
         inventory.now.wall,
@@ -98,7 +95,11 @@ def decide(source: Cluster, inventory: ClusterInventory) -> Decision:
         return Decision(requeue=next_beat, row="nothing changed")
     if change.is_minor and (wait := HEARTBEAT_SECONDS - _seconds_since_written(source.status, inventory)) > 0:
         return Decision(requeue=Requeue.at_latest(_next_reconcile(inventory, wait)), row="waits for the heartbeat")
-    events = (_event(source, transition) for transition in change.transitions if _is_news(transition))
+    events = (
+        event_of(news, live, warning=not _is_good(news.condition), action="Report")
+        for news in change.transitions
+        if _is_news(news)
+    )
     row = "heartbeat" if change.is_minor else "conditions changed"
     return change.added_to(Decision(requeue=next_beat, row=row), events)
 
@@ -111,7 +112,7 @@ def cluster_manifest(cluster_id: str, endpoint: str) -> dict[str, Any]:
 
 
 def _live(source: Cluster, inventory: ClusterInventory) -> LiveStatus:
-    meta, status = source.metadata, source.status
+    status = source.status
     # Both are sets: another order from the server is no change.
     engines, namespaces = installed_engines(inventory.watched), _namespaces(inventory)
     known = attrs.evolve(
@@ -119,9 +120,7 @@ def _live(source: Cluster, inventory: ClusterInventory) -> LiveStatus:
         managed_namespaces=_as_set(status.managed_namespaces, namespaces),
         installed_engines=_as_set(status.installed_engines, engines),
     )
-    return LiveStatus(
-        _ref(source), meta.resource_version, meta.generation, status.observed_generation, _own(status), _fields(known)
-    )
+    return LiveStatus.of(CLUSTER, source.metadata, status.observed_generation, _own(status), _fields(known))
 
 
 def _as_set(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
@@ -157,10 +156,6 @@ def _namespaces(inventory: ClusterInventory) -> tuple[str, ...]:
 
 def _fields(status: ClusterStatus) -> dict[str, Any]:
     return unstructure(attrs.evolve(status, conditions=(), observed_generation=None))
-
-
-def _ref(source: Cluster) -> ObjectRef:
-    return ObjectRef(CLUSTER, None, source.metadata.name)
 
 
 def _own(status: ClusterStatus) -> tuple[Condition, ...]:
@@ -218,10 +213,5 @@ def _is_news(change: Transition) -> bool:
 def _is_good(condition: Condition) -> bool:
     if condition.reason == ClusterReason.NO_AGENT:
         return True  # as configured
-    desired = ConditionStatus.FALSE if condition.type in _GOOD_WHEN_FALSE else ConditionStatus.TRUE
+    desired = ConditionStatus.FALSE if condition.type in CLUSTER_TROUBLES else ConditionStatus.TRUE
     return condition.status is desired
-
-
-def _event(source: Cluster, change: Transition) -> KubernetesEvent:
-    good = _is_good(change.condition)
-    return event_of(change, _ref(source), source.metadata.uid, warning=not good, action="Report")

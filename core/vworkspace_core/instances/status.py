@@ -12,11 +12,11 @@ import attrs
 
 from purekube.apimachinery.conditions import DesiredCondition, Transition, conditions_equal
 from purekube.apimachinery.formats import DNS_SUBDOMAIN
-from purekube.apimachinery.manifest import ObjectRef, get_path, merge_patch, same_json
+from purekube.apimachinery.manifest import get_path, merge_patch, same_json
 from purekube.apimachinery.meta import Condition, ConditionStatus, ObjectName
 from purekube.apimachinery.timestamps import format_time
 from purekube.controller.decision import Decision
-from purekube.controller.status import LiveStatus, Minor, event_of, status_change
+from purekube.controller.status import LiveStatus, Minor, event_of, is_bad, status_change
 from purekube.ports import KubernetesEvent
 from vworkspace_core.api.application_instance import (
     ApplicationInstance,
@@ -42,7 +42,6 @@ _BAD_READY = frozenset(
 )
 _COMMENTARY = Minor(messages_of=frozenset({Type.READY, Type.RECONCILING}))
 """Conditions whose message repeats Flux's progress and may wait; no other message is ever delayed."""
-_WARNING_WHEN_TRUE = frozenset({Type.DEGRADED, Type.BLOCKED, Type.STALLED})
 
 
 @attrs.frozen
@@ -110,8 +109,9 @@ def with_status(
     why = headline(APPLICATION_INSTANCE, wanted)
     if _is_reported(source, wanted, fields, request, why):
         return decision
+    live = _live(source)
     change = status_change(
-        _live(source),
+        live,
         wanted,
         {**_fields_json(fields, request), **_reason_of(why)},
         context.now,
@@ -122,7 +122,7 @@ def with_status(
         return decision
     if change.is_minor and (wait := _seconds_until_due(source.status, context)) > 0:
         return attrs.evolve(decision, requeue=decision.requeue.no_later_than(wait))
-    return change.added_to(decision, (_event(source, transition) for transition in _stories(change.transitions)))
+    return change.added_to(decision, (_event(live, transition) for transition in _stories(change.transitions)))
 
 
 def _reason_of(why: Mapping[str, str]) -> dict[str, str]:
@@ -169,11 +169,10 @@ def _stories(changes: tuple[Transition, ...]) -> Iterator[Transition]:
 
 
 def _live(source: ApplicationInstance) -> LiveStatus:
-    meta, status = source.metadata, source.status
-    return LiveStatus(
-        _ref(source),
-        meta.resource_version,
-        meta.generation,
+    status = source.status
+    return LiveStatus.of(
+        APPLICATION_INSTANCE,
+        source.metadata,
         status.observed_generation,
         own_conditions(status),
         {
@@ -181,10 +180,6 @@ def _live(source: ApplicationInstance) -> LiveStatus:
             **({"reason": status.reason} if status.reason else {}),
         },
     )
-
-
-def _ref(source: ApplicationInstance) -> ObjectRef:
-    return ObjectRef(APPLICATION_INSTANCE, source.metadata.namespace, source.metadata.name)
 
 
 def _seconds_until_due(status: ApplicationInstanceStatus, context: Context) -> float:
@@ -236,17 +231,12 @@ def _override(override: ReleaseOverride | ReplacedOverride) -> Mapping[str, Any]
     return body
 
 
-def _event(source: ApplicationInstance, change: Transition) -> KubernetesEvent:
+def _event(live: LiveStatus, change: Transition) -> KubernetesEvent:
     """Return the Event about `change`, a transition of a condition (REC-1).
 
     If the transition confirms a release, the Event's reason is `ReleaseReady` (PULL-2).
     """
     condition = change.condition
     reason = "ReleaseReady" if condition.reason == Reason.HELM_RELEASE_READY else ""
-    return event_of(change, _ref(source), source.metadata.uid, warning=_is_bad(condition), reason=reason)
-
-
-def _is_bad(condition: Condition) -> bool:
-    if condition.type == Type.READY:
-        return condition.reason in _BAD_READY
-    return condition.type in _WARNING_WHEN_TRUE and condition.status is ConditionStatus.TRUE
+    bad = condition.reason in _BAD_READY if condition.type == Type.READY else is_bad(condition)
+    return event_of(change, live, warning=bad, reason=reason)

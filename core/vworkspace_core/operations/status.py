@@ -6,13 +6,11 @@ from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery.conditions import DesiredCondition, Transition
-from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.secret_material import safe
 from purekube.controller.decision import Decision
 from purekube.controller.status import LiveStatus, event_of, status_change
-from purekube.ports import KubernetesEvent
 from vworkspace_core.api.codec import unstructure
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import request_mark
@@ -23,7 +21,6 @@ from vworkspace_core.api.reasons import headline
 from vworkspace_core.operations.context import OperationContext
 
 _OWN: Final = frozenset(Type)
-_WARNINGS: Final = frozenset({Type.FAILED, Type.BLOCKED, Type.DEGRADED})
 
 
 MOST_OUTPUTS: Final = 32
@@ -114,18 +111,18 @@ def with_status(
     )
     fields = _fields(operation, wanted_status, desired)
     decision = attrs.evolve(decision, row=" ".join((wanted_status.phase.value, str(fields.get("reason", "")))))
-    change = status_change(_live(operation), desired, fields, context.now)
+    live = _live(operation)
+    change = status_change(live, desired, fields, context.now)
     if change is None:
         return decision
-    return change.added_to(decision, (_event(operation, transition) for transition in change.transitions))
+    return change.added_to(decision, (event_of(transition, live) for transition in change.transitions))
 
 
 def _live(operation: Operation) -> LiveStatus:
-    meta, status = operation.metadata, operation.status
-    return LiveStatus(
-        _ref(operation),
-        meta.resource_version,
-        meta.generation,
+    status = operation.status
+    return LiveStatus.of(
+        OPERATION,
+        operation.metadata,
         status.observed_generation,
         tuple(condition for condition in status.conditions if condition.type in _OWN),
         _without_none(
@@ -166,10 +163,6 @@ def _without_none(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _ref(operation: Operation) -> ObjectRef:
-    return ObjectRef(OPERATION, operation.metadata.namespace, operation.metadata.name)
-
-
 def _desired_conditions(operation: Operation, wanted_status: WantedStatus) -> Iterator[DesiredCondition]:
     accepted = condition_of(operation, Type.ACCEPTED)
     if wanted_status.accepted is not None:
@@ -185,11 +178,3 @@ def _desired_conditions(operation: Operation, wanted_status: WantedStatus) -> It
         yield DesiredCondition(Type.BLOCKED, ConditionStatus.FALSE, Reason.UNBLOCKED)
     if wanted_status.degraded is not None:
         yield wanted_status.degraded
-
-
-def _event(operation: Operation, change: Transition) -> KubernetesEvent:
-    """Return one Kubernetes Event for a transition (REC-1)."""
-    condition = change.condition
-    bad = condition.type in _WARNINGS and condition.status is ConditionStatus.TRUE
-    refused = condition.type == Type.ACCEPTED and condition.status is ConditionStatus.FALSE
-    return event_of(change, _ref(operation), operation.metadata.uid, warning=bad or refused)

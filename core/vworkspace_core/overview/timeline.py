@@ -9,6 +9,8 @@ import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.secret_material import safe
+from purekube.controller.status import BAD_WHEN_TRUE
+from vworkspace_core.api.reasons import CLUSTER_TROUBLES
 from vworkspace_core.overview.severity import Severity
 from vworkspace_core.overview.summary import time_at
 
@@ -29,7 +31,7 @@ _GOOD_WHEN_TRUE: Final = frozenset(
         "TestSuccess",
     )
 )
-_BAD_WHEN_TRUE: Final = frozenset(("Stalled", "Degraded", "Failed", "Disconnected", "BufferOverflow", "ClockSkew"))
+_BAD_WHEN_TRUE: Final = frozenset((*BAD_WHEN_TRUE, *CLUSTER_TROUBLES))
 _WAITING_WHEN_TRUE: Final = frozenset(("Blocked",))
 
 
@@ -88,8 +90,8 @@ def _severity(type_: str, status: str) -> Severity:
     if status == "True":
         known = (
             (_GOOD_WHEN_TRUE, Severity.GOOD),
-            (_BAD_WHEN_TRUE, Severity.BAD),
             (_WAITING_WHEN_TRUE, Severity.WAITING),
+            (_BAD_WHEN_TRUE, Severity.BAD),
         )
         return next((severity for types, severity in known if type_ in types), Severity.MOVING)
     return Severity.WAITING if type_ in _GOOD_WHEN_TRUE else Severity.QUIET

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import attrs
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -95,9 +96,27 @@ def test_a_condition_stands_for_itself_RES_4() -> None:
     assert status_change(live, [condition], {}, NOW) is None
 
 
+@pytest.mark.parametrize(
+    ("type_", "status", "is_trouble"),
+    [
+        ("Blocked", ConditionStatus.TRUE, True),
+        ("Blocked", ConditionStatus.FALSE, False),
+        ("Accepted", ConditionStatus.FALSE, True),
+        ("Accepted", ConditionStatus.UNKNOWN, False),
+        ("Ready", ConditionStatus.FALSE, False),
+    ],
+)
+def test_trouble_is_a_warning_unless_the_kind_says_otherwise(
+    type_: str, status: ConditionStatus, is_trouble: bool
+) -> None:
+    change = Transition(None, Condition(type_, status, "R"))
+    assert (event_of(change, EMPTY).type == "Warning") is is_trouble
+    assert event_of(change, EMPTY, warning=not is_trouble).type == ("Normal" if is_trouble else "Warning")
+
+
 def test_an_event_tells_the_condition_REC_1() -> None:
     change = Transition(None, Condition("Ready", ConditionStatus.TRUE, "Done"))
-    event = event_of(change, REF, "u", warning=False)
+    event = event_of(change, attrs.evolve(EMPTY, uid="u"), warning=False)
     assert (event.type, event.reason, event.action, event.note) == ("Normal", "Done", "Reconcile", "Ready is True")
-    kubernetes_event = event_of(change, REF, "u", warning=True, reason="Other", action="Report")
+    kubernetes_event = event_of(change, attrs.evolve(EMPTY, uid="u"), warning=True, reason="Other", action="Report")
     assert (kubernetes_event.type, kubernetes_event.reason, kubernetes_event.action) == ("Warning", "Other", "Report")

@@ -3,12 +3,11 @@
 import pytest
 
 from purekube.apimachinery.conditions import Transition
-from purekube.apimachinery.meta import Condition, ConditionStatus
+from purekube.apimachinery.meta import Condition, ConditionStatus, ObjectMeta
 from purekube.boxes.decide import composite_of
 from purekube.composites.decisions import _events
+from purekube.controller.status import LiveStatus
 from tests.support.boxes import box_of, config
-
-META = {"name": "s", "namespace": "n", "uid": "u-1", "resourceVersion": "1", "generation": 1}
 
 
 def line(kind: str, status: str) -> Condition:
@@ -31,10 +30,10 @@ def line(kind: str, status: str) -> Condition:
 )
 def test_a_change_is_told_and_a_first_no_is_not(kind: str, before: str | None, after: str, told: str | None) -> None:
     composite = composite_of(box_of(config("a")))
-    manifest = {"apiVersion": composite.kind.api_version, "kind": composite.kind.kind, "metadata": META, "spec": {}}
+    live = LiveStatus.of(composite.kind, ObjectMeta("s", "n", "u-1", "1", 1), None, (), {})
     change = Transition(None if before is None else line(kind, before), line(kind, after))
 
-    events = list(_events(composite, composite.read(manifest), [change]))
+    events = list(_events(live, [change]))
 
     assert [event.type for event in events] == ([] if told is None else [told])
     for event in events:
