@@ -46,8 +46,7 @@ from purekube_run.boxes.applied_load import (
     unenforced_problems,
 )
 from purekube_run.boxes.requirements import KnownRequirements
-from purekube_run.boxes.served_box import ServedBox
-from purekube_run.boxes.served_boxes import Follower, ServedBoxes, served_assignments
+from purekube_run.boxes.served_boxes import Follower, ServedBox, ServedBoxes, served_assignments
 from purekube_run.controller.controller import ControllerDefinition, For, StatusManager, Watches, Work
 from purekube_run.controller.decision_reconciler import DecisionReconciler, LiveRereads
 from purekube_run.controller.informer import InformerRunner

@@ -1,31 +1,99 @@
 """The boxes whose parents this process reconciles: how they are loaded into its manager and unloaded (PH-10)."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+import attrs
 import structlog
 
+from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.apimachinery.structuring import read_meta
 from purekube.boxes.box import Box
+from purekube.boxes.members import ParentReadings
 from purekube.boxes.revised import RevisedBox
 from purekube.boxes.revisions import Assignments, BroughtTo, Revision, assignments_of
 from purekube.composites.composite import status_writer
 from purekube.composites.status_writers import StatusWriter, shared_statuses
-from purekube.ports import Clock, EventSink, KubeApi
-from purekube_run.boxes.served_box import ServedBox
+from purekube.ports import Clock, EventSink, KubeApi, KubeRequest, Send
 from purekube_run.boxes.trial import Judge
-from purekube_run.boxes.write_budget import WriteBudget
 from purekube_run.composites.caches import external_informers, informers_of
 from purekube_run.composites.controller import CompositeReconciler
+from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.informers import Informers
 from purekube_run.controller.lookups import all_of
 from purekube_run.controller.manager import ControllerManager
-from purekube_run.controller.runner import ManagerOptions
+from purekube_run.controller.runner import ManagerOptions, Runner
 
 _log = structlog.get_logger("operator")
 
 Follower: TypeAlias = Callable[[CompositeReconciler, bool], None]
 """A function that is called with a reconciler of parents, and True when it is loaded, False when it is unloaded."""
+
+
+@attrs.define
+class WriteBudget:
+    """A middleware of the API client that limits the writes of one box, so that others get their share (PH-10).
+
+    Its rate is `per_second` on average, and up to `burst` at once.
+    """
+
+    clock: Clock
+    per_second: float = 50.0
+    burst: int = 100
+    _next: float = float("-inf")
+    """The monotonic time at which the last write was due, if writes were evenly spaced."""
+
+    async def __call__(self, request: KubeRequest, send: Send) -> Manifest:
+        """Send a request with `send`. A write waits first until the limit permits it; reads never wait."""
+        if request.writes:
+            now = self.clock.monotonic()
+            self._next = max(self._next, now - self.burst / self.per_second) + 1 / self.per_second
+            if self._next > now:
+                await self.clock.sleep(self._next - now)
+        return await send(request)
+
+
+@attrs.define(eq=False)
+class ServedBox:
+    """A box whose parents (the objects of its kind) this process reconciles, with the state of their controller.
+
+    `revisions` are the names of the box's revisions that the controller runs. `assignments` determine which revision
+    reconciles each parent. `judge` tries new revisions by dry runs.
+    """
+
+    revisions: tuple[str, ...]
+    reconciler: CompositeReconciler
+    assignments: Assignments
+    judge: Judge
+    since: float
+    """The monotonic time at which its caches began to be filled."""
+    runner: Runner | None = None
+    readings: ParentReadings = attrs.field(factory=ParentReadings, repr=False)
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of the box's parents."""
+        return self.reconciler.composite.kind
+
+    @property
+    def obstacle(self) -> str:
+        """The reason why the parents are not reconciled yet, or "" once every cache of the controller has synced."""
+        if any(informer.missing for informer in self.reconciler.parents):
+            return f"the API server does not serve {self.kind.crd_name} yet"
+        late = next(self._late, None)
+        return "" if late is None else f"its caches of {late.kind.crd_name.rstrip('.')} are being filled"
+
+    def filling(self, now: float) -> float | None:
+        """Return for how many seconds the caches have been syncing, or None if all have synced.
+
+        `now` is the present monotonic time in seconds.
+        """
+        return None if next(self._late, None) is None else now - self.since
+
+    @property
+    def _late(self) -> Iterator[InformerRunner]:
+        caches = (self.reconciler.informers, self.reconciler.externals, self.reconciler.shared)
+        return (each for informers in caches for each in informers if not each.has_synced)
 
 
 class ServedBoxes:

@@ -6,7 +6,7 @@ from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP
 from purekube.ports import KubeApi
-from purekube_run.boxes.write_budget import WriteBudget
+from purekube_run.boxes.served_boxes import WriteBudget
 from tests.support.virtual_time import run
 
 
