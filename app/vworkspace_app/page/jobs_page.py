@@ -7,7 +7,7 @@ from typing import Any, Final
 import attrs
 
 from vworkspace_app.page.loops import OtherLoop
-from vworkspace_app.page.operator_page import timeline_part
+from vworkspace_app.page.operator_screens import timeline_part
 from vworkspace_app.page.screens import Extent, Heard, Screen, ScreenPart, Tab
 from vworkspace_core.overview.job_list import MOST_LINES, JobLine, event_entry, job_entries, job_line
 from vworkspace_core.overview.timeline import TimelineEntry, last_entries

@@ -40,7 +40,7 @@ from tests.support.instance_worlds import (
 from tests.support.strategies import conditions
 from vworkspace_app.commands.status import list_text
 from vworkspace_app.overview.reading import OwnObjects
-from vworkspace_app.page.operator_page import list_screen
+from vworkspace_app.page.operator_screens import list_screen
 from vworkspace_app.page.rendering import Renderer
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
