@@ -8,7 +8,7 @@ from purekube.boxes.read import read_box
 from purekube.cel import CelSyntaxError
 from purekube.schema.compile import compile_schema
 from purekube_convert import ConversionResult, ConvertedBox, convert
-from purekube_convert.rgd import rewrite
+from purekube_convert.kro_expressions import rewrite
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "${schema.metadata.name}"}}
 
