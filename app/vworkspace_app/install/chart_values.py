@@ -21,18 +21,16 @@ from purekube.apimachinery.structuring import structure_patiently
 from vworkspace_app.install.everything import installation, tenant
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import (
-    COMPONENT,
-    DEFAULT_RESOURCES,
     EXAMPLE_REGISTRY,
+    LABELS,
     NAMESPACE_NAME,
     NO_SUCH_REGISTRY,
     OBJECT_NAME,
-    SHARD_LABEL,
+    TEXTS,
     InstallOptions,
     MountedBox,
     PodOptions,
     PullPolicy,
-    meta,
     optional_pattern,
 )
 from vworkspace_app.install.profiles import CHOSEN_SETTINGS, Profile
@@ -42,31 +40,22 @@ T = TypeVar("T", bound=attrs.AttrsInstance)
 
 _DRAFT: Final = "http://json-schema.org/draft-07/schema#"
 """The draft of JSON Schema that all releases of Helm 3 and 4 support."""
-
-
 _SETTINGS: Final = tuple(setting for setting in CHOSEN_SETTINGS if setting.name != "box")
 """The settings that no other value of the chart determines."""
-
-
 _LONGEST_MESSAGE: Final = 200
-
-
-_TEXTS: Final = {"type": "object", "additionalProperties": {"type": "string"}}
-_OUR_LABELS: Final = (*meta("")["labels"], COMPONENT, SHARD_LABEL)
-_LABELS: Final = {**_TEXTS, "properties": dict.fromkeys(_OUR_LABELS, False)}
-"""The schema of additional labels. Ours are forbidden: immutable selectors depend on them."""
-_FREE: Final = {"type": "object"}
-_OBJECTS: Final = {"type": "array", "items": {"type": "object"}}
 _NAMES: Final = {"type": "array", "items": {"type": "string", **OBJECT_NAME}}
 
 
-def _option(name: str, about: str = "") -> Any:
-    """Return the field of a chart value that is also an option of `manifests`, with its default, schema and help text.
+_OPTIONS: Final = {**attrs.fields_dict(PodOptions), **attrs.fields_dict(InstallOptions)}
 
-    `name` is the option's field in `InstallOptions`; `about` replaces the help text.
+
+def _option(name: str, about: str = "") -> Any:
+    """Return the field of a chart value that is also an option of the installation, with its default and schema.
+
+    `name` is the option's field in `InstallOptions` or `PodOptions`; `about` replaces its help text.
     """
-    field = attrs.fields_dict(InstallOptions)[name]
-    return schema_field(about or field.metadata["help"], default=field.default, schema=field.metadata["schema"])
+    field = _OPTIONS[name]
+    return schema_field(about or field.metadata["doc"], default=field.default, schema=field.metadata["schema"])
 
 
 @attrs.frozen
@@ -123,7 +112,7 @@ class ServiceMonitorValues:
     """A ServiceMonitor of the Prometheus operator."""
 
     enabled: bool = schema_field("Make a ServiceMonitor.", default=False)
-    labels: Mapping[str, str] = schema_field("What Prometheus selects it by.", default={}, schema=_LABELS)
+    labels: Mapping[str, str] = schema_field("What Prometheus selects it by.", default={}, schema=LABELS)
 
 
 @attrs.frozen
@@ -131,14 +120,14 @@ class PrometheusRuleValues:
     """A PrometheusRule with the alerts of docs/observability/alerts.yaml."""
 
     enabled: bool = schema_field("Make a PrometheusRule with the alerts.", default=False)
-    labels: Mapping[str, str] = schema_field("What Prometheus selects it by.", default={}, schema=_LABELS)
+    labels: Mapping[str, str] = schema_field("What Prometheus selects it by.", default={}, schema=LABELS)
 
 
 @attrs.frozen
 class ServiceAccountValues:
     """The operator's own service account, vworkspace-operator."""
 
-    annotations: Mapping[str, str] = schema_field("Annotations of it.", default={}, schema=_TEXTS)
+    annotations: Mapping[str, str] = schema_field("Annotations of it.", default={}, schema=TEXTS)
 
 
 @attrs.frozen
@@ -200,9 +189,7 @@ class OperatorChartValues:
     """Values of the Helm chart vworkspace-operator."""
 
     image: ImageValues = schema_field("Image of the operator.", default=ImageValues())
-    replicas: int = schema_field(
-        "Pods of each shard: one works, the others stand by.", default=2, schema={"minimum": 0, "maximum": 10}
-    )
+    replicas: int = _option("replicas")
     shards: int = _option("shards")
     control_plane: ControlPlaneValues = schema_field(
         "Where jobs come from. The token is no value: it is in the Secret vworkspace-agent-credentials.",
@@ -214,16 +201,10 @@ class OperatorChartValues:
         default={},
         schema=_settings_schema(),
     )
-    extra_args: tuple[str, ...] = schema_field("Further arguments of run, behind all others.", default=())
-    env: Mapping[str, str] = schema_field("Further environment variables.", default={}, schema=_TEXTS)
-    extra_volumes: tuple[Mapping[str, Any], ...] = schema_field(
-        "Further volumes of the pods, such as a ConfigMap with templates of Operations for --templates.",
-        default=(),
-        schema=_OBJECTS,
-    )
-    extra_volume_mounts: tuple[Mapping[str, Any], ...] = schema_field(
-        "Where the container has them.", default=(), schema=_OBJECTS
-    )
+    extra_args: tuple[str, ...] = _option("extra_args")
+    env: Mapping[str, str] = _option("env")
+    extra_volumes: tuple[Mapping[str, Any], ...] = _option("extra_volumes")
+    extra_volume_mounts: tuple[Mapping[str, Any], ...] = _option("extra_volume_mounts")
     proxy: ProxyValues = schema_field("Proxies on the way to the control plane.", default=ProxyValues())
     tenants: tuple[TenantValues, ...] = schema_field("Managed namespaces, and what each of them needs.", default=())
     release_account: str = _option("release_account")
@@ -231,25 +212,21 @@ class OperatorChartValues:
     tenant_roles: bool = _option("tenant_roles")
     owner_reference_protection: bool = _option("owner_reference_protection")
     applied_boxes: bool = _option("applied_boxes")
-    boxes: tuple[MountedBox, ...] = schema_field("Boxes that run beside the operator's own kinds.", default=())
+    boxes: tuple[MountedBox, ...] = _option("boxes")
     webhooks: WebhookValues = schema_field("Admission webhooks.", default=WebhookValues())
     service_monitor: ServiceMonitorValues = schema_field("For Prometheus.", default=ServiceMonitorValues())
     prometheus_rule: PrometheusRuleValues = schema_field("Alerts.", default=PrometheusRuleValues())
     network_policy: NetworkPolicyValues = schema_field("Network policy.", default=NetworkPolicyValues())
     crds: CrdValues = schema_field("CustomResourceDefinitions.", default=CrdValues())
     service_account: ServiceAccountValues = schema_field("Service account.", default=ServiceAccountValues())
-    resources: Mapping[str, Any] = schema_field("Resources of the container.", default=DEFAULT_RESOURCES, schema=_FREE)
-    node_selector: Mapping[str, str] = schema_field("Labels of nodes to run on.", default={}, schema=_TEXTS)
-    tolerations: tuple[Mapping[str, Any], ...] = schema_field("Tolerations.", default=(), schema=_OBJECTS)
-    affinity: Mapping[str, Any] = schema_field(
-        "Affinity; empty: replicas prefer different nodes.", default={}, schema=_FREE
-    )
-    topology_spread_constraints: tuple[Mapping[str, Any], ...] = schema_field(
-        "Topology spread constraints.", default=(), schema=_OBJECTS
-    )
-    priority_class_name: str = schema_field("Priority class.", default="")
-    pod_labels: Mapping[str, str] = schema_field("Further labels of pods.", default={}, schema=_LABELS)
-    pod_annotations: Mapping[str, str] = schema_field("Annotations of pods.", default={}, schema=_TEXTS)
+    resources: Mapping[str, Any] = _option("resources")
+    node_selector: Mapping[str, str] = _option("node_selector")
+    tolerations: tuple[Mapping[str, Any], ...] = _option("tolerations")
+    affinity: Mapping[str, Any] = _option("affinity")
+    topology_spread_constraints: tuple[Mapping[str, Any], ...] = _option("topology_spread_constraints")
+    priority_class_name: str = _option("priority_class_name")
+    pod_labels: Mapping[str, str] = _option("pod_labels")
+    pod_annotations: Mapping[str, str] = _option("pod_annotations")
 
 
 # --- schema and defaults ---------------------------------------------------------------------------------------------

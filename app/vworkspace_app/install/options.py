@@ -56,8 +56,20 @@ def optional_pattern(pattern: str) -> str:
     return f"^$|{pattern}"
 
 
+def meta(name: str, namespace: str | None = None) -> dict[str, Any]:
+    """Return metadata with the labels that Kubernetes recommends."""
+    labels = {**INSTANCE_LABELS, "app.kubernetes.io/version": VERSION, "app.kubernetes.io/part-of": "vworkspace"}
+    place = {} if namespace is None else {"namespace": namespace}
+    return {"name": name, **place, "labels": labels}
+
+
 NAMESPACE_NAME: Final = {"pattern": DNS_LABEL, "maxLength": 63}
 OBJECT_NAME: Final = {"pattern": DNS_SUBDOMAIN, "maxLength": 253}
+TEXTS: Final = {"type": "object", "additionalProperties": {"type": "string"}}
+LABELS: Final = {**TEXTS, "properties": dict.fromkeys((*meta("")["labels"], COMPONENT, SHARD_LABEL), False)}
+"""The schema of additional labels. Ours are forbidden: immutable selectors depend on them."""
+_FREE: Final = {"type": "object"}
+_OBJECTS: Final = {"type": "array", "items": {"type": "object"}}
 
 
 @attrs.frozen
@@ -75,23 +87,33 @@ class PodOptions:
     Fields that are values of the chart have the names of those values.
     """
 
-    replicas: int = 2
-    resources: Mapping[str, Any] = attrs.field(factory=lambda: DEFAULT_RESOURCES)
+    replicas: int = schema_field(
+        "Pods of each shard: one works, the others stand by.", default=2, schema={"minimum": 0, "maximum": 10}
+    )
     pull_secrets: tuple[str, ...] = ()
-    extra_args: tuple[str, ...] = ()
-    """The arguments after all others, which take precedence."""
-    env: Mapping[str, str] = attrs.field(factory=dict)
-    boxes: tuple[MountedBox, ...] = ()
-    extra_volumes: tuple[Mapping[str, Any], ...] = ()
-    extra_volume_mounts: tuple[Mapping[str, Any], ...] = ()
-    node_selector: Mapping[str, str] = attrs.field(factory=dict)
-    tolerations: tuple[Mapping[str, Any], ...] = ()
-    affinity: Mapping[str, Any] = attrs.field(factory=dict)
-    """The affinity that replaces the default one, which spreads replicas over nodes."""
-    topology_spread_constraints: tuple[Mapping[str, Any], ...] = ()
-    priority_class_name: str = ""
-    pod_labels: Mapping[str, str] = attrs.field(factory=dict)
-    pod_annotations: Mapping[str, str] = attrs.field(factory=dict)
+    extra_args: tuple[str, ...] = schema_field("Further arguments of run, behind all others.", default=())
+    env: Mapping[str, str] = schema_field("Further environment variables.", default={}, schema=TEXTS)
+    extra_volumes: tuple[Mapping[str, Any], ...] = schema_field(
+        "Further volumes of the pods, such as a ConfigMap with templates of Operations for --templates.",
+        default=(),
+        schema=_OBJECTS,
+    )
+    extra_volume_mounts: tuple[Mapping[str, Any], ...] = schema_field(
+        "Where the container has them.", default=(), schema=_OBJECTS
+    )
+    boxes: tuple[MountedBox, ...] = schema_field("Boxes that run beside the operator's own kinds.", default=())
+    resources: Mapping[str, Any] = schema_field("Resources of the container.", default=DEFAULT_RESOURCES, schema=_FREE)
+    node_selector: Mapping[str, str] = schema_field("Labels of nodes to run on.", default={}, schema=TEXTS)
+    tolerations: tuple[Mapping[str, Any], ...] = schema_field("Tolerations.", default=(), schema=_OBJECTS)
+    affinity: Mapping[str, Any] = schema_field(
+        "Affinity; empty: replicas prefer different nodes.", default={}, schema=_FREE
+    )
+    topology_spread_constraints: tuple[Mapping[str, Any], ...] = schema_field(
+        "Topology spread constraints.", default=(), schema=_OBJECTS
+    )
+    priority_class_name: str = schema_field("Priority class.", default="")
+    pod_labels: Mapping[str, str] = schema_field("Further labels of pods.", default={}, schema=LABELS)
+    pod_annotations: Mapping[str, str] = schema_field("Annotations of pods.", default={}, schema=TEXTS)
     account_annotations: Mapping[str, str] = attrs.field(factory=dict)
     """The annotations of the service account."""
 
@@ -125,7 +147,7 @@ def option(
 
     `wrong` is the error message for a value that does not match `schema`.
     """
-    metadata = {"help": about, "scope": scope, "schema": schema or {}, "wrong": wrong}
+    metadata = {"help": about, "doc": about, "scope": scope, "schema": schema or {}, "wrong": wrong}
     return attrs.field(default=default, metadata=metadata)
 
 
@@ -290,10 +312,3 @@ class InstallOptions:
     def webhooks(self) -> bool:
         """Report whether the webhooks are served and configured."""
         return bool(self.webhook_ca) or self.cert_manager
-
-
-def meta(name: str, namespace: str | None = None) -> dict[str, Any]:
-    """Return metadata with the labels that Kubernetes recommends."""
-    labels = {**INSTANCE_LABELS, "app.kubernetes.io/version": VERSION, "app.kubernetes.io/part-of": "vworkspace"}
-    place = {} if namespace is None else {"namespace": namespace}
-    return {"name": name, **place, "labels": labels}
