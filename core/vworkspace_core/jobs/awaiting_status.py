@@ -20,7 +20,8 @@ from vworkspace_core.jobs.scope import ApplyTask, DeleteTask
 from vworkspace_core.jobs.state import JobStage, JobState, record_of
 from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, generation, post, progress, ref, settle, timeout
 
-_SOON: Final = timedelta(seconds=10)
+SOON: Final = timedelta(seconds=10)
+"""The delay until a waiting job reads its object again after a failed read, or an edit that may be reverted."""
 RECHECK: Final = timedelta(minutes=5)
 """The interval in which a waiting job reads its object although no informer reported a change."""
 
@@ -114,7 +115,7 @@ def _soon(job: JobState, at: JobStepContext) -> JobState:
     """Return the job with the next read of its object due soon at the latest. A manual edit of the object may be
     reverted within that time.
     """
-    soon = shifted(at.now, _SOON)
+    soon = shifted(at.now, SOON)
     return job if job.recheck_at is not None and job.recheck_at <= soon else attrs.evolve(job, recheck_at=soon)
 
 

@@ -16,6 +16,7 @@ from purekube.controller.backoff import LogLevel, LogNote, Tick
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.awaiting_status import (
     RECHECK,
+    SOON,
     applied,
     give_up,
     inspect,
@@ -48,9 +49,6 @@ _ASKS_AGAIN: Final = frozenset(
     }
 )
 """Stages that wait for the cluster or the job store, and repeat their request when no answer comes."""
-
-_SOON: Final = timedelta(seconds=10)
-"""The delay after a failed read of a waiting job."""
 
 
 def advance(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobStep:
@@ -128,7 +126,7 @@ def _acted(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobStep:
         case m.StepFailed(message=message), stage if stage in _ASKS_AGAIN:
             return retry(job, message, at)
         case m.StepFailed(), JobStage.WAITING:
-            return attrs.evolve(job, recheck_at=shifted(at.now, _SOON)), ()
+            return attrs.evolve(job, recheck_at=shifted(at.now, SOON)), ()
         case _:
             return job, ()
 
