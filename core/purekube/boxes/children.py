@@ -55,10 +55,6 @@ class ChildNames:
             raise LookupError(f"no resource of this box is of a kind {kind!r}{hint}")
         return ids
 
-    def has(self, kind: str, identifier: str) -> bool:
-        """Report whether the resource with the id `identifier` is of the kind `kind`."""
-        return identifier in self.by_kind.get(kind.lower(), ())
-
     def only(self, kind: str) -> str:
         """Return the id of the only resource of a kind. Raises LookupError if there are several or none."""
         ids = self.ids_of(kind)

@@ -72,11 +72,6 @@ class Findings:
         self.problem(path, error.problem, offset)
 
     @property
-    def count(self) -> int:
-        """The number of problems so far."""
-        return len(self._problems)
-
-    @property
     def problems(self) -> tuple[BoxProblem, ...]:
         """The problems in the order of the file."""
         return tuple(sorted(self._problems, key=_by_line))

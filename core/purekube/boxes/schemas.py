@@ -13,7 +13,7 @@ from purekube.schema import Schema, SchemaError, compile_schema
 from purekube.schema.builtin import BUILT_IN, UNTYPED, built_in_names, built_in_schema
 from purekube.schema.celtypes import type_of_schema
 from purekube.schema.keywords import mistyped_keywords
-from purekube.schema.node import MISSING, JsonType
+from purekube.schema.node import JsonType
 from purekube.schema.objectmeta import OBJECT_META, with_type_meta
 
 CRD: Final = "CustomResourceDefinition"
@@ -163,18 +163,6 @@ def stored(schema: Schema, kind: Kind) -> Schema:
     metadata = attrs.evolve(metadata, properties=fields, required=required, nullable=False)
     named = (*schema.required, "apiVersion", "kind", "metadata")
     return attrs.evolve(schema, properties={**schema.properties, "metadata": metadata}, required=named)
-
-
-def is_certain(schema: Schema, *path: str) -> bool:
-    """Report whether every field on a path always exists: each is required or has a default."""
-    node: Schema | None = schema
-    for step in path:
-        if node is None or (child := node.properties.get(step)) is None:
-            return False
-        if step not in node.required and child.default is MISSING:
-            return False
-        node = child
-    return True
 
 
 def plural_of(kind: str) -> str:
