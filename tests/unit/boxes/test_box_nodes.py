@@ -234,7 +234,7 @@ def test_an_external_whose_name_is_not_known_is_waited_for_and_not_read() -> Non
 
     assert refs(shop()) == refs(shop(free="")) == []
     assert refs(shop(free="h")) == ["ConfigMap team/h"]
-    failing = box_of(config("a"), externals=[external("${self.spec.free.x}", "ConfigMap")])
+    failing = box_of(config("a"), externals=[external("${self.spec.free.x}", "ConfigMap")], **TRUSTED)
     assert hold(rendered(failing, "e", shop(free={})))[0] is HoldCause.MISSING
     assert list(external_refs(failing, composite_of(failing).read(shop(free={})))) == []
 
