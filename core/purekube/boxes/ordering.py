@@ -90,7 +90,7 @@ def ordered(nodes: Sequence[BoxNode], externals: Sequence[str], findings: Findin
     known = {node.id for node in nodes}.union(externals)
     stand_ins = [_stand_in(name, (), ()) for name in externals]
     for node in nodes:
-        roll_on = tuple(name for name in node.roll_on if name in known)
+        roll_on = tuple(name for name in node.roll_on if name in known and name != node.id)
         stand_ins.append(_stand_in(node.id, [edge for edge in node.edges if edge.to in known], roll_on))
     try:
         graph = Graph.of(stand_ins)
