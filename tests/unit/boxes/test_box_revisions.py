@@ -148,7 +148,7 @@ def test_revisions_are_read_oldest_first_with_what_became_of_them() -> None:
     }
 
 
-PLAIN, PROVEN = {}, {"is_proven": True}
+PROVEN: dict[str, Any] = {"is_proven": True}
 
 
 @pytest.mark.parametrize(
