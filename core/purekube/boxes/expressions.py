@@ -168,7 +168,7 @@ def _hash(value: Any) -> str:
 
 
 def _name(*parts: Any) -> str:
-    if not parts or not all(isinstance(part, str) for part in parts):
+    if not all(isinstance(part, str) for part in parts):
         raise no_overload()
     return bounded_name("-".join(part for part in parts if part), _LONGEST_NAME)
 

@@ -1,7 +1,6 @@
 """Functions that expressions of kro have in addition to CEL's, with the same results: hashes, seeds, JSON, merging."""
 
 import hashlib
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -88,12 +87,9 @@ def _with_doubles(budget: Budget, value: Any, depth: int) -> Any:
 
 def _double(value: float) -> float:
     try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise EvaluationError("the JSON has a number beyond 64 bits")
-    return number
+        return float(value)
+    except OverflowError as error:
+        raise EvaluationError("the JSON has a number beyond 64 bits") from error
 
 
 def _merge(budget: Budget, value: Any, other: Any) -> Any:

@@ -444,6 +444,8 @@ def _is_for(signature: Signature, arguments: list[CelType]) -> bool:
 
 def _result(signature: Signature, arguments: list[CelType]) -> CelType | None:
     desired = list(signature.parameters)
+    if len(arguments) < len(desired):  # a function of any number of arguments without one
+        return None
     desired += desired[-1:] * (len(arguments) - len(desired))
     bound: dict[str, CelType] = {}
     if all(unify(parameter, argument, bound) for parameter, argument in zip(desired, arguments, strict=True)):
