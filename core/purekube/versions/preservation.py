@@ -67,8 +67,6 @@ def losses(before: Manifest, after: Manifest, schema: Schema | None) -> list[Los
 
 
 def _differences(was: Any, became: Any, schema: Schema | None, path: tuple[Step, ...]) -> Iterator[Loss]:
-    if was is _ABSENT and became is _ABSENT:
-        return
     if was is not _ABSENT and became is not _ABSENT and same_json(was, became):
         return
     if isinstance(was, Mapping) and isinstance(became, Mapping):
