@@ -44,6 +44,7 @@ _HARMLESS: Final = frozenset(("fsGroup", "fsGroupChangePolicy", "supplementalGro
 """Fields of a security context that take rights away, or concern volumes alone."""
 _SECRETS: Final = ("secretref", "secretkeyref", "secretname", "secretrefs", "imagepullsecrets", "valuesfrom")
 _SCALARS: Final = frozenset(("string", "int", "uint", "double", "bool", "bytes", "timestamp", "duration", "null_type"))
+_WITHOUT_FIELDS: Final = frozenset((JsonType.STRING, JsonType.INTEGER, JsonType.NUMBER, JsonType.BOOLEAN))
 _DEEPEST: Final = 24
 """The depth to which a schema is examined, since schemas may be recursive."""
 
@@ -134,14 +135,12 @@ def _fields(cel_type: CelType, schema: Schema | None) -> Mapping[str, tuple[CelT
             name: (field.type, None if schema is None else schema.child(name))
             for name, field in cel_type.fields.items()
         }
-    if (
-        schema is None
-        or schema.preserve_unknown
-        or (schema.free and not schema.properties and schema.additional is None)
-    ):
+    if schema is None or schema.preserve_unknown:
         return None
-    if schema.type is not JsonType.OBJECT:
+    if schema.int_or_string or schema.type in _WITHOUT_FIELDS:
         return {}
+    if schema.type is not JsonType.OBJECT or (schema.free and not schema.properties and schema.additional is None):
+        return None
     others = {} if schema.additional is None else {ITEM: (cel_type.item, schema.additional)}
     return {**others, **{name: (cel_type.item, child) for name, child in schema.properties.items()}}
 

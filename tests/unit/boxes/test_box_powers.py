@@ -1,0 +1,373 @@
+"""Which fields give power, who decides a value, and what is told of it (RUN-12)."""
+
+from typing import Any
+
+import pytest
+
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import CONFIG_MAP, DEPLOYMENT, HELM_RELEASE, NAMESPACE, SECRET
+from purekube.boxes.impersonation import is_allowed, is_data, power_at, powers_below, refusal
+from purekube.boxes.model import Power
+from purekube.boxes.scoping import origin_of
+from purekube.boxes.taint import PARENT, TRUSTED, Origin, Taint, TaintSource, child, external, taint_of
+from purekube.cel import DYN, STRING, list_of, optional_of
+from purekube.cel.parser import parse
+from purekube.schema import compile_schema
+from tests.support.boxes import config, deployment, examined
+
+BINDING = Kind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "power"),
+    [
+        (CONFIG_MAP, "metadata.name", None),
+        (NAMESPACE, "metadata.name", Power.NAMES),
+        (CONFIG_MAP, "metadata.namespace", Power.NAMESPACES),
+        (CONFIG_MAP, "metadata.labels.serviceAccountName", None),
+        (CONFIG_MAP, "metadata.annotations.namespace", None),
+        (DEPLOYMENT, "spec.selector.matchLabels.hostPath", None),
+        (DEPLOYMENT, "spec.template.spec.nodeSelector.hostPath", None),
+        (CONFIG_MAP, "data.hostPath", None),
+        (CONFIG_MAP, "binaryData.hostPath", None),
+        (CONFIG_MAP, "spec.hostPath", Power.HOSTS),
+        (SECRET, "data.namespace", None),
+        (SECRET, "stringData.namespace", None),
+        (HELM_RELEASE, "spec.values.serviceAccountName", None),
+        (HELM_RELEASE, "spec.serviceAccountName", Power.ACCOUNTS),
+        (HELM_RELEASE, "spec.targetNamespace", Power.NAMESPACES),
+        (HELM_RELEASE, "spec.valuesFrom.name", Power.SECRETS),
+        (HELM_RELEASE, "spec.valuesFrom.optional", None),
+        (BINDING, "subjects.name", Power.ROLES),
+        (BINDING, "roleRef.name", Power.ROLES),
+        (BINDING, "rules", Power.ROLES),
+        (BINDING, "aggregationRule.x", Power.ROLES),
+        (BINDING, "other", None),
+        (DEPLOYMENT, "subjects.name", None),
+        (DEPLOYMENT, "spec.replicas", None),
+        (DEPLOYMENT, "spec.template.spec.serviceAccount", Power.ACCOUNTS),
+        (DEPLOYMENT, "x.serviceAccountToken.audience", None),
+        (DEPLOYMENT, "x.ServiceAccountRef", Power.ACCOUNTS),
+        (DEPLOYMENT, "x.securityContext.runAsUser", Power.HOSTS),
+        (DEPLOYMENT, "x.securityContext", Power.HOSTS),
+        (DEPLOYMENT, "x.securityContext.fsGroup", None),
+        (DEPLOYMENT, "x.securityContext.readOnlyRootFilesystem", None),
+        (DEPLOYMENT, "x.securityContext.fsGroup.privileged", Power.HOSTS),
+        (DEPLOYMENT, "x.namespaces", Power.NAMESPACES),
+        (DEPLOYMENT, "x.namespacesX", None),
+        (DEPLOYMENT, "x.secret.secretName", Power.SECRETS),
+        (DEPLOYMENT, "x.secret", Power.SECRETS),
+        (DEPLOYMENT, "x.secret.items.key", None),
+        (DEPLOYMENT, "x.secretKeyRef.name", Power.SECRETS),
+        (DEPLOYMENT, "x.secretKeyRef.key", None),
+        (DEPLOYMENT, "x.mySecretRef", Power.SECRETS),
+        (DEPLOYMENT, "imagePullSecrets.name", Power.SECRETS),
+        *((DEPLOYMENT, f"spec.{name}", Power.HOSTS) for name in ("hostNetwork", "hostPID", "nodeName", "podSpecPatch")),
+    ],
+)
+def test_a_field_gives_the_power_of_what_it_names(kind: Kind, path: str, power: Power | None) -> None:
+    assert power_at(kind, tuple(path.split("."))) is power
+
+
+def test_a_name_elsewhere_gives_power_and_data_does_not() -> None:
+    assert power_at(CONFIG_MAP, ("metadata", "name"), elsewhere=True) is Power.NAMES
+    assert power_at(CONFIG_MAP, ("data", "x"), elsewhere=True) is None
+    assert is_data(CONFIG_MAP, ("data",))
+    assert not is_data(CONFIG_MAP, ("spec", "data"))
+    assert is_data(DEPLOYMENT, ("spec", "labels", "x"))
+
+
+POD = compile_schema(
+    {
+        "type": "object",
+        "properties": {
+            "serviceAccountName": {"type": "string"},
+            "volumes": {
+                "type": "array",
+                "items": {"type": "object", "properties": {"hostPath": {"type": "object"}, "name": {"type": "string"}}},
+            },
+            "more": {
+                "type": "object",
+                "additionalProperties": {"type": "object", "properties": {"namespace": {"type": "string"}}},
+            },
+            "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+        },
+    }
+)
+FREE = compile_schema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+TEXT = compile_schema({"type": "object", "properties": {"text": {"type": "string"}}}).properties["text"]
+
+
+@pytest.mark.parametrize(
+    ("cel_type", "schema", "found"),
+    [
+        (STRING, None, {}),
+        (DYN, None, dict.fromkeys(Power, ("spec",))),
+        (DYN, FREE, dict.fromkeys(Power, ("spec",))),
+        (list_of(STRING), None, {}),
+        (optional_of(list_of(DYN)), FREE, dict.fromkeys(Power, ("spec",))),
+        (DYN, TEXT, {}),
+        (
+            DYN,
+            POD,
+            {
+                Power.ACCOUNTS: ("spec", "serviceAccountName"),
+                Power.HOSTS: ("spec", "volumes", "hostPath"),
+                Power.NAMESPACES: ("spec", "more", "[*]", "namespace"),
+            },
+        ),
+    ],
+)
+def test_a_value_gives_the_powers_of_the_fields_that_it_may_have(cel_type: Any, schema: Any, found: Any) -> None:
+    assert powers_below(DEPLOYMENT, ("spec",), cel_type, schema) == found
+
+
+@pytest.mark.parametrize(
+    ("spec", "powers"),
+    [
+        ({"strategy": "${self.spec.?free}"}, []),
+        ({"minReadySeconds": "${dyn(self.spec.?free.?x.orValue(1))}"}, []),
+        ({"template": {"spec": {"hostAliases": "${self.spec.?free.?x}"}}}, []),
+        ({"template": {"spec": {"imagePullSecrets": "${self.spec.?free.?x}"}}}, ["Secrets"]),
+        (
+            {"template": {"spec": {"tolerations": "${self.spec.?free.?x}", "hostIPC": "${self.spec.image == 'x'}"}}},
+            ["Hosts"],
+        ),
+    ],
+)
+def test_a_value_of_any_type_gives_no_power_that_its_field_cannot_hold(spec: Any, powers: list[str]) -> None:
+    messages = [each.message for each in examined(deployment("a", spec=spec)).problems]
+    told = [each.partition("trustParents: [")[2].partition("]")[0] for each in messages if "trustParents" in each]
+    assert told == powers
+
+
+def test_a_value_among_data_gives_no_power() -> None:
+    assert powers_below(CONFIG_MAP, ("data",), DYN, None) == {}
+
+
+@pytest.mark.parametrize(
+    ("power", "author", "named", "chosen", "owned"),
+    [
+        (Power.NAMESPACES, True, False, False, False),
+        (Power.HOSTS, True, False, False, False),
+        (Power.ACCOUNTS, True, False, False, True),
+        (Power.ROLES, True, False, False, True),
+        (Power.NAMES, True, True, False, False),
+        (Power.SECRETS, True, True, False, True),
+    ],
+)
+def test_a_power_is_for_whom_the_box_trusts_with_it(
+    power: Power, author: bool, named: bool, chosen: bool, owned: bool
+) -> None:
+    assert [is_allowed(power, Taint(origin=origin)) for origin in Origin] == [author, named, chosen]
+    assert is_allowed(power, Taint(origin=Origin.CHOSEN, owned=True)) is owned
+
+
+@pytest.mark.parametrize(
+    ("power", "what"),
+    [
+        (Power.NAMESPACES, "a namespace: leave it out, or write it down"),
+        (
+            Power.NAMES,
+            "the name of an object outside of their namespace: make it of self.metadata.namespace and "
+            "self.metadata.name",
+        ),
+        (
+            Power.ACCOUNTS,
+            "the account that it runs as: write it down, or name a ServiceAccount of this box: "
+            "${account.metadata.name}",
+        ),
+        (Power.ROLES, "who has which rights: write it down, or name a resource of this box: ${account.metadata.name}"),
+        (Power.HOSTS, "privileges on the node: write it down"),
+        (
+            Power.SECRETS,
+            "which Secret is used: make it one of `externals`, which has to agree, and write ${ID.metadata.name}",
+        ),
+    ],
+)
+def test_a_refusal_says_what_to_write_instead(power: Power, what: str) -> None:
+    assert refusal(power, "Shop") == (
+        f"whoever may write Shop objects would decide {what}; where they may do that anyway, say "
+        f"`trustParents: [{power}]` in the spec of the box"
+    )
+
+
+def account(name: Any, **spec: Any) -> list[str]:
+    made = deployment("web")
+    made["template"]["spec"]["template"]["spec"]["serviceAccountName"] = name
+    found = examined(made, config("a", data={"x": "y"}), **spec).problems
+    return [f"{each.place.path.rpartition('.')[2]}: {each.message.split(':')[0]}" for each in found]
+
+
+DECIDES = "serviceAccountName: whoever may write Shop objects would decide the account that it runs as"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_refused"),
+    [
+        ("${self.spec.image}", True),
+        ("x-${self.spec.image}", True),
+        ("${self.metadata.namespace}", False),
+        ("x-${self.metadata.namespace}", False),
+        ("${self.spec.image == 'x' ? 'a' : 'b'}", True),
+        ("${self.metadata.namespace == 'x' ? 'a' : 'b'}", False),
+        ("${a.metadata.name}", False),
+        ("x-${a.metadata.name}", False),
+        ("${a.data.x}", True),
+        ("${['a', self.spec.image][0]}", True),
+        ("${self.spec.?host.orValue('a')}", True),
+        ("${optional.of('a').orValue('b')}", False),
+        ("${cel.bind(x, self.spec.image, x)}", True),
+        ("${cel.bind(x, self.spec.image, 'a')}", False),
+        ("${optional.of(self.spec.image).optMap(x, 'a').orValue('b')}", True),
+        ("${self.metadata.?labels.optMap(x, 'a').orValue('b')}", True),
+        ("${{'a': 'b'}['a']}", False),
+        ("${{'a': self.spec.image}['a']}", True),
+    ],
+)
+def test_an_account_is_decided_by_the_author_of_the_box(name: str, is_refused: bool) -> None:
+    assert account(name) == ([DECIDES] if is_refused else [])
+
+
+# --- who decides a value ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "origin", "literal"),
+    [
+        ("x", Origin.AUTHOR, Origin.AUTHOR),
+        ("$${x}", Origin.AUTHOR, Origin.AUTHOR),
+        ("${'x'}", Origin.AUTHOR, Origin.CHOSEN),
+        ("${self.metadata.namespace}", Origin.AUTHOR, Origin.CHOSEN),
+        ("${self.metadata.name}", Origin.NAMED, Origin.CHOSEN),
+        ("a-${self.metadata.name}-${self.metadata.namespace}", Origin.NAMED, Origin.CHOSEN),
+        ("${self.metadata.name}${self.spec.x}", Origin.CHOSEN, Origin.CHOSEN),
+        ("${other.metadata.name}", Origin.CHOSEN, Origin.CHOSEN),
+        ("${self.metadata.uid}", Origin.AUTHOR, Origin.CHOSEN),
+        ("${", Origin.CHOSEN, Origin.CHOSEN),
+        ("${1 +}", Origin.CHOSEN, Origin.CHOSEN),
+        (3, Origin.CHOSEN, Origin.CHOSEN),
+        (None, Origin.CHOSEN, Origin.CHOSEN),
+    ],
+)
+def test_the_origin_of_a_text_is_the_least_trusted_of_its_parts(text: Any, origin: Origin, literal: Origin) -> None:
+    assert (origin_of(text), origin_of(text, literal=True)) == (origin, literal)
+
+
+AUTHOR, NAMED, CHOSEN = Origin.AUTHOR, Origin.NAMED, Origin.CHOSEN
+VARIABLES = {
+    "self": PARENT,
+    "s": child(SECRET, AUTHOR),
+    "ss": child(SECRET, AUTHOR, listed=True),
+    "c": child(CONFIG_MAP, NAMED),
+    "cs": child(CONFIG_MAP, CHOSEN, listed=True),
+    "n": child(NAMESPACE, CHOSEN),
+    "e": external(SECRET, CHOSEN, elsewhere=False),
+    "far": external(CONFIG_MAP, AUTHOR, elsewhere=True),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "data", "origin"),
+    [
+        ("1", False, AUTHOR),
+        ("unknown", False, AUTHOR),
+        ("self", False, CHOSEN),
+        ("self.metadata", False, CHOSEN),
+        ("self.metadata.name", False, NAMED),
+        ("self.metadata.namespace", False, AUTHOR),
+        ("self.metadata.uid", False, AUTHOR),
+        ("self.metadata.creationTimestamp", False, AUTHOR),
+        ("self.kind + self.apiVersion", False, AUTHOR),
+        ("self.metadata.labels", False, CHOSEN),
+        ("self.metadata.name + self.spec.x", False, CHOSEN),
+        ("self['metadata']['name']", False, NAMED),
+        ("self[self.spec.x]", False, CHOSEN),
+        ("s.data.x", True, CHOSEN),
+        ("s", True, CHOSEN),
+        ("s.metadata", True, CHOSEN),
+        ("s.metadata.name", False, AUTHOR),
+        ("s.metadata.labels", False, CHOSEN),
+        ("s.metadata.annotations", True, CHOSEN),
+        ("s.type", False, CHOSEN),
+        ("has(s.data)", False, CHOSEN),
+        ("has(s.stringData)", False, CHOSEN),
+        ("has(s.other)", True, CHOSEN),
+        ("has(s.type)", False, CHOSEN),
+        ("has(s.data.x)", True, CHOSEN),
+        ("isReady(s)", False, CHOSEN),
+        ("isReady(s.data)", True, CHOSEN),
+        ("size(ss)", False, CHOSEN),
+        ("size(s.data)", True, CHOSEN),
+        ("ss[0].metadata.name", False, AUTHOR),
+        ("ss[0].data", True, CHOSEN),
+        ("ss.map(x, x.metadata.name)", False, CHOSEN),
+        ("ss.map(x, x.data)", True, CHOSEN),
+        ("ss.exists(x, x.metadata.name == 'a')", False, CHOSEN),
+        ("ss.exists(x, x.data.y == 'a')", True, CHOSEN),
+        ("ss.filter(x, x.metadata.name == 'a')[0].metadata.name", False, CHOSEN),
+        ("ss.filter(x, x.data.y == 'a')[0].metadata.name", True, CHOSEN),
+        ("c.metadata.name", False, NAMED),
+        ("c.data.x", False, CHOSEN),
+        ("cs[0].metadata.name", False, CHOSEN),
+        ("cs.first().metadata.namespace", False, AUTHOR),
+        ("n.metadata.name", False, AUTHOR),
+        ("e.metadata.name", False, AUTHOR),
+        ("e.data.x", True, CHOSEN),
+        ("far.data.x", False, AUTHOR),
+        ("far.metadata.name", False, AUTHOR),
+        ("self.spec.x ? 'a' : 'b'", False, CHOSEN),
+        ("s.data.x == 'y' ? 'a' : 'b'", True, CHOSEN),
+        ("true ? self.metadata.name : 'b'", False, NAMED),
+        ("optional.of(self.metadata.name).orValue('x')", False, NAMED),
+        ("self.?metadata.?name.orValue('x')", False, NAMED),
+        ("optional.of(self.metadata.name).optMap(x, 'a')", False, NAMED),
+        ("optional.of(s.data).optMap(x, 'a')", True, CHOSEN),
+        ("cel.bind(x, s.data, x)", True, CHOSEN),
+        ("cel.bind(x, s.data, 'a')", False, AUTHOR),
+        ("[self.metadata.name, 'a']", False, NAMED),
+        ("[s, s][0].metadata.name", False, AUTHOR),
+        ("[s, e][0].metadata.name", True, CHOSEN),
+        ("{'a': self.metadata.name}", False, NAMED),
+    ],
+)
+def test_the_taint_of_an_expression_says_what_it_reveals_and_who_decides_it(
+    text: str, data: bool, origin: Origin
+) -> None:
+    found = taint_of(parse(text), VARIABLES).whole
+    assert (found.data, found.origin) == (data, origin)
+
+
+@pytest.mark.parametrize(
+    ("text", "owned"),
+    [
+        ("c.metadata.name", True),
+        ("e.metadata.name", False),
+        ("self.metadata.name", False),
+        ("c.metadata.uid", False),
+        ("c.metadata.name + 'a'", False),
+        ("[c.metadata.name][0]", True),
+        ("true ? c.metadata.name : 'a'", True),
+        ("true ? c.metadata.name : self.metadata.name", False),
+        ("self.spec.x ? c.metadata.name : 'a'", False),
+        ("optional.of(c.metadata.name).orValue('a')", True),
+        ("optional.of(c.metadata.name).orValue(self.metadata.name)", False),
+    ],
+)
+def test_a_name_is_owned_where_it_is_exactly_that_of_an_object_of_the_box(text: str, owned: bool) -> None:
+    assert taint_of(parse(text), VARIABLES).owned is owned
+
+
+def test_taints_of_objects_meet_and_are_listed() -> None:
+    source = TaintSource({})
+    one, same = Taint(source=source), Taint(source=source, data=True)
+    assert one.meets(same) == Taint(True, AUTHOR, source)
+    assert one.meets(PARENT) == Taint(False, CHOSEN)
+    assert one.meets(Taint(origin=NAMED)) == Taint(False, NAMED, source)
+    assert Taint(origin=NAMED).meets(one) == Taint(False, NAMED, source)
+    assert one.list == Taint(source=source, listed=True)
+    assert one.list.list == Taint(False, CHOSEN)
+    assert one.list.item == one
+    assert one.item == Taint(False, CHOSEN)
+    assert TRUSTED.list == TRUSTED
+    assert one.field("metadata").list == Taint(False, CHOSEN)
