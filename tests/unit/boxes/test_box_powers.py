@@ -6,14 +6,17 @@ import pytest
 
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import CONFIG_MAP, DEPLOYMENT, HELM_RELEASE, NAMESPACE, SECRET
+from purekube.boxes.compile import examine
 from purekube.boxes.impersonation import is_allowed, is_data, power_at, powers_below, refusal
 from purekube.boxes.model import Power
+from purekube.boxes.read import read_box
+from purekube.boxes.schemas import CrdVersions, Schemas
 from purekube.boxes.scoping import origin_of
 from purekube.boxes.taint import PARENT, TRUSTED, Origin, Taint, TaintSource, child, external, taint_of
 from purekube.cel import DYN, STRING, list_of, optional_of
 from purekube.cel.parser import parse
 from purekube.schema import compile_schema
-from tests.support.boxes import config, deployment, examined
+from tests.support.boxes import config, crd, deployment, document, examined
 
 BINDING = Kind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
 
@@ -139,6 +142,68 @@ def test_a_value_of_any_type_gives_no_power_that_its_field_cannot_hold(spec: Any
     messages = [each.message for each in examined(deployment("a", spec=spec)).problems]
     told = [each.partition("trustParents: [")[2].partition("]")[0] for each in messages if "trustParents" in each]
     assert told == powers
+
+
+THING = Kind("x.example.com", "v1", "Thing", "things")
+
+
+def refused(auth: Any, *others: Any) -> list[str]:
+    """The powers that are refused in an object of which no schema is known."""
+    template = {"apiVersion": THING.api_version, "kind": "Thing", "metadata": {"name": "t"}, "spec": {"auth": auth}}
+    versions = CrdVersions.of(crd())
+    written = document({"id": "thing", "template": template}, *others)
+    found = examine(read_box(written), versions, Schemas([versions], [THING])).problems
+    assert all("trustParents: [" in each.message for each in found)
+    return [each.message.partition("trustParents: [")[2].partition("]")[0] for each in found]
+
+
+EVERY = sorted(map(str, Power))
+REFERRING = "{'secretRef': {'name': self.spec.image}}"
+
+
+@pytest.mark.parametrize(
+    ("auth", "powers"),
+    [
+        (f"${{{REFERRING}}}", ["Secrets"]),
+        ("${{'secretRef': {'name': 'x'}}}", []),
+        (f"${{optional.of({REFERRING})}}", ["Secrets"]),
+        (f"${{optional.of({REFERRING}).orValue({{}})}}", ["Secrets"]),
+        (f"${{optional.of({{'secretRef': {{'name': 'x'}}}}).orValue({REFERRING})}}", ["Secrets"]),
+        (f"${{[{{'a': 'b'}}, {REFERRING.replace('secretRef', 'serviceAccountRef')}]}}", ["Accounts"]),
+        ("${self.spec.?host.optMap(h, {'secretRef': {'name': h}})}", ["Secrets"]),
+        ("${self.spec.?host.optMap(h, {'secretRef': {'name': 'x'}})}", ["Secrets"]),
+        ("${self.spec.parts.map(p, {'secretRef': {'name': p.name}})}", ["Secrets"]),
+        ("${self.spec.parts.map(p, {'secretRef': {'name': 'x'}})}", ["Secrets"]),
+        ("${['a'].map(p, {'serviceAccountName': p})}", []),
+        ("${['a'].map(p, self.spec.image == p, {'serviceAccountName': 'x'})}", ["Accounts"]),
+        ("${self.spec.image == 'a' ? {'serviceAccountName': 'x'} : {}}", ["Accounts"]),
+        ("${self.metadata.namespace == 'a' ? {'serviceAccountName': 'x'} : {}}", []),
+        ("${cel.bind(x, self.spec.image, {'hostPath': x})}", ["Hosts"]),
+        ("${cel.bind(x, 'a', {'hostPath': x})}", []),
+        ("${{self.spec.image: 'x'}}", EVERY),
+        ("${{'a': self.spec.image}}", []),
+        ({"${self.spec.image}": "x"}, EVERY),
+        ({"name-${self.metadata.namespace}": "x"}, []),
+        ("${self.spec.image}", []),
+        ("${self.spec.?free}", EVERY),
+        ({"namespace": "${self.spec.image}", "x": {"hostPID": "${self.spec.image == 'x'}"}}, ["Hosts", "Namespaces"]),
+        ("${b.data}", EVERY),
+        ("${b}", EVERY),
+        ({"serviceAccountName": "${b.metadata.name}"}, []),
+        ({"serviceAccountName": "x-${b.metadata.name}"}, ["Accounts"]),
+    ],
+)
+def test_a_value_is_judged_by_each_outcome_of_its_expression(auth: Any, powers: list[str]) -> None:
+    assert sorted(refused(auth, config("b", "${self.spec.image}"))) == powers
+
+
+def test_a_key_of_texts_gives_no_power_and_a_value_in_a_list_is_judged_by_the_schema() -> None:
+    made = config("a")
+    made["template"]["metadata"]["annotations"] = {"x/${self.spec.image}": "y"}
+    assert examined(made).problems == ()
+    volumes = "${[{'name': 'v', 'emptyDir': self.spec.?free}]}"
+    pod = {"containers": [{"name": "main", "image": "i"}], "volumes": volumes}
+    assert examined(deployment("a", spec={"template": {"spec": pod}})).problems == ()
 
 
 def test_a_value_among_data_gives_no_power() -> None:

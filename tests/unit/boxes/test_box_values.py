@@ -303,12 +303,12 @@ def test_a_type_of_which_no_value_fits_is_told(cel_type: CelType, name: str, mes
 
 def test_an_object_with_known_fields_fits_where_each_of_them_does() -> None:
     """The type of `self.spec.parts[0]` has the fields `name` and `replicas`."""
-    named = {"type": "object", "properties": {"name": {"type": "string"}}}
+    named: dict[str, Any] = {"name": {"type": "string"}}
     for item, expected in (
-        ({**named["properties"], "replicas": {"type": "integer"}}, []),
-        (named["properties"], ["replicas: undefined field (self.spec.parts[0])"]),
+        ({**named, "replicas": {"type": "integer"}}, []),
+        (named, ["replicas: undefined field (self.spec.parts[0])"]),
         (
-            {**named["properties"], "replicas": {"type": "string"}},
+            {**named, "replicas": {"type": "string"}},
             ["replicas: expected string, found int: write string(…) (self.spec.parts[0])"],
         ),
     ):
