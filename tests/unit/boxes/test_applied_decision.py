@@ -11,11 +11,12 @@ import pytest
 from purekube.apimachinery.definitions import BROUGHT_TO, OPERATOR_BOX, PIN
 from purekube.apimachinery.errors import Forbidden, Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
+from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.problems import Place
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.apimachinery.timestamps import format_time
 from purekube.boxes.applied import FINALIZER, AppliedBox, BoxPhase, BoxSnapshot, BoxState, decide_applied
-from purekube.boxes.applied_status import decide_with_status
+from purekube.boxes.applied_status import WORDS, decide_with_status
 from purekube.boxes.conversion_webhook import ConversionWebhook
 from purekube.boxes.judgement import Judgement, Verdict
 from purekube.boxes.labels import finalizer_named
@@ -31,7 +32,9 @@ from purekube.boxes.revisions import (
     revision_name,
 )
 from purekube.boxes.rollout_policy import DeletionPolicy
+from purekube.cel import DYN, Environment, compile_expression
 from purekube.controller.decision import Decision, Failure, Finalizer, Requeue
+from purekube.controller.reconcile_error import ReconcileError, ReconcileErrorCause
 from tests.support.boxes import box_of, config, crd
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -472,3 +475,142 @@ def test_events_are_about_what_is_bad_and_what_becomes_good_again() -> None:
     assert [*transitions(decide_with_status(stopped))] == [("Warning", "Stopped")]
     mended = after(stopped, 60, parent("a", spec("two")))
     assert [*transitions(decide_with_status(mended))] == [("Normal", "Complete")]
+
+
+# --- limits and errors ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("gates", "reason"),
+    [
+        ([], "Progressing"),
+        (
+            ["rollout.total == 1 && rollout.waiting == 1 && rollout.moved + rollout.ready + rollout.failed == 0"],
+            "Progressing",
+        ),
+        (["rollout.pinned > 0"], "Gated"),
+        (["true", "rollout.moved > 0"], "Gated"),
+        (["1 / rollout.moved == 1"], "Gated"),
+        (["dyn('yes')"], "Gated"),
+    ],
+)
+def test_nothing_moves_where_a_condition_of_the_user_does_not_hold(gates: list[str], reason: str) -> None:
+    programs = tuple(compile_expression(text, Environment({"rollout": DYN})) for text in gates)
+    found = rolling(parent("a", spec()), gates=programs)
+    assert told(decide_with_status(found))["RolledOut"][1] == reason
+    assert len(decide_applied(found).patches) == (reason == "Progressing")
+
+
+def test_a_pinned_shop_is_counted_and_keeps_its_revision() -> None:
+    pinned = parent("a", spec(), annotations={PIN: named(spec())})
+    found = rolling(pinned, parent("b", spec("two")), present={PROVEN: "true"})
+    assert decide_applied(found).patches == ()
+    counts = {"total": 1, "moved": 1, "ready": 1, "failed": 0, "pinned": 1, "waiting": 0}
+    written_ = written(found)
+    assert written_["rollout"] == counts
+    assert (written_["objects"], written_["ready"], written_["kind"]) == (2, 2, "Shop")
+
+
+def test_a_box_that_is_gone_but_for_others_is_left_alone() -> None:
+    meta = {"name": "shops", "deletionTimestamp": format_time(NOW), "finalizers": ["other"]}
+    ending = AppliedBox.read({**OPERATOR_BOX.manifest("shops"), "metadata": meta, "spec": spec()})
+    assert decide_applied(state(ending, parent("a", spec()))) == Decision()
+
+
+def test_the_states_of_a_box_are_tested_in_their_order() -> None:
+    problems = (BoxProblem(Place("a"), "wrong"),)
+    wrong: dict[str, Any] = {"box": None, "problems": problems, "lacking": "rights", "serving": frozenset()}
+    assert state(applied(spec(), is_going=True), **wrong).phase is BoxPhase.GOING
+    assert (
+        state(AppliedBox.read({**OPERATOR_BOX.manifest("shops"), "spec": spec()}), **wrong).phase is BoxPhase.UNGUARDED
+    )
+    assert state(applied(spec()), **wrong).phase is BoxPhase.REFUSED
+    assert state(applied(spec()), lacking="rights").phase is BoxPhase.FORBIDDEN
+    assert state(applied(spec())).phase is BoxPhase.UNRECORDED
+    assert state(applied(spec()), revision(1, spec()), revision(2, spec("two"))).phase is BoxPhase.UNRECORDED
+    assert state(applied(spec()), revision(1, spec()), serving=frozenset()).phase is BoxPhase.UNSERVED
+    assert state(applied(spec()), revision(1, spec())).phase is BoxPhase.SERVED
+
+
+def test_at_most_fifty_problems_are_in_the_status_and_fifty_shops_are_released_at_a_time() -> None:
+    problems = tuple(BoxProblem(Place(f"p{number:02}"), "wrong") for number in range(51))
+    refused = decide_with_status(state(applied(spec()), box=None, problems=problems, serving=frozenset()))
+    assert [each["path"] for each in get_path(refused.status, "status", "problems")] == [
+        f"p{at:02}" for at in range(50)
+    ]
+    assert told(refused)["Accepted"][2] == "p00: wrong (and 50 more in status.problems)"
+    shops = [parent(f"s{number:02}", spec(), finalizers=[finalizer_named("shops")]) for number in range(51)]
+    released = decide_applied(going(DeletionPolicy.ORPHAN, *shops, serving=frozenset())).patches
+    assert [patch.ref.name for patch in released] == [f"s{number:02}" for number in range(50)]
+
+
+@pytest.mark.parametrize(
+    ("refused", "more"), [(1, ""), (2, ", and 1 more (status.judgement)"), (4, ", and 3 more (status.judgement)")]
+)
+def test_a_refusal_names_one_object_and_counts_the_others(refused: int, more: str) -> None:
+    found = rolling(parent("a", spec()), status=judged(spec("two"), refused))
+    message = told(decide_with_status(found))["RolledOut"][2]
+    assert message.startswith(f"Shop team/0 would fail: no{more}; 0 of 1 object at ")
+
+
+@pytest.mark.parametrize(
+    ("before", "cause", "expected"),
+    [
+        ((), ReconcileErrorCause.TRANSIENT, ("False", "Retrying", "no answer")),
+        ((), ReconcileErrorCause.FORBIDDEN, ("False", "Forbidden", "no answer")),
+        ((("True", "Running"),), ReconcileErrorCause.FORBIDDEN, None),
+        ((("False", "Starting"),), ReconcileErrorCause.TRANSIENT, ("False", "Retrying", "no answer")),
+        ((("False", "Retrying"),), ReconcileErrorCause.TRANSIENT, ("False", "Retrying", "no answer")),
+        ((("False", "Refused"),), ReconcileErrorCause.FORBIDDEN, ("False", "Forbidden", "no answer")),
+    ],
+)
+def test_an_error_that_stopped_a_pass_is_told_of_a_box_that_is_not_served(
+    before: tuple[tuple[str, str], ...], cause: ReconcileErrorCause, expected: Any
+) -> None:
+    present = [Condition("Serving", ConditionStatus(status), reason, "", "", 2) for status, reason in before]
+    standing = {each.type: each for each in present}
+    found = [
+        (str(each.status), str(each.reason), each.message)
+        for each in WORDS.conditions(standing, ReconcileError(cause, "no answer"))
+    ]
+    assert found == ([] if expected is None else [expected])
+    starting = bool(before) and before[0][1] in ("Starting", "Retrying")
+    assert WORDS.tells_retries(standing) is starting
+    assert WORDS.fields((), NOW) == {}
+    assert (WORDS.kind, dict(WORDS.events)) == (OPERATOR_BOX, {"Serving": True})
+    assert tuple(WORDS.types) == ("Accepted", "Permitted", "Serving", "RolledOut")
+
+
+def test_a_status_that_says_something_else_than_served_is_written_while_caches_fill() -> None:
+    done = settled(parent("a", spec("two")))
+    filling: Any = {"filling": 1.0, "serving": frozenset(), "unserved": "caches are filled"}
+    standing = written(done)
+
+    def decides(**change: Any) -> bool:
+        status = {**standing, **change.pop("status", {})}
+        box = AppliedBox.read({**done.applied.manifest, "status": status})
+        snapshot = attrs.evolve(done.observed, readings=ParentReadings(), **{**filling, **change})
+        return decide_with_status(BoxState(box, snapshot, NOW, SYSTEM)).status is not None
+
+    others = [each for each in standing["conditions"] if each["type"] != "Serving"]
+    serving = next(each for each in standing["conditions"] if each["type"] == "Serving")
+    assert decides() is False
+    assert decides(status={"revision": "another"})
+    assert decides(status={"conditions": others})
+    assert decides(status={"conditions": [*others, {**serving, "status": "False"}]})
+    assert decides(status={"conditions": [*others, {**serving, "observedGeneration": 1}]})
+    assert decides(failures=(Failure(ObjectRef(SHOP, "team", "a"), "patch", Unavailable("later")),))
+
+
+@pytest.mark.parametrize(
+    ("counted", "wait"), [("2026-01-01T11:59:58Z", 3.0), ("2026-01-01T11:59:55Z", None), ("soon", None), (None, None)]
+)
+def test_counts_wait_from_when_they_were_counted(counted: Any, wait: float | None) -> None:
+    begun = settled(parent("a", spec("two"), "False"), parent("b", spec("two"), "False"))
+    box = AppliedBox.read({**begun.applied.manifest, "status": {**written(begun), "countedAt": counted}})
+    objects = {**begun.observed.objects, ObjectRef(SHOP, "team", "a"): parent("a", spec("two"))}
+    snapshot = attrs.evolve(begun.observed, objects=objects, readings=ParentReadings())
+    decision = decide_with_status(BoxState(box, snapshot, NOW, SYSTEM))
+    assert (decision.status is None) is (wait is not None)
+    if wait is not None:
+        assert decision.requeue.after == wait

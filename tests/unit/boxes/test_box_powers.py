@@ -75,6 +75,7 @@ def test_a_field_gives_the_power_of_what_it_names(kind: Kind, path: str, power: 
 def test_a_name_elsewhere_gives_power_and_data_does_not() -> None:
     assert power_at(CONFIG_MAP, ("metadata", "name"), elsewhere=True) is Power.NAMES
     assert power_at(CONFIG_MAP, ("data", "x"), elsewhere=True) is None
+    assert power_at(BINDING, ()) is None
     assert is_data(CONFIG_MAP, ("data",))
     assert not is_data(CONFIG_MAP, ("spec", "data"))
     assert is_data(DEPLOYMENT, ("spec", "labels", "x"))

@@ -167,7 +167,7 @@ def test_kinds_of_former_revisions_are_retired_while_parents_may_own_objects_of_
     parents = []
     for revision in revisions:
         said = {BROUGHT_TO: revision, composite.kinds_annotation: kinds_annotation(tuple(recorded))}
-        fields = {"f:metadata": {"f:annotations": {f"f:{composite.kinds_annotation}": {}}}}
+        fields: dict[str, Any] = {"f:metadata": {"f:annotations": {f"f:{composite.kinds_annotation}": {}}}}
         entry = {"manager": composite.manager, "operation": "Apply", "fieldsV1": fields}
         parents.append(parent(revision, annotations=said, managedFields=[entry]))
     assert retired_kinds(present, {"old": OLD, "new": LATER}, parents) == retired
