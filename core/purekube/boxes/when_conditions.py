@@ -211,6 +211,11 @@ def _literal(value: Any) -> str:
             return "[" + ", ".join(_literal(item) for item in value) + "]"
 
 
+def all_of(texts: Sequence[str]) -> str:
+    """Return the CEL text for `when`: all of `texts` must be true. With no texts it is true."""
+    return " && ".join(f"({text})" for text in texts) or "true"
+
+
 def any_of(texts: Sequence[str]) -> str:
-    """Return the CEL text for `any`: at least one of `texts` must be true."""
-    return " || ".join(f"({text})" for text in texts)
+    """Return the CEL text for `any`: at least one of `texts` must be true. With no texts it is true."""
+    return " || ".join(f"({text})" for text in texts) or "true"

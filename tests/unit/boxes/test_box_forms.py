@@ -19,6 +19,7 @@ from purekube.boxes.model import (
 from purekube.boxes.read import MOST, BoxProblem, BoxProblems, Findings, joined_names, no_such, read_box
 from purekube.boxes.schemas import CrdProblem, CrdVersions, Schemas, plural_of
 from purekube.boxes.when_conditions import (
+    all_of,
     any_of,
     comparison_of,
     expression_of,
@@ -387,8 +388,10 @@ def test_a_delay_counts_from_the_creation_unless_it_is_told_otherwise(gate: dict
     assert time_of(read_when_condition({"after": "5m", **gate}), ("web",)) == text
 
 
-def test_any_of_several_texts_is_in_parentheses() -> None:
+def test_several_texts_are_in_parentheses() -> None:
     assert any_of(["a", "b || c"]) == "(a) || (b || c)"
+    assert all_of(["a", "b || c"]) == "(a) && (b || c)"
+    assert any_of([]) == all_of([]) == "true"
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_a_path_that_is_read_is_a_dependency_on_what_it_names(path: str, soft: b
 
 
 def test_descendants_are_read_directly_or_through_others() -> None:
-    reads = {"a": [("b", "x"), ("self",)], "b": [("c",)], "c": [("b",)], "d": []}
+    reads: dict[str, list[tuple[str, ...]]] = {"a": [("b", "x"), ("self",)], "b": [("c",)], "c": [("b",)], "d": []}
     assert descendants(reads) == {"a": {"b", "c"}, "b": {"c", "b"}, "c": {"b", "c"}, "d": set()}
 
 
@@ -98,8 +98,8 @@ ABSENT = (
 )
 
 ABSENT_PART = (
-    "spec.parts.replicas may be absent: write self.spec.parts.?replicas, ask has(self.spec.parts.replicas), or give it a "
-    "default in shops.example.com"
+    "spec.parts.replicas may be absent: write self.spec.parts.?replicas, ask has(self.spec.parts.replicas), or give "
+    "it a default in shops.example.com"
 )
 
 
