@@ -218,6 +218,7 @@ def test_a_policy_is_enforced_by_one_with_the_same_spec(live: Any, is_enforced: 
             "[dyn(self.spec.?free.?a[?0].optMap(value, dyn(value)).orValue('')\n)]",
         ),
         ("${[?self.spec.?host][0]}", "[dyn([?self.spec.?host][0]\n)]"),
+        ("${self[?'spec'].hasValue()}", "[dyn(self[?'spec'].optMap(value, dyn(value)).hasValue()\n)]"),
         ("${{'a': [self.spec.image][?0].orValue('x')}['a']}", None),
     ],
 )

@@ -461,6 +461,16 @@ def test_an_account_is_a_name_in_the_namespace_of_the_parent(text: str, spec: di
     assert composite_of(box).account_of(parent) == found
 
 
+def test_a_box_asks_for_namespaces_where_any_resource_external_or_drain_computes_one() -> None:
+    there = config_in("${self.spec.image}", "b", "b")
+    read = external("e", "ConfigMap", meta={"namespace": "${self.spec.image}"})
+    assert box_of(there, **TRUSTED).asks_namespaces
+    assert box_of(config("a"), externals=[read], **TRUSTED).asks_namespaces
+    assert box_of(config("a"), deletion={"phases": [{"resources": [there]}]}, **TRUSTED).asks_namespaces
+    assert not box_of(config_in("there"), **TRUSTED).asks_namespaces
+    assert not box_of(there, scope="Cluster", **TRUSTED).asks_namespaces
+
+
 # --- the values of variables -----------------------------------------------------------------------------------------
 
 

@@ -295,6 +295,16 @@ def test_an_account_is_decided_by_the_author_of_the_box(name: str, is_refused: b
     assert account(name) == ([DECIDES] if is_refused else [])
 
 
+def test_an_item_of_a_list_is_decided_by_who_decides_the_list() -> None:
+    def told(items: str) -> list[str]:
+        made = deployment("a", "a-${p}", forEach={"p": items, "key": "${p}"})
+        made["template"]["spec"]["template"]["spec"]["serviceAccountName"] = "${p}"
+        return [each.message.partition(":")[0] for each in examined(made).problems]
+
+    assert told("${self.spec.parts.map(x, x.name)}") == [DECIDES.partition(": ")[2]]
+    assert told("${['x', 'y']}") == []
+
+
 # --- who decides a value ---------------------------------------------------------------------------------------------
 
 

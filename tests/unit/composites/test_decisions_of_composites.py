@@ -471,12 +471,19 @@ UNWANTED = tuple(Delete(ObjectRef(CONFIG_MAP, "team", name), f"u-{name}") for na
 
 def test_deletes_that_are_postponed_leave_out_what_was_made_and_are_none_in_a_deletion() -> None:
     plan = attrs.evolve(PLAN, unwanted=UNWANTED)
-    described = composite(explain=lambda parent, observed, now: Explanation(Graph.of([]), plan))
+    asked = list[Any]()
+
+    def explain(*given: Any) -> Explanation:
+        asked.append(given)
+        return Explanation(Graph.of([]), plan)
+
+    described = composite(explain=explain)
     parent, going = recording(), recording(deletionTimestamp="2026-01-01T00:00:00Z")
     assert described.deletes_afterwards(parent, Snapshot(), START, ()) == UNWANTED
     assert described.deletes_afterwards(parent, Snapshot(), START, {UNWANTED[0].ref}) == UNWANTED[1:]
     assert described.deletes_afterwards(going, Snapshot(), START, ()) == ()
     assert BOX.deletes_afterwards(parent, Snapshot(), START, ()) == ()
+    assert asked == [(parent, Snapshot(), START)] * 2
 
 
 def test_a_cached_parent_keeps_its_records_and_who_wrote_them() -> None:
