@@ -17,7 +17,7 @@ _EDGE: Final = ""
 """The value for the missing character before the start and after the end of a text."""
 
 _Kernel = tuple[tuple[int, ...], bool, bool, bool]
-"""The identity of a state: positions in the program, and whether the text's start, a line break, or a word character
+"""The identity of a state: positions in the program, and whether the text begins here, a line does, or a word character
 comes before.
 """
 
@@ -86,22 +86,21 @@ class Pattern:
 
     def find_all(self, text: str, most: int = -1) -> Iterator[str]:
         """Yield the texts of all matches that do not overlap, at most `most` of them (-1: all)."""
-        at, last = 0, -1
-        while most and at <= len(text):
+        at, last = 0, None
+        while most:
             match = self.find(text, at)
             if match is None:
                 return
             begin, end = match
-            if begin < end or begin != last:
+            if match != (last, last):  # as in Go, there is no empty match right behind another
                 yield text[begin:end]
                 most -= 1
-                last = end
-            at = end if end > begin else end + 1
+            at, last = max(end, begin + 1), end
 
     # --- states -------------------------------------------------------------------------------------------------------
 
     def _start(self) -> _State:
-        return self._state(((0,), True, False, False))
+        return self._state(((0,), True, True, False))
 
     def _state(self, kernel: _Kernel) -> _State:
         state = self._states.get(kernel)
@@ -139,7 +138,7 @@ class Pattern:
 
         Return None if a match is complete at one of them. `after` is the next character of the text.
         """
-        starting, first, newline, word = kernel
+        starting, first, new_line, word = kernel
         pending, seen = list(starting), set[int]()
         while pending:
             place = pending.pop()
@@ -151,7 +150,7 @@ class Pattern:
                     return None
                 case Split(preferred, otherwise):
                     pending += (preferred, otherwise)
-                case Assert(kind) if _holds(kind, first=first, newline=newline, word=word, after=after):
+                case Assert(kind) if _holds(kind, first=first, new_line=new_line, word=word, after=after):
                     pending.append(place + 1)
         return seen
 
@@ -163,7 +162,7 @@ class Pattern:
         A thread is a pair: a program position, and the text position where its match began. The second result is None
         if no thread completes a match before `after`.
         """
-        first, newline, word = before == _EDGE, before == "\n", _is_word(before)
+        first, new_line, word = before == _EDGE, before in (_EDGE, "\n"), _is_word(before)
         seen, following = set[int](), list[tuple[int, int]]()
         for origin, began in threads:
             pending = [origin]
@@ -178,7 +177,7 @@ class Pattern:
                     case Split(preferred, otherwise):
                         pending += (otherwise, preferred)
                     case Assert(kind):
-                        if _holds(kind, first=first, newline=newline, word=word, after=after):
+                        if _holds(kind, first=first, new_line=new_line, word=word, after=after):
                             pending.append(place + 1)
                     case Consume() as instruction:
                         if after != _EDGE and _within(instruction, after):
@@ -195,14 +194,14 @@ def _is_word(character: str) -> bool:
     return character.isascii() and (character.isalnum() or character == "_")
 
 
-def _holds(kind: str, *, first: bool, newline: bool, word: bool, after: str) -> bool:
+def _holds(kind: str, *, first: bool, new_line: bool, word: bool, after: str) -> bool:
     match kind:
         case "start":
             return first
         case "end":
             return after == _EDGE
         case "line_start":
-            return first or newline
+            return new_line
         case "line_end":
             return after in (_EDGE, "\n")
         case "boundary":

@@ -46,6 +46,9 @@ class Accept:
     """The instruction that ends a match."""
 
 
+_LATER: Final = Split(0, 0)
+"""An instruction to be replaced as soon as it is known where it continues."""
+
 Instruction: TypeAlias = Consume | Split | Assert | Accept
 
 
@@ -86,32 +89,31 @@ class _Writer:
     def _alternatives(self, branches: tuple[Node, ...]) -> None:
         exits = []
         for branch in branches[:-1]:
-            split = self.add(Split(0, 0))
+            split = self.add(_LATER)
             self.write(branch)
-            exits.append(self.add(Split(0, 0)))
+            exits.append(self.add(_LATER))
             self.code[split] = Split(split + 1, len(self.code))
         self.write(branches[-1])
         for place in exits:
             self.code[place] = Split(len(self.code), len(self.code))
 
     def _repeat(self, node: Repeat) -> None:
-        for _ in range(node.least):
+        """Write the body as often as it must match, then as often as it may; behind the last one, a way back to it.
+
+        `x*` is written as `(?:x+)?`: where x prefers the empty text, so does `x*` (https://go.dev/issue/46123).
+        """
+        copies = (node.least or 1) if node.most is None else node.most
+        begin, exits = len(self.code), list[int]()
+        for count in range(copies):
+            if count >= node.least:
+                exits.append(self.add(_LATER))
+            begin = len(self.code)
             self.write(node.body)
         if node.most is None:
-            self._any_number(node)
-            return
-        exits = []
-        for _ in range(node.most - node.least):
-            exits.append(self.add(Split(0, 0)))
-            self.write(node.body)
+            again = self.add(_LATER)
+            self.code[again] = self._choice(begin, again + 1, greedy=node.greedy)
         for place in exits:
             self.code[place] = self._choice(place + 1, len(self.code), greedy=node.greedy)
-
-    def _any_number(self, node: Repeat) -> None:
-        split = self.add(Split(0, 0))
-        self.write(node.body)
-        self.add(Split(split, split))
-        self.code[split] = self._choice(split + 1, len(self.code), greedy=node.greedy)
 
     @staticmethod
     def _choice(into: int, past: int, *, greedy: bool) -> Split:

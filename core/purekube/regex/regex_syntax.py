@@ -1,5 +1,7 @@
 """The parser of patterns. The grammar is RE2's, except for Unicode classes (`\\p{…}`)."""
 
+import re
+from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 import attrs
@@ -88,6 +90,15 @@ _CLASSES: Final[dict[str, Ranges]] = {
     "s": ((9, 10), (12, 13), (32, 32)),
 }
 _CONTROLS: Final = {"a": 7, "f": 12, "t": 9, "n": 10, "r": 13, "v": 11}
+_NAMES_OF_FLAGS: Final = {"i": "ignore_case", "m": "multiline", "s": "dot_all", "U": "swap_greed"}
+_FLAGS_ALONE: Final = re.compile(r"\(\?([imsU]*)(?:-([imsU]+))?\)")
+_FLAGS_OF_GROUP: Final = re.compile(r"\?([imsU]*)(?:-([imsU]+))?:")
+_NAME_OF_GROUP: Final = re.compile(r"\?P?<[A-Za-z0-9_]+>")
+_NAME_OF_CLASS: Final = re.compile(r"\[:(\^?)(.*?):\]", re.DOTALL)
+_BRACES: Final = re.compile(r"\{(0|[1-9][0-9]*)(,)?((?<=,)(?:0|[1-9][0-9]*))?\}")
+_DASH: Final = re.compile(r"-(?!\])")
+_HEXADECIMAL: Final = re.compile(r"\{([0-9A-Fa-f]+)\}|([0-9A-Fa-f]{2})")
+_OCTAL: Final = re.compile(r"0[0-7]{0,2}|[1-7][0-7]{1,2}")
 _PLACES: Final = {"A": "start", "z": "end", "b": "boundary", "B": "inside"}
 
 
@@ -124,20 +135,25 @@ class _Parser:
             if self._take("|"):
                 branches.append(Sequence(tuple(parts)))
                 parts = []
-                continue
-            changed = self._flags_alone(flags)
-            if changed is not None:
-                flags = changed
-                continue
-            parts += self._repeated(flags, depth)
+            elif alone := self._read(_FLAGS_ALONE):
+                flags = _changed(flags, alone)
+            else:
+                parts += self._repeated(flags, depth)
         branches.append(Sequence(tuple(parts)))
         return branches[0] if len(branches) == 1 else Alternatives(tuple(branches))
 
     def _take(self, sign: str) -> bool:
-        if self.text.startswith(sign, self.at):
+        taken = self.text.startswith(sign, self.at)
+        if taken:
             self.at += len(sign)
-            return True
-        return False
+        return taken
+
+    def _read(self, form: re.Pattern[str]) -> re.Match[str] | None:
+        """Return the match of a form at this place, and go behind it."""
+        match = form.match(self.text, self.at)
+        if match is not None:
+            self.at = match.end()
+        return match
 
     def _next(self, what: str) -> str:
         if self.at >= len(self.text):
@@ -145,63 +161,29 @@ class _Parser:
         self.at += 1
         return self.text[self.at - 1]
 
-    # --- groups and flags ---------------------------------------------------------------------------------------------
-
-    def _flags_alone(self, flags: _Flags) -> _Flags | None:
-        """Read flags such as `(?i)`, which apply up to the end of the enclosing group; return None if there are no
-        flags.
-        """
-        end = self.text.find(")", self.at)
-        if not self.text.startswith("(?", self.at) or end < 0:
-            return None
-        letters = self.text[self.at + 2 : end]
-        if not letters or letters.strip("imsU-"):
-            return None
-        self.at = end + 1
-        return self._changed(flags, letters)
-
-    def _changed(self, flags: _Flags, letters: str) -> _Flags:
-        names = {"i": "ignore_case", "m": "multiline", "s": "dot_all", "U": "swap_greed"}
-        on = True
-        for letter in letters:
-            if letter == "-":
-                on = False
-            elif letter in names:
-                flags = attrs.evolve(flags, **{names[letter]: on})
-            else:
-                raise PatternError(f"unknown flag {letter!r}", self.at)
-        return flags
-
     def _group(self, flags: _Flags, depth: int) -> Node:
-        if self._take("?"):
-            if self._take("P<") or (not self.text.startswith(("<=", "<!"), self.at) and self._take("<")):
-                self._until(">", "the name of a group")
-            elif not self._take(":"):
-                flags = self._changed(flags, self._until(":", "a group"))
+        begin = self.at
+        if changed := self._read(_FLAGS_OF_GROUP):
+            flags = _changed(flags, changed)
+        elif not self._read(_NAME_OF_GROUP) and self._take("?"):
+            raise PatternError("unknown kind of group", begin)
         node = self.alternatives(flags, depth + 1)
         if not self._take(")"):
             raise PatternError("missing )", self.at)
         return node
 
-    def _until(self, sign: str, what: str) -> str:
-        end = self.text.find(sign, self.at)
-        if end < 0:
-            raise PatternError(f"{what} is not complete", self.at)
-        content, self.at = self.text[self.at : end], end + len(sign)
-        return content
-
     # --- one item and how often ---------------------------------------------------------------------------------------
 
     def _repeated(self, flags: _Flags, depth: int) -> list[Node]:
         begin = self.at
+        if self._bounds() is not None:
+            raise PatternError("nothing to repeat", begin)
         atoms = self._atoms(flags, depth)
-        times = 0
-        while atoms and (bounds := self._bounds()) is not None:
-            times += 1
-            if times > 1 or isinstance(atoms[-1], Assertion):
-                raise PatternError("nothing to repeat", begin)
+        if atoms and (bounds := self._bounds()) is not None:
             greedy = not self._take("?")
             atoms[-1] = Repeat(atoms[-1], *bounds, greedy is not flags.swap_greed)
+            if self._bounds() is not None:
+                raise PatternError("nothing to repeat", begin)
         return atoms
 
     def _bounds(self) -> tuple[int, int | None] | None:
@@ -211,111 +193,115 @@ class _Parser:
         return self._braces()
 
     def _braces(self) -> tuple[int, int | None] | None:
-        end = self.text.find("}", self.at)
-        if not self.text.startswith("{", self.at) or end < 0:
-            return None
-        least, comma, most = self.text[self.at + 1 : end].partition(",")
-        if not least.isascii() or not least.isdigit() or (most and not (most.isascii() and most.isdigit())):
+        begin, match = self.at, self._read(_BRACES)
+        if match is None:
             return None  # as in RE2, braces that are no bounds are characters
-        numbers = int(least[:5]), int(most[:5]) if most else None if comma else int(least[:5])
-        if max(numbers[0], numbers[1] or 0) > _MOST_REPEATS or (numbers[1] is not None and numbers[1] < numbers[0]):
-            raise PatternError(f"bad repetition {self.text[self.at : end + 1]!r}", self.at)
-        self.at = end + 1
-        return numbers
+        least, comma, most = match.groups()
+        upper = int(most) if most else None if comma else int(least)
+        if int(least) > _MOST_REPEATS or (upper is not None and not int(least) <= upper <= _MOST_REPEATS):
+            raise PatternError(f"bad repetition {match[0]!r}", begin)
+        return int(least), upper
 
     def _atoms(self, flags: _Flags, depth: int) -> list[Node]:
-        begin, sign = self.at, self._next("a pattern")
-        match sign:
+        match self._next("a pattern"):
             case "(":
                 return [self._group(flags, depth)]
             case "[":
-                return [_cased(self._class(), flags)]
+                return [Characters(self._class(flags))]
             case ".":
                 return [Characters(((0, _LAST),) if flags.dot_all else ((0, 9), (11, _LAST)))]
             case "^":
                 return [Assertion("line_start" if flags.multiline else "start")]
             case "$":
                 return [Assertion("line_end" if flags.multiline else "end")]
-            case "*" | "+" | "?":
-                raise PatternError("nothing to repeat", begin)
             case "\\":
                 return self._escaped(flags)
-            case _:
-                return [_cased(((ord(sign), ord(sign)),), flags)]
+            case sign:
+                return [_single(sign, flags)]
 
     def _escaped(self, flags: _Flags) -> list[Node]:
-        begin, sign = self.at, self._next("an escape")
+        sign = self._next("an escape")
         if sign in _PLACES:
             return [Assertion(_PLACES[sign])]
         if sign == "Q":
-            end = self.text.find("\\E", self.at)
-            quoted = self.text[self.at : end if end >= 0 else len(self.text)]
-            self.at = len(self.text) if end < 0 else end + 2
-            return [_cased(((ord(character), ord(character)),), flags) for character in quoted]
-        return [_cased(self._escape(sign, begin), flags)]
+            quoted, end, _ = self.text[self.at :].partition("\\E")
+            self.at += len(quoted) + len(end)
+            return [_single(character, flags) for character in quoted]
+        return [Characters(_cased(self._escape(sign), flags))]
 
-    def _escape(self, sign: str, begin: int) -> Ranges:
+    def _escape(self, sign: str) -> Ranges:
         r"""Return the characters that an escape such as `\d` or `\x41` matches, inside or outside of brackets."""
+        begin = self.at - 2
         if sign.lower() in _CLASSES:
-            return _CLASSES[sign.lower()] if sign.islower() else _negated(_CLASSES[sign.lower()])
+            return _CLASSES[sign] if sign.islower() else _negated(_CLASSES[sign.lower()])
         if sign in _CONTROLS:
             return ((_CONTROLS[sign], _CONTROLS[sign]),)
         if sign == "x":
-            digits = self._until("}", "an escape") if self._take("{") else self._next("\\x") + self._next("\\x")
-            return self._numbered(digits, 16, begin)
-        if sign in "01234567" and (sign == "0" or self.text[self.at : self.at + 1] in tuple("01234567")):
-            digits = sign
-            while len(digits) < 3 and self.at < len(self.text) and self.text[self.at] in "01234567":
-                digits += self._next("an escape")
-            return self._numbered(digits, 8, begin)
+            digits = self._read(_HEXADECIMAL)
+            if digits is None or int(digits[1] or digits[2], 16) > _LAST:
+                raise PatternError("an escape names no character", begin)
+            return _of_point(int(digits[1] or digits[2], 16))
+        if octal := _OCTAL.match(self.text, self.at - 1):
+            self.at = octal.end()
+            return _of_point(int(octal[0], 8))
         if sign.isascii() and not sign.isalnum():
-            return ((ord(sign), ord(sign)),)
-        raise PatternError(f"\\{sign} is not supported", begin - 1)
-
-    def _numbered(self, digits: str, base: int, begin: int) -> Ranges:
-        try:
-            number = int(digits, base) if digits.isalnum() else -1
-        except ValueError:
-            number = -1
-        if not 0 <= number <= _LAST:
-            raise PatternError("an escape names no character", begin)
-        return ((number, number),)
+            return _of_point(ord(sign))
+        raise PatternError(f"\\{sign} is not supported", begin)
 
     # --- brackets -----------------------------------------------------------------------------------------------------
 
-    def _class(self) -> Ranges:
-        begin = self.at
+    def _class(self, flags: _Flags) -> Ranges:
         negated = self._take("^")
-        ranges: list[tuple[int, int]] = []
-        first = True
-        while first or not self._take("]"):
-            first = False
-            low = self._member()
-            if len(low) == 1 and low[0][0] == low[0][1] and self._is_range():
-                self.at += 1
-                high = self._member()
-                if len(high) != 1 or high[0][0] != high[0][1] or high[0][0] < low[0][0]:
-                    raise PatternError("bad range of characters", begin)
-                low = ((low[0][0], high[0][0]),)
-            ranges += low
-        return _negated(tuple(ranges)) if negated else _merged(ranges)
+        ranges = self._range()
+        while not self._take("]"):
+            ranges += self._range()
+        cased = _cased(ranges, flags)
+        return _negated(cased) if negated else cased
 
-    def _is_range(self) -> bool:
-        return self.text.startswith("-", self.at) and not self.text.startswith("-]", self.at)
+    def _range(self) -> Ranges:
+        """Read one member of brackets, or two with `-` between them."""
+        begin, low = self.at, self._member()
+        start = _point_of(low)
+        if start is None or not self._read(_DASH):
+            return low
+        end = _point_of(self._member())
+        if end is None or end < start:
+            raise PatternError("bad range of characters", begin)
+        return ((start, end),)
 
     def _member(self) -> Ranges:
         begin = self.at
-        if self._take("[:"):
-            name = self._until(":]", "a class")
-            ranges = _POSIX.get(name.removeprefix("^"))
+        if named := self._read(_NAME_OF_CLASS):
+            ranges = _POSIX.get(named[2])
             if ranges is None:
-                raise PatternError(f"unknown class [:{name}:]", begin)
-            return _negated(ranges) if name.startswith("^") else ranges
+                raise PatternError(f"unknown class {named[0]}", begin)
+            return _negated(ranges) if named[1] else ranges
         sign = self._next("a class")
-        return self._escape(self._next("an escape"), begin + 1) if sign == "\\" else ((ord(sign), ord(sign)),)
+        return self._escape(self._next("an escape")) if sign == "\\" else _of_point(ord(sign))
 
 
-def _merged(ranges: list[tuple[int, int]]) -> Ranges:
+def _changed(flags: _Flags, match: re.Match[str]) -> _Flags:
+    on, off = dict.fromkeys(match[1], True), dict.fromkeys(match[2] or "", False)
+    return attrs.evolve(flags, **{_NAMES_OF_FLAGS[letter]: value for letter, value in (on | off).items()})
+
+
+def _of_point(point: int) -> Ranges:
+    return ((point, point),)
+
+
+def _point_of(ranges: Ranges) -> int | None:
+    match ranges:
+        case ((low, high),) if low == high:
+            return low
+        case _:
+            return None
+
+
+def _single(character: str, flags: _Flags) -> Characters:
+    return Characters(_cased(_of_point(ord(character)), flags))
+
+
+def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
     out: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if out and low <= out[-1][1] + 1:
@@ -326,8 +312,9 @@ def _merged(ranges: list[tuple[int, int]]) -> Ranges:
 
 
 def _negated(ranges: Ranges) -> Ranges:
+    """Return all other characters. The ranges are in order and apart from each other."""
     out, begin = [], 0
-    for low, high in _merged(list(ranges)):
+    for low, high in ranges:
         if begin < low:
             out.append((begin, low - 1))
         begin = high + 1
@@ -336,19 +323,17 @@ def _negated(ranges: Ranges) -> Ranges:
     return tuple(out)
 
 
-def _cased(ranges: Ranges, flags: _Flags) -> Characters:
-    """Return a node that matches `ranges`; with the flag `(?i)`, letters match in both cases.
+def _cased(ranges: Ranges, flags: _Flags) -> Ranges:
+    """Return the ranges in order and merged; with the flag `(?i)`, letters match in both cases.
 
     Letters other than ASCII letters match in both cases only if they are given singly, not in a range.
     """
-    if not flags.ignore_case:
-        return Characters(ranges)
     more = list(ranges)
-    for low, high in ranges:
+    for low, high in ranges if flags.ignore_case else ():
         for first, other in ((65, 97), (97, 65)):
             begin, end = max(low, first), min(high, first + 25)
             if begin <= end:
                 more.append((begin - first + other, end - first + other))
-        if low == high and low > 127:
+        if low == high:
             more += [(ord(folded), ord(folded)) for folded in (chr(low).lower(), chr(low).upper()) if len(folded) == 1]
-    return Characters(_merged(more))
+    return _merged(more)

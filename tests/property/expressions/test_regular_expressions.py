@@ -94,7 +94,7 @@ def test_the_syntax_is_that_of_re2(pattern: str, text: str, found: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["(?=a)", "(?!a)", "(?<=a)b", r"(a)\1", r"\p{L}", "a**", "*a", "^*", "a)", "[a", "\\"]
+    "pattern", ["(?=a)", "(?!a)", "(?<=a)b", r"(a)\1", r"\p{L}", "a**", "*a", "a)", "[a", "\\"]
 )
 def test_what_re2_does_not_have_is_refused(pattern: str) -> None:
     with pytest.raises(PatternError):
