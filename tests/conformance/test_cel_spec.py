@@ -23,8 +23,6 @@ pytestmark = pytest.mark.skipif(not CASES, reason=f"{FILE} is not there: CEL_CAS
 
 _NO_VALUE: Final = "a case of the deduced type, which the file has no value for"
 EXCEPTIONS: Final[Mapping[str, str]] = {
-    "namespace/namespace_shadowing/comprehension_shadowing_disambiguation": "a dot before a name"
-    " does not reach past the variable of a macro",
     "network_ext/ipv4/ipv4_equals_ipv6": "Kubernetes takes no IPv4 address in the form of IPv6",
     "string_ext/format/map support (all key types)": "a map holds true and 1 as one key",
     "type_deduction/functions/function_result_type": _NO_VALUE,

@@ -208,7 +208,7 @@ class _Checker:
             return scope[node.name].type
         if node.name in TYPES:
             return types.TYPE
-        near = get_close_matches(node.name, scope, 1)
+        near = get_close_matches(node.name, (name for name in scope if "'" not in name), 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise self._error(f"undeclared reference to {node.name!r}{hint}", node.at)
 

@@ -6,6 +6,7 @@ import attrs
 
 from purekube.cel.lexer import Token, tokens
 from purekube.cel.limits import LIMITS, CelSyntaxError, Limits
+from purekube.cel.resolve import apart
 from purekube.cel.syntax import (
     RESERVED,
     Binary,
@@ -61,7 +62,7 @@ def parse(source: str, limits: Limits = LIMITS) -> Expression:
     parser = _Parser(source, limits)
     tree = parser.expression()
     parser.expect_end()
-    return tree
+    return apart(tree, frozenset(parser.absolute)) if parser.absolute else tree
 
 
 class _Parser:
@@ -71,6 +72,7 @@ class _Parser:
         self._tokens = list(tokens(source))
         self._at = 0
         self._depth = 0
+        self.absolute = set[str]()
 
     # --- operators ----------------------------------------------------------------------------------------------------
 
@@ -227,6 +229,8 @@ class _Parser:
         if token.text in RESERVED or token.text in _NO_FIELDS:
             raise CelSyntaxError(f"reserved identifier {token.text!r}", self._source, token.position)
         if not self._take("("):
+            if absolute:
+                self.absolute.add(token.text)
             return Identifier(token.text, absolute, at=token.position)
         arguments = self._arguments(")")
         if token.text == "has":

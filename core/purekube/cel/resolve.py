@@ -8,22 +8,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from purekube.cel.syntax import (
-    Binary,
-    Bind,
-    Call,
-    Conditional,
-    Expression,
-    HasMacro,
-    Identifier,
-    Index,
-    ListLiteral,
-    Macro,
-    MapLiteral,
-    Select,
-    Unary,
-    dotted,
-)
+from purekube.cel.syntax import Bind, Expression, Identifier, Macro, Select, dotted, rebuilt
 
 
 def resolved(node: Expression, variables: frozenset[str], container: str = "") -> Expression:
@@ -45,33 +30,14 @@ class _Resolver:
         match node:
             case Identifier() | Select():
                 return self._name(node)
-            case HasMacro(operand):
-                return attrs.evolve(node, operand=self.visit(operand))
-            case Index(operand, key):
-                return attrs.evolve(node, operand=self.visit(operand), key=self.visit(key))
-            case Call(_, target, arguments):
-                new_target = None if target is None else self.visit(target)
-                return attrs.evolve(node, target=new_target, arguments=tuple(map(self.visit, arguments)))
-            case Macro(_, target, names, body, transform):
+            case Macro(_, target, names):
                 inner = attrs.evolve(self, local=self.local.union(names))
-                bodies = [None if part is None else inner.visit(part) for part in (body, transform)]
-                return attrs.evolve(node, target=self.visit(target), body=bodies[0], transform=bodies[1])
-            case Bind(name, value, body):
+                return rebuilt(node, lambda part: self.visit(part) if part is target else inner.visit(part))
+            case Bind(name, value):
                 inner = attrs.evolve(self, local=self.local | {name})
-                return attrs.evolve(node, value=self.visit(value), body=inner.visit(body))
-            case Unary(_, operand):
-                return attrs.evolve(node, operand=self.visit(operand))
-            case Binary(_, left, right):
-                return attrs.evolve(node, left=self.visit(left), right=self.visit(right))
-            case Conditional(condition, positive, negative):
-                first, second, third = map(self.visit, (condition, positive, negative))
-                return Conditional(first, second, third, at=node.at)
-            case ListLiteral(items):
-                return attrs.evolve(node, items=tuple(map(self.visit, items)))
-            case MapLiteral(entries):
-                return attrs.evolve(node, entries=tuple((self.visit(key), self.visit(part)) for key, part in entries))
+                return rebuilt(node, lambda part: self.visit(part) if part is value else inner.visit(part))
             case _:
-                return node
+                return rebuilt(node, self.visit)
 
     def _name(self, node: Identifier | Select) -> Expression:
         variable = self._variable(dotted(node), _root(node))
@@ -94,6 +60,42 @@ class _Resolver:
             yield f"{around}.{name}"
             around = around.rpartition(".")[0]
         yield name
+
+
+def apart(node: Expression, absolute: frozenset[str]) -> Expression:
+    """Return `node` with other names for those variables of macros that would hide a name in `absolute`.
+
+    In `[1].map(x, .x + x)` the dot says that the first x is not the macro's, which is then called `x'`: the tree means
+    the same to a reader that knows nothing of dots.
+    """
+    return _Renamer(absolute, frozenset()).visit(node)
+
+
+@attrs.frozen
+class _Renamer:
+    absolute: frozenset[str]
+    hidden: frozenset[str]
+
+    def visit(self, node: Expression) -> Expression:
+        match node:
+            case Identifier(name, absolute=False):
+                return attrs.evolve(node, name=self._renamed(name))
+            case Macro(_, target, names):
+                inner = self._inside(names)
+                named = attrs.evolve(node, variables=tuple(map(inner._renamed, names)))
+                return rebuilt(named, lambda part: self.visit(part) if part is target else inner.visit(part))
+            case Bind(name, value):
+                inner = self._inside((name,))
+                named = attrs.evolve(node, name=inner._renamed(name))
+                return rebuilt(named, lambda part: self.visit(part) if part is value else inner.visit(part))
+            case _:
+                return rebuilt(node, self.visit)
+
+    def _inside(self, names: tuple[str, ...]) -> "_Renamer":
+        return attrs.evolve(self, hidden=self.hidden | self.absolute.intersection(names))
+
+    def _renamed(self, name: str) -> str:
+        return f"{name}'" if name in self.hidden else name
 
 
 def _root(node: Expression) -> Identifier | None:

@@ -92,7 +92,7 @@ class Pattern:
             if match is None:
                 return
             begin, end = match
-            if match != (last, last):  # as in Go, there is no empty match right behind another
+            if match != (last, last):  # as in Go, there is no empty match right after another
                 yield text[begin:end]
                 most -= 1
             at, last = max(end, begin + 1), end

@@ -98,7 +98,7 @@ class _Writer:
             self.code[place] = Split(len(self.code), len(self.code))
 
     def _repeat(self, node: Repeat) -> None:
-        """Write the body as often as it must match, then as often as it may; behind the last one, a way back to it.
+        """Write the body as often as it must match, then as often as it may; after the last one, a way back to it.
 
         `x*` is written as `(?:x+)?`: where x prefers the empty text, so does `x*` (https://go.dev/issue/46123).
         """

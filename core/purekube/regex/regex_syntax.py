@@ -149,7 +149,7 @@ class _Parser:
         return taken
 
     def _read(self, form: re.Pattern[str]) -> re.Match[str] | None:
-        """Return the match of a form at this place, and go behind it."""
+        """Return the match of a form at this place, and go to its end."""
         match = form.match(self.text, self.at)
         if match is not None:
             self.at = match.end()
