@@ -86,8 +86,8 @@ class _Renamer:
                 return rebuilt(named, lambda part: self.visit(part) if part is target else inner.visit(part))
             case Bind(name, value):
                 inner = self._inside((name,))
-                named = attrs.evolve(node, name=inner._renamed(name))
-                return rebuilt(named, lambda part: self.visit(part) if part is value else inner.visit(part))
+                bound = attrs.evolve(node, name=inner._renamed(name))
+                return rebuilt(bound, lambda part: self.visit(part) if part is value else inner.visit(part))
             case _:
                 return rebuilt(node, self.visit)
 
