@@ -111,9 +111,8 @@ def parse_quantity(text: str) -> Decimal | None:
     if match is None:
         return None
     number, suffix = match.groups()
-    if len(suffix) > 1 and suffix[0] in "eE":
-        return Decimal(number + suffix)
-    return Decimal(number) * _FACTORS[suffix]
+    factor = _FACTORS.get(suffix)
+    return Decimal(number + suffix) if factor is None else Decimal(number) * factor
 
 
 def is_quantity(text: str) -> bool:

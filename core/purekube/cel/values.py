@@ -237,3 +237,10 @@ def int64(value: int, what: str = "integer overflow") -> int:
     if not INT_MIN <= value <= INT_MAX:
         raise EvaluationError(what)
     return value
+
+
+def uint64(value: int) -> Uint:
+    """Return `value` as a uint. Raises EvaluationError if it does not fit into 64 bits."""
+    if not 0 <= value <= UINT_MAX:
+        raise EvaluationError("unsigned integer overflow")
+    return Uint(value)

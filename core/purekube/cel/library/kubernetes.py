@@ -21,7 +21,7 @@ _LONGEST: Final = 256
 
 
 def _quantity(text: Any) -> Decimal:
-    number = parse_quantity(text_of(text)) if len(text) <= _LONGEST else None
+    number = parse_quantity(text) if len(text_of(text)) <= _LONGEST else None
     if number is None:
         raise EvaluationError(f"{text[:64]!r} is no quantity such as 500m or 1Gi")
     return number

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from purekube.cel.limits import Budget, EvaluationError, no_overload
 from purekube.cel.signatures import built, function, list_cost, square_cost
-from purekube.cel.values import Duration, Uint, cel_equal, compare_values, int64, is_number
+from purekube.cel.values import Duration, Uint, cel_equal, compare_values, int64, is_number, uint64
 
 _SORTED: Final = ("int", "uint", "double", "bool", "string", "bytes", "timestamp", "duration", "dyn")
 _SUMMED: Final = ("int", "uint", "double", "duration", "dyn")
@@ -111,12 +111,12 @@ def _sum(items: Any) -> Any:
     values = _items(items)
     if all(isinstance(item, Duration) for item in values) and values:
         return Duration(int64(sum(item.nanos for item in values), "duration overflow"))
-    if not all(is_number(item) for item in values) or len({isinstance(item, float) for item in values}) > 1:
+    if not all(is_number(item) for item in values) or len(set(map(type, values))) > 1:
         raise no_overload()
     total = sum(values)
     if isinstance(total, float):
         return total
-    return Uint(total) if values and isinstance(values[0], Uint) else int64(total)
+    return uint64(total) if values and isinstance(values[0], Uint) else int64(total)
 
 
 def _index_of(budget: Budget, items: Any, what: Any) -> int:

@@ -40,7 +40,7 @@ def _extreme(sign: int) -> Callable[..., Any]:
 def _rounded(run: Callable[[float], float]) -> Callable[[Any], float]:
     def rounded(value: Any) -> float:
         number = _double(value)
-        return float(run(number)) if math.isfinite(number) else number
+        return math.copysign(run(number), number) if math.isfinite(number) else number  # a zero has a sign
 
     return rounded
 
@@ -48,7 +48,7 @@ def _rounded(run: Callable[[float], float]) -> Callable[[Any], float]:
 def _half_away(value: float) -> float:
     # Not floor(x + 0.5): that sum is rounded itself, to 1.0 for the double below 0.5 and away from large odd numbers.
     whole = math.trunc(value)
-    return whole + math.copysign(1.0, value) if abs(value - whole) >= 0.5 else float(whole)
+    return whole + math.copysign(1.0, value) if abs(value - whole) >= 0.5 else whole
 
 
 def _abs(value: Any) -> Any:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from ipaddress import AddressValueError, IPv4Address, IPv6Address, NetmaskValueError
 from typing import Any, Final
+from urllib.parse import quote, unquote_to_bytes
 
 from purekube.cel.library.standard import text_of
 from purekube.cel.limits import EvaluationError, no_overload
@@ -11,11 +12,14 @@ from purekube.cel.signatures import function, text_cost
 from purekube.cel.values import Address, Network, Url
 
 _URL: Final = re.compile(
-    r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<host>[^/?#]*))?(?P<path>[^?#]*)(?P<rest>.*)", re.S
+    r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?://(?P<host>[^/?]*))?)?(?P<path>[^?]*)(?:\?(?P<query>.*))?", re.S
 )
-_HOST: Final = re.compile(r"(?:[^@]*@)?(?P<name>\[[0-9A-Fa-f:.%]*\]|[^:\[\]\s]*)(?::(?P<port>\d*))?", re.ASCII)
+_HOST: Final = re.compile(
+    r"(?:[^@ ]*@)?(?P<shown>(?P<name>\[[0-9A-Fa-f:.%]*\]|[^:\[\] #%]*)(?::(?P<port>\d*))?)", re.ASCII
+)
 _ESCAPED: Final = re.compile(r"%([0-9A-Fa-f]{2})")
-_CONTROL: Final = re.compile(r"[\x00-\x20\x7f]")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_PLAIN_PATH: Final = re.compile(r"(?:[A-Za-z0-9$&+,/:;=@_.~!'()*\[\]-]|%[0-9A-Fa-f]{2})*")
 _LONGEST: Final = 64
 
 
@@ -114,27 +118,33 @@ def _masked(network: Network) -> Network:
 
 
 def parse_url(text: str) -> Url | None:
-    """Return the URL in `text`, which must be absolute or a path that begins with a slash.
+    """Return the URL in `text`, which must be absolute or a path that begins with a slash; None for any other text.
 
-    Return None for any other text.
+    As in Go's `url.ParseRequestURI`, a `#` begins no fragment, and what follows `mailto:` is no path.
     """
     match = _URL.fullmatch(text)
-    if match is None or _CONTROL.search(text) or "%" in _ESCAPED.sub("", text):
+    if match is None or _CONTROL.search(text) or _is_badly_escaped(match["path"]):
         return None
-    scheme, host = match["scheme"] or "", match["host"] or ""
+    scheme, host, path, query = match.groups("")
     place = _HOST.fullmatch(host)
     if place is None or not (scheme or text.startswith("/")):
         return None
-    query = match["rest"].partition("#")[0].removeprefix("?")
-    shown = host.rpartition("@")[2]
-    return Url(
-        scheme.lower(), shown, place["name"].strip("[]"), place["port"] or "", _unescaped(match["path"]), _query(query)
-    )
+    shown, name, port = place.groups("")
+    escaped = _escaped_path(path) if path.startswith("/") else ""
+    return Url(scheme.lower(), shown, name.strip("[]"), port, escaped, _query(query))
 
 
 def is_url(text: str) -> bool:
     """Report whether a text is an absolute URL or path."""
     return parse_url(text) is not None
+
+
+def _is_badly_escaped(text: str) -> bool:
+    return "%" in _ESCAPED.sub("", text)
+
+
+def _escaped_path(path: str) -> str:
+    return path if _PLAIN_PATH.fullmatch(path) else quote(unquote_to_bytes(path), safe="$&+,/:;=@")
 
 
 def _unescaped(text: str) -> str:
@@ -144,7 +154,9 @@ def _unescaped(text: str) -> str:
 
 def _query(text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     values: dict[str, tuple[str, ...]] = {}
-    for pair in text.split("&") if text else ():
+    for pair in text.split("&"):
+        if not pair or ";" in pair or _is_badly_escaped(pair):
+            continue  # as in Go
         name, _, value = pair.replace("+", " ").partition("=")
         key = _unescaped(name)
         values[key] = (*values.get(key, ()), _unescaped(value))

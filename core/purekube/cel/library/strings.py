@@ -238,7 +238,9 @@ def _scientific(value: Any, precision: int) -> str:
     number = _number(value, "scientific")
     if isinstance(number, float) and (named := _infinite(number)):
         return named
-    return f"{number:.{precision}e}" if isinstance(number, float) else _exponent(number, precision)
+    if isinstance(number, float) or number == 0:
+        return f"{float(number):.{precision}e}"
+    return _exponent(number, precision)
 
 
 def _exponent(number: Decimal, precision: int) -> str:
