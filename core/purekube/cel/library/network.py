@@ -12,7 +12,8 @@ from purekube.cel.signatures import function, text_cost
 from purekube.cel.values import Address, Network, Url
 
 _URL: Final = re.compile(
-    r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?://(?P<host>[^/?]*))?)?(?P<path>[^?]*)(?:\?(?P<query>.*))?", re.S
+    r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<host>[^/?]*))?(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?(?:#.*)?",
+    re.S,
 )
 _HOST: Final = re.compile(
     r"(?:[^@ ]*@)?(?P<shown>(?P<name>\[[0-9A-Fa-f:.%]*\]|[^:\[\] #%]*)(?::(?P<port>\d*))?)", re.ASCII
@@ -120,7 +121,7 @@ def _masked(network: Network) -> Network:
 def parse_url(text: str) -> Url | None:
     """Return the URL in `text`, which must be absolute or a path that begins with a slash; None for any other text.
 
-    As in Go's `url.ParseRequestURI`, a `#` begins no fragment, and what follows `mailto:` is no path.
+    As in Go, what follows `mailto:` is no path, and what follows `#` belongs to nothing.
     """
     match = _URL.fullmatch(text)
     if match is None or _CONTROL.search(text) or _is_badly_escaped(match["path"]):
