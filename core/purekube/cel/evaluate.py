@@ -419,9 +419,7 @@ class _Loop:
         inner, budget, cost, first = dict(scope), scope[None], self.cost, self.first
         if self.second is None:
             for item in value:
-                budget.steps -= cost
-                if budget.steps < 0:
-                    budget.spend(0)
+                budget.spend(cost)
                 inner[first] = item
                 yield item, inner
             return

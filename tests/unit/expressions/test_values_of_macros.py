@@ -151,6 +151,27 @@ x.l[-1.0] => Missing: index out of bounds: -1.0
 x.l[x.huge] => Missing: index out of bounds: 1e+300
 x.m == x.m => True [4 0 0]
 x.l == x.l => True [3 0 0]
+x.nope && x.one.b => EvaluationError: no such overload
+x.one.b && x.nope => Missing: no such key: nope
+x.nope || x.one.b => EvaluationError: no such overload
+x.nope == x.one.b => Missing: no such key: nope
+x.one.b == x.nope => EvaluationError: no such overload
+x.nope < x.one.b => Missing: no such key: nope
+x.one.b < x.nope => EvaluationError: no such overload
+x.nope + x.one.b => Missing: no such key: nope
+x.one.b + x.nope => EvaluationError: no such overload
+x.one.b in x.nope => EvaluationError: no such overload
+x.nope in x.one.b => Missing: no such key: nope
+[x.nope, x.one.b] => Missing: no such key: nope
+{x.nope: x.one.b} => Missing: no such key: nope
+{x.one.b: x.nope} => EvaluationError: no such overload
+x.nope[x.one.b] => Missing: no such key: nope
+x.one.b[x.nope] => EvaluationError: no such overload
+x.nope ? x.one.b : 1 => Missing: no such key: nope
+x.nope.all(i, i) => Missing: no such key: nope
+cel.bind(v, x.nope, x.one.b) => Missing: no such key: nope
+[1, 2].map(i, [i].map(j, i + j)) => [[2], [4]] [16 0 4]
+[1, 2].all(i, [i].all(i, i > 0) && i > 0) => True [24 0 0]
 """
 
 
