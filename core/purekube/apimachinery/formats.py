@@ -58,7 +58,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
     Python's own `$` also matches before a last newline, and its `\d` matches the digits of any alphabet.
     """
-    return re.compile(re.sub(r"\$\Z", r"\\Z", pattern), re.ASCII)
+    return re.compile(re.sub(r"(?<!\\)((?:\\\\)*)\$\Z", r"\1\\Z", pattern), re.ASCII)
 
 
 def quoted(text: str) -> str:
