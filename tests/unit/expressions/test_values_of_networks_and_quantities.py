@@ -289,6 +289,11 @@ url('/p?a=b#c&d=e').getQuery() => {'a': ['b']} [1 0 0]
 url('/p#?a=b').getQuery() => {} [1 0 0]
 url('//h/x').getHost() => 'h' [1 0 0]
 url('https://h/p#f').getEscapedPath() => '/p' [1 0 0]
+x.s.compareTo(x.s) => EvaluationError: no such overload
+x.one.compareTo(x.one) => EvaluationError: no such overload
+x.s.isGreaterThan(x.s) => EvaluationError: no such overload
+quantity('1e19').isInteger() => False [1 0 0]
+quantity('1').compareTo(semver('1.0.0')) => EvaluationError: no such overload [2 0 0]
 """
 
 
