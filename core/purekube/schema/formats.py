@@ -16,6 +16,7 @@ from purekube.apimachinery.durations import is_duration
 from purekube.cel.library.network import is_url
 
 _TIME: Final = re.compile(r"(\d{2}):(\d{2}):(\d{2})(.\d+)?(z|[+-]\d{2}:\d{2})", re.ASCII)
+_DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)  # Python also takes weeks, such as 2026-W05-4
 _HOST_LABEL: Final = re.compile(r"[^\W_]([\w-]*[^\W_])?")
 _SHORT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LONG_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -48,7 +49,7 @@ def _is_micro_time(value: str) -> bool:
 
 
 def _is_date(value: str) -> bool:
-    if len(value) != 10:
+    if not _DAY.fullmatch(value):
         return False
     try:
         date.fromisoformat(value)

@@ -273,6 +273,7 @@ optional.of(1) == optional.of(1) => True
 optional.of(1) == optional.of(2) => False
 optional.of(null) == optional.none() => False
 optional.none() == optional.none() => True
+optional.ofNonZeroValue(quantity('0')) => optional(Decimal(0)) [1 0 0]
 """
 
 

@@ -216,6 +216,10 @@ x.set.distinct() => [1, 2] [4 0 2]
 [x.nan, 1.0].sort() => [nan, 1.0] [7 0 2]
 [2, 1, 2].sort() => [1, 2, 2] [10 0 3]
 [2.0, 2, 1].sort() => [1, 2.0, 2] [10 0 3]
+math.greatest([1], 2) => EvaluationError: no such overload [2 0 0]
+math.greatest(1, 'a') => EvaluationError: no such overload [1 0 0]
+math.least('a', 1) => EvaluationError: no such overload [1 0 0]
+math.greatest(2, 1, 3.5, 3) => 3.5 [1 0 0]
 """
 
 

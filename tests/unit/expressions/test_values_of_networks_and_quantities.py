@@ -294,6 +294,8 @@ x.one.compareTo(x.one) => EvaluationError: no such overload
 x.s.isGreaterThan(x.s) => EvaluationError: no such overload
 quantity('1e19').isInteger() => False [1 0 0]
 quantity('1').compareTo(semver('1.0.0')) => EvaluationError: no such overload [2 0 0]
+url('/a b&c+d$e,f:g;h=i@j').getEscapedPath() => '/a%20b&c+d$e,f:g;h=i@j' [2 0 0]
+url('/p?a=%ff').getQuery() => {'a': ['�']} [1 0 0]
 """
 
 
