@@ -274,6 +274,24 @@ optional.of(1) == optional.of(2) => False
 optional.of(null) == optional.none() => False
 optional.none() == optional.none() => True
 optional.ofNonZeroValue(quantity('0')) => optional(Decimal(0)) [1 0 0]
+int(x.other + 'x') => EvaluationError: '1111111111111111111111111111111111111111111111111111111111111111' is no integer [0 258 0]
+uint(x.other + 'x') => EvaluationError: '1111111111111111111111111111111111111111111111111111111111111111' is no unsigned integer [0 258 0]
+double(x.other + 'x') => EvaluationError: '1111111111111111111111111111111111111111111111111111111111111111' is no number [0 258 0]
+bool(x.long) => EvaluationError: '1111111111111111111111111111111111111111111111111111111111111111' is neither true nor false
+timestamp(x.long) => EvaluationError: '1111111111111111111111111111111111111111111111111111111111111111' is no timestamp such as 2026-01-31T12:00:00Z
+duration(x.other + 'x') => EvaluationError: '1111111111111111111111111111111111111111111111111111111111111111' is no duration such as 1h30m [0 258 0]
+double('++inf') => EvaluationError: '++inf' is no number
+double('-nan') => EvaluationError: '-nan' is no number
+double('INFINITY') => inf
+double('infinit') => EvaluationError: 'infinit' is no number
+double('1E5') => 100000.0
+uint(18446744073709549569.0) => 18446744073709549568u
+uint(18446744073709551615.0) => EvaluationError: unsigned integer overflow
+string(-0.1) => '-0.1' [1 4 0]
+string(10.0) => '10' [1 2 0]
+string(-1e6) => '-1e+06' [1 6 0]
+bytes('ab') + b'c' => b'abc' [1 5 0]
+duration(x.half) => EvaluationError: no such overload
 """
 
 

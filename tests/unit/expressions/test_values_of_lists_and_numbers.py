@@ -220,6 +220,8 @@ math.greatest([1], 2) => EvaluationError: no such overload [2 0 0]
 math.greatest(1, 'a') => EvaluationError: no such overload [1 0 0]
 math.least('a', 1) => EvaluationError: no such overload [1 0 0]
 math.greatest(2, 1, 3.5, 3) => 3.5 [1 0 0]
+lists.range(9223372036854775807) => LimitExceeded: the expression builds too many items [0 0 9223372036854775807]
+lists.range(10001) => LimitExceeded: the expression builds too many items [0 0 10001]
 """
 
 

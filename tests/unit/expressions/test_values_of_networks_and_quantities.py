@@ -296,6 +296,10 @@ quantity('1e19').isInteger() => False [1 0 0]
 quantity('1').compareTo(semver('1.0.0')) => EvaluationError: no such overload [2 0 0]
 url('/a b&c+d$e,f:g;h=i@j').getEscapedPath() => '/a%20b&c+d$e,f:g;h=i@j' [2 0 0]
 url('/p?a=%ff').getQuery() => {'a': ['�']} [1 0 0]
+ip(x.long) => EvaluationError: '1111111111111111111111111111111111111111111111111111111111111111' is no IP address
+cidr(x.long) => EvaluationError: '1111111111111111111111111111111111111111111111111111111111111111' is no network such as 10.0.0.0/8
+url(x.long) => EvaluationError: '1111111111111111111111111111111111111111111111111111111111111111' is no absolute URL or path [17 0 0]
+semver(x.long) => EvaluationError: '1111111111111111111111111111111111111111111111111111111111111111' is no semantic version such as 1.2.3 [17 0 0]
 """
 
 

@@ -57,8 +57,9 @@ def _flatten(budget: Budget, items: Any, depth: Any = 1) -> list[Any]:
 
 
 def _range(budget: Budget, count: Any) -> list[int]:
-    budget.build_items(max(0, _count(count)))
-    return list(range(_count(count)))
+    numbers = range(_count(count))
+    budget.build_items(len(numbers))
+    return list(numbers)
 
 
 def _reverse(budget: Budget, items: Any) -> list[Any]:
@@ -84,8 +85,8 @@ def sorted_by(budget: Budget, items: list[Any], keys: list[Any]) -> list[Any]:
     """Return `items` sorted by the `keys` at the same positions."""
     budget.spend(len(keys) * max(1, len(keys).bit_length()))
     in_order = cmp_to_key(_compare)
-    ordered = sorted(zip(keys, range(len(keys)), strict=True), key=lambda pair: in_order(pair[0]))
-    return list(built(budget, [items[at] for _, at in ordered]))
+    ordered = sorted(enumerate(keys), key=lambda pair: in_order(pair[1]))
+    return list(built(budget, [items[at] for at, _ in ordered]))
 
 
 def _is_sorted(items: Any) -> bool:

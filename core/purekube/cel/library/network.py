@@ -150,7 +150,7 @@ def _escaped_path(path: str) -> str:
 
 def _unescaped(text: str) -> str:
     raw = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text.encode().decode("latin-1"))
-    return raw.encode("latin-1").decode("utf-8", "replace")
+    return raw.encode("latin-1").decode(errors="replace")
 
 
 def _query(text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:

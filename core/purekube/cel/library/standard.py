@@ -29,10 +29,11 @@ from purekube.regex import PatternError, compile_pattern
 _TRUE: Final = frozenset(("1", "t", "true", "TRUE", "True"))
 _FALSE: Final = frozenset(("0", "f", "false", "FALSE", "False"))
 _INTEGER: Final = re.compile(r"[+-]?\d{1,20}", re.ASCII)
-_DOUBLE: Final = re.compile(r"[+-]?(?:\d{1,400}(?:\.\d{0,400})?|\.\d{1,400})(?:[eE][+-]?\d{1,5})?", re.ASCII)
+_DOUBLE: Final = re.compile(
+    r"[+-]?(?:(?:\d{1,400}(?:\.\d{0,400})?|\.\d{1,400})(?:e[+-]?\d{1,5})?|inf(?:inity)?)|nan", re.ASCII | re.IGNORECASE
+)
 _EXPONENT_FROM: Final = 6
 """The number of digits before the point above which Go's shortest notation uses an exponent."""
-_NAMED: Final = {"nan": math.nan, "inf": math.inf, "infinity": math.inf}
 
 
 def text_of(value: Any) -> str:
@@ -65,7 +66,7 @@ def _int(value: Any) -> int:
         case int():
             number = int(value)
         case float():
-            if not INT_MIN < value < INT_MAX + 1:  # also refuses nan; the bounds themselves overflow, as in cel-go
+            if not -(2.0**63) < value < 2.0**63:  # also refuses nan; the bounds themselves overflow, as in cel-go
                 raise EvaluationError("integer overflow")
             number = int(value)
         case str():
@@ -85,12 +86,12 @@ def _int(value: Any) -> int:
 
 def _uint(value: Any) -> Uint:
     match value:
-        case bool() | Timestamp() | Duration():
+        case bool():
             raise no_overload()
         case int():
             number = int(value)
         case float():
-            if not 0 <= value < UINT_MAX + 1:
+            if not 0 <= value < 2.0**64:
                 raise EvaluationError("unsigned integer overflow")
             number = int(value)
         case str():
@@ -108,9 +109,6 @@ def _double(value: Any) -> float:
     if is_number(value):
         return float(value)
     text = text_of(value)
-    named = _NAMED.get(text.lower().lstrip("+-"))
-    if named is not None:
-        return -named if text.startswith("-") else named
     if not _DOUBLE.fullmatch(text):
         raise EvaluationError(f"{text[:64]!r} is no number")
     return float(text)
@@ -123,16 +121,16 @@ def double_text(value: float) -> str:
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
     if value == 0:
-        return "-0" if math.copysign(1, value) < 0 else "0"
+        return f"{value:g}"  # a zero has a sign
     sign, digits, exponent = Decimal(repr(value)).as_tuple()
     assert isinstance(exponent, int)
-    text = "".join(map(str, digits)).rstrip("0") or "0"
+    text = "".join(map(str, digits)).rstrip("0")
     point = len(digits) + exponent
     minus = "-" if sign else ""
     if -4 <= point - 1 < _EXPONENT_FROM:
         return minus + _plain(text, point)
     tail = f".{text[1:]}" if len(text) > 1 else ""
-    return f"{minus}{text[0]}{tail}e{'+' if point > 0 else '-'}{abs(point - 1):02}"
+    return f"{minus}{text[0]}{tail}e{point - 1:+03}"
 
 
 def _plain(digits: str, point: int) -> str:
@@ -206,8 +204,6 @@ def _timestamp(value: Any) -> Timestamp:
 def _duration(value: Any) -> Duration:
     if isinstance(value, Duration):
         return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        raise no_overload()
     duration = parse_duration(text_of(value))
     if duration is None:
         raise EvaluationError(f"{value[:64]!r} is no duration such as 1h30m")

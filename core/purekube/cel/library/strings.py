@@ -56,7 +56,7 @@ def _replace(budget: Budget, text: Any, old: Any, new: Any, most: Any = -1) -> s
     if not isinstance(most, int) or isinstance(most, bool):
         raise no_overload()
     count = text.count(old) if most < 0 else min(most, text.count(old))
-    budget.build_text(max(0, len(text) + count * (len(new) - len(old))))
+    budget.build_text(len(text) + count * (len(new) - len(old)))
     return str(text.replace(old, new, most if most >= 0 else -1))
 
 
