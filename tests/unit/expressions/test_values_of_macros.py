@@ -172,6 +172,16 @@ x.nope.all(i, i) => Missing: no such key: nope
 cel.bind(v, x.nope, x.one.b) => Missing: no such key: nope
 [1, 2].map(i, [i].map(j, i + j)) => [[2], [4]] [16 0 4]
 [1, 2].all(i, [i].all(i, i > 0) && i > 0) => True [24 0 0]
+[1].map(int, int) => [1] [2 0 1]
+[1].map(net, net) => [1] [2 0 1]
+cel.bind(int, 5, int + 1) => 6
+[{'abs': 5}].map(math, math.abs) => [5] [3 0 1]
+[1].map(math, math.abs(1)) => EvaluationError: unknown function abs() [4 0 0]
+['a'].map(strings, strings.quote('x')) => EvaluationError: unknown function quote() [4 0 0]
+['abc'].map(lists, lists.size()) => [3] [3 0 1]
+[{'IP': 3}].map(net, net.IP) => [3] [3 0 1]
+x.s.nosuch => EvaluationError: no such overload
+matches('a', 5) => EvaluationError: no such overload
 """
 
 

@@ -300,6 +300,10 @@ ip(x.long) => EvaluationError: '111111111111111111111111111111111111111111111111
 cidr(x.long) => EvaluationError: '1111111111111111111111111111111111111111111111111111111111111111' is no network such as 10.0.0.0/8
 url(x.long) => EvaluationError: '1111111111111111111111111111111111111111111111111111111111111111' is no absolute URL or path [17 0 0]
 semver(x.long) => EvaluationError: '1111111111111111111111111111111111111111111111111111111111111111' is no semantic version such as 1.2.3 [17 0 0]
+quantity('9e999999').add(quantity('9e999999')) => EvaluationError: no such overload: add() [2 0 0]
+quantity('1e999999').asApproximateFloat() => inf [1 0 0]
+quantity('1e999999').isInteger() => False [1 0 0]
+quantity('1e999999').isGreaterThan(quantity('1')) => True [2 0 0]
 """
 
 
