@@ -384,7 +384,7 @@ def _map(entries: list[tuple[Evaluator, Evaluator]], optionals: frozenset[int]) 
 
 
 def _key(key: Any, taken: Mapping[Any, Any]) -> Any:
-    if not isinstance(key, (str, bool, int)):
+    if not isinstance(key, (str, int)):
         raise EvaluationError("a key is a text, a number without a fraction, true or false")
     if key in taken:
         raise EvaluationError(f"the key {key} stands there twice")

@@ -199,7 +199,7 @@ def look_up(entries: Mapping[Any, Any], key: Any) -> Any:
 
     Raises Missing if the key does not exist, and EvaluationError for a value that cannot be a key.
     """
-    if type(key) is not str and not isinstance(key, (bool, int, float)):
+    if type(key) is not str and not isinstance(key, (int, float)):
         raise no_overload()
     try:
         value = entries[key]

@@ -1,14 +1,17 @@
 """JSON that is read as values of classes (RES-1, RES-6): what fits, and each problem with its path and words."""
 
+from collections import UserDict
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, ClassVar, Literal
 
 import attrs
 import pytest
+from cattrs import ClassValidationError, IterableValidationError
 
-from purekube.apimachinery.converters import STRICT, reporting_converter, type_name
+from purekube.apimachinery.converters import STRICT, reporting_converter, strict_converter, type_name
 from purekube.apimachinery.fields import CelRule, camel, immutable, schema_field
+from purekube.apimachinery.meta import ObjectMeta
 from purekube.apimachinery.problems import MOST_PROBLEMS, Place, Problem, ValidationProblems, join, path_of
 from purekube.apimachinery.structuring import (
     read_meta,
@@ -397,3 +400,57 @@ def test_a_report_shows_a_count_of_zero() -> None:
     assert reporting_converter().unstructure(Status()) == {"count": 0, "flag": False}
     assert unstructure(Status()) == {"flag": False}
     assert unstructure(Status(1, "a", True, ("b",))) == {"count": 1, "text": "a", "flag": True, "names": ["b"]}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "good", "read", "bad"),
+    [
+        (tuple[int, ...], [1, 2], (1, 2), {"a": 1}),
+        (tuple[int, ...], (1, 2), (1, 2), [True]),
+        (list[int], [1, 2], [1, 2], "ab"),
+        (list[int], (1, 2), [1, 2], ["a"]),
+        (Sequence[int], (1, 2), [1, 2], ["a"]),
+        (Mapping[str, int], UserDict({"a": 1}), {"a": 1}, {"a": "b"}),
+        (dict[str, int], {"a": 1}, {"a": 1}, [1]),
+        (Mapping[str, str], {"a": "b"}, {"a": "b"}, {"a": 1}),
+        (Mapping[str, Any], UserDict({"a": [1]}), UserDict({"a": [1]}), [1]),
+        (int | None, None, None, "a"),
+        (int | None, 3, 3, True),
+        (Port, UserDict({"number": 3, "name": "ab"}), Port(3, "ab"), []),
+        (Port | None, {"number": 3}, Port(3), 3),
+        (bool, False, False, 0),
+        (bool, True, True, 1),
+        (float, 1.5, 1.5, True),
+        (int | str, "a", "a", 1.5),
+        (Literal["a", "b"], "b", "b", "c"),
+        (Size, "large", Size.LARGE, "huge"),
+        (str, "a", "a", None),
+    ],
+)
+def test_a_new_converter_reads_each_type(annotation: Any, good: Any, read: Any, bad: Any) -> None:
+    for converter in (strict_converter(), reporting_converter()):
+        found = converter.structure(good, annotation)
+
+        assert (found, type(found)) == (read, type(read))
+        with pytest.raises((TypeError, ValueError, IterableValidationError)):
+            converter.structure(bad, annotation)
+
+
+def test_the_strict_converter_alone_refuses_unknown_fields_but_not_those_of_metadata() -> None:
+    body = {"number": 3, "other": 4}
+
+    assert reporting_converter().structure(body, Port) == Port(3)
+    with pytest.raises(ClassValidationError):
+        strict_converter().structure(body, Port)
+    assert strict_converter().structure({"name": "a", "selfLink": "x"}, ObjectMeta).name == "a"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"), [(list[int], ["x"] * 40), (Mapping[str, int], {str(at): "x" for at in range(40)})]
+)
+def test_a_converter_stops_at_the_bound_of_a_report(annotation: Any, value: Any) -> None:
+    with pytest.raises(IterableValidationError) as refused:
+        strict_converter().structure(value, annotation)
+
+    assert len(refused.value.exceptions) == MOST_PROBLEMS
+    assert refused.value.message in ("list", "mapping")
