@@ -232,6 +232,24 @@ x.verylong.matches('^a*$') => True [438 0 0]
 x.verylong.find('a{3}') => 'aaa' [401 3 0]
 matches(x.verylong, 'b') => False [413 0 0]
 x.verylong.contains('b') => False [101 0 0]
+1 in [2, 1, 3] => True [3 0 0]
+1 in {2: 0, 1: 0} => True [2 0 0]
+x.yes == x.one => False
+true == x.unsigned => False
+1.5 < 2 => True
+1.5 < x.s => EvaluationError: no such overload
+x.half == x.s => False
+x.s == x.half => False
+x.nan < 1 => False
+[0u].sum() => 0u [2 0 0]
+semver('1.0.0') < x.s => EvaluationError: no such overload [1 0 0]
+x.s < semver('1.0.0') => EvaluationError: no such overload [1 0 0]
+timestamp(0) - duration('-1s') => timestamp(1000000000)
+duration('-2562047h47m16.854775807s') - duration('1ns') => duration(-9223372036854775808)
+duration('-2562047h47m16.854775807s') - duration('2ns') => EvaluationError: duration overflow
+timestamp(0).getHours('UTC') => 0
+optional.none() == 1 => False
+b'a' == x.s => False
 """
 
 
