@@ -4,6 +4,7 @@ from copy import deepcopy
 from typing import Any
 
 from purekube.schema.node import MISSING, Schema
+from purekube.schema.structure import parts_of
 
 
 def apply_defaults(schema: Schema, value: Any, old: Any = MISSING) -> Any:
@@ -18,7 +19,8 @@ def apply_defaults(schema: Schema, value: Any, old: Any = MISSING) -> Any:
     if isinstance(value, dict):
         return _default_object(schema, value, old)
     if isinstance(value, list) and schema.items is not None:
-        items = [_filled(schema.items, item) for item in value]
+        done = parts_of(old)
+        items = [item if id(item) in done else _filled(schema.items, item) for item in value]
         return value if all(new is old for new, old in zip(items, value, strict=True)) else items
     return value
 
@@ -79,7 +81,11 @@ def _prune(schema: Schema | None, value: Any, path: str, unknown: list[str], old
         items = None if schema is None else schema.items
         if items is None and schema is not None and schema.preserve_unknown:
             return value
-        pruned = [_prune(items, item, f"{path}[{index}]", unknown) for index, item in enumerate(value)]
+        done = parts_of(old)
+        pruned = [
+            item if id(item) in done else _prune(items, item, f"{path}[{index}]", unknown)
+            for index, item in enumerate(value)
+        ]
         return value if all(new is old for new, old in zip(pruned, value, strict=True)) else pruned
     if isinstance(value, float) and value.is_integer():
         return int(value)
@@ -118,7 +124,11 @@ def drop_nulls(schema: Schema, value: Any, old: Any = MISSING) -> Any:
     if isinstance(value, dict):
         return _drop_members(schema, value, old)
     if isinstance(value, list) and schema.items is not None:
-        items = [drop_nulls(schema.items, item) if isinstance(item, (dict, list)) else item for item in value]
+        done = parts_of(old)
+        items = [
+            drop_nulls(schema.items, item) if isinstance(item, (dict, list)) and id(item) not in done else item
+            for item in value
+        ]
         return value if all(new is old for new, old in zip(items, value, strict=True)) else items
     return value
 

@@ -42,6 +42,14 @@ def _same_shape(left: Any, right: Any) -> bool:
     return isinstance(left, bool) == isinstance(right, bool)
 
 
+_NONE: Final[frozenset[int]] = frozenset()
+
+
+def parts_of(items: Any) -> frozenset[int]:
+    """Return the ids of the objects and lists in the list `items`. If it is no list, there are none."""
+    return frozenset(id(item) for item in items if isinstance(item, (dict, list))) if type(items) is list else _NONE
+
+
 INT_FORMATS: Final = {"int32": 31, "int64": 63}
 """The formats of integers, each with its number of bits without the sign."""
 
@@ -105,18 +113,21 @@ def check_enum(checks: ValueChecks | None, value: Any, path: str) -> list[Status
     return [not_supported(path, value, checks.enum)]
 
 
-def check_structure(schema: Schema, value: Any, old: Any = MISSING, path: str = "") -> list[StatusCause]:
+def check_structure(
+    schema: Schema, value: Any, old: Any = MISSING, path: str = "", *, settled: bool = False
+) -> list[StatusCause]:
     """Return the causes of all violations by `value`. `old` is the replaced value, MISSING for a new value.
 
-    An unchanged value has no violations (ratcheting).
+    An unchanged value has no violations (ratcheting). `settled` says that `old` is valid under this same schema; items
+    that a list shares with the old list (the same Python objects) are then skipped.
     """
     if old is value:
         return []
-    causes = _check(schema, value, old, path)
+    causes = _check(schema, value, old, path, settled=settled)
     return [] if causes and old is not MISSING and equal(value, old) else causes
 
 
-def _check(schema: Schema, value: Any, old: Any, path: str) -> list[StatusCause]:
+def _check(schema: Schema, value: Any, old: Any, path: str, *, settled: bool = False) -> list[StatusCause]:
     mismatch = None if type(value) is schema.natural else _type_mismatch(schema, value)
     causes = [] if mismatch is None else [_type_cause(path, mismatch, value)]
     if value is None:
@@ -129,9 +140,9 @@ def _check(schema: Schema, value: Any, old: Any, path: str) -> list[StatusCause]
     if schema.format in INT_FORMATS and isinstance(value, int) and not isinstance(value, bool):
         causes += check_range(schema.format, value, path)
     if isinstance(value, list):
-        causes += _items(schema, value, old, path)
+        causes += _items(schema, value, old, path, settled=settled)
     elif isinstance(value, dict):
-        causes += _members(schema, value, old, path)
+        causes += _members(schema, value, old, path, settled=settled)
     return causes
 
 
@@ -185,13 +196,13 @@ def _type_name(value: Any) -> str:
             return "object"
 
 
-def _items(schema: Schema, value: list[Any], old: Any, path: str) -> list[StatusCause]:
+def _items(schema: Schema, value: list[Any], old: Any, path: str, *, settled: bool) -> list[StatusCause]:
     causes: list[StatusCause] = []
     if schema.items is not None:
-        before = _correlate(schema, old)
+        before, done = _correlate(schema, old), parts_of(old) if settled else _NONE
         for index, item in enumerate(value):
-            if type(item) is not schema.items.plain:
-                causes += check_structure(schema.items, item, before(item), f"{path}[{index}]")
+            if type(item) is not schema.items.plain and id(item) not in done:
+                causes += check_structure(schema.items, item, before(item), f"{path}[{index}]", settled=settled)
     checks = schema.checks
     if checks is not None and checks.min_items is not None and len(value) < checks.min_items:
         text = f"{path} in body should have at least {checks.min_items} items"
@@ -215,7 +226,9 @@ def _keys(schema: Schema, item: dict[str, Any]) -> str:
     return go_value([item.get(key) for key in schema.list_keys])
 
 
-def _members(schema: Schema, value: dict[str, Any], old: Any, path: str) -> list[StatusCause]:
+def _members(
+    schema: Schema, value: dict[str, Any], old: Any, path: str, *, settled: bool
+) -> list[StatusCause]:
     causes = _count(schema.checks, value, path) if schema.checks else []
     before = old if isinstance(old, dict) else {}
     properties, additional = schema.properties, schema.additional
@@ -225,7 +238,7 @@ def _members(schema: Schema, value: dict[str, Any], old: Any, path: str) -> list
             continue
         previous = before.get(key, MISSING)
         if previous is not item:
-            causes += check_structure(child, item, previous, f"{path}.{key}" if path else key)
+            causes += check_structure(child, item, previous, f"{path}.{key}" if path else key, settled=settled)
     for key in schema.required:
         if key not in value:
             causes.append(required(f"{path}.{key}" if path else key))

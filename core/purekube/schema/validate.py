@@ -108,10 +108,11 @@ def validate(schema: Schema, value: Any, old: Any = None, *, settled: bool = Fal
 
     Reasons and paths are those of a real API server. Unchanged parts do not make an update invalid (ratcheting).
     Transition rules (`oldSelf`) run only if an old value exists. `settled` says that the old object is valid under this
-    same schema; rules without `oldSelf` then skip the parts that `value` shares with the old object.
+    same schema; the structure of list items and rules without `oldSelf` are then not checked again in parts that
+    `value` shares with the old object.
     """
     before = MISSING if old is None else old
-    causes = check_structure(schema, value, before)
+    causes = check_structure(schema, value, before, settled=settled)
     causes += check_embedded(schema, value)
     repeated = check_list_types(schema, value)
     if repeated and (old is None or not check_list_types(schema, old)):

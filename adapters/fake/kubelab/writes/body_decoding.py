@@ -120,13 +120,22 @@ def sharing(old: Any, new: Any) -> Any:
 
     Later steps of a write skip such shared parts.
     """
-    if type(new) in _SCALARS:
+    if new is old or type(new) in _SCALARS:
         return new
-    if encode(new) == encode(old):
+    # Bytes distinguish numbers and booleans that are equal in Python; comparing first avoids most of the encoding.
+    if new == old and encode(new) == encode(old):
         return old
-    if not (isinstance(old, dict) and isinstance(new, dict)):
-        return new
-    return {key: sharing(old[key], item) if key in old else item for key, item in new.items()}
+    if isinstance(old, dict) and isinstance(new, dict):
+        return {key: sharing(old[key], item) if key in old else item for key, item in new.items()}
+    if isinstance(old, list) and isinstance(new, list):
+        return [_shared_item(old, item, index, index - len(new)) for index, item in enumerate(new)]
+    return new
+
+
+def _shared_item(old: list[Any], item: Any, *places: int) -> Any:
+    """Return the equal item of `old` at one of the `places`, of which negative ones count from the end; or `item`."""
+    there = (old[at] for at in places if -len(old) <= at < len(old))
+    return next((one for one in there if one == item and encode(one) == encode(item)), item)
 
 
 def completed(
@@ -153,7 +162,7 @@ def completed(
     if definition.built_in:
         manifest = drop_nulls(definition.schema, manifest, old)
         rest = {key: value for key, value in manifest.items() if key != "metadata"}
-        _require_types(definition, check_structure(definition.schema, rest, old))
+        _require_types(definition, check_structure(definition.schema, rest, old, settled=settled is not None))
     return definition.behaviour.read(manifest)
 
 

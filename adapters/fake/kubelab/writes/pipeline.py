@@ -94,8 +94,9 @@ def patch(
             patched = strategic_merge(definition.schema, document, patch_body)
     if write.subresource == "scale":
         return _scale(definition, live, patched, write)
-    raw = require_type(definition, patched)
-    manifest, warnings = _read_patched(definition, raw, write, live if write.settled else None)
+    settled = live if write.settled else None
+    raw = require_type(definition, patched if settled is None else sharing(settled, patched))
+    manifest, warnings = _read_patched(definition, raw, write, settled)
     return _replaced(definition, live, manifest, write, warnings, _claimed(definition, raw, live, write))
 
 
@@ -109,6 +110,7 @@ def apply(definition: ServedKind, live: Manifest | None, body: Any, write: Write
     if live is None and write.subresource:
         raise not_found(definition.kind.group, definition.kind.plural, write.name)
     merged = _applied(definition, live, config, write)
+    merged = sharing(live, merged) if write.settled else merged
     if live is None or not _same_content(merged, live):
         merged = completed(definition, merged, live, live if write.settled else None)
     merged, warnings = _one_owner_each(merged)
