@@ -49,6 +49,8 @@ class SimulatedControllers:
         self._ready: dict[int, _Feed] = dict(enumerate(self._feeds))
         self._numbers = {id(feed): number for number, feed in enumerate(self._feeds)}
         self._resources = -1
+        self._due: datetime | None = None
+        """The result of `next_wake_up` at the end of the last `work`."""
         self._alarm: asyncio.TimerHandle | None = None
 
     def work(self) -> bool:
@@ -58,6 +60,7 @@ class SimulatedControllers:
         """
         worked = False
         for _ in range(_MOST_ROUNDS):
+            self._due = self.next_wake_up()
             if not self._has_work:
                 return worked
             observed = self._observe()
@@ -76,8 +79,7 @@ class SimulatedControllers:
         """
         if self._ready or self._resources != self._api.server.registry.generation:
             return True
-        due = self.next_wake_up()
-        return due is not None and due <= self._now()
+        return self._due is not None and self._due <= self._now()
 
     def _pass(self, simulator: Simulator) -> bool:
         due, now = simulator.next_wake_up(), self._now()
@@ -95,9 +97,9 @@ class SimulatedControllers:
         to it.
 
         Return False if no controller is ever due, or if a timer is already set for that time or earlier; otherwise
-        True.
+        True. Call this only after `work`, which has found out that time.
         """
-        if (due := self.next_wake_up()) is None:
+        if (due := self._due) is None:
             return False
         moment, planned = (due - loop.start).total_seconds(), None if self._alarm is None else self._alarm.when()
         if planned is not None and loop.time() < planned <= moment:
@@ -112,7 +114,12 @@ class SimulatedControllers:
 
         Changes may cause earlier runs.
         """
-        return min((due for each in self.simulators if (due := each.next_wake_up()) is not None), default=None)
+        first = None
+        for simulator in self.simulators:
+            due = simulator.next_wake_up()
+            if due is not None and (first is None or due < first):
+                first = due
+        return first
 
     def next_work(self) -> datetime | None:
         """Return the time at which a simulated controller has work next, or None if it never has.
