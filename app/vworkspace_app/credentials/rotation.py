@@ -169,6 +169,8 @@ class RotationManager:
             self._on_locked_out()
 
     def _advance(self, state: CredentialState, effects: tuple[r.CredentialEffect, ...]) -> None:
+        if state == self._state and not effects:
+            return  # as after most accepted requests: no deadline has changed
         self._state = state
         for effect in effects:
             self._perform(effect)

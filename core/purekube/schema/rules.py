@@ -81,9 +81,10 @@ def check_rules(
     if same and not schema.has_transitions:
         return []
     causes: list[StatusCause] = []
-    for rule in schema.rules:
-        if rule.transition or not same:
-            causes += _check(schema, rule, value, old, path)
+    rules = [rule for rule in schema.rules if rule.transition or not same]
+    shown = convert(schema, value) if any(rule.typed for rule in rules) else value
+    for rule in rules:
+        causes += _check(schema, rule, value, shown, old, path)
     if isinstance(value, dict):
         before = old if isinstance(old, dict) else {}
         for key, item in value.items():
@@ -115,11 +116,12 @@ def _old_item(schema: Schema, item: Any, old: Any) -> Any:
     return next((before for before in candidates if [before.get(key) for key in schema.list_keys] == keys), MISSING)
 
 
-def _check(schema: Schema, rule: CompiledRule, value: Any, old: Any, path: str) -> list[StatusCause]:
+def _check(schema: Schema, rule: CompiledRule, value: Any, shown: Any, old: Any, path: str) -> list[StatusCause]:
+    """Return the violation of one rule by `value`; the rule sees `shown`, which is `value` converted if it is typed."""
     has_old = old is not MISSING and old is not None
     if rule.transition and not has_old and not rule.optional_old:
         return []
-    variables = _variables(schema, rule, value, old if has_old else MISSING)
+    variables = _variables(schema, rule, shown, old if has_old else MISSING)
     where = path or NO_FIELD
     try:
         holds = rule.run(variables)
@@ -130,15 +132,13 @@ def _check(schema: Schema, rule: CompiledRule, value: Any, old: Any, path: str) 
     return [_violation(schema, rule, value, variables, path)]
 
 
-def _variables(schema: Schema, rule: CompiledRule, value: Any, old: Any) -> Mapping[str, Any]:
-    def seen(given: Any) -> Any:
-        return convert(schema, given) if rule.typed else given
-
+def _variables(schema: Schema, rule: CompiledRule, shown: Any, old: Any) -> Mapping[str, Any]:
     if not rule.transition:
-        return {"self": seen(value)}
+        return {"self": shown}
+    before = convert(schema, old) if rule.typed and old is not MISSING else old
     if rule.optional_old:
-        return {"self": seen(value), "oldSelf": ABSENT if old is MISSING else OptionalValue(seen(old), True)}
-    return {"self": seen(value), "oldSelf": seen(old)}
+        return {"self": shown, "oldSelf": ABSENT if old is MISSING else OptionalValue(before, True)}
+    return {"self": shown, "oldSelf": before}
 
 
 def _evaluation(rule: CompiledRule, error: CelError) -> str:

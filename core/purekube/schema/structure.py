@@ -226,9 +226,7 @@ def _keys(schema: Schema, item: dict[str, Any]) -> str:
     return go_value([item.get(key) for key in schema.list_keys])
 
 
-def _members(
-    schema: Schema, value: dict[str, Any], old: Any, path: str, *, settled: bool
-) -> list[StatusCause]:
+def _members(schema: Schema, value: dict[str, Any], old: Any, path: str, *, settled: bool) -> list[StatusCause]:
     causes = _count(schema.checks, value, path) if schema.checks else []
     before = old if isinstance(old, dict) else {}
     properties, additional = schema.properties, schema.additional

@@ -128,7 +128,7 @@ class Draft:
         self.object: dict[str, Any] = _copy_of(manifest)
         self.ref: ObjectRef = ref_of(manifest, kind)
         self.now = now
-        self._before: dict[str, Any] = _copy_of(self.object)
+        self._before: Manifest = manifest
         self._drift_written = False
         self._events: list[PostEvent] | None = [] if events else None
         self.had_failed = status_of(manifest, FETCH_FAILED) == "True"
@@ -243,9 +243,10 @@ class Draft:
             self.status["observedGeneration"] = self.generation
         events, self._events = self._events or [], None if self._events is None else []
         yield from events
-        before, self._before = self._before, _copy_of(self.object)
-        if before == self._before:
+        before = self._before
+        if before == self.object:
             return
+        self._before = _copy_of(self.object)
         drifted = condition(self.object, DRIFTED)
         moved = drifted is not None and drifted != condition(before, DRIFTED)
         conflict, self._drift_written = moved and self._drift_written, moved or self._drift_written

@@ -11,7 +11,7 @@ import attrs
 from kubelab.ssa.field_paths import field
 from kubelab.ssa.fieldset import EMPTY, FieldSet, insert, recursive_difference, union
 from kubelab.ssa.typed import element_of, items_schema, shape
-from purekube.schema.node import ANYTHING, MISSING, ListType, Schema
+from purekube.schema.node import ANYTHING, MISSING, JsonType, ListType, Schema
 from purekube.schema.structure import equal
 
 
@@ -65,7 +65,8 @@ class _Comparing:
             return
         lead = old if new is MISSING else new
         form = shape(schema, lead)
-        if old is not MISSING and new is not MISSING and shape(schema, old) != form:
+        untyped = schema.type is JsonType.ANY  # only then the shape depends on the value
+        if untyped and old is not MISSING and new is not MISSING and shape(schema, old) != form:
             self._other_shape(schema, old, new, form)
         elif self._dispatch(schema, old, new, form):
             self._leaf(old, new)
@@ -118,7 +119,8 @@ class _Comparing:
     def _maps(self, schema: Schema, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         for key, item in new.items():
             before = old.get(key, MISSING)
-            if before is not item:
+            # Most members are strings: they need no walk to be found equal.
+            if before is not item and not (type(item) is str and before == item):
                 self._descend(field(key), schema.applied(key) or ANYTHING, before, item)
         for key, item in old.items():
             if key not in new:

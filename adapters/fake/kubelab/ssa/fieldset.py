@@ -140,7 +140,7 @@ def recursive_difference(left: FieldSet, right: FieldSet) -> FieldSet:
 
 def normalized(fields: FieldSet) -> FieldSet:
     """Return the same set with its keys sorted as in managedFields, and without redundant `.`."""
-    return {key: _normal(fields[key]) for key in sorted(fields)}
+    return {key: _normal(node) if (node := fields[key]) else _LEAF for key in sorted(fields)}
 
 
 def _normal(node: FieldSet) -> FieldSet:

@@ -47,7 +47,7 @@ _VALUE_TEXT: Final = (
 
 def tidy(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return metadata as kube-apiserver returns it: without nulls and empty values."""
-    if all(_holds(value) for value in metadata.values()):
+    if all(metadata.values()) or all(_holds(value) for value in metadata.values()):
         return metadata
     return {key: value for key, value in metadata.items() if _holds(value)}
 
