@@ -16,6 +16,7 @@ from kubelab.model.failure import ApiFailure, status_body
 from kubelab.model.records import decode, encode
 from kubelab.server import ApiServer
 from kubelab.writes import pipeline
+from kubelab.writes.body_decoding import sharing
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.ports import PatchType
 from tests.support.apiserver_world import GIZMO, apply, at, crd, gizmo, new_server
@@ -37,9 +38,15 @@ KEYED: dict[str, Any] = {
     "x-kubernetes-list-type": "map",
     "x-kubernetes-list-map-keys": ["a"],
 }
+LOOSE: dict[str, Any] = {**PART, "required": ["a"], "x-kubernetes-validations": [{"rule": "self.a != 'bad'"}]}
+LISTS: dict[str, Any] = {
+    "keyed": KEYED,
+    "loose": {"type": "array", "items": LOOSE},
+    "plain": {"type": "array", "items": STRING},
+}
 SPEC: dict[str, Any] = {
     "type": "object",
-    "properties": {"first": PART, "second": PART, "keyed": KEYED, "plain": {"type": "array", "items": STRING}},
+    "properties": {"first": PART, "second": PART, **LISTS},
     "x-kubernetes-validations": [{"rule": "!has(self.first) || !has(self.second) || self.first.n <= self.second.n"}],
 }
 OPTIONS = WriteOptions("m")
@@ -72,6 +79,7 @@ SPECS = st.fixed_dictionaries(
         "first": PARTS,
         "second": PARTS,
         "keyed": st.lists(PARTS, max_size=2),
+        "loose": st.lists(PARTS, max_size=3),
         "plain": st.lists(st.sampled_from(["x", "y", "x", 1]), max_size=2),
     },
 )
@@ -112,6 +120,9 @@ RAISED = [
     (PatchType.MERGE, {"second": {"n": 1}}, {}, "m"),
     (PatchType.MERGE, {"first": {"free": {"k": 2.0}}, "keyed": [{"a": "x"}]}, {"finalizers": ["x/y"]}, "other"),
     (None, {"keyed": [{"a": "x", "n": 0}], "second": {"a": "bad"}}, {}, "other"),
+    (PatchType.MERGE, {"loose": [{"a": "x", "free": {"k": 1}}, {"a": "y"}]}, {}, "m"),
+    (PatchType.MERGE, {"loose": [{"a": "z"}, {"a": "x", "free": {"k": True}}, {"a": "y"}]}, {}, "other"),
+    (None, {"loose": [{"a": "x", "n": 1, "free": {"k": True}}, {"a": "y", "n": 1}, {"a": "bad"}]}, {}, "m"),
     (PUT, {"second": {"a": "x", "n": 2}, "first": {"a": "x"}, "plain": ["x"]}, {}, "other"),
 ]
 
@@ -131,6 +142,21 @@ def test_a_write_comes_to_the_same_whether_or_not_it_looks_again_at_what_stays(w
             assert isinstance(quick, WriteOutcome)
             assert quick.schema is NOW.schema
             live = {**slow.object, "metadata": {**slow.object["metadata"], "resourceVersion": str(version)}}
+
+
+def test_a_patch_shares_the_items_that_stay_at_the_start_or_the_end_of_a_list() -> None:
+    first, second = {"a": "x"}, {"a": "y"}
+    old = {"list": [first, second], "flag": 1}
+
+    more = sharing(old, {"list": [{"a": "n"}, {"a": "x"}, {"a": "y"}], "flag": True})
+    less = sharing(old, {"list": [{"a": "y"}], "flag": 1})
+
+    assert more["list"][1] is first
+    assert more["list"][2] is second
+    assert more["list"][0] == {"a": "n"}
+    assert more["flag"] is True, "1 equals true in Python, but not in JSON"
+    assert less["list"][0] is second
+    assert sharing(old, {"list": [{"a": "x"}, {"a": "y"}], "flag": 1}) is old
 
 
 def changed(server: ApiServer, **patch: Any) -> dict[str, Any]:

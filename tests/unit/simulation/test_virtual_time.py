@@ -52,6 +52,20 @@ def test_timers_of_one_moment_fire_as_they_were_set_whatever_else_is_scheduled_S
     assert fired == [*range(100, 120), *range(20)]
 
 
+def test_timers_that_are_cancelled_in_great_numbers_leave_the_others_in_order() -> None:
+    fired: list[int] = []
+    loop = VirtualTimeLoop()
+
+    timers = [loop.call_at(1000 - number, fired.append, number) for number in range(1000)]
+    for number, timer in enumerate(timers):
+        if number % 50:
+            timer.cancel()
+    loop.run_until_complete(asyncio.sleep(2000))
+
+    loop.close()
+    assert fired == list(range(950, -1, -50))
+
+
 def test_the_wall_clock_follows_the_loop() -> None:
     clock = VirtualClock()
 

@@ -34,17 +34,15 @@ def valued(value: Any) -> str:
 
 def keyed(keys: dict[str, Any]) -> str:
     """Return the path element of an item of a map list with these keys."""
-    if len(keys) == 1:
-        ((name, value),) = keys.items()
-        if type(value) is str and len(value) <= _LONGEST_REMEMBERED:
-            return _named(name, value)
+    if all(type(value) is str and len(value) <= _LONGEST_REMEMBERED for value in keys.values()):
+        return _named(*keys.items())
     return _keyed(keys)
 
 
 @lru_cache(maxsize=1024)
-def _named(name: str, value: str) -> str:
-    """Return the path element of a list item with a single key, `name`, and this key's `value`. Results are cached."""
-    return _keyed({name: value})
+def _named(*keys: tuple[str, str]) -> str:
+    """Return the path element of a list item with these keys, whose values are short strings. Results are cached."""
+    return _keyed(dict(keys))
 
 
 def _keyed(keys: dict[str, Any]) -> str:
