@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, assert_never
 import attrs
 
 from purekube.apimachinery.errors import AlreadyExists, Invalid
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.problems import Place
 from purekube.controller.decision import Apply, Create, Delete, Failure, MergePatch, Requeue, Snapshot
 from purekube.controller.drift import needs_apply
@@ -92,7 +92,8 @@ class _NodeJudgement:
             case NodeKnowledge.EXCLUDED:
                 return (self._whole(NodeState.EXCLUDED, "Excluded", self._why_excluded(), counts=False),)
             case NodeKnowledge.UNKNOWN:
-                return (self._unknown(self.wanted.hold or Hold(HoldCause.FAULT, "nothing was rendered")),)
+                assert self.wanted.hold is not None
+                return (self._unknown(self.wanted.hold),)
             case NodeKnowledge.RENDERED:
                 unmet = self._unmet()
                 gate = self.node.when(self.work.scope)
@@ -219,11 +220,11 @@ class _NodeJudgement:
             return self._of(item, NodeState.ERROR, "InvalidObject", item.problem, place=node.place)
         if isinstance(gate, Hold) and gate.cause in (HoldCause.FAULT, HoldCause.LIMIT):
             return self._of(item, NodeState.ERROR, "ExpressionFailed", gate.message, place=gate.place)
-        if item.is_foreign and item.live is not None:
+        theirs = item.live if item.is_foreign else None
+        if theirs is not None:
             work.taken.append(item.ref)
-            return self._of(
-                item, NodeState.FOREIGN, "NameTaken", _foreign_owner_message(item.ref, item.live, work.owner)
-            )
+            message = _foreign_owner_message(item.ref, theirs, work.owner)
+            return self._of(item, NodeState.FOREIGN, "NameTaken", message)
         if item.live is not None and metadata(item.live).get("deletionTimestamp"):
             return self._leaving(item, item.live)
         if unmet:
@@ -283,14 +284,10 @@ class _NodeJudgement:
         """Report whether the object is healthy and was last applied as desired, even if others have
         changed it since.
         """
-        annotation = self.work.owner.marks.applied_hash
-        annotations = metadata(item.manifest).get("annotations") or {}
-        live = metadata(item.live or {}).get("annotations") or {}
-        if (
-            item.live is None
-            or annotations.get(annotation) is None
-            or live.get(annotation) != annotations.get(annotation)
-        ):
+        if item.live is None:
+            return False
+        applied = ("metadata", "annotations", self.work.owner.marks.applied_hash)
+        if get_path(item.live, *applied) != get_path(item.manifest, *applied):
             return False
         return self._health(item, item.live).state is NodeState.READY
 
@@ -382,7 +379,7 @@ class _NodeJudgement:
 
     def _record(self, item: WantedItem, live: Manifest) -> None:
         """Record the object's uid for the owner. Once the owner has this record, remove the finalizer `UNRECORDED`."""
-        uid = str(metadata(live).get("uid", ""))
+        uid = str(metadata(live)["uid"])
         self._remember(item, uid)
         if not is_locked(live):
             return
