@@ -90,8 +90,8 @@ def test_what_only_waits_is_named_behind_its_obstacle_PH_1() -> None:
 def test_the_first_that_moves_and_the_first_that_is_stuck_are_told_each_PH_1() -> None:
     failed = NodeState.FAILED
     stuck, moving, more = unready("a", failed), unready("b"), unready("c", failed)
-    ready, reconciling, stalled = told(stuck, moving, more)
-    assert ready.message == "a: Failed. Also stalled: c (Failed)"
+    ready, reconciling, stalled = told(stuck, moving, more, unready("w", NodeState.WAITING, "a"))
+    assert ready.message == "a: Failed. Waiting behind it: w. Also stalled: c (Failed)"
     assert reconciling == DesiredCondition("Reconciling", TRUE, "Progressing", "b: Progressing")
     assert stalled == DesiredCondition("Stalled", TRUE, "ResourceFailed", ready.message)
 

@@ -199,11 +199,14 @@ def test_a_name_that_was_taken_meanwhile_is_no_refusal_once_the_object_is_seen()
 def test_a_field_of_others_leaves_the_object_ready_for_what_depends_on_it_REC_8() -> None:
     there = live(node())
     old = {**there, "metadata": {**there["metadata"], "annotations": {MARKS.applied_hash: "of before"}}}
+    more = {**there["metadata"]["annotations"], "note": "theirs"}
+    noted = {**there, "metadata": {**there["metadata"], "annotations": more}}
     bare = {**there, "metadata": {**there["metadata"], "annotations": None}}
     unhealthy = node(readiness=lambda live: progressing("Slow", "slow"))
 
     for one, objects, holds in (
         (node(), {A: {**there, "data": {"size": "9"}}}, True),
+        (node(), {A: noted}, True),
         (node(), {A: old}, False),
         (node(), {A: bare}, False),
         (node(), {}, False),
