@@ -119,7 +119,7 @@ def _prune_candidates(work: NodeEvaluation, unwanted: Held, desired: Mapping[str
     Once everything is ready, all of them may be pruned. Before that, only objects of graph nodes that prune at once.
     """
     owner, observations = work.owner, work.observations
-    if not unwanted or all(item.is_ready for items in observations.values() for item in items):
+    if all(item.is_ready for items in observations.values() for item in items):
         return unwanted
     by_label = {label_text(node_id): node for node_id, node in desired.items()}
     return [

@@ -80,6 +80,7 @@ def test_nothing_is_pruned_where_nothing_is_unwanted_PH_3() -> None:
     result = planned(node(), objects={A: live(node())}, failures=refused(Forbidden("a quota"), "delete", "b"))
 
     assert (result.effects, result.going, result.unwanted) == (Decision(), (), ())
+    assert not planned(node(), node("b"), objects={A: live(node())}).is_ready
 
 
 @pytest.mark.parametrize(
@@ -228,6 +229,14 @@ def test_a_wave_that_is_going_is_waited_for_PH_3() -> None:
     denied = refused(Forbidden("a quota"), "delete", "b")
     refusal = torn(objects={A: there("a"), B: there("b", 1)}, failures=denied)
     assert (refusal.step, refusal.effects) == (TeardownStep.DELETING, Decision(requeue=Requeue.SLOW))
+
+
+def test_where_only_orphans_are_left_these_are_let_go_PH_3() -> None:
+    step = torn(objects={D: orphan("d")})
+
+    release = MergePatch(D, {"metadata": {"resourceVersion": "5", **UNLABEL}})
+    assert (step.message, step.left) == ("ConfigMap team/d: it is deleted", (D,))
+    assert step.effects == Decision(patches=(release,), only_if_current=True)
 
 
 @pytest.mark.parametrize(("count", "more"), [(1, ""), (8, ""), (9, " and 1 more"), (12, " and 4 more")])

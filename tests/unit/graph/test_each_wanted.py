@@ -23,13 +23,14 @@ from purekube.graph import (
     Owner,
     Rendered,
     Scope,
+    UnknownNode,
     Until,
 )
 from purekube.graph.owner import label_text
 from purekube.graph.required_objects import WantedItem, WantedNode, evaluate
 from tests.support.graph_snapshots import LINE, MARKS, OWNER, live, named, node, written
 
-A, B, C = map(named, "abc")
+A, B, C, D = map(named, "abcd")
 INFERRED, DECLARED = Edge("a"), Edge("a", declared=True)
 
 
@@ -174,7 +175,8 @@ def test_a_node_reads_what_came_before_it_and_by_their_labels_what_comes_later_P
     listed["metadata"]["labels"][MARKS.item] = "k"
     foreign = written("b")
     whole, _ = wanted(
-        node(), node("b", Edge("a"), render=render), later, node("d"), objects={B: foreign, C: listed, A: live(node())}
+        *(node(), node("b", Edge("a"), render=render), later, node("d"), node("e")),
+        objects={B: foreign, C: listed, A: live(node()), D: live(node("d"))},
     )
 
     assert seen[0].values == whole.values == {"x": 1}
@@ -184,7 +186,8 @@ def test_a_node_reads_what_came_before_it_and_by_their_labels_what_comes_later_P
     assert before["b"] == NodeChildren()
     assert before["c/d"] == NodeChildren(items=(Child("k", C, live=listed),))
     assert listed["metadata"]["labels"][MARKS.node] == label_text("c/d") != "c/d"
-    assert before["d"] == NodeChildren() != after["d"]
+    assert before["d"] == NodeChildren(items=(Child("", D, live=live(node("d"))),))
+    assert before["e"] == NodeChildren() != after["e"]
     assert after["b"] == NodeChildren(NodeKnowledge.RENDERED, (Child("", B, written("b"), None, {"y": 2}),))
 
 
@@ -252,3 +255,17 @@ def test_what_pods_are_replaced_for_comes_before_them_PH_4(policy: Any, kind: An
     assert graph.edges["a"] == (Edge("z"), Edge("t", until, declared=True))
     assert graph.edges["a"][1].place == LINE
     assert (list(graph.nodes), dict(graph.waves), graph.depth) == (["z", "t", "a"], {"z": 0, "t": 0, "a": 1}, 2)
+
+
+def test_a_wave_is_one_more_than_the_longest_way_below_it_PH_1() -> None:
+    far = node("c", Edge("b"), Edge("a"), Edge("d", Until.NOTHING))
+    graph = Graph.of([far, node("d", Edge("c")), node("b", Edge("a")), node()])
+
+    assert (dict(graph.waves), graph.depth) == ({"a": 0, "b": 1, "c": 2, "d": 3}, 4)
+    assert (Graph.of([]).depth, Graph.of([node()]).depth) == (0, 1)
+
+
+def test_what_pods_are_replaced_for_must_exist_PH_4() -> None:
+    with pytest.raises(UnknownNode, match="a depends on z, and there is no such resource") as raised:
+        Graph.of([node(roll_on=("z",))])
+    assert raised.value.place == LINE
