@@ -101,9 +101,8 @@ def teardown(
 
 
 def _draining(run: Plan, held: Held) -> Teardown:
-    obstacle = next(
-        observation for observation in run.everything if not observation.is_ready and not observation.waits_for
-    )
+    # What a node waits for comes before it in the order of the graph, and is not ready either.
+    obstacle = next(observation for observation in run.everything if not observation.is_ready)
     told = f"{obstacle.name}: {obstacle.message or obstacle.state}"
     place = f" ({obstacle.place})" if str(obstacle.place) else ""
     left = tuple(ref for ref, _ in held)

@@ -295,6 +295,14 @@ def test_the_obstacle_among_the_hooks_is_told_and_not_what_waits_for_it_PH_3(sta
     assert (step.is_stalled, step.left) == (stalled, (named("hook"),))
 
 
+def test_a_hook_that_has_run_is_no_obstacle_PH_3() -> None:
+    given = Hooks.of([node("b", Edge("c", declared=True)), node("c", Edge("hook", declared=True)), HOOK], Scope())
+    records = (CreateRecord("hook", "hook", "team", uid="u-h"),)
+    step = torn(attrs.evolve(OWNER, records=records), given, objects={named("hook"): live(HOOK, "u-h")})
+
+    assert step.message == "ConfigMap team/c: it is created once the owner's status says so"
+
+
 def test_the_objects_of_hooks_go_after_all_others_PH_3() -> None:
     records = (CreateRecord("hook", "hook", "team", uid="u-h"),)
     owner, ran = attrs.evolve(OWNER, records=records), {named("hook"): live(HOOK, "u-h")}
