@@ -180,8 +180,7 @@ def features_of(controller: AnyController) -> frozenset[Feature]:
     """
     plain = controller.plain
     if plain is None:
-        foreign = {Feature.FINALIZER, Feature.SYNC, Feature.CONDITIONS, Feature.STATUS}
-        kept = ALL if resource_of(controller) is not None else ALL - foreign
+        kept = ALL if resource_of(controller) is not None else ALL - {Feature.FINALIZER}
     elif isinstance(plain, bool):
         kept = frozenset() if plain else ALL
     else:
@@ -276,19 +275,14 @@ def _clashes(controllers: Sequence[AnyController]) -> Iterator[str]:
     sound = [controller for controller in controllers if not any(_problems(controller))]
     names: dict[str, str] = {}
     for controller in sound:
-        where = type(controller).__name__
-        if (other := names.setdefault(name_of(controller), where)) != where or _twice(controller, sound):
-            yield f"{where}: is called {name_of(controller)}, as {other} is: write another `name`"
+        name, where = name_of(controller), type(controller).__name__
+        if name in names:
+            yield f"{where}: is called {name}, as {names[name]} is: write another `name`"
+        names.setdefault(name, where)
     for shared_status in shared_statuses(
         writer for controller in sound if (writer := status_writer_of(controller)) is not None
     ):
         yield f"{shared_status}, or let one say `plain = {{Feature.CONDITIONS, Feature.STATUS}}` and return no status"
-
-
-def _twice(controller: AnyController, among: Sequence[AnyController]) -> bool:
-    """Report whether a controller of the same class that comes earlier in `among` has this controller's name."""
-    alike = [one for one in among if type(one) is type(controller) and name_of(one) == name_of(controller)]
-    return len(alike) > 1 and alike[0] is not controller
 
 
 _FOLLOWED: Final = ("list", "watch")

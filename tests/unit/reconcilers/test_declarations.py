@@ -189,6 +189,7 @@ FEATURES = "conditions, echo, filter, finalizer, limit, retry, state, status, sy
         ({"timeout": "60"}, f"{NUMBERS} '60'"),
         ({"timeout": None}, f"{NUMBERS} None"),
         ({"timeout": 0.5}, ""),
+        ({"timeout": 1}, ""),
         ({"resync": 0}, "resync must be seconds, more than 0, or None, not 0"),
         ({"resync": -1.5}, "resync must be seconds, more than 0, or None, not -1.5"),
         ({"resync": 0.5}, ""),
@@ -198,6 +199,7 @@ FEATURES = "conditions, echo, filter, finalizer, limit, retry, state, status, sy
         ({"plain": {"retry", "none", "fog"}}, f"plain names fog, none: give {FEATURES}"),
         ({"plain": ["retry"]}, ""),
         ({"plain": None}, ""),
+        ({"plain": ALL}, ""),
         ({"plain": True}, ""),
         ({"reads": (SECRET,)}, READS),
         ({"reads": (SECRET,), "refers_to": refers_to}, ""),
@@ -242,6 +244,9 @@ def test_two_controllers_of_one_name_are_told() -> None:
     called = "is called shops, as {} is: write another `name`"
 
     assert controller_problems([same, other]) == (f"Other: {called.format('Shops')}",)
+    alike = made(name="Shops", kind=RELEASE)
+    assert type(alike) is not type(same)
+    assert controller_problems([same, alike]) == (f"Shops: {called.format('Shops')}",), "of another module"
     assert controller_problems([same, again]) == (f"Shops: {called.format('Shops')}",)
     assert controller_problems([same, named("x", kind=RELEASE)]) == ()
     assert controller_problems([same, Renamed("a"), Renamed("b")]) == ()

@@ -198,6 +198,7 @@ def test_changes_are_joined_with_the_oldest_state_and_each_waker_once() -> None:
 
     assert first == PendingEvent(changed=True, by=(OTHER,), old=older)
     assert first.with_change(old).old == older
+    assert first.with_waker(ANOTHER).by == (OTHER, ANOTHER)
     later = PendingEvent(changed=True, resynced=True, by=(ANOTHER, OTHER), old=old)
     assert first.before(later) == PendingEvent(True, True, (OTHER, ANOTHER), older)
     assert WOKEN.before(later) == PendingEvent(True, True, (OTHER, ANOTHER), old)
