@@ -109,6 +109,7 @@ def test_the_oldest_goes_first_and_what_runs_before_it_OPS_5() -> None:
     assert first_ahead(me, [one("l"), one("n")]) == one("l"), "of one moment the lesser uid"
     assert first_ahead(me, [oldest, running, other]) is other
     assert first_ahead(me, [me, attrs.evolve(me)]) is None, "nothing waits for itself"
+    assert first_ahead(running, [running]) is None
 
 
 def test_what_does_not_conflict_is_not_waited_for_OPS_5() -> None:
