@@ -1,0 +1,437 @@
+"""OPS-6, OPS-8, OPS-10: the object that each small engine makes, and the whole status that it reads from it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import CORE_EVENT, POD, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT
+from tests.support.operation_worlds import CONTEXT, NS, OP_UID, as_created, observed, operation, started
+from vworkspace_core.api.operation import LogsRef, Operation
+from vworkspace_core.operations.contract import EngineContext, EngineRefusal, EngineStatus, Listing, Progress
+from vworkspace_core.operations.engines import ENGINES
+from vworkspace_core.operations.identity import target_of
+
+RUNNING, SUCCEEDED, FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
+
+
+def desired(of: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the spec of what is created."""
+    one, seen = operation(of, parameters=parameters), observed(of)
+    target = target_of(one, seen.objects)
+    assert target is not None
+    engine = ENGINES[one.spec.engine]
+    template = CONTEXT.templates.find(one.spec.type, one.spec.engine)
+    assert template is not None
+    (made,) = engine.desired(one, target, CONTEXT.for_engine(seen, template))
+    return dict(made.manifest["spec"])
+
+
+def judged(of: str, status: Any, beside: Mapping[ObjectRef, Any] | None = None, **more: Any) -> EngineStatus:
+    """Return what the engine reads from the object of a run with this status."""
+    one, made = started(of, **more)
+    assert made is not None
+    live = {**as_created(made), "status": status}
+    return ENGINES[one.spec.engine].observe(one, {made.ref: live, **(beside or {})})
+
+
+def name_in(of: str) -> str:
+    _, made = started(of)
+    assert made is not None
+    return made.ref.name
+
+
+# --- volsync ----------------------------------------------------------------------------------------------------------
+
+NEEDED = {"source": "data", "repository": "restic"}
+MANUAL = {"manual": OP_UID}
+
+
+@pytest.mark.parametrize(
+    ("of", "parameters", "spec"),
+    [
+        ("backup.volsync", NEEDED,
+         {"sourcePVC": "data", "trigger": MANUAL, "restic": {"repository": "restic", "copyMethod": "Snapshot"}}),
+        ("backup.volsync", {**NEEDED, "copyMethod": "Clone", "schedule": "0 3 * * *", "retain": {"daily": 7}},
+         {"sourcePVC": "data", "trigger": {"schedule": "0 3 * * *"},
+          "restic": {"repository": "restic", "copyMethod": "Clone", "retain": {"daily": 7}}}),
+        ("restore.volsync", {"destination": "data", "repository": "restic"},
+         {"trigger": MANUAL, "restic": {"repository": "restic", "copyMethod": "Direct", "destinationPVC": "data"}}),
+        ("restore.volsync", {"destination": "data", "repository": "restic", "copyMethod": "Snapshot"},
+         {"trigger": MANUAL, "restic": {"repository": "restic", "copyMethod": "Snapshot", "destinationPVC": "data"}}),
+        ("backup.snapshot", {"pvc": "data"}, {"source": {"persistentVolumeClaimName": "data"}}),
+        ("backup.snapshot", {"pvc": "data", "snapshotClassName": "csi"},
+         {"source": {"persistentVolumeClaimName": "data"}, "volumeSnapshotClassName": "csi"}),
+        ("restore.snapshot", {"snapshotName": "s-1", "size": "1Gi"},
+         {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
+          "dataSource": {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s-1"}}),
+        ("restore.snapshot",
+         {"snapshotName": "s-1", "size": "1Gi", "storageClassName": "fast", "accessModes": ["ReadWriteMany"]},
+         {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "fast",
+          "dataSource": {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s-1"}}),
+    ],
+)  # fmt: skip
+def test_the_object_has_what_the_parameters_say_and_else_the_usual_OPS_10(
+    of: str, parameters: dict[str, Any], spec: dict[str, Any]
+) -> None:
+    assert desired(of, parameters) == spec
+
+
+def sync(status: str = "True", reason: str = "SyncInProgress", result: str = "", **more: Any) -> dict[str, Any]:
+    condition = {"type": "Synchronizing", "status": status, "reason": reason, "message": "told"}
+    mover = {"latestMoverStatus": {"result": result, "logs": "a log"}} if result else {}
+    return {"conditions": [{"type": "Other", "status": "True"}, condition], **mover, **more}
+
+
+SILENT = {"type": "Synchronizing", "status": "False", "reason": "Error"}
+OURS = {"lastManualSync": OP_UID}
+AGAIN = "VolSync tries again until the deadline"
+RESULTS = {"lastSyncTime": "t", "lastSyncDuration": "d", "latestImage": {"name": "i", "kind": "VolumeSnapshot"}}
+TOLD = {"lastSyncTime": "t", "lastSyncDuration": "d", "latestImage": "i"}
+SYNCS: list[tuple[Any, Progress, str, str, dict[str, Any]]] = [
+    ({**sync(result="Successful"), **OURS, **RESULTS}, SUCCEEDED, "VolSyncCompleted", "", TOLD),
+    ({**sync(result="Successful"), **OURS}, SUCCEEDED, "VolSyncCompleted", "", {}),
+    ({**sync(result="Successful"), **RESULTS}, RUNNING, "VolSyncSyncInProgress", "", {}),
+    ({**sync(result="Failed"), **OURS}, RUNNING, "VolSyncMoverFailed", "a log", {}),
+    ({**sync("False", "WaitingForManual", "Failed")}, RUNNING, "VolSyncMoverFailed", "a log", {}),
+    ({"latestMoverStatus": {"result": "Failed"}}, RUNNING, "VolSyncMoverFailed", AGAIN, {}),
+    (sync("False", "Error"), RUNNING, "VolSyncError", "told", {}),
+    (
+        {"conditions": [{"type": "Synchronizing", "status": "False", "reason": "Error"}]},
+        RUNNING,
+        "VolSyncError",
+        AGAIN,
+        {},
+    ),
+    (sync("False", "CleaningUp"), RUNNING, "VolSyncCleaningUp", "", {}),
+    (sync("False", "WaitingForManual"), RUNNING, "VolSyncPending", "not our trigger yet", {}),
+    ({"lastSyncStartTime": "t"}, RUNNING, "VolSyncSyncInProgress", "", {}),
+    ({}, RUNNING, "VolSyncPending", "not yet seen by VolSync", {}),
+    (None, RUNNING, "VolSyncPending", "not yet seen by VolSync", {}),
+]
+
+
+@pytest.mark.parametrize(("status", "phase", "reason", "message", "outputs"), SYNCS)
+def test_a_sync_is_read_from_the_mover_and_the_condition_OPS_10(
+    status: Any, phase: Progress, reason: str, message: str, outputs: dict[str, Any]
+) -> None:
+    name = name_in("backup.volsync")
+    logs = LogsRef(kind="ReplicationSource", name=name, namespace=NS)
+
+    found = judged("backup.volsync", status)
+    assert found == EngineStatus(phase, reason, message, {"replicationName": name, **outputs}, logs)
+
+
+def test_a_recurring_backup_tells_its_last_run_and_has_no_end_OPS_10() -> None:
+    schedule = {**NEEDED, "schedule": "0 3 * * *"}
+    status = {**sync("False", "WaitingForSchedule", "Successful"), **OURS, **RESULTS}
+    found = judged("backup.volsync", status, parameters=schedule)
+
+    assert (found.phase, found.last_run) == (RUNNING, "the last sync ended at t")
+    assert found.message == "recurring: waits for its next sync"
+    assert {name: found.outputs[name] for name in TOLD} == TOLD
+    assert judged("backup.volsync", sync(), parameters=schedule).last_run == ""
+    failed = judged("backup.volsync", sync("False", "WaitingForSchedule", "Failed"), parameters=schedule)
+    assert failed.reason == found.reason, "a failure of before is over"
+    assert judged("backup.volsync", sync(result="Failed"), parameters=schedule).reason == "VolSyncMoverFailed"
+    engine, one = ENGINES["volsync"], operation("backup.volsync", parameters=schedule)
+    assert (engine.recurring(one), engine.recurring(operation("backup.volsync"))) == (True, False)
+    assert engine.observe(one, {}) == EngineStatus(RUNNING, "VolSyncObjectMissing")
+
+
+# --- snapshots --------------------------------------------------------------------------------------------------------
+
+BOUND = {"readyToUse": True, "boundVolumeSnapshotContentName": "c", "restoreSize": "1Gi"}
+CONTENT = ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, "c")
+
+
+def content(uid: str | None) -> dict[ObjectRef, Any]:
+    reference = {} if uid is None else {"uid": uid}
+    return {CONTENT: {**VOLUME_SNAPSHOT_CONTENT.manifest("c"), "spec": {"volumeSnapshotRef": reference}}}
+
+
+ONE_WAY = "VolumeSnapshotNotBound", "the content that it names does not point back at it"
+PENDING = "VolumeSnapshotPending", "not yet bound to a content"
+
+
+@pytest.mark.parametrize(
+    ("status", "beside", "phase", "told", "outputs"),
+    [
+        (BOUND, content("uid-1"), SUCCEEDED, ("VolumeSnapshotReady", ""),
+         {"volumeSnapshotContentName": "c", "restoreSize": "1Gi"}),
+        ({**BOUND, "restoreSize": None}, content("uid-1"), SUCCEEDED, ("VolumeSnapshotReady", ""),
+         {"volumeSnapshotContentName": "c"}),
+        (BOUND, content("uid-2"), RUNNING, ONE_WAY, {}),
+        (BOUND, content(None), RUNNING, ONE_WAY, {}),
+        (BOUND, {}, RUNNING, ONE_WAY, {}),
+        ({**BOUND, "error": {"message": "away"}}, content("uid-1"), SUCCEEDED, ("VolumeSnapshotReady", ""),
+         {"volumeSnapshotContentName": "c", "restoreSize": "1Gi"}),
+        ({**BOUND, "readyToUse": False, "error": {"message": "away"}}, {}, RUNNING,
+         ("VolumeSnapshotError", "away"), {}),
+        ({"error": {"time": "t"}}, {}, RUNNING,
+         ("VolumeSnapshotError", "the snapshotter tries again until the deadline"), {}),
+        ({**BOUND, "readyToUse": False}, {}, RUNNING, ("VolumeSnapshotInProgress", ""), {}),
+        ({**BOUND, "readyToUse": "true"}, {}, RUNNING, ("VolumeSnapshotInProgress", ""), {}),
+        ({"readyToUse": True}, {}, RUNNING, PENDING, {}),
+        ({}, {}, RUNNING, PENDING, {}),
+        (None, {}, RUNNING, PENDING, {}),
+    ],
+)  # fmt: skip
+def test_a_snapshot_is_ready_where_its_content_points_back_OPS_10(
+    status: Any, beside: dict[ObjectRef, Any], phase: Progress, told: tuple[str, str], outputs: dict[str, Any]
+) -> None:
+    name = name_in("backup.snapshot")
+
+    found = judged("backup.snapshot", status, beside)
+    assert found == EngineStatus(phase, *told, {"volumeSnapshotName": name, **outputs})
+    one, made = started("backup.snapshot")
+    assert made is not None
+    asked = ENGINES["snapshot"].extra_reads(one, {made.ref: {**as_created(made), "status": status}})
+    ready = (status or {}).get("readyToUse") is True and "boundVolumeSnapshotContentName" in status
+    assert asked == ((CONTENT,) if ready else ())
+    assert ENGINES["snapshot"].extra_reads(one, {}) == ()
+    assert ENGINES["snapshot"].observe(one, {}) == EngineStatus(RUNNING, "SnapshotObjectMissing")
+
+
+@pytest.mark.parametrize(
+    ("phase", "progress", "told"),
+    [
+        ("Bound", SUCCEEDED, ("ClaimBound", "")),
+        ("Lost", FAILED, ("ClaimLost", "the volume behind the claim is gone")),
+        ("Pending", RUNNING,
+         ("ClaimPending", "no volume yet; with WaitForFirstConsumer it takes a pod that uses the claim")),
+        (None, RUNNING,
+         ("ClaimPending", "no volume yet; with WaitForFirstConsumer it takes a pod that uses the claim")),
+    ],
+)  # fmt: skip
+def test_a_restored_claim_is_read_by_its_phase_OPS_10(phase: Any, progress: Progress, told: tuple[str, str]) -> None:
+    assert judged("restore.snapshot", {"phase": phase}) == EngineStatus(
+        progress, *told, {"pvcName": name_in("restore.snapshot")}
+    )
+
+
+def test_a_snapshot_that_is_not_there_is_refused_or_waited_for_OPS_10() -> None:
+    engine, one, seen = ENGINES["snapshot"], operation("restore.snapshot"), observed("restore.snapshot")
+    target, template = target_of(one, seen.objects), CONTEXT.templates.find("Restore", "snapshot")
+    assert target is not None
+    assert template is not None
+    snapshot = ObjectRef(VOLUME_SNAPSHOT, NS, "s-1")
+
+    def check(objects: Any, missing: frozenset[Any] = frozenset()) -> EngineRefusal | None:
+        return engine.check(one, target, EngineContext(CONTEXT.settings, template, objects, missing))
+
+    assert engine.looks_up(one, target, CONTEXT.settings) == (snapshot,)
+    assert engine.looks_up(operation("backup.snapshot"), target, CONTEXT.settings) == ()
+    assert check(seen.objects) is None
+    gone = check({})
+    assert gone is not None
+    assert (gone.reason, gone.blocks) == ("ValidationFailed", False)
+    assert gone.message == "spec.parameters.snapshotName: there is no VolumeSnapshot of that name in this namespace"
+    unserved = check({}, frozenset({VOLUME_SNAPSHOT}))
+    assert unserved is not None
+    assert (unserved.reason, unserved.blocks) == ("DependencyMissing", True)
+    assert unserved.message.startswith("not installed in this cluster: volumesnapshots.snapshot.storage.k8s.io. To fix")
+
+
+# --- jobs -------------------------------------------------------------------------------------------------------------
+
+
+def job(kind: str, reason: str = "", message: str = "", status: str = "True") -> dict[str, Any]:
+    return {"type": kind, "status": status, "reason": reason, "message": message}
+
+
+NO_POD = "no pod is active yet, or the next try has not begun"
+NONE = {"succeededPods": 0, "failedPods": 0}
+COUNTS = {"succeededPods": 1, "failedPods": 2}
+
+
+@pytest.mark.parametrize(
+    ("status", "phase", "told", "outputs", "again"),
+    [
+        ({"conditions": [job("Complete", "CompletionsReached", "well")], "succeeded": 1, "failed": 2},
+         SUCCEEDED, ("JobComplete", "well"), COUNTS, None),
+        ({"conditions": [job("Complete")]}, SUCCEEDED, ("JobComplete", ""), NONE, None),
+        ({"conditions": [job("Failed", "BackoffLimitExceeded", "often")]}, FAILED, ("BackoffLimitExceeded", "often"),
+         NONE, None),
+        ({"conditions": [job("Failed")]}, FAILED,
+         ("JobFailed", "with the Job's own reason where it gives one: BackoffLimitExceeded, DeadlineExceeded, …"),
+         NONE, None),
+        ({"conditions": [job("Failed", "odd reason", "x")]}, FAILED, ("JobFailed", "x"),
+         NONE, None),
+        ({"conditions": [job("Failed", "A" * 64, "x")]}, FAILED, ("A" * 64, "x"),
+         NONE, None),
+        ({"conditions": [job("Failed", "A" * 65, "x")]}, FAILED, ("JobFailed", "x"),
+         NONE, None),
+        ({"conditions": [job("Failed", "x", "y", "False"), job("Suspended")]}, RUNNING,
+         ("JobSuspended", "somebody suspended the Job"), {}, 15.0),
+        ({"conditions": [job("FailureTarget", "R", "soon")]}, RUNNING, ("JobFinishing", "soon"), {}, 15.0),
+        ({"active": 1}, RUNNING, ("JobPodActive", ""), {}, 15.0),
+        ({"active": 1, "ready": 1}, RUNNING, ("JobPodActive", ""), {}, None),
+        ({"active": 0}, RUNNING, ("JobPending", NO_POD), {}, 15.0),
+        (None, RUNNING, ("JobPending", NO_POD), {}, 15.0),
+    ],
+)  # fmt: skip
+def test_a_job_is_read_by_its_final_conditions_first_OPS_8(
+    status: Any, phase: Progress, told: tuple[str, str], outputs: dict[str, Any], again: float | None
+) -> None:
+    name = name_in("runCommand.job")
+    logs = LogsRef(kind="Job", name=name, namespace=NS)
+
+    assert judged("runCommand.job", status) == EngineStatus(
+        phase, *told, {"jobName": name, **outputs}, logs, requeue_after=again
+    )
+
+
+def refused_pod(message: str, name: str = "e", reason: str = "FailedCreate", **times: Any) -> dict[ObjectRef, Any]:
+    body = {"metadata": {"name": name}, "involvedObject": {"uid": "uid-1"}, "reason": reason, "message": message}
+    return {ObjectRef(CORE_EVENT, NS, name): {**body, **times}}
+
+
+def pod(owner: str = "uid-1", **status: Any) -> dict[ObjectRef, Any]:
+    return {ObjectRef(POD, NS, "p"): {"metadata": {"name": "p", "ownerReferences": [{"uid": owner}]}, "status": status}}
+
+
+def waiting(reason: str, message: str = "", field: str = "containerStatuses") -> dict[str, Any]:
+    return {field: [{"state": {"waiting": {"reason": reason, "message": message}}}]}
+
+
+@pytest.mark.parametrize(
+    ("status", "beside", "reason", "message"),
+    [
+        ({}, refused_pod("pods is forbidden: exceeded quota"), "JobQuotaExceeded", "pods is forbidden: exceeded quota"),
+        ({}, refused_pod("failed quota: x"), "JobQuotaExceeded", "failed quota: x"),
+        ({}, refused_pod('serviceaccount "x" not found'), "JobServiceAccountMissing", 'serviceaccount "x" not found'),
+        ({}, refused_pod("what else"), "JobPodNotCreated", "what else"),
+        ({}, refused_pod("violates PodSecurity", reason="Other"), "JobPending", NO_POD),
+        ({"active": 1}, refused_pod("exceeded quota"), "JobPodActive", ""),
+        ({"active": 1}, pod(**waiting("ErrImagePull", "no such image")), "JobImagePullFailed",
+         "pod p: ErrImagePull: no such image"),
+        ({"active": 1}, pod(**waiting("InvalidImageName", field="initContainerStatuses")), "JobImagePullFailed",
+         "pod p: InvalidImageName: the image cannot be pulled"),
+        ({"active": 1}, pod(**waiting("RunContainerError")), "JobContainerNotStarted",
+         "pod p: RunContainerError: the container cannot be started"),
+        ({"active": 1}, pod(**waiting("ContainerCreating")), "JobPodActive", ""),
+        ({"active": 1}, pod("uid-2", **waiting("ErrImagePull")), "JobPodActive", ""),
+        ({"active": 1}, pod(conditions=[job("PodScheduled", status="False", message="full")]), "JobPodUnschedulable",
+         "pod p: full"),
+        ({"active": 1}, pod(conditions=[job("PodScheduled", status="False")]), "JobPodUnschedulable",
+         "pod p: no node can take the pod"),
+        ({"active": 1}, pod(conditions=[job("PodScheduled")]), "JobPodActive", ""),
+        ({}, {**refused_pod("exceeded quota"), **pod(**waiting("ErrImagePull", "x"))}, "JobImagePullFailed",
+         "pod p: ErrImagePull: x"),
+        ({}, {**refused_pod("old", "a", lastTimestamp="2026-01-02"), **refused_pod("new", "b", eventTime="2026-01-03")},
+         "JobPodNotCreated", "new"),
+        ({}, {**refused_pod("series", "a", lastTimestamp="2026-01-01", series={"lastObservedTime": "2026-01-04"}),
+              **refused_pod("late", "b", lastTimestamp="2026-01-03")}, "JobPodNotCreated", "series"),
+        ({}, {**refused_pod("first", "a"), **refused_pod("second", "b")}, "JobPodNotCreated", "second"),
+        ({"conditions": [job("Suspended")]}, refused_pod("exceeded quota"), "JobSuspended",
+         "somebody suspended the Job"),
+    ],
+)  # fmt: skip
+def test_what_keeps_the_pods_from_running_is_told_OPS_8(
+    status: Any, beside: dict[ObjectRef, Any], reason: str, message: str
+) -> None:
+    found = judged("runCommand.job", status, beside)
+
+    assert (found.phase, found.reason, found.message) == (RUNNING, reason, message)
+
+
+EVENTS = Listing(CORE_EVENT, NS, field_selector="involvedObject.uid=uid-1", limit=50)
+PODS = Listing(POD, NS, label_selector="batch.kubernetes.io/controller-uid=uid-1", limit=50)
+
+
+@pytest.mark.parametrize(
+    ("status", "listed"),
+    [
+        ({}, (EVENTS, PODS)),
+        ({"active": 1}, (EVENTS, PODS)),
+        ({"active": 1, "ready": 1}, ()),
+        ({"conditions": [job("Complete")]}, ()),
+        ({"conditions": [job("Failed")]}, ()),
+        (None, (EVENTS, PODS)),
+    ],
+)
+def test_pods_and_events_are_asked_for_while_no_pod_is_ready_OPS_8(status: Any, listed: tuple[Listing, ...]) -> None:
+    one, made = started("runCommand.job")
+    assert made is not None
+    diagnostics = ENGINES["job"].diagnostics
+
+    assert diagnostics(one, {made.ref: {**as_created(made), "status": status}}) == listed
+    assert diagnostics(one, {}) == (EVENTS,)
+    assert diagnostics(operation(), {}) == ()
+
+
+@pytest.mark.parametrize(
+    ("reason", "phase", "told"),
+    [
+        ("Completed", SUCCEEDED, "JobComplete"),
+        ("BackoffLimitExceeded", FAILED, "BackoffLimitExceeded"),
+        ("DeadlineExceeded", FAILED, "DeadlineExceeded"),
+        ("PodFailurePolicy", FAILED, "PodFailurePolicy"),
+        ("SuccessfulCreate", None, ""),
+    ],
+)
+def test_the_end_of_a_job_that_is_gone_is_read_from_its_events_OPS_8(
+    reason: str, phase: Progress | None, told: str
+) -> None:
+    one, made = started("runCommand.job")
+    assert made is not None
+    final = ENGINES["job"].final_status(one, refused_pod("so it was", reason=reason))
+
+    name = made.ref.name
+    message = f"Job {name} was removed before its end was seen; its Event says {reason}: so it was"
+    logs = LogsRef(kind="Job", name=name, namespace=NS)
+    assert final == (None if phase is None else EngineStatus(phase, told, message, {"jobName": name}, logs))
+    assert ENGINES["job"].final_status(operation(), refused_pod("x", reason=reason)) is None
+
+
+def deadline(parameters: dict[str, Any]) -> int:
+    one: Operation = operation(parameters={"image": "x", **parameters})
+    return ENGINES["job"].needs_seconds(one)
+
+
+def test_a_job_ends_by_its_own_deadline_before_the_operation_does_OPS_12() -> None:
+    assert (deadline({"timeoutSeconds": 30}), deadline({}), deadline({"timeoutSeconds": "x"})) == (90, 0, 0)
+    assert desired("runCommand.job", {"image": "x", "timeoutSeconds": 30})["activeDeadlineSeconds"] == 30
+    spec = desired("runCommand.job", {"image": "x"})
+    assert (spec["backoffLimit"], "activeDeadlineSeconds" in spec) == (0, False)
+    assert desired("runCommand.job", {"image": "x", "backoffLimit": 3})["backoffLimit"] == 3
+
+
+def container(**parameters: Any) -> dict[str, Any]:
+    (found,) = desired("runCommand.job", {"image": "r/x:1", **parameters})["template"]["spec"]["containers"]
+    return dict(found)
+
+
+def test_a_command_runs_in_one_container_without_rights_OPS_8() -> None:
+    spec = desired("runCommand.job", {"image": "r/x:1"})["template"]["spec"]
+    bare = container()
+
+    assert spec == {
+        "restartPolicy": "Never",
+        "serviceAccountName": "vworkspace-operation-runner",
+        "automountServiceAccountToken": False,
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [bare],
+        "volumes": [{"name": "tmp", "emptyDir": {}}],
+    }
+    assert {key: value for key, value in bare.items() if key != "resources"} == {
+        "name": "run",
+        "image": "r/x:1",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+    }
+    full = container(command=["a"], args=["b"], env={"A": "1"}, envFrom=[{"secretRef": {"name": "s"}}])
+    assert (full["command"], full["args"]) == (["a"], ["b"])
+    assert (full["env"], full["envFrom"]) == ([{"name": "A", "value": "1"}], [{"secretRef": {"name": "s"}}])
+    twice = [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}, {"name": "A", "value": "3"}]
+    assert container(env=twice)["env"] == [{"name": "A", "value": "3"}, {"name": "B", "value": "2"}]
+    assert "env" not in container(env={})
+    assert "envFrom" not in container(envFrom=[])
