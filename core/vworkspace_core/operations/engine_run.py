@@ -207,10 +207,9 @@ class _Run:
         It is used in a pass without an engine object (such as a Job).
         """
         running = condition_of(self.operation, Type.RUNNING)
-        outputs = self.operation.status.outputs or {}
         if running is None:
-            return EngineStatus(Progress.RUNNING, Reason.ENGINE_STARTED, "", outputs)
-        return EngineStatus(Progress.RUNNING, running.reason, running.message, outputs)
+            return EngineStatus(Progress.RUNNING, Reason.ENGINE_STARTED)
+        return EngineStatus(Progress.RUNNING, running.reason, running.message)
 
     def _created(self) -> Decision:
         """Return the decision that creates the engine object (such as a Job) which the Operation's status names.

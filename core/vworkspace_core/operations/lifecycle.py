@@ -94,7 +94,7 @@ def progress_status(operation: Operation, status: EngineStatus, message: str = "
 
 def blocked_status(operation: Operation, reason: Reason, message: str) -> WantedStatus:
     """Return the status of a started run that cannot continue. `reason` and `message` describe the obstacle."""
-    status = EngineStatus(Progress.RUNNING, Reason.ENGINE_STARTED, message, operation.status.outputs or {})
+    status = EngineStatus(Progress.RUNNING, Reason.ENGINE_STARTED, message)
     return attrs.evolve(
         progress_status(operation, status), blocked=DesiredCondition(Type.BLOCKED, _TRUE, reason, message)
     )
@@ -199,10 +199,9 @@ def after_failure(
     The status is failed, blocked, or still running with a message that the create is retried.
     """
     error, message = failure.error, f"{failure.verb} {failure.ref}: {failure.error.message}"
-    outputs = operation.status.outputs or {}
     match error:
         case Invalid():
-            status = EngineStatus(Progress.FAILED, "", message, outputs)
+            status = EngineStatus(Progress.FAILED, "", message)
             return ended_status(operation, Phase.FAILED, Reason.VALIDATION_FAILED, status, now), Requeue.NO
         case KindMissing():
             missing = not_installed([failure.ref.kind.crd_name], engine.install)
@@ -218,5 +217,5 @@ def after_failure(
             pace = Requeue.SLOW
         case _:
             pace = Requeue.BACKOFF
-    status = EngineStatus(Progress.RUNNING, Reason.ENGINE_STARTED, f"{message}; tried again", outputs)
+    status = EngineStatus(Progress.RUNNING, Reason.ENGINE_STARTED, f"{message}; tried again")
     return progress_status(operation, status), pace

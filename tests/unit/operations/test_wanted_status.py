@@ -143,6 +143,8 @@ def test_a_status_that_is_up_to_date_is_not_written_RES_4() -> None:
 
     assert decision == Decision(requeue=Requeue.SLOW)
     assert decision.row == "Running EngineStarted"
+    foreign = attrs.evolve(known, status=attrs.evolve(known.status, conditions=(same, there("Theirs", TRUE, "y"))))
+    assert written(foreign, WantedStatus(Phase.RUNNING, RUNNING)).status is None
     changes: list[dict[str, Any]] = [
         {"phase": Phase.PENDING},
         {"reason": "Other"},
