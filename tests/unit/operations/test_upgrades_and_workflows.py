@@ -246,6 +246,17 @@ def test_the_first_step_that_failed_by_itself_is_told_OPS_8(status: Any, message
     assert (found.outputs, found.logs_ref, found.blocked) == ({"workflowName": flow_name()}, logs, None)
 
 
+@pytest.mark.parametrize("kind", ["Pod", "Container", "HTTP", "Plugin", "Suspend", "Steps", "DAG"])
+def test_a_step_that_does_work_is_told_before_those_around_it_OPS_8(kind: str) -> None:
+    around, inner = (
+        node("a", "Failed", "StepGroup", message="child failed", finishedAt="1"),
+        node("b", "Failed", kind, message="no disk", finishedAt="2"),
+    )
+
+    works = kind not in ("Steps", "DAG")
+    assert flow(failing(around, inner)).message == ("b: no disk" if works else "a: child failed")
+
+
 def test_a_workflow_that_waits_says_how_to_go_on_OPS_8() -> None:
     name = flow_name()
     whole = flow({"phase": "Running"}, suspend=True)
