@@ -165,7 +165,7 @@ def _unrecordable(job: JobState, message: str) -> JobStep:
     """Return the step (state and effects) that fails a job without applying it, since its payload is too large to be
     recorded.
     """
-    if job.result is not None and job.task is None:
+    if job.result is not None:
         # Not even the bare answer can be recorded: it is given at once, and a crash in between loses only that.
         return clear(job, stage=JobStage.ACKING), (m.SendAck(job.id), LogNote(LogLevel.WARNING, message, job.id))
     result = JobResult.failed(Reason.PAYLOAD_TOO_LARGE, message)

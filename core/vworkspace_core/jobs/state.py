@@ -173,7 +173,7 @@ def record_of(job: JobState) -> JobRecord:
     if job.intent is not None:
         details = {"had": job.intent.happened, "generation": job.intent.generation}
         state["intent"] = {"uid": job.intent.uid, **{name: value for name, value in details.items() if value}}
-    if job.task is None and job.result is not None:
+    if job.result is not None:
         state["verdict"] = _as_record(job.result)
     if job.result_once_cancelled is not None:
         state["ending"] = _as_record(job.result_once_cancelled)
