@@ -20,7 +20,6 @@ from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.meta import ObjectMeta
 from purekube.apimachinery.nesting import TOO_DEEP, too_deep
 from purekube.apimachinery.problems import Problem, ValidationProblems, first_of
-from purekube.apimachinery.resources import NAMESPACE
 from purekube.apimachinery.structuring import read_meta, structure
 from vworkspace_core.api.admission import AdmissionSettings, check_managed_namespace, same_spec, stored_problems
 from vworkspace_core.api.application_instance import ApplicationInstance
@@ -67,7 +66,7 @@ def refusals(request: AdmissionRequest, settings: WebhookSettings, *, namespace_
     if settings.writers and request.user not in settings.writers:
         return (_not_a_writer(request, settings),)
     spec = () if unchanged else _spec_problems(new, old, settings)
-    namespace = _namespace(request.namespace or meta.namespace, namespace_managed=namespace_managed)
+    namespace = _namespace(namespace_managed=namespace_managed)
     return first_of([*spec, *check_managed_namespace(meta, namespace, settings.cluster_id)])
 
 
@@ -119,7 +118,6 @@ def _spec_problems(new: Manifest, old: Manifest | None, settings: WebhookSetting
     return (*stored_problems(new, old, settings.admission), *template_problems(new, settings.templates))
 
 
-def _namespace(name: str, *, namespace_managed: bool) -> Manifest:
-    labels = {NAMESPACE_GATE: NAMESPACE_GATE_VALUE} if namespace_managed else {}
-    manifest = NAMESPACE.manifest(name)
-    return {**manifest, "metadata": {**manifest["metadata"], "labels": labels}}
+def _namespace(*, namespace_managed: bool) -> Manifest:
+    """Return a Namespace of which nothing but the label is asked."""
+    return {"metadata": {"labels": {NAMESPACE_GATE: NAMESPACE_GATE_VALUE} if namespace_managed else {}}}

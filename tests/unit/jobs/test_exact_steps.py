@@ -1,5 +1,6 @@
 """What one event does to one job in one stage: the job afterwards, and its effects (PULL-2, PULL-3, PULL-4)."""
 
+import hashlib
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -728,3 +729,25 @@ def test_a_report_has_the_standard_fields_of_each_condition_PULL_2() -> None:
             },
         ),
     )
+
+
+def test_a_report_shows_no_secret_of_a_condition() -> None:
+    found = with_status(live(), condition("Ready", "False", "HelmReleaseFailed", 3, "password=hunter2 is wrong"))
+
+    _, effects = advance(apply_job(S.WAITING, applied=APPLIED), m.ObjectChanged(REF, found), at())
+
+    (status,) = [effect for effect in effects if isinstance(effect, m.PostStatus)]
+    assert status.body["conditions"][0]["message"] == status.body["message"] == "password=*** is wrong"
+
+
+@pytest.mark.parametrize("number", [1, 5])
+def test_jobs_that_failed_together_come_back_apart_and_always_at_the_same_time(number: int) -> None:
+    job = apply_job(S.ACTING, retry=Retry(number - 1))
+    digest = hashlib.sha256(f"job-1/{number}".encode()).digest()
+    ceiling = 0.25 * 2**number
+
+    again, _ = advance(job, m.StepFailed("job-1", "unavailable"), at())
+
+    assert again.retry.at is not None
+    waited = (again.retry.at - NOW).total_seconds()
+    assert waited == pytest.approx(ceiling / 2 + ceiling / 2 * digest[0] / 255, abs=1e-5)
