@@ -58,6 +58,7 @@ def not_a_writer(user: str) -> Problem:
         (asked(made(THEIRS)), True, SETTINGS, (WRONG,)),
         (asked(made(THEIRS)), False, SETTINGS, (WRONG, GATE)),
         (asked(made({MANAGED_BY: "control-plane"})), True, SETTINGS, (ABSENT,)),
+        (asked(with_meta(made(), ownerReferences=[{"uid": "o"}])), False, SETTINGS, (GATE,)),
         (asked(made({})), False, SETTINGS, ()),
         (asked({**made(), "kind": "Cluster"}), False, SETTINGS, ()),
         (asked({**made(), "kind": "ConfigMap", "apiVersion": "v1"}), False, SETTINGS, ()),
@@ -157,7 +158,9 @@ def operation(target: Any) -> dict[str, Any]:
         (asked(operation({"name": "a"})), [TYPED, add("/spec/targetRef/kind", KIND)]),
         (asked(operation({"name": "a", "kind": "X"})), [TYPED]),
         (asked(operation({"name": "a"}), operation({"kind": "Old"})), [TYPED, add("/spec/targetRef/kind", "Old")]),
+        (asked(made(mode="placeholder", targetRef={"name": "a"})), []),
         (asked(operation(None)), []),
+        (AdmissionRequest("u", AdmissionOperation.DELETE, NS, "a", "", "", made(release=None)), []),
         (asked(operation("a")), []),
     ],
 )
