@@ -74,7 +74,7 @@ def _follow(job: JobState, chosen: Plan, seen: Inspection, at: JobStepContext) -
         case WaitDeleted(uid):
             return _wait_deleted(job, uid, at)
         case AlreadyApplied(live):
-            written = attrs.evolve(job, stage=JobStage.ACTING, latest=None)  # reports of informers until now are older
+            written = attrs.evolve(job, latest=None)  # reports of informers until now are older
             return applied(written, live, at)
         case _:
             assert_never(chosen)
@@ -114,13 +114,13 @@ def act(job: JobState, *, force: bool = False) -> JobStep:
 
     With `force`, an apply takes fields from other managers.
     """
-    if job.result_once_cancelled is not None and job.ref is not None:
-        about = metadata(job.latest or {})
-        uid, version = (str(about.get(name) or "") for name in ("uid", "resourceVersion"))
-        return job, (m.CancelOperation(job.id, job.ref, uid, version),)
     acting = attrs.evolve(job, latest=None, object_is_gone=False)
     if job.ref is None:
         return acting, (m.RotateCredential(job.id, job.key),)
+    if job.result_once_cancelled is not None:
+        about = metadata(job.latest or {})
+        uid, version = (str(about.get(name) or "") for name in ("uid", "resourceVersion"))
+        return job, (m.CancelOperation(job.id, job.ref, uid, version),)
     if isinstance(job.task, DeleteTask):
         return acting, (m.DeleteForJob(job.id, job.ref, job.intent.uid if job.intent else ""),)
     return acting, (m.ApplyForJob(job.id, job.ref, job.writing or {}, force),)

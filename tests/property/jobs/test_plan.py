@@ -101,6 +101,13 @@ def test_a_live_object_is_applied_with_its_uid_so_that_a_deleted_one_is_not_resu
     assert (chosen.uid, chosen.manifest["metadata"]["uid"]) == ("u7", "u7")
 
 
+def test_the_annotations_of_the_manifest_are_kept() -> None:
+    chosen = plan(apply_turn(task=ApplyTask(REF, instance(annotations={"team": "a"}))), seen(), SCOPE)
+
+    assert isinstance(chosen, PlanApply)
+    assert chosen.manifest["metadata"]["annotations"]["team"] == "a"
+
+
 def test_a_terminating_object_is_waited_for() -> None:
     assert plan(apply_turn(), seen(live(terminating=True)), SCOPE) == WaitDeleted("u1")
 
@@ -155,6 +162,7 @@ def test_the_table_before_the_effect(turn: SlotHolder, found: Inspection, chosen
         (delete_turn(intent=EffectIntent("u1"), expired=True), seen(live()), FinishJob(EXPIRED)),
         (apply_turn(intent=EffectIntent("u1")), seen(live(key="other", generation="6")), superseded(6)),
         (apply_turn(intent=EffectIntent("u1", happened=True)), seen(live(key=KEY)), AlreadyApplied(live(key=KEY))),
+        (apply_turn(task=RotateTask(), generation=None, intent=EffectIntent()), seen(namespace=None), PlanRotate()),
     ],
 )
 def test_the_table_after_a_crash_or_an_unanswered_write_PULL_4(
@@ -188,7 +196,10 @@ def test_an_effect_that_is_on_record_is_not_had_again_over_a_later_one() -> None
     assert chosen.had_effect
 
 
-@pytest.mark.parametrize("turn", [apply_turn(), delete_turn(), delete_turn(intent=EffectIntent("u1"))])
+@pytest.mark.parametrize(
+    "turn",
+    [apply_turn(), delete_turn(), *(make(intent=EffectIntent("u1")) for make in (apply_turn, delete_turn))],
+)
 def test_where_the_gate_is_closed_nobody_looked_and_nothing_counts_as_gone(turn: SlotHolder) -> None:
     chosen = plan(turn, seen(None, namespace=UNGATED), SCOPE)
 

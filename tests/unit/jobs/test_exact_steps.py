@@ -23,9 +23,9 @@ from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.plan import EffectIntent, Inspection
 from vworkspace_core.jobs.result import EXPIRED, SUCCEEDED, JobOutcome, JobResult
 from vworkspace_core.jobs.scope import JobScope
-from vworkspace_core.jobs.state import AppliedRef, JobStage, JobState, accept
-from vworkspace_core.jobs.steps import JobStep, JobStepContext, supersede
-from vworkspace_core.jobs.work_slot import inspected, take_slot
+from vworkspace_core.jobs.state import AppliedRef, JobStage, JobState, accept, record_of, restore, tombstone_of
+from vworkspace_core.jobs.steps import JobStep, JobStepContext, supersede, timeout
+from vworkspace_core.jobs.work_slot import act, inspected, take_slot
 
 NOW = datetime(2026, 1, 1, 0, 30, tzinfo=UTC)
 EXPIRY = datetime(2026, 1, 1, 1, 0, tzinfo=UTC)
@@ -384,7 +384,11 @@ def test_an_operation_behind_a_closed_gate_is_looked_at_again_after_the_interval
     assert advance(step[0], Tick(), at(EXPIRY + timedelta(days=1)))[0].stage is S.READY, "it is not out of time"
 
 
-NOOP = JobResult(JobOutcome.NOOP)
+def without_uid() -> dict[str, Any]:
+    found = live()
+    return {**found, "metadata": {name: value for name, value in found["metadata"].items() if name != "uid"}}
+
+
 OTHERS = Tombstone(KEY, "succeeded", "u1", 1)
 ENDED = with_status(live("older", made=operation()), phase="Succeeded", finishedAt="2026-01-01T00:10:00Z")
 DONE = "Operation org-myteam/backup-1 ended Succeeded at 2026-01-01T00:10:00Z"
@@ -399,7 +403,10 @@ AGAIN = "to run it once more, ask for an Operation of another name"
         (apply_job(S.INSPECTING), Inspection(live(generation="x"), GATED), AppliedRef(REF, "u1", 0), True),
         (apply_job(S.INSPECTING), Inspection(None, GATED, OTHERS), None, False),
         (apply_job(S.INSPECTING), Inspection(live("another"), GATED, OTHERS), None, False),
+        (apply_job(S.INSPECTING), Inspection(without_uid(), GATED), AppliedRef(REF, "", 3), True),
         (run_job(S.INSPECTING), Inspection(ENDED, GATED), AppliedRef(RUN, "u1", 3), True),
+        (run_job(S.INSPECTING, expires_at=NOW), Inspection(ENDED, GATED), AppliedRef(RUN, "u1", 3), False),
+        (run_job(S.INSPECTING), Inspection(ENDED, GATED, Tombstone("run-1", "noop", "u1", 0)), None, False),
         (apply_job(S.INSPECTING, expires_at=NOW), Inspection(live("another"), GATED), None, False),
     ],
 )
@@ -422,13 +429,17 @@ def test_an_operation_that_has_ended_says_when_in_the_noop_PULL_3() -> None:
 
 
 def test_a_write_that_happened_before_a_crash_is_only_waited_for() -> None:
-    job = apply_job(S.INSPECTING, intent=EffectIntent(), latest=live("older", 9))
+    job = apply_job(S.INSPECTING, intent=EffectIntent(), latest=live(generation=9))
 
     found, effects = inspected(job, Inspection(live(generation=3), GATED), at())
 
     assert (found.stage, found.applied, found.had_effect) == (S.WAITING, APPLIED, True)
     assert found.latest == live(generation=3), "what informers told before is older"
     assert [type(effect) for effect in effects] == [m.PostStatus]
+
+
+def test_a_delete_without_an_intent_names_no_uid() -> None:
+    assert act(delete_job(S.ACTING))[1] == (m.DeleteForJob("job-1", REF, ""),)
 
 
 # --- the effect ---------------------------------------------------------------------------------------------------
@@ -751,3 +762,124 @@ def test_jobs_that_failed_together_come_back_apart_and_always_at_the_same_time(n
     assert again.retry.at is not None
     waited = (again.retry.at - NOW).total_seconds()
     assert waited == pytest.approx(ceiling / 2 + ceiling / 2 * digest[0] / 255, abs=1e-5)
+
+
+UNSETTLED = f"{REF} had not settled by 2026-01-01T01:00:00Z and the grace period after it"
+LATE = condition("Ready", "False", "HelmReleaseFailed", 3, "late")
+
+
+@pytest.mark.parametrize(
+    ("job", "error"),
+    [
+        (apply_job(S.WAITING), UNSETTLED),
+        (apply_job(S.WAITING, latest=live()), UNSETTLED),
+        (apply_job(S.WAITING, latest=with_status(live(), LATE)), f"{UNSETTLED}; last seen: HelmReleaseFailed: late"),
+        (apply_job(S.WAITING, expires_at=None), UNSETTLED.replace("2026-01-01T01:00:00Z", "its time")),
+        (run_job(S.WAITING, latest=RUNS), UNSETTLED.replace(str(REF), str(RUN))),
+        (
+            run_job(S.WAITING, latest=PENDING),
+            UNSETTLED.replace(str(REF), str(RUN)).replace("not settled", "not started and was cancelled"),
+        ),
+    ],
+)
+def test_a_timeout_says_what_was_seen_last(job: JobState, error: str) -> None:
+    assert timeout(job) == JobResult(JobOutcome.FAILED, f"Timeout: {error}")
+
+
+def test_a_job_out_of_time_is_answered_with_its_timeout_PULL_3() -> None:
+    job = apply_job(S.WAITING, applied=APPLIED, latest=with_status(live(), LATE))
+    when = EXPIRY + GRACE
+
+    ended, effects = advance(job, Tick(), at(when))
+
+    assert ended.result == timeout(job)
+    assert [type(effect) for effect in effects] == [m.PostResult]
+    assert advance(job, m.ObjectChanged(REF, with_status(live(), LATE)), at(when))[0].result == timeout(job)
+
+
+# --- what is durable ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("job", "state"),
+    [
+        (apply_job(S.RECORDING), {}),
+        (apply_job(S.ACTING, intent=EffectIntent()), {"intent": {"uid": ""}}),
+        (apply_job(S.ACTING, intent=EffectIntent("u", happened=True)), {"intent": {"uid": "u", "had": True}}),
+        (delete_job(S.ACTING, intent=EffectIntent("u", generation=4)), {"intent": {"uid": "u", "generation": 4}}),
+        (apply_job(S.RECORDING, result=WORDS), {"verdict": {"outcome": "failed", "error": WORDS.error}}),
+        (
+            run_job(S.ACTING, result_once_cancelled=WORDS, intent=EffectIntent("u")),
+            {"intent": {"uid": "u"}, "ending": {"outcome": "failed", "error": WORDS.error}},
+        ),
+    ],
+)
+def test_a_job_is_restored_from_its_record_as_it_was_PULL_4(job: JobState, state: dict[str, Any]) -> None:
+    assert record_of(job) == JobRecord("job-1", job.raw, state)
+
+    found = restore(JobRecord("job-1", job.raw, state), 7, SCOPE)
+
+    assert (found.id, found.arrival, found.raw, found.task, found.key) == ("job-1", 7, job.raw, job.task, job.key)
+    assert (found.stage, found.ack_may_have_arrived, found.expires_at) == (S.ACKING, True, job.expires_at)
+    assert (found.intent, found.result, found.result_once_cancelled) == (
+        job.intent,
+        job.result,
+        job.result_once_cancelled,
+    )
+    assert found.had_effect is (job.intent is not None and job.intent.happened)
+    generation = job.intent.generation if job.intent is not None else 0
+    assert found.applied == (AppliedRef(REF, "u", generation) if generation else None)
+
+
+@pytest.mark.parametrize(
+    ("state", "intent", "result"),
+    [
+        ({"intent": "x", "verdict": "x"}, None, None),
+        ({"intent": {}}, EffectIntent(""), None),
+        ({"intent": {"uid": 5, "had": "yes", "generation": "4"}}, EffectIntent("5"), None),
+        ({"verdict": {"outcome": "noop"}}, None, JobResult(JobOutcome.NOOP)),
+        ({"verdict": {"outcome": "of another version", "error": "x"}}, None, None),
+        ({"verdict": {}}, None, None),
+    ],
+)
+def test_a_record_of_another_version_is_read_as_far_as_it_goes(
+    state: dict[str, Any], intent: EffectIntent | None, result: JobResult | None
+) -> None:
+    found = restore(JobRecord("job-1", RAW, state), 0, SCOPE)
+
+    assert (found.intent, found.result, found.had_effect) == (intent, result, False)
+
+
+def test_the_id_of_a_record_counts_and_not_that_in_its_job() -> None:
+    found = restore(JobRecord("job-2", RAW, {}), 0, SCOPE)
+
+    assert (found.id, found.raw["id"]) == ("job-2", "job-1")
+
+
+def test_a_refused_job_keeps_its_key_and_nothing_of_its_payload() -> None:
+    job = accept({**RAW, "kind": "upgrade"}, 4, SCOPE)
+
+    assert isinstance(job, JobState)
+    assert (job.raw, job.arrival, job.stage) == ({"id": "job-1", "idempotencyKey": KEY}, 4, S.RECORDING)
+    assert (job.key, job.task, job.expires_at) == (KEY, None, None)
+
+
+HAD = {"had_effect": True}
+
+
+@pytest.mark.parametrize(
+    ("job", "stone"),
+    [
+        (apply_job(S.CLOSING), None),
+        (apply_job(S.CLOSING, result=WORDS), None),
+        (apply_job(S.CLOSING, **HAD), Tombstone(KEY, "", "", 1, "now")),
+        (apply_job(S.CLOSING, result=WORDS, **HAD), Tombstone(KEY, "failed", "", 1, "now")),
+        (apply_job(S.CLOSING, result=SUCCEEDED), Tombstone(KEY, "succeeded", "", 1, "now")),
+        (apply_job(S.CLOSING, intent=EffectIntent("i"), **HAD), Tombstone(KEY, "", "i", 1, "now")),
+        (apply_job(S.CLOSING, intent=EffectIntent("i"), applied=APPLIED, **HAD), Tombstone(KEY, "", "u1", 1, "now")),
+        (run_job(S.CLOSING, **HAD), Tombstone("run-1", "", "", 0, "now")),
+        (apply_job(S.CLOSING, key="", **HAD), None),
+    ],
+)
+def test_a_tombstone_is_left_by_what_had_an_effect_and_has_a_key_PULL_4(job: JobState, stone: Tombstone | None) -> None:
+    assert tombstone_of(job, "now") == stone
