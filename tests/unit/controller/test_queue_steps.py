@@ -89,6 +89,7 @@ def test_a_key_is_ready_at_the_earliest_of_its_times_and_with_the_highest_of_its
     assert (found.due_in("a", 1.0), found.due_in("a", 9.0)) == (3.0, 0.0)
     assert found.next_wakeup(1.5) == 2.5
     assert taken(found, 3.9) == []
+    assert found.next_wakeup(5.0) == 0.0
     assert taken(found, 4.0) == ["a", "b"]
     assert found.next_wakeup(30.0) is None
 
@@ -114,7 +115,7 @@ def test_a_shutdown_that_drains_hands_out_what_is_ready_set_aside_or_added_again
 
     found.shutdown(14.0, drain=True)
 
-    assert not found.add("e", 14.0)
+    assert found.add("e", 14.0) is False
     assert taken(found, 30.0) == []
     assert not found.drained
     found.done("a/x", 30.0, NEVER)
@@ -140,8 +141,47 @@ def test_a_shutdown_that_does_not_drain_hands_out_nothing_more() -> None:
     assert found.next_wakeup(99.0) is None
     for key in ("a/x", "z", "c"):
         assert not found.drained
-        found.done(key, 99.0, NEVER)
+        found.done(key, 99.0, Requeue(P.NONE, 0.0))
     assert found.drained
+    assert taken(found, 99.0) == []
+
+
+def test_a_shutdown_drops_what_is_ready_unless_it_drains() -> None:
+    for drains in (False, True):
+        found = queue()
+        found.add("a", 0.0)
+        found.shutdown(0.0, drain=drains)
+        assert found.drained is not drains
+        assert taken(found, 0.0) == ["a"] * drains
+
+
+def test_after_a_shutdown_nothing_is_made_due_sooner() -> None:
+    found = history()
+    found.shutdown(14.0, drain=True)
+
+    found.wake("z", 15.0)
+    found.done("z", 16.0, NEVER)
+
+    assert taken(found, 99.0) == ["c"]
+
+
+def test_a_key_that_is_added_again_while_it_is_processed_is_neither_ready_nor_delayed() -> None:
+    found = queue()
+    for key in "abc":
+        found.add(key, 0.0)
+    assert len(taken(found, 0.0)) == 3
+    found.add("a", 0.0)
+
+    assert found.stats == QueueStats(dict.fromkeys(Priority, 0), delayed=0, processing=3, adds=4, retries=0)
+
+
+def test_a_key_that_nobody_took_is_not_put_back_with_its_deadline_OPS_12() -> None:
+    found = queue()
+
+    with pytest.raises(KeyError):
+        found.done("a", 0.0, Requeue(P.BACKOFF, 3.0))
+
+    assert list(found.entries()) == []
 
 
 def test_a_shutdown_takes_up_first_what_is_due_by_then() -> None:

@@ -311,7 +311,6 @@ class WorkQueue(Generic[K]):
         """Accept no more keys and drop delayed keys. With `drain`, `take` still returns the ready keys."""
         self._promote(now)
         self._closed = True
-        self._delays.clear()
         blocked = {key: None for keys in self._blocked.values() for key in keys}
         handed_out = {**self._ready, **self._processing, **blocked} if drain else {}
         for key in [key for key in self._pending if key not in handed_out]:
