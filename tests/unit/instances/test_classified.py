@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.instance_worlds import DIGEST, NOW, OLD_DIGEST
 from vworkspace_core.api.chart import DeployedChart
+from vworkspace_core.instances.chart_source import source_failure
 from vworkspace_core.instances.observed_release import (
     ReleaseRequest,
     ReleaseTimeouts,
@@ -542,6 +543,7 @@ def test_small_questions_have_exact_answers() -> None:
     assert is_first_pass({"lastAttemptedReleaseAction": "upgrade"}) is False
     assert [message_of(one) for one in ({}, {"message": 5}, {"message": "a"})] == ["", "", "a"]
     assert is_observed(None) is False
+    assert source_failure(oci()) == {}
     assert is_observed({"status": {"observedGeneration": None}}) is False
 
 

@@ -352,7 +352,7 @@ def test_the_next_tick_is_at_the_earliest_time_of_a_job() -> None:
     early, late = (NOW + timedelta(minutes=number) for number in (1, 2))
     jobs = [named(apply_job(S.WAITING, recheck_at=when), str(when)) for when in (late, early)]
 
-    assert next_deadline(state(*jobs)) == early
+    assert next_deadline(state(apply_job(S.READY), *jobs)) == early
     assert next_deadline(state(apply_job(S.READY))) is None
     assert next_deadline(state()) is None
 
