@@ -170,7 +170,7 @@ def _points(summary: Summary, manifest: Manifest, release: Manifest | None) -> I
         word = "upgrading" if len(past) > 1 else "installing"
         past[-1] = attrs.evolve(past[-1], word=f"{word} {past[-1].word}", severity=Severity.MOVING)
     first = past[0].at if past else since
-    if created is not None and created < first:
+    if created is not None:
         yield from _beginning(manifest, created, first, is_ready=is_ready or bool(past))
     yield from past
     word = _WORDS.get(summary.reason, _in_words(summary))

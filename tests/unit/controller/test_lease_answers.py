@@ -246,6 +246,7 @@ def test_a_replica_with_other_shards_keeps_a_standby_from_the_lease_RUN_13() -> 
     after, effects = step(state, PeersRead(peers), moment())
 
     assert after.role is Role.STANDBY
+    assert after.peers == Peers().observed(peers, base="op", own="op-shard-1", now=100.0), "it remembers them"
     assert effects == (DISAGREES, SetTimer(WAIT))
 
 

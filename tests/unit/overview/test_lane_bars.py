@@ -91,6 +91,24 @@ def test_what_was_before_the_present_state_is_inferred_and_not_claimed(
     assert bars(S.READY, since, created, *conditions) == expected
 
 
+def test_a_waiting_bar_has_its_reason_and_an_object_without_bars_has_no_mark() -> None:
+    applied = {"manager": "kubectl", "operation": "Apply", "time": text(3), "fieldsV1": {"f:spec": {}}}
+    meta = {"name": "a", "managedFields": [applied]}
+    told = Summary(ObjectRef(APPLICATION_INSTANCE, "ns", "a"), S.READY)
+    manifest = {"metadata": meta, "status": {"conditions": [freed(5)]}}
+
+    assert lane_of(told, manifest, NOW).marks == ()
+    lane = lane_of(told, {**manifest, "metadata": {**meta, "creationTimestamp": text(9)}}, NOW)
+    assert [mark.word for mark in lane.marks] == ["apply"]
+    since = Summary(told.ref, S.READY, since=ago(2))
+    waiting = lane_of(since, {**manifest, "metadata": {**meta, "creationTimestamp": text(9)}}, NOW).bars[0]
+    assert (waiting.word, waiting.reason) == ("waiting", "Unblocked")
+
+
+def test_a_revision_that_begins_with_the_present_state_is_no_past() -> None:
+    assert bars(S.NOT_READY, 1, 20, history=[revision("1", 1)])[0] == ("earlier", 20, 1, V.QUIET)
+
+
 def test_an_object_that_is_not_ready_claims_nothing_of_before() -> None:
     assert bars(S.NOT_READY, 1, 9) == [("earlier", 9, 1, V.QUIET), ("not ready", 1, 0, V.WAITING)]
 

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 import pytest
 
-from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.manifest import ObjectRef, content_hash
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER
 from vworkspace_core.overview.notices import (
     MOST_WAITING,
@@ -116,7 +116,10 @@ def test_an_announced_need_that_ends_is_told_and_another_is_forgotten(gone: bool
     assert sent.summary == (deleted if gone else well)
     assert observed(began(needs={"u": need(S.WAITING)}), "u", well, after(2)) == began()
     (announced,) = due(began(needs={"u": need(S.STALLED)}), NOW).waiting
-    assert announced.id != sent.id
+    assert [announced.id, sent.id] == [
+        content_hash(["u", "2026-01-01T12:00:00Z"]),
+        content_hash(["u", "2026-01-01T12:00:00Z", "resolved"]),
+    ], "every process gives a transition the same id"
 
 
 def test_the_next_step_is_to_send_or_to_wait_for_the_earliest_time() -> None:

@@ -1,0 +1,178 @@
+"""What each action of a person answers for each kind and state, word by word (REC-14, RES-4, OPS-4, OPS-11)."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from purekube.apimachinery.manifest import Kind
+from tests.support.builders import NAME, NAMESPACE, condition, instance_manifest, operation_manifest
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
+from vworkspace_core.api.labels import CANCEL, CLUSTER_ID, RETRY
+from vworkspace_core.overview.actions import (
+    Approver,
+    PlannedAction,
+    Refusal,
+    approval_payload,
+    approve,
+    cancel,
+    resume,
+    retry,
+    suspend,
+)
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+AN_INSTANCE = f"ApplicationInstance {NAMESPACE}/{NAME}"
+AN_OPERATION = f"Operation {NAMESPACE}/backup-1"
+APP, RUN = APPLICATION_INSTANCE, OPERATION
+
+
+def instance(*conditions: Any, **spec: Any) -> dict[str, Any]:
+    return {**instance_manifest(**spec), "status": {"conditions": list(conditions)}}
+
+
+def operation(*conditions: Any) -> dict[str, Any]:
+    return {**operation_manifest(), "status": {"conditions": list(conditions)}}
+
+
+def held(manager: str) -> dict[str, Any]:
+    """A suspended instance whose field is that manager's."""
+    entry = {"manager": manager, "operation": "Apply", "fieldsV1": {"f:spec": {"f:suspend": {}}}}
+    found = instance(suspend=True)
+    return {**found, "metadata": {**found["metadata"], "managedFields": [entry]}}
+
+
+STALLED = instance(condition("Stalled", "True", "RetriesExceeded", message="gave up"))
+READY = instance(condition("Ready", "True", "HelmReleaseReady"))
+BLOCKED = instance(condition("Blocked", "True", "NameTaken", message="taken"))
+BY_HAND = instance(condition("Suspended", "True", "ManuallySuspended", message="resume it so"))
+RUNNING = operation(condition("Running", "True", "Started"))
+FOLLOW_INSTANCE = f"vworkspace-operator status appinst/{NAME} -n {NAMESPACE} -w"
+FOLLOW_OPERATION = f"vworkspace-operator status op/backup-1 -n {NAMESPACE} -w"
+TOKEN = "2026-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("kind", "manifest", "answer"),
+    [
+        (RUN, RUNNING, Refusal(f"{AN_OPERATION} runs once, if it is an Operation: make a new one to run it again")),
+        (APP, READY, Refusal(f"{AN_INSTANCE} is ready: there is nothing to try again", is_done=True)),
+        (APP, BLOCKED, Refusal(f"{AN_INSTANCE} waits, and another try would wait too: taken")),
+        (
+            APP,
+            STALLED,
+            PlannedAction(
+                f"{AN_INSTANCE}: retry requested ({TOKEN}); follow it with: {FOLLOW_INSTANCE}",
+                {"metadata": {"annotations": {RETRY: TOKEN}}},
+            ),
+        ),
+    ],
+)
+def test_a_retry_is_for_a_release_that_flux_gave_up_REC_14(kind: Kind, manifest: Any, answer: Any) -> None:
+    assert retry(kind, manifest, NOW) == answer
+
+
+NOT_AN_INSTANCE = Refusal("only an ApplicationInstance can be suspended; an Operation can be cancelled")
+PAUSED = f"{AN_INSTANCE} is paused: what runs goes on, nothing is upgraded or repaired until it is resumed"
+
+
+@pytest.mark.parametrize(
+    ("kind", "manifest", "answer"),
+    [
+        (RUN, RUNNING, NOT_AN_INSTANCE),
+        (APP, instance(suspend=True), Refusal(f"{AN_INSTANCE} is suspended already", is_done=True)),
+        (APP, READY, PlannedAction(PAUSED, applies=({"spec": {"suspend": True}},))),
+        (APP, instance(suspend=False), PlannedAction(PAUSED, applies=({"spec": {"suspend": True}},))),
+    ],
+)
+def test_an_instance_is_suspended_once_RES_4(kind: Kind, manifest: Any, answer: Any) -> None:
+    assert suspend(kind, manifest) == answer
+
+
+def test_what_the_control_plane_decides_is_suspended_and_resumed_there() -> None:
+    theirs = held("vworkspace-operator")
+    running = {**theirs, "spec": {**theirs["spec"], "suspend": False}}
+
+    there = f"the control plane decides about spec.suspend of {AN_INSTANCE}: suspend it there"
+    assert suspend(APP, running) == Refusal(there)
+    assert resume(APP, theirs) == Refusal(f"the control plane suspended {AN_INSTANCE}: resume it there")
+
+
+@pytest.mark.parametrize(
+    ("kind", "manifest", "answer"),
+    [
+        (RUN, RUNNING, Refusal("only an ApplicationInstance can be resumed")),
+        (
+            APP,
+            held("kubectl"),
+            PlannedAction(f"{AN_INSTANCE} is resumed", applies=({"spec": {"suspend": False}}, {})),
+        ),
+        (APP, BY_HAND, Refusal("resume it so")),
+        (APP, READY, Refusal(f"{AN_INSTANCE} is not suspended", is_done=True)),
+    ],
+)
+def test_an_instance_is_resumed_and_its_field_given_back(kind: Kind, manifest: Any, answer: Any) -> None:
+    assert resume(kind, manifest) == answer
+
+
+def ended(type_: str) -> dict[str, Any]:
+    return operation(condition(type_, "True", "Done"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "manifest", "answer"),
+    [
+        (APP, READY, Refusal("only an Operation can be cancelled; an ApplicationInstance can be suspended")),
+        *(
+            (RUN, ended(word), Refusal(f"{AN_OPERATION} has ended: {word}", is_done=True))
+            for word in ("Succeeded", "Failed", "Cancelled")
+        ),
+        (
+            RUN,
+            RUNNING,
+            PlannedAction(
+                f"{AN_OPERATION} is asked to stop; follow it with: {FOLLOW_OPERATION}",
+                {"metadata": {"annotations": {CANCEL: "true"}}},
+            ),
+        ),
+    ],
+)
+def test_an_operation_is_cancelled_until_it_has_ended_OPS_11(kind: Kind, manifest: Any, answer: Any) -> None:
+    assert cancel(kind, manifest) == answer
+
+
+@pytest.mark.parametrize(
+    ("kind", "manifest", "answer"),
+    [
+        (CLUSTER, {"metadata": {"name": "c"}}, Refusal("only an Operation can be approved")),
+        (RUN, ended("Failed"), Refusal(f"{AN_OPERATION} has ended: Failed", is_done=True)),
+        (
+            RUN,
+            operation(),
+            PlannedAction(
+                f"{AN_OPERATION} is approved for one run, which has to begin within 10 minutes",
+                {"spec": {"approvals": {"claim": "signed"}}},
+            ),
+        ),
+    ],
+)
+def test_an_operation_is_approved_for_one_run_OPS_4(kind: Kind, manifest: Any, answer: Any) -> None:
+    assert approve(kind, manifest, "signed", timedelta(minutes=10, seconds=59)) == answer
+
+
+@pytest.mark.parametrize(("labels", "bound"), [({CLUSTER_ID: "c"}, {"cluster": "c"}), ({}, {}), (None, {})])
+def test_a_claim_is_bound_to_its_operation_OPS_4(labels: Any, bound: dict[str, str]) -> None:
+    manifest = operation_manifest()
+    manifest["metadata"] |= {"uid": "u", "labels": labels}
+
+    assert approval_payload(manifest, Approver("alice", "r-1", NOW + timedelta(minutes=5)), "digest", NOW) == {
+        "at": TOKEN,
+        "by": "alice",
+        "exp": int(NOW.timestamp()) + 300,
+        "op": "backup-1",
+        "ns": NAMESPACE,
+        "rid": "r-1",
+        "params": "digest",
+        "uid": "u",
+        **bound,
+    }
