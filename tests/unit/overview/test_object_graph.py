@@ -1,6 +1,7 @@
 """SEE-3: an object and everything below it as a drawing that has each node once, after all that it waits for."""
 
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import attrs
@@ -9,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, OCI_REPOSITORY
+from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, OCI_REPOSITORY, POD
 from purekube.boxes.decide import composite_of
 from purekube.controller.decision import Snapshot
 from tests.support.boxes import box_of, config, deployment
@@ -211,3 +212,40 @@ def test_a_drawing_begins_with_who_asked_for_the_object(origin: ObjectOrigin, ki
     asked = drawn.nodes[0]
     assert (asked.id, asked.kind, asked.name, asked.state, asked.severity) == ("origin", kind, name, "", Severity.QUIET)
     assert [(edge.source, edge.target) for edge in drawn.edges] == [("origin", drawn.nodes[1].id)]
+
+
+def test_nodes_of_a_column_are_in_the_order_of_what_they_come_from_and_near_it_SEE_3() -> None:
+    edges = [("a", "z"), ("b", "x"), ("c", "y"), ("a", "m"), ("d", "m")]
+    drawn = _laid_out([node(name) for name in "abcdxyzm"], [ObjectGraphEdge(*pair) for pair in edges])
+
+    assert {one.id: (one.column, one.row) for one in drawn.nodes} == {
+        "a": (0, 0),
+        "b": (0, 1),
+        "c": (0, 2),
+        "d": (0, 3),
+        "z": (1, 0),
+        "x": (1, 1),
+        "m": (1, 2),
+        "y": (1, 3),
+    }
+    assert drawn.left_out == 0
+
+
+def test_the_requester_and_the_object_are_drawn_whatever_fails_and_no_third_one_for_that() -> None:
+    nodes = [node(str(number)) for number in range(MOST_NODES + 1)]
+    nodes[3:] = [attrs.evolve(each, severity=Severity.BAD) for each in nodes[3:]]
+
+    assert {"0", "1"} <= {one.id for one in _laid_out(nodes, []).nodes}
+    assert "2" not in {one.id for one in _laid_out(nodes, []).nodes}
+
+
+def test_pods_are_drawn_below_what_made_them_and_ids_have_the_namespace_SEE_3() -> None:
+    owner, pod = (Summary(ObjectRef(kind, "ns", "a"), OverviewState.READY) for kind in (HELM_RELEASE, POD))
+    below = Branch(owner, (Branch(pod),))
+    top = Branch(Summary(ObjectRef(APPLICATION_INSTANCE, None, "a"), OverviewState.READY), (below,))
+
+    drawn = graph_of_tree(top, ObjectOrigin())
+
+    ids = [f"{APPLICATION_INSTANCE.crd_name}//a", f"{HELM_RELEASE.crd_name}/ns/a", f"{POD.crd_name}/ns/a"]
+    assert [one.id for one in drawn.nodes] == ["origin", *ids]
+    assert [(edge.source, edge.target) for edge in drawn.edges] == list(pairwise(["origin", *ids]))
