@@ -269,3 +269,44 @@ def test_a_status_lists_the_first_thousand_namespaces_in_order_and_another_order
     assert decide(found, inventory(0, namespaces=many)).row == "nothing changed"
     shuffled = attrs.evolve(found, status=attrs.evolve(found.status, managed_namespaces=tuple(reversed(many[:-1]))))
     assert decide(shuffled, inventory(0, namespaces=many)).row == "nothing changed"
+
+
+def test_a_message_alone_waits_for_the_heartbeat_too() -> None:
+    found = written(0, weak_settings=WeakSettings(("x",)))
+
+    later = decide(found, inventory(0, weak_settings=WeakSettings(("y",))))
+
+    assert (later.row, later.requeue.after) == ("waits for the heartbeat", 60.0)
+
+
+def told(kind: str, status: str, reason: str) -> dict[str, Any]:
+    at_start = "2026-01-01T00:00:00Z"
+    return {"type": kind, "status": status, "reason": reason, "message": "", "lastTransitionTime": at_start}
+
+
+def test_conditions_of_others_are_left_to_them_RES_4() -> None:
+    found = live(conditions=[told("Theirs", "True", "X")])
+
+    status = decide(found, inventory(0)).status
+    assert status is not None
+    assert [one["type"] for one in status["status"]["conditions"]] == [
+        "Connected",
+        "Disconnected",
+        "ControllersHealthy",
+        "Hardened",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "link", "events"),
+    [
+        ([], UP, ["RoundTripOK"]),
+        ([told("Connected", "False", "ControlPlaneUnreachable")], UP, ["RoundTripOK"]),
+        ([told("Disconnected", "True", "NoRecentRoundTrip")], UP, ["RoundTripOK", "RoundTripOK"]),
+        ([], DOWN, ["ControlPlaneUnreachable"]),
+    ],
+)
+def test_good_news_are_told_of_what_was_bad_and_of_the_first_connection(
+    before: list[Any], link: Any, events: list[str]
+) -> None:
+    assert [event.reason for event in decide(live(conditions=before), inventory(110, link)).events] == events
