@@ -310,3 +310,10 @@ def test_good_news_are_told_of_what_was_bad_and_of_the_first_connection(
     before: list[Any], link: Any, events: list[str]
 ) -> None:
     assert [event.reason for event in decide(live(conditions=before), inventory(110, link)).events] == events
+
+
+def test_that_there_is_no_agent_is_told_once_SEE_4() -> None:
+    (event,) = decide(live(), inventory(0)).events
+
+    assert (event.type, event.reason, event.action) == ("Normal", "NoAgent", "Report")
+    assert event.note.startswith("Connected is False: ")

@@ -78,6 +78,8 @@ def test_a_malformed_event_is_found_by_halves() -> None:
     left, found = accepted.refused(accepted.batch())
     assert (found, left.suspect, left.batch()) == (EVENTS[2], 0, tuple(EVENTS[3:5]))
     assert left.refused(()) == (left, None)
+    pair, found = left.refused(left.batch())
+    assert (found, pair.suspect, pair.batch()) == (None, 2, (EVENTS[3],))
     assert smaller.sent(EVENTS[:5]).suspect == 0
 
 
@@ -149,8 +151,7 @@ def test_each_failure_has_its_pace_PULL_5(error: OperatorError, failures: int, j
     assert pace.succeeded() == RetryPace()
 
 
-def nested(levels: int) -> Any:
-    value: Any = 1
+def nested(levels: int, value: Any = 1) -> Any:
     for _ in range(levels):
         value = [value]
     return value
@@ -175,6 +176,9 @@ NO_TEXT, LONG = "is not text: it has half of a surrogate pair", "is an integer o
         (5, []),
         (nested(DEEPEST), []),
         (nested(DEEPEST + 1), [("[0]" * 12, DEEP)]),
+        (nested(DEEPEST + 1, float("nan")), [("[0]" * 12, DEEP)]),
+        (True, []),
+        (None, []),
     ],
 )
 def test_what_some_parsers_refuse_is_named_with_its_path_PULL_7(value: Any, problems: list[tuple[str, str]]) -> None:
