@@ -8,7 +8,15 @@ import pytest
 from tests.support.builders import condition
 from tests.support.jobs import instance, operation, with_status
 from vworkspace_core.api.labels import CANCEL
-from vworkspace_core.jobs.events import condition_events, phase_events, reported_conditions, unreported_since
+from vworkspace_core.jobs.events import (
+    condition_events,
+    credential_rotated,
+    event_key,
+    heartbeat,
+    phase_events,
+    reported_conditions,
+    unreported_since,
+)
 from vworkspace_core.jobs.object_status import (
     can_still_start,
     conditions_of,
@@ -22,6 +30,7 @@ from vworkspace_core.jobs.object_status import (
     waits_for_schedule,
 )
 
+WAITS = "VolSyncWaitingForSchedule"
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
@@ -161,12 +170,13 @@ def scheduled(found: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("found", "recurs", "waits"),
     [
-        (run(condition("Running", "True", "VolSyncWaitingForSchedule")), False, False),
-        (scheduled(run(condition("Running", "True", "VolSyncWaitingForSchedule"))), True, True),
-        (scheduled(run(condition("Running", "False", "VolSyncWaitingForSchedule"))), True, False),
+        (run(condition("Running", "True", WAITS)), False, False),
+        (scheduled(run(condition("Running", "True", WAITS))), True, True),
+        (scheduled(run(condition("Running", "False", WAITS))), True, False),
         (scheduled(run(condition("Running", "True", "Other"))), True, False),
         (scheduled(run()), True, False),
-        (scheduled(live(condition("Running", "True", "VolSyncWaitingForSchedule"))), False, False),
+        (scheduled(run(condition("Accepted", "True", "A"), condition("Running", "True", WAITS))), True, True),
+        (scheduled(live(condition("Running", "True", WAITS))), False, False),
     ],
 )
 def test_an_operation_with_a_schedule_waits_between_two_runs(found: Any, recurs: bool, waits: bool) -> None:
@@ -279,3 +289,39 @@ def cluster(reason: str, changed_at: float, **status: Any) -> dict[str, Any]:
 )
 def test_what_may_not_have_been_reported_begins_before_the_last_sign_of_life_PULL_6(found: Any, minutes: float) -> None:
     assert unreported_since(found, NOW) == NOW + timedelta(minutes=minutes)
+
+
+def test_a_key_has_the_generation_of_the_condition_or_of_the_status_and_the_moment() -> None:
+    bare = {"type": "Ready", "status": "True", "reason": "R"}
+    found = live(bare, observedGeneration=3)
+    named = "condition/apps.vworkspace.io/v1alpha1/ApplicationInstance/org-myteam/nextcloud-myteam/None/Ready/True/R"
+
+    assert event_key(found, bare) == f"{named}@3/"
+    assert event_key(found, {**bare, "observedGeneration": 2}, "now") == f"{named}@2/now"
+    assert event_key(live({}, observedGeneration=None), {**bare, "lastTransitionTime": "t"}) == f"{named}@0/t"
+    assert reported_conditions(found) == {"Ready": ("True", "R", "")}
+    told = {**bare, "lastTransitionTime": "t", "reasonTransitionTime": "u"}
+    assert reported_conditions(live(told)) == {"Ready": ("True", "R", "u")}
+
+
+def test_events_about_the_cluster_name_it_and_its_object() -> None:
+    ready = condition("Connected", "True", "RoundTripOK")
+    there = {
+        "apiVersion": "ops.vworkspace.io/v1alpha1",
+        "kind": "Cluster",
+        "metadata": {"name": "c", "uid": "u"},
+        "status": {"conditions": [ready]},
+    }
+    ref = {"apiVersion": "ops.vworkspace.io/v1alpha1", "kind": "Cluster", "namespace": "", "name": "c", "uid": "u"}
+
+    assert credential_rotated("c", there, "job/1", NOW) == {
+        "kind": "CredentialRotated",
+        "eventKey": "credential-rotated/c/job/1",
+        "timestamp": "2026-01-01T12:00:00Z",
+        "resourceRef": ref,
+        "conditions": [ready],
+        "clusterId": "c",
+    }
+    beat = heartbeat("c", None, NOW)
+    assert (beat["kind"], beat["eventKey"]) == ("ClusterHeartbeat", "heartbeat/c/2026-01-01T12:00:00Z")
+    assert (beat["resourceRef"], beat["conditions"], beat["clusterId"]) == ({**ref, "uid": ""}, [], "c")

@@ -1,0 +1,169 @@
+"""Who holds which field of an object, and the command that hands it back (REC-6, REC-8, RUN-12)."""
+
+import json
+from typing import Any
+
+import pytest
+
+from purekube.apimachinery.errors import Conflict, FieldConflict, Invalid, OperatorError
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.controller.decision import Failure
+from purekube.controller.managed_fields import (
+    conflict_message,
+    is_held_by_others,
+    is_own_history,
+    other_holders,
+    with_written_annotations,
+    written_annotation,
+)
+
+US = "operator"
+REF = ObjectRef(CONFIG_MAP, "ns", "a")
+
+
+def entry(manager: str, fields: Any, operation: str = "Apply", **more: Any) -> dict[str, Any]:
+    return {"manager": manager, "operation": operation, "fieldsV1": fields, **more}
+
+
+def live(*entries: Any, **meta: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "a", "namespace": "ns", "managedFields": list(entries), **meta}}
+
+
+def leaf(*path: str) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for step in reversed(path):
+        fields = {f"f:{step}": fields}
+    return fields
+
+
+DESIRED = {"metadata": {"name": "a", "labels": {"l": "1"}}, "spec": {"size": 1, "parts": [{"name": "x"}]}}
+
+
+@pytest.mark.parametrize(
+    ("found", "held"),
+    [
+        (live(entry("kubectl", leaf("spec", "size"))), True),
+        (live(entry(US, leaf("spec", "size"))), False),
+        (live(entry("kubectl", leaf("spec", "other"))), False),
+        (live(entry("kubectl", leaf("spec", "size"), subresource="status")), False),
+        (live(entry("kubectl", leaf("spec", "size"), subresource="scale")), True),
+        (live(entry("kubectl", {"f:spec": {".": {}}})), True),
+        (live(entry("kubectl", {"f:spec": {}})), True),
+        (live(entry("kubectl", {"f:spec": {"f:parts": {'k:{"name":"y"}': {}}}})), True),
+        (live(entry("kubectl", {"f:spec": {"f:size": "x"}})), True),
+        (live(entry("kubectl", leaf("metadata", "labels", "l"))), True),
+        (live(entry("kubectl", leaf("metadata", "labels", "m"))), False),
+        (live(entry("kubectl", "x")), False),
+        (live(entry(US, leaf("spec", "other")), entry("kubectl", leaf("spec", "size"))), True),
+        (None, False),
+        ({"metadata": {"managedFields": "x"}}, False),
+    ],
+)
+def test_a_field_that_another_manager_holds_may_conflict(found: Any, held: bool) -> None:
+    assert is_held_by_others(DESIRED, found, US) is held
+
+
+def written(**annotations: Any) -> dict[str, Any]:
+    return {"f:metadata": {"f:annotations": {f"f:{name}": {} for name in annotations}}}
+
+
+@pytest.mark.parametrize(
+    ("entries", "text"),
+    [
+        ([entry(US, written(a="1"))], "1"),
+        ([entry("kubectl", written(a="1"))], None),
+        ([entry(US, written(b="1"))], None),
+        ([entry(US, written(a="1"), subresource="status")], None),
+        ([entry("kubectl", written(a="1")), entry(US, written(a="1"))], "1"),
+        ([], None),
+    ],
+)
+def test_only_what_the_operator_itself_wrote_is_trusted_RUN_12(entries: list[Any], text: str | None) -> None:
+    assert written_annotation(live(*entries, annotations={"a": "1"}), "a", US) == text
+    assert written_annotation(live(*entries, annotations={"a": 1}), "a", US) is None
+    assert written_annotation(None, "a", US) is None
+
+
+def test_a_trimmed_copy_keeps_who_wrote_the_annotations() -> None:
+    found = live(entry(US, written(a="1", b="2")), entry("kubectl", written(c="3")), annotations={"a": "1", "c": "3"})
+    trimmed = {"metadata": {"name": "a"}}
+
+    kept = with_written_annotations(trimmed, found, ["a", "b", "c"], US)
+
+    mark = {"manager": US, "fieldsV1": written(a="1")}
+    assert kept == {"metadata": {"name": "a", "managedFields": [mark]}}
+    assert with_written_annotations(trimmed, found, ["c"], US) is trimmed
+    before = {"metadata": {"managedFields": ["before"]}}
+    assert with_written_annotations(before, found, ["a"], US)["metadata"]["managedFields"] == ["before", mark]
+
+
+@pytest.mark.parametrize(
+    ("error", "is_ours"),
+    [
+        (Conflict("x", (FieldConflict(US, ".spec"), FieldConflict(US, ".data"))), True),
+        (Conflict("x", (FieldConflict(US, ".spec"), FieldConflict("kubectl", ".data"))), False),
+        (Conflict("x", ()), False),
+        (Invalid("x"), False),
+    ],
+)
+def test_only_a_conflict_with_our_own_past_may_be_forced_REC_6(error: OperatorError, is_ours: bool) -> None:
+    assert is_own_history(Failure(REF, "apply", error), US) is is_ours
+
+
+def failure(found: Any = None, *conflicts: tuple[str, str]) -> tuple[Failure, Conflict]:
+    error = Conflict("x", tuple(FieldConflict(manager, field) for manager, field in conflicts))
+    return Failure(REF, "apply", error, found), error
+
+
+def test_a_conflict_names_every_manager_with_its_fields_in_order_REC_8() -> None:
+    told, error = failure(None, ("z", ".a"), (US, ".o"), ("b", ".c"), ("z", ".b"))
+    assert conflict_message(told, error, US) == (f'{REF}: field manager "b" holds .c; field manager "z" holds .a, .b')
+    eight = [("z", f".{number}") for number in range(8)]
+    named = ", ".join(field for _, field in eight)
+    told, error = failure(None, *eight)
+    assert conflict_message(told, error, US).endswith(f"holds {named}")
+    told, error = failure(None, *eight, ("z", ".8"))
+    assert conflict_message(told, error, US).endswith(f"holds {named} and 1 more")
+
+
+def test_the_command_removes_exactly_the_entries_of_those_managers_the_last_first() -> None:
+    found = live(
+        entry("z", leaf("data", "a")),
+        entry(US, leaf("data")),
+        entry("z", leaf("status"), "Update", subresource="status"),
+        entry("z", leaf("data", "b"), "Update", subresource="scale"),
+        entry("other", leaf("data")),
+    )
+    told, error = failure(found, ("z", ".data.a"))
+
+    message = conflict_message(told, error, US)
+
+    begin = message.index("[{")
+    steps = json.loads(message[begin : message.rindex("]") + 1])
+    expected = []
+    for index, operation in ((3, "Update"), (0, "Apply")):
+        path = f"/metadata/managedFields/{index}"
+        expected += [
+            {"op": "test", "path": f"{path}/manager", "value": "z"},
+            {"op": "test", "path": f"{path}/operation", "value": operation},
+            {"op": "remove", "path": path},
+        ]
+    assert steps == expected
+    assert ". To hand it back: kubectl patch " in message
+    told, error = failure(live(entry("other", leaf("data"))), ("z", ".data.a"))
+    assert "To hand it back" not in conflict_message(told, error, US)
+
+
+def test_other_holders_of_a_field_are_those_of_the_object_and_not_of_its_status() -> None:
+    found = live(
+        entry("a", leaf("spec", "suspend")),
+        entry("b", leaf("spec", "other")),
+        entry(US, leaf("spec", "suspend")),
+        entry("c", leaf("spec", "suspend"), subresource="status"),
+        entry("d", leaf("spec", "suspend"), subresource="scale"),
+    )
+
+    assert other_holders(found, US, "spec", "suspend") == {"a", "d"}
+    assert other_holders(found, "a", "spec", "suspend") == {US, "d"}
+    assert other_holders(None, US, "spec") == set()
