@@ -228,3 +228,82 @@ def test_an_object_that_nobody_labelled_can_be_taken_over_and_not_deleted() -> N
 def test_a_rotation_touches_nothing() -> None:
     assert namespace_refusal(RotateTask(), None) is None
     assert may_touch(RotateTask(), None, None, SCOPE) is None
+
+
+ANNOTATED = {"name": "a", "namespace": "n"}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "told"),
+    [
+        (None, "payload.metadata: is required"),
+        ("x", "payload.metadata: must be an object, not a string"),
+        ({}, "payload.metadata.name: is required; payload.metadata.namespace: is required"),
+        (
+            {"name": "", "namespace": 5},
+            "payload.metadata.name: is required; payload.metadata.namespace: must be a string",
+        ),
+        ({**ANNOTATED, "labels": 5}, "payload.metadata.labels: must be an object of strings, not a number"),
+        (
+            {**ANNOTATED, "annotations": {"a": 1, "b": None, "c": "x"}},
+            "payload.metadata.annotations.a: must be a string, not a number; "
+            "payload.metadata.annotations.b: must be a string, not null",
+        ),
+        (
+            {**ANNOTATED, "labels": {labels.MANAGED_BY: "me"}},
+            f"payload.metadata.labels['{labels.MANAGED_BY}']: must be 'control-plane' or absent, not 'me'",
+        ),
+    ],
+)
+def test_each_problem_of_the_metadata_is_told_with_its_path(metadata: Any, told: str) -> None:
+    assert error_of(payload={**instance(), "metadata": metadata}) == f"ValidationFailed: {told}"
+
+
+def test_a_kind_is_named_as_far_as_it_fits() -> None:
+    error = error_of(payload={**instance(), "apiVersion": "v" * 300, "kind": "k" * 300})
+
+    asked = "a job may touch ApplicationInstance or Operation only"
+    assert error == f"NotPermitted: payload.kind: {asked}, not {'v' * 253}/{'k' * 253}"
+
+
+def test_an_operation_is_labelled_with_its_application_and_says_on_what_it_acts_RES_5() -> None:
+    task = admitted(payload=operation())
+
+    assert isinstance(task, ApplyTask)
+    assert task.manifest["metadata"]["labels"][labels.APPLICATION_INSTANCE] == REF.name
+    assert task.target == REF
+    assert task.namespace_path == "payload.metadata.namespace"
+    assert admitted().target is None
+    bare = ApplyTask(ObjectRef(OPERATION, NAMESPACE, "a"), {"spec": {"targetRef": {"name": 5}}})
+    assert bare.target is None
+    assert DELETE.namespace_path == "payload.namespace"
+
+
+@pytest.mark.parametrize("trace", ["00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "00-nothing", ""])
+def test_an_object_continues_the_trace_of_its_job_where_it_has_one_SEE_7(trace: str) -> None:
+    found = admitted(traceparent=trace).manifest["metadata"]["annotations"]
+
+    assert (labels.TRACEPARENT in found) is trace.endswith("-01")
+    if found:
+        assert found[labels.TRACEPARENT].split("-")[1] == trace.split("-")[1]
+
+
+def test_a_manifest_without_a_spec_gets_none() -> None:
+    bare = {name: value for name, value in instance().items() if name != "spec"}
+
+    task = admitted(JobScope(CLUSTER_ID, admission=lambda _: ()), payload=bare)
+
+    assert set(task.manifest) == {"apiVersion", "kind", "metadata"}
+
+
+def test_an_object_that_may_not_be_touched_says_whose_it_is() -> None:
+    theirs = may_touch(DELETE, live(labels={labels.CLUSTER_ID: "b"}), GATED, SCOPE)
+    nobodys = may_touch(DELETE, live(), GATED, SCOPE)
+
+    assert theirs == JobResult(
+        JobOutcome.FAILED, f"NotPermitted: {REF} belongs to cluster 'b', this cluster is '{CLUSTER_ID}'"
+    )
+    assert nobodys == JobResult(
+        JobOutcome.FAILED, f"NotPermitted: {REF} is not labelled {labels.MANAGED_BY}=control-plane"
+    )
+    assert may_touch(APPLY, live(labels={labels.CLUSTER_ID: CLUSTER_ID}), GATED, SCOPE) is None
