@@ -7,7 +7,7 @@ import pytest
 
 from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.meta import Condition, ConditionStatus
-from purekube.apimachinery.timestamps import Instant
+from purekube.apimachinery.timestamps import Instant, format_time
 from vworkspace_core.api.reasons import ClusterConditionType as Type
 from vworkspace_core.api.reasons import ClusterReason as Reason
 from vworkspace_core.clusters.conditions import wanted_conditions
@@ -53,7 +53,7 @@ def wanted(
 
 
 def told(kind: Type, status: ConditionStatus) -> Condition:
-    return Condition(kind, status, "Any", "", START)
+    return Condition(kind, status, "Any", "", format_time(START))
 
 
 def link(

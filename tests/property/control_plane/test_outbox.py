@@ -147,7 +147,8 @@ def test_a_key_names_the_generation_of_its_object_only(key: str, generation: int
 def test_each_failure_has_its_pace_PULL_5(error: OperatorError, failures: int, jitter: float, seconds: float) -> None:
     pace, wait = RetryPace(failures).failed(error, jitter)
 
-    assert (pace, wait) == (RetryPace(failures + 1), pytest.approx(seconds))
+    assert pace == RetryPace(failures + 1)
+    assert wait == pytest.approx(seconds)
     assert pace.succeeded() == RetryPace()
 
 

@@ -99,6 +99,7 @@ def test_a_condition_without_a_generation_of_its_own_has_the_status_s() -> None:
         ),
         ("Pending", (condition("Accepted", "False", "CapabilityMissing", 0),), None),
         ("Running", (condition("Accepted", "False", "ValidationFailed"),), None),
+        ("Running", (condition("Succeeded", "True", "Done"),), None),
         ("Succeeded", (condition("Accepted", "False", "ValidationFailed"),), JobResult(JobOutcome.SUCCEEDED)),
     ],
 )

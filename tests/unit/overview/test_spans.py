@@ -1,0 +1,179 @@
+"""The spans of jobs and passes with every field, and how they are written (SEE-7)."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import attrs
+
+from purekube.apimachinery.manifest import ObjectRef
+from tests.support.jobs import CLUSTER_ID, delete_payload
+from tests.support.jobs import job as wire_job
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
+from vworkspace_core.api.trace_context import TraceContext, job_context
+from vworkspace_core.jobs.result import JobOutcome, JobResult
+from vworkspace_core.jobs.scope import JobScope
+from vworkspace_core.jobs.state import JobStage, JobState, accept
+from vworkspace_core.overview.traces import Span, TraceRecorder, otlp
+
+START = datetime(2026, 6, 1, tzinfo=UTC)
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+REF = ObjectRef(APPLICATION_INSTANCE, "ns", "a")
+KEY = wire_job()["idempotencyKey"]
+ABOUT = {
+    "k8s.object.kind": "ApplicationInstance",
+    "k8s.namespace.name": "org-myteam",
+    "k8s.object.name": "nextcloud-myteam",
+}
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def offered(**fields: Any) -> JobState:
+    found = accept(wire_job(**fields), 0, JobScope(CLUSTER_ID))
+    assert isinstance(found, JobState)
+    return found
+
+
+def lived(job: JobState, *stages: JobStage, result: JobResult | None = None) -> list[Span]:
+    """The spans of a job that reaches a stage every second and is closed then."""
+    recorder, spans = TraceRecorder(CLUSTER_ID), list[Span]()
+    spans += recorder.job_changed(None, job, START)
+    for number, stage in enumerate(stages, 1):
+        after = attrs.evolve(job, stage=stage, result=result)
+        spans += recorder.job_changed(job, after, at(number))
+        job = after
+    return [*spans, *recorder.job_changed(job, None, at(len(stages) + 1))]
+
+
+def test_a_job_is_a_span_with_one_for_each_of_its_stages() -> None:
+    context, above = job_context(CLUSTER_ID, KEY, PARENT)
+    spans = lived(offered(traceparent=PARENT), JobStage.ACKING, JobStage.ACKING, JobStage.ACTING)
+
+    assert [(span.name, span.began, span.ended, span.parent) for span in spans] == [
+        ("store job", START, at(1), context.span),
+        ("acknowledge", at(1), at(3), context.span),
+        ("apply", at(3), at(4), context.span),
+        ("job", START, at(4), above),
+    ]
+    assert above == PARENT.split("-")[2]
+    ids = [context.child("store job", 0), context.child("acknowledge", 1), context.child("apply", 2), context]
+    assert [span.context for span in spans] == ids
+    assert spans[-1].attributes == {
+        "vworkspace.job.id": "job-1",
+        "vworkspace.job.key": KEY,
+        **ABOUT,
+        "vworkspace.outcome": "dropped",
+    }
+    assert all(not span.attributes and not span.error for span in spans[:-1])
+
+
+def test_a_result_is_the_outcome_of_its_span_and_its_error() -> None:
+    failed = JobResult(JobOutcome.FAILED, "Invalid: password=hunter2")
+    job = offered(kind="delete", payload=delete_payload())
+
+    *stages, whole = lived(job, JobStage.ACTING, result=failed)
+
+    assert [span.name for span in stages] == ["store job", "delete"]
+    assert (whole.attributes["vworkspace.outcome"], whole.error) == ("failed", "Invalid: password=***")
+
+
+def test_the_names_of_the_stages_are_those_of_people() -> None:
+    stages = [stage for stage in JobStage if stage is not JobStage.RECORDING]
+
+    assert [span.name for span in lived(offered(), *stages)] == [
+        "store job",
+        "acknowledge",
+        "queue",
+        "inspect",
+        "wait for deletion",
+        "store intent",
+        "apply",
+        "store effect",
+        "wait for status",
+        "post result",
+        "close",
+        "job",
+    ]
+
+
+def test_a_job_that_was_not_seen_from_its_offer_on_and_one_too_many_have_no_span() -> None:
+    job = offered()
+    acked = attrs.evolve(job, stage=JobStage.ACKING)
+    recorder = TraceRecorder(CLUSTER_ID, most_open=1)
+    assert [*recorder.job_changed(job, acked, START), *recorder.job_changed(None, None, START)] == []
+    assert [*recorder.job_changed(acked, None, START)] == []
+
+    first, second = (attrs.evolve(job, id=name) for name in ("one", "two"))
+    assert [*recorder.job_changed(None, first, START), *recorder.job_changed(None, second, START)] == []
+    assert [*recorder.job_changed(second, None, START)] == []
+    assert len([*recorder.job_changed(first, None, START)]) == 2
+
+
+def instance(generation: int, ready: str) -> dict[str, Any]:
+    condition = {"type": "Ready", "status": ready, "reason": "Up", "message": ""}
+    return {
+        **APPLICATION_INSTANCE.manifest("a", "ns"),
+        "metadata": {"name": "a", "namespace": "ns", "uid": "u", "generation": generation},
+        "status": {"observedGeneration": generation, "conditions": [condition]},
+    }
+
+
+def test_a_pass_is_a_span_below_the_run_of_its_object() -> None:
+    recorder = TraceRecorder(CLUSTER_ID)
+    assert [*recorder.reconciled(REF, 1, "success", [], "", START)] == []
+    assert [*recorder.object_changed(REF, instance(1, "Unknown"), START)] == []
+
+    (passed,) = recorder.reconciled(REF, 0.5, "success", ["apply A", "status B"], "", at(2))
+    (ended,) = recorder.object_changed(REF, instance(1, "True"), at(3))
+
+    run = TraceContext.of("u", 1)
+    writes = {"vworkspace.result": "success", "vworkspace.writes": "apply A, status B"}
+    assert passed == Span(run.child("reconcile", 1), run.span, "reconcile", at(1.5), at(2), writes)
+    about = {**ABOUT, "k8s.namespace.name": "ns", "k8s.object.name": "a", "k8s.object.generation": 1}
+    assert ended == Span(run, "", "ApplicationInstance", START, at(3), {**about, "vworkspace.outcome": "Up"})
+
+
+def test_a_span_is_written_as_otlp_reads_it() -> None:
+    context = TraceContext.of("u", 1)
+    spans = [
+        Span(context, "", "a", START, at(0.5), {"text": "x", "number": 7}),
+        Span(context, "parent", "b", START, START, {}, "why"),
+    ]
+    began = str(int(START.timestamp()) * 10**9)
+
+    def text(key: str, value: str) -> dict[str, Any]:
+        return {"key": key, "value": {"stringValue": value}}
+
+    first = {
+        "traceId": context.trace,
+        "spanId": context.span,
+        "parentSpanId": "",
+        "name": "a",
+        "kind": 1,
+        "startTimeUnixNano": began,
+        "endTimeUnixNano": str(int(began) + 5 * 10**8),
+        "attributes": [text("text", "x"), {"key": "number", "value": {"intValue": "7"}}],
+    }
+    second = {
+        **first,
+        "parentSpanId": "parent",
+        "name": "b",
+        "endTimeUnixNano": began,
+        "attributes": [],
+        "status": {"code": 2, "message": "why"},
+    }
+    resource = [
+        text("service.name", "vworkspace-operator"),
+        text("service.version", "1"),
+        text("k8s.cluster.name", "prod-1"),
+    ]
+    assert otlp(spans, "prod-1", "1") == {
+        "resourceSpans": [
+            {
+                "resource": {"attributes": resource},
+                "scopeSpans": [{"scope": {"name": "vworkspace-operator"}, "spans": [first, second]}],
+            }
+        ]
+    }
