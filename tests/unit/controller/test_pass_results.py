@@ -226,7 +226,7 @@ def test_a_refused_dry_run_writes_nothing_at_all() -> None:
     world = World()
     source = world.source()
     world.refuse = failing("apply", Invalid("no"), "dry")
-    rest = {"finalizer": Finalizer.ADD, "applies": (Apply(SECRET, body("a")),)}
+    rest: dict[str, Any] = {"finalizer": Finalizer.ADD, "applies": (Apply(SECRET, body("a")),)}
 
     result = world.run(source, Decision(dry_runs=(Apply(SECRET, body("dry")),), **rest))
     assert (result.executed, [one.verb for one in world.seen[1].failures]) == ((), ["apply"])

@@ -328,7 +328,7 @@ def test_row_5_what_is_deployed_as_wanted_is_ready(
         ([told("TestSuccess", "True", "R", "green")], {}),
     ],
 )
-def test_row_5_drift_and_failed_tests_are_told_beside_it(conditions: list[Any], expected: dict[str, str]) -> None:
+def test_row_5_drift_and_failed_tests_are_told_beside_it(conditions: list[Any], expected: dict[str, Any]) -> None:
     assert of_oci(release(READY, *conditions)) == ClassifiedRelease(S.READY, "up", released_before=True, **expected)
 
 

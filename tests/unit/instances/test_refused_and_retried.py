@@ -174,7 +174,7 @@ def test_a_token_is_handled_by_itself_and_by_longer_ones(handled: Any, token: st
 
 
 AT, RESET = "reconcile.fluxcd.io/requestedAt", "reconcile.fluxcd.io/resetAt"
-UNPREPARED = {"conditions": [{"type": "Ready", "status": "False", "reason": "ValuesError"}]}
+UNPREPARED: dict[str, Any] = {"conditions": [{"type": "Ready", "status": "False", "reason": "ValuesError"}]}
 
 
 def release(annotations: Any = None, *, suspend: bool = False, **status: Any) -> dict[str, Any]:

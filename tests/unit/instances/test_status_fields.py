@@ -56,7 +56,7 @@ OVERRIDE = {
     "valuesPatch": {"ingress": {"host": "c.example"}},
     "replaced": {"operation": "before", "uid": "p", "specHash": "h", "version": "6.6.5"},
 }
-FIELDS = {
+FIELDS: dict[str, Any] = {
     "helmReleaseRef": {"name": "nextcloud", "namespace": "org-myteam"},
     "lastAppliedChart": {"sourceType": "oci", "url": "oci://x.example", "name": "nextcloud", "version": "6.6.0"},
     "deployedChart": {"name": "nextcloud", "version": "6.5.0"},

@@ -67,7 +67,7 @@ def scheduled(found: dict[str, Any]) -> dict[str, Any]:
 
 def held(found: dict[str, Any]) -> dict[str, Any]:
     """The object with a status that another field manager has written."""
-    field = {"f:status": {"f:phase": {}, "f:conditions": {}, "f:observedGeneration": {}}}
+    field: dict[str, Any] = {"f:status": {"f:phase": {}, "f:conditions": {}, "f:observedGeneration": {}}}
     entry = {"manager": "kubectl", "operation": "Update", "subresource": "status", "fieldsV1": field}
     return {**found, "metadata": {**found["metadata"], "managedFields": [*found["metadata"]["managedFields"], entry]}}
 

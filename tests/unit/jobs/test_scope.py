@@ -11,6 +11,7 @@ from tests.support.jobs import CLUSTER_ID, delete_payload, instance, job, operat
 from vworkspace_core.api import labels
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.api.trace_context import job_context
 from vworkspace_core.control_plane.port import Fetched
 from vworkspace_core.jobs.result import JobOutcome, JobResult
 from vworkspace_core.jobs.scope import ApplyTask, DeleteTask, JobScope, RotateTask, admit, may_touch, namespace_refusal
@@ -285,7 +286,11 @@ def test_an_object_continues_the_trace_of_its_job_where_it_has_one_SEE_7(trace: 
 
     assert (labels.TRACEPARENT in found) is trace.endswith("-01")
     if found:
-        assert found[labels.TRACEPARENT].split("-")[1] == trace.split("-")[1]
+        assert found[labels.TRACEPARENT] == str(job_context(CLUSTER_ID, job()["idempotencyKey"], trace)[0])
+
+
+def test_without_a_page_there_is_no_link() -> None:
+    assert JobScope(CLUSTER_ID).link(REF) == ""
 
 
 def test_a_manifest_without_a_spec_gets_none() -> None:

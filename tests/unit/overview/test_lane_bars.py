@@ -188,8 +188,8 @@ def test_an_operation_waits_from_its_creation_and_runs_from_its_start(
 
 def test_a_job_lasts_from_its_arrival_to_its_result() -> None:
     def lane(began: float | None, ended: float | None) -> Lane:
-        times = (None if at is None else ago(at) for at in (began, ended))
-        return job_lane("j", *times, "noop", V.QUIET, NOW)
+        first, last = (None if at is None else ago(at) for at in (began, ended))
+        return job_lane("j", first, last, "noop", V.QUIET, NOW)
 
     ended = Lane("Job", "j", V.QUIET, (Bar(ago(5), ago(2), "noop", V.QUIET),), None, (Mark(ago(2), "result", "noop"),))
     assert lane(5, 2) == ended

@@ -131,7 +131,7 @@ def test_a_pass_is_a_span_below_the_run_of_its_object() -> None:
     run = TraceContext.of("u", 1)
     writes = {"vworkspace.result": "success", "vworkspace.writes": "apply A, status B"}
     assert passed == Span(run.child("reconcile", 1), run.span, "reconcile", at(1.5), at(2), writes)
-    about = {**ABOUT, "k8s.namespace.name": "ns", "k8s.object.name": "a", "k8s.object.generation": 1}
+    about: dict[str, Any] = {**ABOUT, "k8s.namespace.name": "ns", "k8s.object.name": "a", "k8s.object.generation": 1}
     assert ended == Span(run, "", "ApplicationInstance", START, at(3), {**about, "vworkspace.outcome": "Up"})
 
 
