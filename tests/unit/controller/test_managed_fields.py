@@ -7,14 +7,18 @@ import pytest
 
 from purekube.apimachinery.errors import Conflict, FieldConflict, Invalid, OperatorError
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.apimachinery.resources import CONFIG_MAP, LEASE
 from purekube.controller.decision import Failure
 from purekube.controller.managed_fields import (
     conflict_message,
     is_held_by_others,
     is_own_history,
+    kubectl_name,
+    kubectl_patch,
     other_holders,
+    with_foreign_holders,
     with_written_annotations,
+    without_managed_fields,
     written_annotation,
 )
 
@@ -167,3 +171,34 @@ def test_other_holders_of_a_field_are_those_of_the_object_and_not_of_its_status(
     assert other_holders(found, US, "spec", "suspend") == {"a", "d"}
     assert other_holders(found, "a", "spec", "suspend") == {US, "d"}
     assert other_holders(None, US, "spec") == set()
+
+
+def test_a_cached_copy_keeps_only_what_others_hold_of_fields_that_an_apply_may_write() -> None:
+    meta = {"f:labels": {"f:l": {}}, "f:finalizers": {}, "f:annotations": {}, "f:ownerReferences": {}}
+    found = live(
+        entry(US, leaf("spec")),
+        entry("status", leaf("status"), subresource="status"),
+        entry("broken", None),
+        entry("finalizers", {"f:metadata": {"f:finalizers": {}}}),
+        entry("mixed", {"f:metadata": meta, "f:spec": {}}, "Update", time="2026-01-01T00:00:00Z", apiVersion="v1"),
+        entry("last", {"f:spec": {}}),
+    )
+
+    kept = with_foreign_holders(found, US)["metadata"]["managedFields"]
+
+    written_meta = {name: fields for name, fields in meta.items() if name != "f:finalizers"}
+    assert kept == [
+        {"manager": "mixed", "operation": "Update", "fieldsV1": {"f:metadata": written_meta, "f:spec": {}}},
+        {"manager": "last", "operation": "Apply", "fieldsV1": {"f:spec": {}}},
+    ]
+    assert "managedFields" not in with_foreign_holders(live(entry(US, leaf("spec"))), US)["metadata"]
+    bare = {"metadata": {"name": "a"}}
+    assert with_foreign_holders(bare, US) is without_managed_fields(bare) is bare
+
+
+def test_an_object_is_named_as_kubectl_takes_it() -> None:
+    assert kubectl_name(REF) == "configmaps a -n ns"
+    assert kubectl_name(ObjectRef(LEASE, None, "a")) == "leases.coordination.k8s.io a"
+    steps = [{"op": "remove", "path": "/a'b"}]
+    quoted = """'[{"op":"remove","path":"/a'"'"'b"}]'"""
+    assert kubectl_patch(REF, steps) == f"kubectl patch configmaps a -n ns --type=json -p {quoted}"
