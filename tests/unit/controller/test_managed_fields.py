@@ -174,7 +174,7 @@ def test_other_holders_of_a_field_are_those_of_the_object_and_not_of_its_status(
 
 
 def test_a_cached_copy_keeps_only_what_others_hold_of_fields_that_an_apply_may_write() -> None:
-    meta = {"f:labels": {"f:l": {}}, "f:finalizers": {}, "f:annotations": {}, "f:ownerReferences": {}}
+    meta: dict[str, Any] = {"f:labels": {"f:l": {}}, "f:finalizers": {}, "f:annotations": {}, "f:ownerReferences": {}}
     found = live(
         entry(US, leaf("spec")),
         entry("status", leaf("status"), subresource="status"),
