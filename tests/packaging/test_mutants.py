@@ -26,6 +26,8 @@ def judged(value, *, strict=False):
     match value:
         case 1 | 2 if strict:
             return "small"
+        case _ if strict:
+            return "strict"
         case _:
             pass
     for number in [1, 2]:
@@ -61,6 +63,7 @@ def texts(line: str) -> set[str]:
         ("return 'large'", {"return", "return '~large'"}),
         ("case 1 | 2 if strict:", {"", "case 1 | 2:", "case 2 if strict:", "case 1 if strict:", "case 2 | 2 if strict:",
                                    "case 1 | 3 if strict:"}),
+        ("case _ if strict:", {""}),
         ("for number in [1, 2]:", {"for number in [2]:", "for number in [1]:", "for number in [2, 2]:",
                                    "for number in [1, 3]:"}),
         ("value += number", {"pass"}),

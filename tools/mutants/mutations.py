@@ -61,7 +61,7 @@ def _left_out(site: Site) -> Iterator[Edit]:
         case ast.match_case():
             if len(block) > 1 and not _never_runs(node):
                 yield partial(block.__delitem__, index)
-            if node.guard is not None:
+            if node.guard is not None and not (_takes_all(node.pattern) and index < len(block) - 1):
                 yield partial(setattr, node, "guard", None)
         case _:
             pass
@@ -193,6 +193,17 @@ def _is_a_test(pattern: ast.pattern) -> bool:
     """Return whether a pattern decides and gives no name to anything."""
     binds = any(isinstance(part, ast.MatchAs | ast.MatchStar) and part.name for part in ast.walk(pattern))
     return not binds and not (isinstance(pattern, ast.MatchAs) and pattern.pattern is None)
+
+
+def _takes_all(pattern: ast.pattern) -> bool:
+    """Return whether a case of this pattern makes those after it a SyntaxError, unless it has a guard."""
+    match pattern:
+        case ast.MatchAs(pattern=inner):
+            return inner is None or _takes_all(inner)
+        case ast.MatchOr(patterns):
+            return any(map(_takes_all, patterns))
+        case _:
+            return False
 
 
 def _never_runs(case: ast.match_case) -> bool:
