@@ -18,20 +18,11 @@ Status = TypeVar("Status")
 
 
 @attrs.frozen
-class Object(Generic[Spec, Status]):
-    """One object of a user's kind. `status` has its default values if none was written yet.
-
-    `manifest` is everything that the API server sent, including fields that the classes do not declare. Equality
-    ignores `manifest`.
-    """
+class _StoredObject:
+    """What an object has, whether or not it can be read."""
 
     kind: Kind
     metadata: ObjectMeta
-    spec: Spec
-    status: Status
-    conditions: tuple[Condition, ...] = ()
-    observed_generation: int | None = None
-    manifest: Manifest = attrs.field(factory=dict, eq=False, repr=False)
 
     @property
     def ref(self) -> ObjectRef:
@@ -42,6 +33,21 @@ class Object(Generic[Spec, Status]):
     def is_deleting(self) -> bool:
         """Report whether the object is being deleted while finalizers still keep it."""
         return self.metadata.deletion_timestamp is not None
+
+
+@attrs.frozen
+class Object(_StoredObject, Generic[Spec, Status]):
+    """One object of a user's kind. `status` has its default values if none was written yet.
+
+    `manifest` is everything that the API server sent, including fields that the classes do not declare. Equality
+    ignores `manifest`.
+    """
+
+    spec: Spec
+    status: Status
+    conditions: tuple[Condition, ...] = ()
+    observed_generation: int | None = None
+    manifest: Manifest = attrs.field(factory=dict, eq=False, repr=False)
 
     def condition(self, condition_type: str) -> Condition | None:
         """Return the condition of this type; None if the object has no such condition."""
@@ -49,27 +55,15 @@ class Object(Generic[Spec, Status]):
 
 
 @attrs.frozen
-class UnreadableObject:
+class UnreadableObject(_StoredObject):
     """An object whose spec or status does not fit its classes, with the readable parts and every problem.
 
     The CRD refuses such objects, but an object stored under an older schema may still exist.
     """
 
-    kind: Kind
-    metadata: ObjectMeta
     problems: str
     conditions: tuple[Condition, ...] = ()
     manifest: Manifest = attrs.field(factory=dict, eq=False, repr=False)
-
-    @property
-    def ref(self) -> ObjectRef:
-        """The reference of the object."""
-        return ObjectRef(self.kind, self.metadata.namespace or None, self.metadata.name)
-
-    @property
-    def is_deleting(self) -> bool:
-        """Report whether the object is being deleted while finalizers still keep it."""
-        return self.metadata.deletion_timestamp is not None
 
 
 def _by_own_readiness(live: Manifest) -> bool:

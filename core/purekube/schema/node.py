@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.problems import Problem
 from purekube.regex import Pattern
 
 
@@ -60,15 +61,8 @@ class ListType(StrEnum):
     MAP = "map"
 
 
-@attrs.frozen(order=True)
-class SchemaProblem:
-    """One problem of a schema: its `path` inside the schema, and the message."""
-
-    path: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.message}" if self.path else self.message
+SchemaProblem = Problem
+"""One problem of a schema: its `path` inside the schema, and the message."""
 
 
 class SchemaError(Exception):

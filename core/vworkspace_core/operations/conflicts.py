@@ -7,11 +7,12 @@ Operation that is blocked for another reason delays no other; a running one dela
 from collections.abc import Iterable
 from typing import Final
 
-from purekube.apimachinery.meta import Condition, ConditionStatus
+from purekube.apimachinery.meta import ConditionStatus
 from vworkspace_core.api.labels import cancellation_requested
 from vworkspace_core.api.operation import BETWEEN_SYNCS, TERMINAL_PHASES, Operation, OperationType, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
+from vworkspace_core.operations.status import condition_of
 
 EXCLUDES: Final = {
     OperationType.UPGRADE: frozenset({OperationType.UPGRADE}),
@@ -43,7 +44,7 @@ def is_running(operation: Operation) -> bool:
     """Report whether an Operation is active now. A scheduled Operation counts as inactive between two runs."""
     if operation.status.phase is not Phase.RUNNING:
         return False
-    running = _condition(operation, Type.RUNNING)
+    running = condition_of(operation, Type.RUNNING)
     return running is None or running.reason != BETWEEN_SYNCS
 
 
@@ -84,13 +85,9 @@ def _contends(operation: Operation) -> bool:
         return False
     if operation.status.observed_generation != meta.generation:
         return True  # its status describes another spec
-    accepted, blocked = _condition(operation, Type.ACCEPTED), _condition(operation, Type.BLOCKED)
+    accepted, blocked = condition_of(operation, Type.ACCEPTED), condition_of(operation, Type.BLOCKED)
     if accepted is not None and accepted.status is ConditionStatus.FALSE:
         return False
     if blocked is None or blocked.status is not ConditionStatus.TRUE:
         return True
     return blocked.reason == Reason.CONFLICTING_OPERATION
-
-
-def _condition(operation: Operation, kind: str) -> Condition | None:
-    return next((condition for condition in operation.status.conditions if condition.type == kind), None)

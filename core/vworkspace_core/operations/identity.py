@@ -153,7 +153,7 @@ def is_ready(target: ApplicationInstance) -> bool:
     A suspended target keeps the condition Ready of an older generation, and maintenance Operations need suspended
     targets.
     """
-    ready = _conditions(target).get(Type.READY)
+    ready = conditions_of(target).get(Type.READY)
     if ready is None or ready.status is not ConditionStatus.TRUE:
         return False
     return ready.observed_generation == target.metadata.generation or is_suspended(target)
@@ -161,7 +161,7 @@ def is_ready(target: ApplicationInstance) -> bool:
 
 def is_suspended(target: ApplicationInstance) -> bool:
     """Report whether the target's status says, for its present generation, that the release is suspended."""
-    condition = _conditions(target).get(Type.SUSPENDED)
+    condition = conditions_of(target).get(Type.SUSPENDED)
     if condition is None or condition.status is not ConditionStatus.TRUE:
         return False
     return condition.observed_generation == target.metadata.generation
@@ -169,7 +169,7 @@ def is_suspended(target: ApplicationInstance) -> bool:
 
 def why_not_ready(target: ApplicationInstance) -> str:
     """Return a message why the target is not Ready, from its own conditions."""
-    conditions = _conditions(target)
+    conditions = conditions_of(target)
     blocked, ready = conditions.get(Type.BLOCKED), conditions.get(Type.READY)
     name = f"the target {target.metadata.name}"
     for condition in (blocked if blocked is not None and blocked.status is ConditionStatus.TRUE else None, ready):
@@ -179,5 +179,6 @@ def why_not_ready(target: ApplicationInstance) -> str:
     return f"{name} is not Ready yet" if ready is None else f"{name} is not Ready yet in its newest form"
 
 
-def _conditions(target: ApplicationInstance) -> Mapping[str, Condition]:
+def conditions_of(target: ApplicationInstance) -> Mapping[str, Condition]:
+    """Return the conditions of an Operation's target, by type."""
     return {condition.type: condition for condition in target.status.conditions}

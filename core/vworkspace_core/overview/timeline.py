@@ -81,7 +81,7 @@ def _conditions(manifest: Manifest) -> list[Any]:
 
 
 def _of_condition(ref: ObjectRef, condition: Any, at: datetime) -> TimelineEntry:
-    type_, status, reason, message = (_text(condition, field) for field in ("type", "status", "reason", "message"))
+    type_, status, reason, message = (text_at(condition, field) for field in ("type", "status", "reason", "message"))
     what = f"{type_} is {status}" + (f": {reason}" if reason else "")
     return TimelineEntry(at, safe(what), _severity(type_, status), safe(message), ref)
 
@@ -97,6 +97,7 @@ def _severity(type_: str, status: str) -> Severity:
     return Severity.WAITING if type_ in _GOOD_WHEN_TRUE else Severity.QUIET
 
 
-def _text(value: Any, field: str) -> str:
+def text_at(value: Any, field: str) -> str:
+    """Return the text in a field of a JSON value; "" if it holds none."""
     found = get_path(value, field)
     return found if isinstance(found, str) else ""

@@ -33,7 +33,7 @@ from vworkspace_core.operations.contract import (
     Row,
     always,
 )
-from vworkspace_core.operations.identity import parameters_of, target_of, target_ref
+from vworkspace_core.operations.identity import conditions_of, parameters_of, target_of, target_ref
 from vworkspace_core.operations.parameter_schemas import SEMVER, record, with_description
 from vworkspace_core.operations.settings import OperationSettings
 
@@ -129,7 +129,7 @@ def _check(operation: Operation, target: ApplicationInstance, context: EngineCon
     spec = target.spec
     if spec.mode is Mode.PLACEHOLDER or spec.chart is None or spec.release is None:
         return EngineRefusal(Reason.VALIDATION_FAILED, "spec.targetRef.name: a placeholder has no release to upgrade")
-    if spec.suspend or _is_true(_conditions(target), Type.SUSPENDED):
+    if spec.suspend or _is_true(conditions_of(target), Type.SUSPENDED):
         return EngineRefusal(
             Reason.TARGET_NOT_READY, "the target is suspended: an upgrade would not happen", blocks=True
         )
@@ -217,10 +217,10 @@ def _row(operation: Operation, target: ApplicationInstance | None, outputs: Mapp
         return _NEW_INTENT, ""
     override = target.status.release_override
     if override is None or override.uid != operation.metadata.uid:
-        if _is_true(_conditions(target), Type.BLOCKED):
-            return _BLOCKED, _reason_and_message(_conditions(target)[Type.BLOCKED])
+        if _is_true(conditions_of(target), Type.BLOCKED):
+            return _BLOCKED, _reason_and_message(conditions_of(target)[Type.BLOCKED])
         return _WAITING, "waiting for the target to take it up"
-    return _judged(_conditions(target))
+    return _judged(conditions_of(target))
 
 
 def _judged(conditions: Mapping[str, Condition]) -> tuple[Row, str]:
@@ -247,10 +247,6 @@ def _judged(conditions: Mapping[str, Condition]) -> tuple[Row, str]:
 
 def _reason_and_message(condition: Condition) -> str:
     return f"{condition.reason}: {condition.message}" if condition.message else condition.reason
-
-
-def _conditions(target: ApplicationInstance) -> dict[str, Condition]:
-    return {condition.type: condition for condition in target.status.conditions}
 
 
 def _is_true(conditions: Mapping[str, Condition], kind: str) -> bool:
