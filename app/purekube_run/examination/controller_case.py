@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final, Self
 
 import attrs
@@ -10,6 +11,7 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube_run.examination.audit import Call
 from purekube_run.examination.examination import HUMAN, Case, Examination
 from purekube_run.examination.objects import is_owned_by, shown
+from purekube_run.examination.patience import no_wait
 from purekube_run.examination.verdicts import Check, NotTried
 
 NEEDS: Final[Mapping[str, str]] = {
@@ -91,30 +93,18 @@ class ControllerCase(Case):
 
         Raises NotTried without one in time, not Broken: only the check `progress` counts that as a failure.
         """
-
-        async def wrote() -> bool:
-            return bool(self.work(since))
-
-        await self.required("a write of the controller", wrote)
+        await self.required("a write of the controller", no_wait(lambda: bool(self.work(since))))
 
     def acted(self, since: int) -> Callable[[], Awaitable[bool]]:
         """Return a function that reports whether the controller wrote anything, even Events, after request `since`."""
-
-        async def look() -> bool:
-            return bool(self.work(since) or self.calls(lambda call: call.writes, since))
-
-        return look
+        return no_wait(lambda: bool(self.work(since) or self.calls(lambda call: call.writes, since)))
 
     async def works(self, what: str, since: int | None = None, seconds: float | None = None) -> None:
         """Wait for a write of the controller after request `since`.
 
         Raises Broken with the message `what` if there is no write in time.
         """
-
-        async def wrote() -> bool:
-            return bool(self.work(since))
-
-        await self.until(what, wrote, seconds)
+        await self.until(what, no_wait(lambda: bool(self.work(since))), seconds)
 
     async def live(self) -> Manifest:
         """Return the sample object as it is now. Raises NotTried if the object is gone."""
@@ -179,11 +169,7 @@ class ControllerCase(Case):
 
         If it stays, raise NotTried, not Broken, since only the check `children_go` counts that as a failure.
         """
-
-        async def look() -> bool:
-            return await self.get(ref) is None
-
-        await self.required(f"the end of {ref}", look)
+        await self.required(f"the end of {ref}", partial(self.is_gone, ref))
 
     async def removed(self) -> None:
         """Delete the sample and wait until it is gone. Raises Broken if the sample stays."""

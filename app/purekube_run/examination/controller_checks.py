@@ -23,6 +23,7 @@ from purekube_run.examination.objects import (
     observed_generation,
     shown,
 )
+from purekube_run.examination.patience import no_wait
 from purekube_run.examination.verdicts import Broken, Catalogue, NotTried, holds
 
 _SUMMARIES: Final = ("Ready", "Available", "Succeeded", "Healthy", "Synced")
@@ -394,11 +395,7 @@ async def cut(c: ControllerCase) -> None:
 async def retries(c: ControllerCase) -> None:
     with c.proxy.fault("500 for every write", c.is_work, status=500) as fault:
         await c.create()
-
-        async def tried_again() -> bool:
-            return len(fault.hits) >= 2
-
-        await c.required("two tries", tried_again)
+        await c.required("two tries", no_wait(lambda: len(fault.hits) >= 2))
         await anyio.sleep(2 * c.quiet)
         tries = len(fault.hits)
         holds(tries <= 6 + 6 * c.quiet, f"{tries} tries in {2 * c.quiet:g} s", *fault.hits[-2:])

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self, TypeVar
 
@@ -27,7 +28,7 @@ from purekube_http import KubeApiClient, load_config
 from purekube_http.forwarding import Forwarder
 from purekube_run.examination.audit import Audit, Call, Where
 from purekube_run.examination.operator_process import OperatorCommand, OperatorProcess
-from purekube_run.examination.patience import first_true
+from purekube_run.examination.patience import first_true, no_wait
 from purekube_run.examination.proxy import Fault, Proxy
 from purekube_run.examination.verdicts import Broken, Check, Finding, NotTried, Verdict
 from purekube_run.process.command_line import CommandError
@@ -154,11 +155,7 @@ class Examination:
                 group.start_soon(run_one, check)
         for check in [check for check in checks if check.alone]:
             await run_one(check)
-
-        async def clean() -> bool:
-            return not self.cleaning
-
-        await first_true(clean, self.patience)
+        await first_true(no_wait(lambda: not self.cleaning), self.patience)
         return [findings[check] for check in checks]
 
     async def _finding(self, check: Check[C], case: "Callable[[Examination, Check[C]], C]") -> Finding:
@@ -322,22 +319,18 @@ class Case:
 
         Raises Broken if it stays; the message names the expected effect `what`.
         """
+        await self.until(what, partial(self.is_gone, ref), seconds)
 
-        async def absent() -> bool:
-            return await self.get(ref) is None
-
-        await self.until(what, absent, seconds)
+    async def is_gone(self, ref: ObjectRef) -> bool:
+        """Report whether an object does not exist now."""
+        return await self.get(ref) is None
 
     async def met(self, fault: Fault, what: str) -> None:
         """Wait until the proxy has applied `fault` to a request.
 
         Raises NotTried if that takes too long; the message names the missing precondition `what`.
         """
-
-        async def hit() -> bool:
-            return bool(fault.hits)
-
-        await self.required(what, hit)
+        await self.required(what, no_wait(lambda: bool(fault.hits)))
 
     async def evidence_now(self) -> list[str]:
         """Return lines of evidence for a wait that timed out: none by default. A subclass may override this method."""

@@ -26,6 +26,15 @@ def busyness() -> float:
     return min(_AT_MOST, max(1.0, load / (os.cpu_count() or 1)))
 
 
+def no_wait(look: Callable[[], T]) -> Callable[[], Awaitable[T]]:
+    """Return `look`, which waits for nothing, in the form in which `first_true` takes it."""
+
+    async def called() -> T:
+        return look()
+
+    return called
+
+
 async def first_true(
     look: Callable[[], Awaitable[T | None]], seconds: float, busyness: Callable[[], float] = busyness
 ) -> T | None:

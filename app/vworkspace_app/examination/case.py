@@ -18,6 +18,7 @@ from purekube.apimachinery.resources import (
 from purekube_run.examination.audit import Call, Where
 from purekube_run.examination.examination import HUMAN, Case, Examination
 from purekube_run.examination.objects import conditions_of, is_owned_by, shown
+from purekube_run.examination.patience import no_wait
 from purekube_run.examination.verdicts import Catalogue, Check, NotTried
 from vworkspace_app.examination.played import engines_in, flux_in
 from vworkspace_core.api import labels
@@ -172,6 +173,10 @@ class InstanceCase(Case):
         """Return the instance if it is Ready at its present generation, else None."""
         live = await self.get(ref)
         return live if live is not None and is_ready_now(live) else None
+
+    async def events_about(self, ref: ObjectRef) -> list[Manifest]:
+        """Return the Events in the check's namespace about the object `ref`."""
+        return [event for event in await self.objects(known.EVENT) if get_path(event, "regarding", "name") == ref.name]
 
     async def managed(self, name: str = "shop", **spec: Any) -> ObjectRef:
         """Apply an instance, wait until it is Ready, and return its reference. Raises NotTried after the time limit."""
@@ -351,11 +356,7 @@ class InstanceCase(Case):
 
     async def result(self, job: JobEntry) -> Mapping[str, Any]:
         """Wait for the result of a job, and return it. Raises Broken after the time limit."""
-
-        async def look() -> Any:
-            return job.result
-
-        result: Mapping[str, Any] = await self.until(f"a result of job {job.id}", look)
+        result: Mapping[str, Any] = await self.until(f"a result of job {job.id}", no_wait(lambda: job.result))
         return result
 
     async def acked(self, job: JobEntry) -> None:
@@ -363,11 +364,8 @@ class InstanceCase(Case):
 
         After the time limit, raise NotTried rather than Broken: only the check of PULL-1 counts that as a failure.
         """
-
-        async def look() -> bool:
-            return job.acked_at is not None or job.result is not None
-
-        await self.required(f"an ack of job {job.id} (PULL-1)", look)
+        is_acked = no_wait(lambda: job.acked_at is not None or job.result is not None)
+        await self.required(f"an ack of job {job.id} (PULL-1)", is_acked)
 
 
 CHECKS: Final[Catalogue[InstanceCase]] = Catalogue()

@@ -10,6 +10,7 @@ from kubelab.flux import Action, FluxOutcome, OutcomeKind, ReleaseRule
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.resources import CONFIG_MAP, EVENT, HELM_RELEASE
 from purekube_run.examination.objects import is_owned_by, shown
+from purekube_run.examination.patience import no_wait
 from purekube_run.examination.verdicts import NotTried, holds
 from vworkspace_app.examination.case import CHECKS, InstanceCase
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
@@ -31,11 +32,7 @@ def _outcome(job: JobEntry) -> str:
 @check("PULL-1", "the agent polls, and acknowledges a job before anything is applied", needs=NEEDS)
 async def ack_first(c: InstanceCase) -> None:
     job = c.offer()
-
-    async def acked() -> bool:
-        return job.acked_at is not None
-
-    await c.until("an ack", acked)
+    await c.until("an ack", no_wait(lambda: job.acked_at is not None))
     await c.required("an instance of the job (PULL-2)", lambda: c.get(_instance(c)))
     holds(job.acks >= 1, "the job was applied without an ack")
 
@@ -174,11 +171,7 @@ async def outage(c: InstanceCase) -> None:
         holds(more <= 6 + 4 * c.quiet, f"{more} requests in {c.quiet:g} s while nothing answers: no backoff")
     finally:
         c.control.faults.outage(None)
-
-    async def result() -> Any:
-        return job.result
-
-    await c.until("the result after the outage", result, 70.0)
+    await c.until("the result after the outage", no_wait(lambda: job.result), 70.0)
 
 
 @check("PULL-6", "a change that belongs to no job is an event with a stable key", needs=NEEDS)
@@ -208,11 +201,8 @@ async def bad_json(c: InstanceCase) -> None:
     asked = len(c.control.requests)
     c.control.faults.inject(html)
     await c.result(c.offer())  # it ends the poll that waits: the next one is answered by HTML
-
-    async def answered() -> bool:
-        return any(call is AgentCall.FETCH for _, call in list(c.control.requests)[asked:])
-
-    await c.required("a poll that is answered by HTML", answered)
+    fetched = no_wait(lambda: any(call is AgentCall.FETCH for _, call in list(c.control.requests)[asked:]))
+    await c.required("a poll that is answered by HTML", fetched)
     result = await c.result(c.offer(name="after"))
     holds(result["outcome"] == "succeeded", f"the outcome is {result}")
 

@@ -1,6 +1,5 @@
 """Checks of reconciling an instance: sources, the release, what Flux reports, conflicts, deletion (REC)."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import anyio
@@ -8,7 +7,7 @@ import anyio
 from kubelab.flux import Action, FluxOutcome, OutcomeKind, ReleaseRule
 from kubelab.flux.behaviour import SourceFault, SourceOutcome, SourceRule
 from purekube.apimachinery.manifest import Manifest, ObjectRef, canonical_json, get_path
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, EVENT, HELM_RELEASE
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE
 from purekube_run.examination.objects import conditions_of, shown
 from purekube_run.examination.verdicts import Broken, holds
 from vworkspace_app.examination.case import CHECKS, FAILED, SOURCES, InstanceCase, is_ready_now
@@ -22,13 +21,9 @@ FAILS = ReleaseRule(FluxOutcome(OutcomeKind.FAIL, "the hook of the examiner fail
 async def converges(c: InstanceCase) -> None:
     ref = await c.instance()
     await c.condition(ref, "Ready", "True")
-
-    async def reported() -> Sequence[Manifest]:
-        return [event for event in await c.objects(EVENT) if get_path(event, "regarding", "name") == ref.name]
-
-    await c.until("an Event of the instance", reported)
+    await c.until("an Event of the instance", lambda: c.events_about(ref))
     await c.settled()
-    reports = [f"{event.get('reason')}: {event.get('note')}" for event in await reported()]
+    reports = [f"{event.get('reason')}: {event.get('note')}" for event in await c.events_about(ref)]
     holds(len(reports) == len(set(reports)), "an Event repeats another", *reports)
     c.evidence += reports
 

@@ -6,7 +6,7 @@ import anyio
 
 from kubelab.flux import FluxOutcome, OutcomeKind, ReleaseRule
 from purekube.apimachinery.manifest import ObjectRef, get_path
-from purekube.apimachinery.resources import EVENT, HELM_RELEASE, LEASE
+from purekube.apimachinery.resources import HELM_RELEASE, LEASE
 from purekube_run.examination.audit import Call
 from purekube_run.examination.objects import conditions_of, shown
 from purekube_run.examination.verdicts import NotTried, holds
@@ -137,11 +137,7 @@ async def sigterm(c: InstanceCase) -> None:
 @check("RUN-5", "a transition of Ready is reported by an Event of events.k8s.io")
 async def events(c: InstanceCase) -> None:
     ref = await c.managed()
-
-    async def reported() -> Any:
-        return [event for event in await c.objects(EVENT) if get_path(event, "regarding", "name") == ref.name]
-
-    events: Any = await c.until("an Event of the instance", reported)
+    events: Any = await c.until("an Event of the instance", lambda: c.events_about(ref))
     holds(all(event.get("reason") for event in events), "an Event has no reason")
 
 
