@@ -1,6 +1,6 @@
 """The simulated parts of an examination in one namespace: Flux, the engines, the control plane."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
@@ -14,7 +14,7 @@ from kubelab.flux import FluxBehaviour, FluxSimulator
 from kubelab.simulation.running import run_simulator
 from kubelab.simulation.simulator import Simulator
 from purekube.apimachinery.manifest import Manifest
-from purekube.ports import KubeApi, KubeRequest, KubeVerb, Send, Watch, WatchEvent
+from purekube.ports import KubeApi, KubeRequest, KubeVerb, Send
 from purekube_run.process.machine import SystemClock
 from vworkspace_fake.controlplane.serve import serve
 from vworkspace_fake.controlplane.server import ControlPlaneServer
@@ -45,10 +45,7 @@ def within(api: KubeApi, namespace: str) -> KubeApi:
     async def send(request: KubeRequest, proceed: Send) -> Manifest:
         return await proceed(narrowed(request))
 
-    def watch(request: KubeRequest, proceed: Watch) -> AsyncIterator[WatchEvent]:
-        return proceed(narrowed(request))
-
-    return api.through(send, watch)
+    return api.through(send, lambda request, proceed: proceed(narrowed(request)))
 
 
 B = TypeVar("B", FluxBehaviour, DownstreamBehaviour)

@@ -120,11 +120,7 @@ def _member(value: Any, cls: type[StrEnum]) -> StrEnum:
 def _optional_hook(union: Any, converter: Converter) -> Hook:
     inner, _ = inner_type(union)
     hook = converter.get_structure_hook(inner)
-
-    def optional(value: Any, _: Any) -> Any:
-        return None if value is None else hook(value, inner)
-
-    return optional
+    return lambda value, _: None if value is None else hook(value, inner)
 
 
 def _list_hook(cls: Any, converter: Converter) -> Hook:

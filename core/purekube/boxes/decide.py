@@ -47,10 +47,6 @@ class BoxContext:
 @lru_cache(maxsize=256)
 def composite_of(box: Box) -> Composite:
     """Return the box as a `Composite`, the description of a parent kind that a controller runs."""
-
-    def decided(parent: Parent, observed: Snapshot, now: datetime) -> Decision:
-        return decide(box, parent, observed, BoxContext(now))
-
     return Composite(
         name=box.name,
         word="box",
@@ -63,7 +59,7 @@ def composite_of(box: Box) -> Composite:
         selector=child_selector(box),
         child_kinds=child_kinds(box),
         fields=tuple(box.status_fields),
-        decide=decided,
+        decide=lambda parent, observed, now: decide(box, parent, observed, BoxContext(now)),
         external_refs=lambda parent: external_refs(box, parent),
         role_command=f"vworkspace-operator box rbac {box.name}.yaml",
         conditions=tuple(condition.type for condition in box.conditions),

@@ -166,14 +166,11 @@ def _external(external: ExternalNode) -> GraphNode:
             return closed
         return Rendered((Item("", external.kind.manifest(name, namespace)),))
 
-    def is_ready(scope: Scope, item: Item, live: Manifest) -> bool | Hold:
-        return ready(scope, {external.id: live})
-
     return GraphNode(
         external.id,
         external.kind,
         render,
-        ready=is_ready,
+        ready=lambda scope, item, live: ready(scope, {external.id: live}),
         schema=external.schema,
         policy=ApplyPolicy.NEVER,
         place=external.place,

@@ -258,10 +258,7 @@ def _mapping_of_any_keys(entries: list[tuple[Render, Render]]) -> Render:
 
 
 def _list(items: list[Render]) -> Render:
-    def run(scope: dict[Any, Any]) -> Any:
-        return [value for item in items if (value := item(scope)) is not ABSENT]
-
-    return run
+    return lambda scope: [value for item in items if (value := item(scope)) is not ABSENT]
 
 
 def renders(raw: Any, path: Sequence[str]) -> bool:

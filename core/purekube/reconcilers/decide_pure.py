@@ -76,10 +76,6 @@ class InvalidDesired(Exception):
 def composite_of(pure: AnyPureReconciler) -> Composite:
     """Return the reconciler as a `Composite`, the description of a parent kind from which a controller is made."""
     kind = pure.kind.kind
-
-    def decided(parent: Parent, observed: Snapshot, now: datetime) -> Decision:
-        return decide_pure(pure, parent, observed, now)
-
     return Composite(
         name=pure.name,
         word="controller",
@@ -92,7 +88,7 @@ def composite_of(pure: AnyPureReconciler) -> Composite:
         selector=f"{CONTROLLER_NAME}={pure.name}",
         child_kinds=pure.owns,
         fields=pure.kind.status_fields,
-        decide=decided,
+        decide=lambda parent, observed, now: decide_pure(pure, parent, observed, now),
         external_refs=lambda parent: _read_refs(pure, parent),
         role_command=f"vworkspace-operator controllers rbac {pure.name}",
         externals=pure.reads,

@@ -123,11 +123,7 @@ def _message(**numbers: Member) -> Read:
     `numbers` are the message's fields by their numbers (`f1`, `f2`, …).
     """
     members = {int(number[1:]): member for number, member in numbers.items()}
-
-    def read(value: Any) -> dict[str, Any]:
-        return _read_members(_raw(value), members)
-
-    return read
+    return lambda value: _read_members(_raw(value), members)
 
 
 def _read_members(raw: bytes, members: Mapping[int, Member]) -> dict[str, Any]:

@@ -57,9 +57,6 @@ def control_plane_app(
         Route(f"{agent}/credentials/rotate", face.rotate, methods=["POST"]),
     ]
 
-    def welcome(_: Request) -> Response:
-        return Response(_WELCOME, media_type="text/plain")
-
     def elsewhere(_: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         return _refused(
@@ -67,7 +64,7 @@ def control_plane_app(
         )
 
     handlers = {HTTPException: elsewhere}
-    routes.append(Route("/", welcome))
+    routes.append(Route("/", lambda _: Response(_WELCOME, media_type="text/plain")))
     return Starlette(routes=[*routes, *admin_routes(server, admin_token), *further], exception_handlers=handlers)
 
 

@@ -228,10 +228,7 @@ def _either(value: Any, other: Any, test: Any) -> bool:
 
 
 def _convert(run: Any) -> Any:
-    def converted(budget: Budget, value: Any) -> Any:
-        return built(budget, run(value))
-
-    return converted
+    return lambda budget, value: built(budget, run(value))
 
 
 FUNCTIONS: Final = (
