@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from kubelab.downstream.behaviour import DownstreamBehaviour
@@ -87,9 +86,7 @@ class FakeCluster(ClusterUnderTest):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Final, Literal, TypeAlias
 
 import attrs
@@ -64,9 +63,7 @@ class ActiveFault:
     def __enter__(self) -> "ActiveFault":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.heal()
 
 

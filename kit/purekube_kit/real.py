@@ -7,7 +7,6 @@ import unittest
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from kubelab.downstream import DownstreamSimulator
@@ -86,9 +85,7 @@ class RealCluster(ClusterUnderTest):
             self._simulation = self.loop.create_task(work)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._stop()
         try:
             self._clean()

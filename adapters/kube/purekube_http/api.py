@@ -6,7 +6,6 @@ plugins and TLS. Its own requests are not used: their faults must not reach a re
 """
 
 from collections.abc import AsyncIterator
-from types import TracebackType
 from typing import Any, Self
 
 import attrs
@@ -39,9 +38,7 @@ class KubeApiClient(KubeApi):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
     async def close(self) -> None:

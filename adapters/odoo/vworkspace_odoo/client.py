@@ -4,7 +4,6 @@ import json
 import re
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Final
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -82,9 +81,7 @@ class HttpControlPlane:
     async def __aenter__(self) -> "HttpControlPlane":
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
