@@ -19,7 +19,7 @@ Status = TypeVar("Status")
 
 @attrs.frozen
 class _StoredObject:
-    """What an object has, whether or not it can be read."""
+    """The part of an object that is there whether or not the rest can be read."""
 
     kind: Kind
     metadata: ObjectMeta
