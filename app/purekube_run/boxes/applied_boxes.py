@@ -5,7 +5,6 @@ from typing import Any, Final
 
 import anyio
 import attrs
-import structlog
 
 from purekube.apimachinery.definitions import BOX_NAME, OPERATOR_BOX
 from purekube.apimachinery.errors import Right
@@ -61,8 +60,6 @@ _BY_BOX: Final = "box"
 _BY_CRD: Final = "crd"
 _COALESCED: Final = 0.5
 """The seconds for which changes of parents are collected before they wake their box once."""
-
-_log = structlog.get_logger("operator")
 
 
 class _Caches(Informers):

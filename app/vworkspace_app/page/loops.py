@@ -1,7 +1,7 @@
 """Calls from the event loop that serves the page to coroutines on the loop that owns the caches."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 import anyio
@@ -9,7 +9,6 @@ import anyio
 from vworkspace_app.page.screens import Unanswered
 
 T = TypeVar("T")
-Ask = Callable[[Callable[[], Coroutine[Any, Any, T]]], Awaitable[T]]
 
 _PATIENCE: Final = 5.0
 """The seconds after which the other loop counts as blocked."""

@@ -12,7 +12,6 @@ from purekube.versions import Conversion, Convert
 
 OldSpec = TypeVar("OldSpec")
 OldStatus = TypeVar("OldStatus")
-T = TypeVar("T")
 
 _OF_THE_ENGINE = ("conditions", "observedGeneration")
 

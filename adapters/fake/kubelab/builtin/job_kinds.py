@@ -7,7 +7,6 @@ from kubelab.builtin.cron import schedule_causes
 from kubelab.builtin.definition_builder import built_in, filled, pod_template
 from kubelab.model.definition import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
-from purekube.apimachinery.manifest import Kind
 from purekube.schema.builtin import workload_schemas as schemas
 from purekube.schema.causes import invalid_value, not_supported, required
 from purekube.schema.structure import equal
@@ -65,7 +64,6 @@ def _activity(now: Manifest, said: set[str]) -> Iterator[StatusCause]:
         yield invalid_value("status.active", active, "active>0 is invalid for finished job")
 
 
-JOB: Final = Kind("batch", "v1", "Job", "jobs")
 _LABELS: Final = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name")
 
 

@@ -28,11 +28,6 @@ def is_member(node: FieldSet | None) -> bool:
     return node is not None and (not node or MEMBER in node)
 
 
-def has(fields: FieldSet, element: str) -> bool:
-    """Report whether the path of the single `element` is in the set."""
-    return is_member(fields.get(element))
-
-
 def insert(fields: dict[str, Any], path: tuple[str, ...] | list[str]) -> None:
     """Add `path` to the set `fields`, whose dicts are modified in place."""
     if not path:

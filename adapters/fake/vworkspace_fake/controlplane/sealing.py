@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 import rfc8785
@@ -25,11 +25,6 @@ class _Registry(jws.JWSRegistry):
 
 class _Envelopes(jwe.JWERegistry):
     max_ciphertext_length = 16 * 1024 * 1024
-
-
-class _Key(Protocol):
-    @property
-    def curve_name(self) -> str: ...
 
 
 @attrs.frozen

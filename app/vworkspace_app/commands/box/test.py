@@ -136,9 +136,6 @@ def _broken(broken: Broken, file: str, seed: int) -> list[str]:
     ]
 
 
-Files = Annotated[list[str], Parameter(help="Files with one box each, next to their CRDs.")]
-
-
 def play_box(
     file: Annotated[str, Parameter(name="FILE", help="The file of a box.")],
     tests: Annotated[

@@ -221,12 +221,6 @@ def _matches(budget: Budget, text: Any, pattern: Any) -> bool:
     return bool(compiled.matches_in(text))
 
 
-def _either(value: Any, other: Any, test: Any) -> bool:
-    if isinstance(value, bytes) and isinstance(other, bytes):
-        return bool(test(value, other))
-    return bool(test(text_of(value), text_of(other)))
-
-
 def _convert(run: Any) -> Any:
     return lambda budget, value: built(budget, run(value))
 
