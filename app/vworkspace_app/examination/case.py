@@ -176,7 +176,7 @@ class InstanceCase(Case):
 
     async def events_about(self, ref: ObjectRef) -> list[Manifest]:
         """Return the Events in the check's namespace about the object `ref`."""
-        return [event for event in await self.objects(known.EVENT) if get_path(event, "regarding", "name") == ref.name]
+        return [event for event in await self.objects(EVENT) if get_path(event, "regarding", "name") == ref.name]
 
     async def managed(self, name: str = "shop", **spec: Any) -> ObjectRef:
         """Apply an instance, wait until it is Ready, and return its reference. Raises NotTried after the time limit."""

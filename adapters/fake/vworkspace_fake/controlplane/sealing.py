@@ -62,7 +62,7 @@ class Sealing:
         return jws.detach_content(whole)
 
 
-def _algorithm(key: _Key) -> str:
+def _algorithm(key: OKPKey | ECKey) -> str:
     return "EdDSA" if key.curve_name == "Ed25519" else "ES256"
 
 
