@@ -83,14 +83,9 @@ def convert_definition(document: Mapping[str, Any], known: Schemas) -> Conversio
     return ConversionResult((_Definition(name or "box", spec, problems, known).box(),), problems.all())
 
 
-def _label(name: str) -> str:
-    """Return a valid name of a box for the name of a ResourceGraphDefinition, which may contain dots."""
-    return _NO_LABEL.sub("-", name.lower())[:_LABEL].strip("-") or "box"
-
-
 class _Definition:
     def __init__(self, name: str, spec: Mapping[str, Any], problems: Problems, known: Schemas) -> None:
-        self._name = _label(name)
+        self._name = _NO_LABEL.sub("-", name.lower())[:_LABEL].strip("-") or "box"
         self._problems = problems
         self._known = known
         schema = spec.get("schema")

@@ -184,7 +184,7 @@ class Examples:
 
     def _object(self, node: Schema, also: Sequence[Schema], depth: int) -> dict[str, Any]:
         required = {name for one in (node, *also) for name in one.required}
-        drawn = _type_meta(node) if node.embedded else {}
+        drawn = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "embedded"}} if node.embedded else {}
         for name, field in node.properties.items():
             if name not in drawn and (name in required or self._takes(depth)):
                 inner = [child for schema in also if (child := schema.properties.get(name)) is not None]
@@ -335,8 +335,3 @@ def _is_new(node: Schema, item: Any, drawn: Sequence[Any]) -> bool:
             return not any(equal(item, other) for other in drawn)
         case ListType.ATOMIC:
             return True
-
-
-def _type_meta(node: Schema) -> dict[str, Any]:
-    """Return the apiVersion, kind and name that an embedded object needs."""
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "embedded"}}

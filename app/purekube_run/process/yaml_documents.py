@@ -80,7 +80,7 @@ def read_values(path: str) -> Iterator[tuple[str, Any]]:
 
     Raises CommandError with file, line and problem for an unreadable file or broken YAML.
     """
-    text, shown = read_text(path), _shown(path)
+    text, shown = read_text(path), "standard input" if path in STDIN else path
     try:
         for node, value in _parse(text):
             if value is not None:
@@ -118,10 +118,6 @@ def parse_yaml(text: str) -> Any:
     if len(values) != 1:
         raise ValueError(f"holds {len(values)} YAML documents, not one")
     return values[0]
-
-
-def _shown(path: str) -> str:
-    return "standard input" if path in STDIN else path
 
 
 def _check_limits(text: str, most: int | None) -> None:

@@ -128,7 +128,7 @@ class ManagedAgent:
 
     def _saw(self, change: CacheChange) -> None:
         if self._leading:
-            self.agent.on_object_changed(_live(change), change.ref)
+            self.agent.on_object_changed(None if change.type is ChangeType.DELETED else change.object, change.ref)
 
     def _own_objects(self) -> Iterator[Manifest]:
         """Yield every ApplicationInstance and Operation in the cache, each in its latest version."""
@@ -192,7 +192,3 @@ def _ref(manifest: Manifest) -> ObjectRef:
     """Return the reference to an object of one of the operator's own kinds."""
     kind = next(kind for kind in OWN_KINDS if kind.kind == manifest["kind"])
     return ref_of(manifest, kind)
-
-
-def _live(change: CacheChange) -> Manifest | None:
-    return None if change.type is ChangeType.DELETED else change.object

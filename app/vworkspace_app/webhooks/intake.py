@@ -64,7 +64,7 @@ class Bodies:
                     body.content += chunk
                     if len(body.content) > LARGEST:
                         self._refuse(body, 413)
-                    while self._counted() > BUDGET:
+                    while sum(body.counted for body in self._held) > BUDGET:
                         self._refuse(max(self._halves(), key=lambda half: half.counted), 503)
                     if body.refusal:
                         break
@@ -78,9 +78,6 @@ class Bodies:
     def let_go(self, body: ReviewBody) -> None:
         """Remove a body from memory, so that its bytes no longer count."""
         self._held.pop(body, None)
-
-    def _counted(self) -> int:
-        return sum(body.counted for body in self._held)
 
     def _halves(self) -> list[ReviewBody]:
         return [body for body, is_whole in self._held.items() if not is_whole]

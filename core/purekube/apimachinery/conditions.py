@@ -6,7 +6,7 @@ of a condition have the same time, whatever the clock does, since the time disti
 """
 
 from collections.abc import Container, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import attrs
 
@@ -76,16 +76,12 @@ def _reason_time(old: Condition | None, want: DesiredCondition, now: str) -> str
         return None
     if (old.status, old.reason) == (want.status, want.reason):
         return old.reason_transition_time
-    before, at = _moment(old), time_or_none(now)
+    before, at = time_or_none(old.reason_transition_time or old.last_transition_time), time_or_none(now)
     if before is None or at is None:
         return now if old.status == want.status else None
     if at > before:
         return now if old.status == want.status else None
     return exact_time(before + timedelta(microseconds=1))
-
-
-def _moment(condition: Condition) -> datetime | None:
-    return time_or_none(condition.reason_transition_time or condition.last_transition_time)
 
 
 def same_but_times(

@@ -201,7 +201,7 @@ class _Reader:
             return None
         of_self = self.resources.variables.only("self")
         template = self.resources.templates.template(one.value, f"{path}.value", of_self, schema=schema)
-        return CompiledMutation(steps, template, is_default=not _has_expressions(one.value))
+        return CompiledMutation(steps, template, is_default=not any(OPENING in text for text in _texts(one.value)))
 
     # --- versions -----------------------------------------------------------------------------------------------------
 
@@ -272,10 +272,6 @@ def _schema_at(schema: Schema, steps: Sequence[str]) -> Schema | None:
     for step in steps:
         node = None if node is None else node.applied(step) if node.preserve_unknown else node.child(step)
     return node
-
-
-def _has_expressions(value: Any) -> bool:
-    return any(OPENING in text for text in _texts(value))
 
 
 def _texts(value: Any) -> Iterator[str]:

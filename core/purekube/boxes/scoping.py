@@ -125,7 +125,7 @@ class ExpressionCompiler:
         tainted = taint_of(program.tree, variables.taints).whole.data
         if tainted and not secret:
             self.findings.problem(path, SECRETS_ONLY, begin)
-        if wanted is not None and not _gives(program.type, wanted):
+        if wanted is not None and program.type.name not in ("dyn", wanted.name):
             self.findings.problem(path, _unwanted(program.type, wanted), begin)
         expression = BoxExpression(program, self.findings.place(path, begin), tainted)
         self.made.append(expression)
@@ -189,10 +189,6 @@ def _with_hint(error: CelSyntaxError, text: str, itself: str) -> CelSyntaxError:
     hinted = CelSyntaxError(problem)
     hinted.line, hinted.column = error.line, error.column
     return hinted
-
-
-def _gives(actual: CelType, cel_type: CelType) -> bool:
-    return actual.name == "dyn" or actual.name == cel_type.name
 
 
 def _unwanted(actual: CelType, cel_type: CelType) -> str:

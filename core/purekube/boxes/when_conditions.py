@@ -116,7 +116,7 @@ def _after_problems(raw: Mapping[str, Any], path: str) -> list[Problem]:
 def _field_problems(field: Any, path: str, is_time: bool) -> list[Problem]:
     if is_time and isinstance(field, str) and len(field) <= _LONGEST and _WHOLE.fullmatch(field):
         return []
-    if not isinstance(field, str) or not field or len(field) > _LONGEST or not _steps(field):
+    if not isinstance(field, str) or len(field) > _LONGEST or not _steps(field):
         return [Problem(f"{path}.field", "must be a path such as spec.host or children.web.status.phase")]
     return []
 

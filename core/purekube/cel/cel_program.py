@@ -72,7 +72,7 @@ def compile_expression(text: str, environment: Environment, *, checked: bool = T
     """Compile an expression; without `checked`, types are not checked. Raises CelSyntaxError with line and column."""
     tree = parse(text, environment.limits)
     names = frozenset(environment.variables)
-    if environment.container or any("." in name for name in names):
+    if any("." in name for name in names):
         tree = resolved(tree, names, environment.container)
     result = check(tree, text, environment.variables, environment.functions) if checked else None
     return Program(text, tree, result, environment.limits, build(tree, environment.functions, names))

@@ -112,7 +112,7 @@ def joined(types: list[CelType]) -> CelType:
     first = types[0]
     for other in types[1:]:
         if first.fields is not None or other.fields is not None:
-            if first is not other and first.fields is not other.fields:
+            if first.fields is not other.fields:
                 return DYN
         elif first != other:
             if first.name != other.name or len(first.parameters) != len(other.parameters):

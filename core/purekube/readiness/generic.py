@@ -129,7 +129,7 @@ def by_conventions(manifest: Manifest, schema: "Schema | None" = None) -> Readin
             reason = conditions.reason(kind) or f"Not{kind}"
             return progressing(reason, conditions.message_or_reason(kind, f"{kind} is {status}"))
     # kstatus calls an object without a status ready, even if its controller has yet to write one (flux2#5855).
-    if not mapping(manifest, "status") and _has_status(schema):
+    if not mapping(manifest, "status") and schema is not None and "status" in schema.properties:
         return progressing("NoStatus", "its controller has not written a status yet")
     return ready("Exists")
 
@@ -139,7 +139,3 @@ def _at_its_generation(manifest: Manifest, conditions: Conditions, kind: str) ->
     if observed is not None and generation is not None and observed < generation:
         return progressing("GenerationNotObserved", f"{kind} speaks of generation {observed}, it is at {generation}")
     return ready(conditions.reason(kind) or kind)
-
-
-def _has_status(schema: "Schema | None") -> bool:
-    return schema is not None and "status" in schema.properties

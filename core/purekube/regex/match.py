@@ -52,7 +52,7 @@ class Pattern:
 
     def matches_in(self, text: str) -> bool:
         """Report whether the pattern matches anywhere in a text."""
-        state = self._start()
+        state = self._state(((0,), True, False, False))
         for character in text:
             try:
                 following = state.next[character]

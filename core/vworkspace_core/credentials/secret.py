@@ -129,7 +129,7 @@ def stored_credential(secret: Manifest) -> StoredCredential:
 
     Absent or malformed texts are empty, and times None. Never raises.
     """
-    annotations = metadata(secret).get("annotations") or {}
+    annotations = metadata(secret).get("annotations")
     return StoredCredential(
         token=_text(secret, CredentialKey.TOKEN),
         previous=_text(secret, CredentialKey.PREVIOUS_TOKEN),

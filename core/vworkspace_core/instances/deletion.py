@@ -148,7 +148,7 @@ def _namespace_event(
     waited = context.settings.namespace_end_seconds
     return KubernetesEvent(
         regarding=ObjectRef(NAMESPACE, None, meta.namespace),
-        regarding_uid=str(metadata(namespace or {}).get("uid", "")),
+        regarding_uid=str(get_path(namespace, "metadata", "uid") or ""),
         type="Warning",
         reason="ReleaseLeftBehind",
         action="Finalize",

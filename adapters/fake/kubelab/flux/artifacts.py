@@ -27,11 +27,6 @@ def sha256_of(text: str) -> str:
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
-def is_semver(version: str) -> bool:
-    """Report whether Flux can read `version` as a semantic version."""
-    return _SEMVER.fullmatch(version) is not None
-
-
 def is_range(reference: str) -> bool:
     """Report whether `reference`, the version in a Flux source, is a range such as `>=1.0.0 <2.0.0`."""
     return reference[:1] in "<>=^~*" and bool(reference)
@@ -68,7 +63,7 @@ def chart_version_of_tag(tag: str) -> str:
     version; such charts are simulated as 0.1.0.
     """
     version = tag.replace("_", "+")
-    return version if is_semver(version) else "0.1.0"
+    return version if _SEMVER.fullmatch(version) is not None else "0.1.0"
 
 
 def with_digest_metadata(version: str, digest: str) -> str:

@@ -4,7 +4,7 @@ Definitions are immutable values. `definitions_of_crd` makes those of custom res
 built-in kinds.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from functools import lru_cache
 from typing import Any, Final
@@ -240,7 +240,7 @@ def _of_version(
         list_kind=names.get("listKind") or names["kind"] + "List",
         short_names=tuple(names.get("shortNames") or ()),
         categories=tuple(names.get("categories") or ()),
-        columns=_mappings(version.get("additionalPrinterColumns")),
+        columns=tuple(version.get("additionalPrinterColumns") or ()),
         selectable_fields=tuple(field["jsonPath"].lstrip(".") for field in version.get("selectableFields") or ()),
         storage=bool(version.get("storage")),
         deprecated=bool(version.get("deprecated")),
@@ -255,10 +255,6 @@ def _compiled(openapi: bytes) -> Schema:
     Results are cached, because a test run makes hundreds of servers with the same CRDs.
     """
     return with_type_meta(compile_schema(msgspec.json.decode(openapi)))
-
-
-def _mappings(declared: Sequence[Mapping[str, Any]] | None) -> tuple[Mapping[str, Any], ...]:
-    return tuple(declared or ())
 
 
 def _scale(declared: Mapping[str, Any] | None) -> ScalePaths | None:

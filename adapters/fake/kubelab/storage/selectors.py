@@ -216,7 +216,7 @@ def parse_fields(text: str, supported: Callable[[str], bool]) -> tuple[FieldTerm
 
     Raises ApiFailure 400.
     """
-    terms = tuple(_term(text, part) for part in _split_terms(text) if part)
+    terms = tuple(_term(text, part) for part in re.findall(r"((?:\\.|[^,\\])+)", text) if part)
     for term in terms:
         if not supported(term.path):
             raise bad_request(f"field label not supported: {term.path}")
@@ -230,10 +230,6 @@ def name_selected(text: str) -> str:
     except ApiFailure:
         return ""
     return next((term.value for term in terms if term.path == "metadata.name" and term.equal), "")
-
-
-def _split_terms(text: str) -> list[str]:
-    return re.findall(r"((?:\\.|[^,\\])+)", text)
 
 
 def _term(selector: str, part: str) -> FieldTerm:

@@ -57,13 +57,9 @@ class Sealing:
     def sign(self, content: Mapping[str, Any]) -> str:
         """Return a detached JWS over the canonical JSON of `content`."""
         assert self.signing_key is not None
-        header = {"alg": _algorithm(self.signing_key)}
+        header = {"alg": "EdDSA" if self.signing_key.curve_name == "Ed25519" else "ES256"}
         whole = jws.serialize_compact(header, rfc8785.dumps(dict(content)), self.signing_key, registry=_Registry())
         return jws.detach_content(whole)
-
-
-def _algorithm(key: OKPKey | ECKey) -> str:
-    return "EdDSA" if key.curve_name == "Ed25519" else "ES256"
 
 
 @attrs.frozen

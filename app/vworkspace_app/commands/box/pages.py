@@ -21,11 +21,6 @@ def graph_of_file(file: str, crds: Sequence[Path], language: str) -> str:
     return mermaid(box) if language == "mermaid" else dot(box)
 
 
-def page_of_file(file: str, crds: Sequence[Path]) -> str:
-    """Return the page about the box in a file, as Markdown. Raises CommandError for a box with problems."""
-    return page(_box(file, crds))
-
-
 def _box(file: str, crds: Sequence[Path]) -> Box:
     return runnable(load_boxes([file], crds))[0]
 
@@ -55,4 +50,4 @@ def docs(file: Annotated[str, Parameter(help="File with the box.")], /, *, crds:
 
         vworkspace-operator box docs webapp.yaml > webapp.md
     """
-    print(page_of_file(file, crds or []), end="")
+    print(page(_box(file, crds or [])), end="")

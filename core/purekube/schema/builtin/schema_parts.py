@@ -5,7 +5,7 @@ a map list, `unique` a set, `table` a map from strings to values of one schema. 
 merge patches merge.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
@@ -102,12 +102,8 @@ def defaulted(schema: OpenApi, value: Any) -> OpenApi:
 
 def choice(*values: str, default: str = "") -> OpenApi:
     """Return the schema of a string that must be one of `values`; `default` "" means no default."""
-    out: dict[str, Any] = {"type": "string", "enum": _to_list(values)}
+    out: dict[str, Any] = {"type": "string", "enum": list(values)}
     return {**out, "default": default} if default else out
-
-
-def _to_list(values: Sequence[str]) -> list[str]:
-    return list(values)
 
 
 STRINGS: Final = items(STRING)
