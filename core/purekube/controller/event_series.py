@@ -62,6 +62,11 @@ def event_manifest(event: KubernetesEvent, ref: ObjectRef, *, instance: str, fir
     }
 
 
+def series_of(count: int, last: datetime) -> dict[str, Any]:
+    """Return the field `series` of an Event that occurred `count` times (at least twice), the last time at `last`."""
+    return {"count": min(count, _MOST), "lastObservedTime": microtime(last)}
+
+
 def note_with_link(text: str, link: str) -> str:
     """Return `text`, shortened if necessary, followed by the whole `link`; only `text` if the link is too long."""
     end = f" Page: {link}"
@@ -288,7 +293,7 @@ class EventSeries:
         return max(held, max(0.0, series.price - bucket.tokens) * _REFILL) + timedelta(milliseconds=1)
 
     def _write(self, event: KubernetesEvent, series: _Series) -> Write:
-        repeated = {"count": min(series.count, _MOST), "lastObservedTime": microtime(series.last)}
+        repeated = series_of(series.count, series.last)
         if series.written:
             return UpdateSeries(event, series.ref, {"series": repeated})
         manifest = event_manifest(event, series.ref, instance=self._instance, first=series.first)

@@ -95,7 +95,7 @@ class Resource(Generic[Spec, Status]):
     @property
     def status_fields(self) -> tuple[str, ...]:
         """The JSON names of the fields of the status class."""
-        return tuple(camel(field.name) for field in attrs.fields(self.status))
+        return tuple(camel(field.name) for field in attrs.fields(_attrs_class(self.status)))
 
     @cached_property
     def schema(self) -> Schema:
@@ -211,6 +211,11 @@ def _asked_by_the_schema(value: Any, old: Any) -> bool:
     CEL expression.
     """
     return True
+
+
+def _attrs_class(cls: type[Any]) -> type[Any]:
+    """Return the class unchanged, for the type checker: `resource` has checked that it is an attrs class."""
+    return cls
 
 
 # --- the parts of a kind ---------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable
 from ipaddress import AddressValueError, IPv4Address, IPv6Address, NetmaskValueError
 from typing import Any, Final
-from urllib.parse import quote, unquote_to_bytes
 
 from purekube.cel.library.standard import text_of
 from purekube.cel.limits import EvaluationError, no_overload
@@ -21,6 +20,7 @@ _HOST: Final = re.compile(
 _ESCAPED: Final = re.compile(r"%([0-9A-Fa-f]{2})")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _PLAIN_PATH: Final = re.compile(r"(?:[A-Za-z0-9$&+,/:;=@_.~!'()*\[\]-]|%[0-9A-Fa-f]{2})*")
+_SAFE_IN_PATHS: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~$&+,/:;=@")
 _LONGEST: Final = 64
 
 
@@ -145,12 +145,18 @@ def _is_badly_escaped(text: str) -> bool:
 
 
 def _escaped_path(path: str) -> str:
-    return path if _PLAIN_PATH.fullmatch(path) else quote(unquote_to_bytes(path), safe="$&+,/:;=@")
+    if _PLAIN_PATH.fullmatch(path):
+        return path
+    return "".join(chr(byte) if byte in _SAFE_IN_PATHS else f"%{byte:02X}" for byte in _bytes(path))
 
 
 def _unescaped(text: str) -> str:
-    raw = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text.encode().decode("latin-1"))
-    return raw.encode("latin-1").decode(errors="replace")
+    return _bytes(text).decode(errors="replace")
+
+
+def _bytes(text: str) -> bytes:
+    """Return the bytes of an escaped text in UTF-8."""
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text.encode().decode("latin-1")).encode("latin-1")
 
 
 def _query(text: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
