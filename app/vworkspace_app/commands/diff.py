@@ -14,7 +14,8 @@ from purekube_run.process.yaml_documents import read_documents
 from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands import plan_documents
 from vworkspace_app.commands.plan import PlanRequest, plan_of
-from vworkspace_app.commands.session import Kubeconfig, at_cluster, now
+from vworkspace_app.commands.session import at_cluster, now
+from vworkspace_app.commands.shared_options import Kubeconfig
 from vworkspace_app.overview.differences import Difference, difference, overlaid
 from vworkspace_app.overview.reading import boxes_of
 from vworkspace_core.api.kinds import ALL_KINDS, APPLICATION_INSTANCE, OPERATION

@@ -22,7 +22,7 @@ from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, read_text
 from vworkspace_app import VERSION
 from vworkspace_app.arguments.signature import Parameter
-from vworkspace_app.commands.session import CertManager, Crds, Former, LeaderElect, Output, Tenants
+from vworkspace_app.commands.shared_options import CertManager, Crds, Former, LeaderElect, Output, Tenants
 from vworkspace_app.install.box_webhooks import WebhookTrust, with_conversion
 from vworkspace_app.install.extension_manifests import (
     account_rbac,

@@ -16,7 +16,8 @@ from purekube_run.simulation.plan import BoxPlan, PlannedObject, plan_box
 from purekube_run.simulation.plan_against import PlanAgainst, plan_against
 from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.diff import DIFFERS, FAILED, SAME
-from vworkspace_app.commands.session import Crds, at_cluster
+from vworkspace_app.commands.session import at_cluster
+from vworkspace_app.commands.shared_options import Crds
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 

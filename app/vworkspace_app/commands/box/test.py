@@ -22,7 +22,7 @@ from purekube_run.simulation.scenario import Outcome, run_scenario
 from purekube_run.simulation.scenario_file import read_scenarios
 from purekube_run.simulation.trial import FAULTS
 from vworkspace_app.arguments.signature import Parameter
-from vworkspace_app.commands.session import Crds
+from vworkspace_app.commands.shared_options import Crds
 from vworkspace_core.overview.object_graph import ObjectGraph, graph_of_parent
 from vworkspace_core.overview.trace import MOST_MOMENTS, Moment, Trace, written
 
