@@ -81,6 +81,7 @@ def specs(answer: Answer) -> list[Any]:
     return [item["spec"] for item in answer.json["items"]]
 
 
+@pytest.mark.slow
 def test_an_object_is_read_listed_and_watched_in_each_version(versioned: Versioned) -> None:
     """Written in one, defaulted by the one that was written, without what the other does not know."""
     made = versioned.create("v1alpha1", "read", hostName="x", replicas=3)
@@ -106,6 +107,7 @@ def test_an_invalid_object_is_refused_in_each_version_without_an_admission_webho
         assert (refused.status, refused.json["details"]["causes"][0]["field"]) == (422, f"spec.{field}")
 
 
+@pytest.mark.slow
 def test_fields_are_owned_in_the_version_they_were_written_in(versioned: Versioned) -> None:
     """S-63: an applier of one version conflicts with an applier of another about what they call by two names."""
     assert versioned.apply("v1", "A", "owned", host="h", size=1).status == 201
@@ -172,6 +174,7 @@ FAILURES = [
 ]
 
 
+@pytest.mark.slow
 def test_what_a_webhook_may_not_answer(versioned: Versioned) -> None:
     """The request fails with 500 and names what was wrong; nothing is stored."""
     assert versioned.create("v1", "broken", host="x").status == 201

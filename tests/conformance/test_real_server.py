@@ -99,6 +99,7 @@ def _folder_of(stand_ins_in: Path) -> Path:
     return Path(next(word.partition("=")[2] for word in words if word.startswith("--cert-dir=")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("etcd", "apiserver", "why"),
     [

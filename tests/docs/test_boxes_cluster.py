@@ -58,6 +58,7 @@ def test_a_newcomer_applies_a_box_and_rolls_a_change_out(tmp_path: Path) -> None
             shell(tmp_path, gone)
 
 
+@pytest.mark.slow
 def test_commands_that_install_print_what_the_page_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

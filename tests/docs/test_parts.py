@@ -46,5 +46,6 @@ def test_a_test_belongs_to_the_uppermost_part_that_it_imports(test: str, part: s
     assert part_of(ROOT / "tests" / test) == part
 
 
+@pytest.mark.slow
 def test_every_part_has_tests() -> None:
     assert {part_of(path) for path in (ROOT / "tests").rglob("test_*.py")} == set(PARTS)

@@ -6,6 +6,8 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
+import pytest
+
 from purekube.apimachinery.definitions import OPERATOR_BOX as BOX
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.boxes.applied_definition import applied_box_definition
@@ -70,6 +72,7 @@ def _lines() -> Iterator[str]:
     return (part for line in told() for part in wrapped(line))
 
 
+@pytest.mark.slow
 def test_the_picture_shows_what_the_commands_print_PH_10() -> None:
     assert words(picture()) == words(PICTURE.read_text(encoding="utf-8"))
 

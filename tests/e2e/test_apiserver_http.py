@@ -274,6 +274,7 @@ def lines(answer: Answer) -> list[dict[str, Any]]:
     return [json.loads(line) for line in answer.raw.splitlines()]
 
 
+@pytest.mark.slow
 def test_a_watch_is_chunked_lines_until_its_timeout_W_19(wire: Wire) -> None:
     first = apply(wire, "seen", size=1).json["metadata"]["resourceVersion"]
     apply(wire, "seen", size=2)
@@ -284,6 +285,7 @@ def test_a_watch_is_chunked_lines_until_its_timeout_W_19(wire: Wire) -> None:
     assert [event["type"] for event in lines(answer)] == ["MODIFIED", "DELETED"]
 
 
+@pytest.mark.slow
 def test_bookmarks_come_while_nothing_happens(wire: Wire) -> None:
     path = f"{GIZMOS}?watch=true&timeoutSeconds=1&allowWatchBookmarks=true&fieldSelector=metadata.name%3Dnone"
     events = lines(wire.send("GET", path))
@@ -305,6 +307,7 @@ def test_a_watch_from_nonsense_is_500_W_02(wire: Wire) -> None:
     assert wire.send("GET", f"{GIZMOS}?watch=true&resourceVersion=abc").status == 500
 
 
+@pytest.mark.slow
 def test_a_table_watch_describes_its_columns_once_W_21(wire: Wire) -> None:
     first = apply(wire, "rows", size=1).json["metadata"]["resourceVersion"]
     apply(wire, "rows", size=2)
@@ -315,6 +318,7 @@ def test_a_table_watch_describes_its_columns_once_W_21(wire: Wire) -> None:
     assert [bool(event["object"]["columnDefinitions"]) for event in events] == [True, False]
 
 
+@pytest.mark.slow
 def test_a_bookmark_is_no_row_of_a_table(wire: Wire) -> None:
     path = f"{GIZMOS}?watch=true&timeoutSeconds=1&allowWatchBookmarks=true&fieldSelector=metadata.name%3Dnone"
     events = lines(wire.send("GET", path, accept=TABLE))

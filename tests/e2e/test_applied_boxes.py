@@ -111,6 +111,7 @@ def test_applied_box_is_served_changed_and_rolled_out_PH_10(face: str) -> None:
     FACES[face](story, QUICK)
 
 
+@pytest.mark.slow
 def test_objects_whose_list_has_a_name_of_its_own_are_served_PH_10() -> None:
     """`spec.names.listKind` is free."""
     definition = crd(names={"plural": "shops", "singular": "shop", "kind": "Shop", "listKind": "Shopping"})
@@ -313,6 +314,7 @@ def test_a_revision_that_would_be_refused_for_an_object_says_so_before_any_objec
     played(story)
 
 
+@pytest.mark.slow
 def test_a_revision_is_judged_over_every_object_while_its_roll_out_is_paused_PH_10() -> None:
     more = [config("more", "${self.metadata.name}-more"), secret("keys", data={"a": "b"})]
     more[1]["template"]["metadata"]["name"] = "${self.metadata.name}"
@@ -555,6 +557,7 @@ def test_a_value_that_the_api_server_cannot_compute_is_refused_with_what_to_writ
     played(story)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", FACES)
 def test_values_that_no_crd_can_compute_are_those_of_a_policy_which_has_to_be_there_PH_10(face: str) -> None:
     printed = policy_of(attrs.evolve(box_of(config("settings"), mutation=[HOST]), name="shops"))
@@ -632,6 +635,7 @@ def test_a_cluster_without_the_policy_of_computed_values_is_told_its_version_PH_
     in_process(story, QUICK)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", FACES)
 def test_rules_that_no_crd_can_check_are_those_of_a_policy_which_has_to_be_there_PH_10(face: str) -> None:
     rules = [{"rule": "size(self.spec.image) > 0"}, BARRED, STAYS]
@@ -783,6 +787,7 @@ async def refused_by_the_policy(site: BoxSite, first: ObjectRef) -> None:
     await site.edit(first, {"metadata": {"annotations": {"other": "x"}}})
 
 
+@pytest.mark.slow
 def test_a_second_box_of_the_same_kind_changes_nothing_until_the_first_one_is_gone_PH_10() -> None:
     """The first one is that whose definition was accepted first, also for a process that starts later."""
     further = {**SPEC_SCHEMA, "properties": {**SPEC_SCHEMA["properties"], "further": {"type": "string"}}}
@@ -926,6 +931,7 @@ def test_nothing_is_loaded_before_the_rights_are_there_and_the_printed_roles_suf
     in_process(story, QUICK, rbac=True)
 
 
+@pytest.mark.slow
 def test_rights_on_a_kind_that_a_box_no_longer_has_are_asked_for_until_no_object_holds_one_PH_10() -> None:
     """The role of the box alone is replaced, as `box rbac` of the new file does."""
     settings_only = spec_of(config("settings", "${self.metadata.name}", data={"value": "two"}))
@@ -1023,6 +1029,7 @@ def test_a_restart_after_which_nothing_has_changed_writes_nothing_PH_10(face: st
     FACES[face](story, QUICK)
 
 
+@pytest.mark.slow
 def test_a_restart_says_that_a_box_is_not_served_only_when_its_caches_stay_empty_PH_10() -> None:
     is_broken = False
 

@@ -36,6 +36,7 @@ AGREES: dict[str, Any] = {"metadata": {"annotations": {"box.vworkspace.io/reader
 pytestmark = pytest.mark.parametrize("face", [pytest.param(face, id=name) for name, face in FACES.items()])
 
 
+@pytest.mark.slow
 def test_three_phases_open_by_what_children_say_and_close_in_reverse(face: Face) -> None:
     webapp = example("webapp")
 
@@ -117,6 +118,7 @@ def test_a_list_by_key_a_job_and_a_drain_PH_1(face: Face) -> None:
     play(face, story)
 
 
+@pytest.mark.slow
 def test_a_restart_writes_nothing_and_takes_another_file_up(face: Face) -> None:
     """What a removed resource has left is pruned, though no kind of the new file is of it."""
     webapp = example("webapp")
@@ -154,6 +156,7 @@ async def settled(running: Any) -> bool:
     return bool(pool.vitals("").unfinished == 0.0 and pool.stats().queue.adds >= 1 and not pool.vitals("").ready)
 
 
+@pytest.mark.slow
 def test_what_others_hold_is_told_and_not_fought(face: Face) -> None:
     webapp = example("webapp")
 
@@ -172,6 +175,7 @@ def test_what_others_hold_is_told_and_not_fought(face: Face) -> None:
     play(face, story)
 
 
+@pytest.mark.slow
 def test_a_name_that_is_taken_stays_untouched(face: Face) -> None:
     webapp = example("webapp")
 
@@ -213,6 +217,7 @@ def test_a_kind_that_is_not_installed_holds_its_branch_and_is_noticed_when_it_co
     play(face, story)
 
 
+@pytest.mark.slow
 def test_a_parent_that_comes_again_under_its_name_touches_nothing_of_the_old_one(face: Face) -> None:
     webapp = example("webapp")
 

@@ -69,6 +69,7 @@ def test_plan_prints_the_same_bytes_whatever_the_hash_seed() -> None:
     assert outputs == {(GOLDEN / "plan.yaml").read_text(encoding="utf-8")}
 
 
+@pytest.mark.slow
 def test_plan_says_the_same_in_json_and_from_standard_input() -> None:
     golden = yaml.safe_load((GOLDEN / "plan.yaml").read_text(encoding="utf-8"))
     text = FILE.read_text(encoding="utf-8")
@@ -87,6 +88,7 @@ def listed(*items: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": list(items)}
 
 
+@pytest.mark.slow
 def test_plan_takes_lists_and_many_documents_in_any_order_and_number_of_files(tmp_path: Path) -> None:
     ungated = gate()
     ways: Iterable[tuple[Path, ...]] = [
@@ -106,6 +108,7 @@ def test_plan_takes_lists_and_many_documents_in_any_order_and_number_of_files(tm
     ] == "NamespaceNotGated"
 
 
+@pytest.mark.slow
 def test_plan_of_a_settled_instance_is_nothing_to_do(tmp_path: Path) -> None:
     found: list[Any] = []
 
@@ -180,6 +183,7 @@ def test_plan_tells_an_unknown_field_with_its_path(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_plan_says_in_a_line_and_by_its_status_what_is_in_the_way(tmp_path: Path) -> None:
     file = written(tmp_path / "a.yaml", instance(), gate())
 
@@ -220,6 +224,7 @@ def test_plan_names_standard_input_too() -> None:
     assert one_line(run("plan", "-", stdin="a: [\n"), 1).startswith("standard input:2: not valid YAML: ")
 
 
+@pytest.mark.slow
 def test_plan_on_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     (tmp_path / "latin").write_bytes(b"name: caf\xe9\n")
 
@@ -255,11 +260,13 @@ USAGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", USAGE, ids=lambda words: " ".join(Path(word).name for word in words) or "nothing")
 def test_plan_used_wrongly_says_so_in_one_line_with_status_2(words: tuple[str, ...]) -> None:
     assert one_line(run("plan", *words), 2).startswith(USAGE[words])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "told"),
     [

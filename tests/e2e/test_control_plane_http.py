@@ -99,6 +99,7 @@ async def error_of(call: Awaitable[Any]) -> OperatorError:
 # --- the face -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_poll_is_woken_by_an_enqueue_and_does_nothing_before_it() -> None:
     """Rounds of the event loop are counted, not seconds; `make bench` says how long it takes."""
 
@@ -474,6 +475,7 @@ def talk_to(talk: Peer, **options: Any) -> OperatorError:
     return operator_errors[0]
 
 
+@pytest.mark.slow
 def test_a_half_open_connection_is_noticed_by_the_read_timeout() -> None:
     async def silent(stream: SocketStream) -> None:
         await stream.receive()

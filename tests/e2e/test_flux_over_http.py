@@ -118,6 +118,7 @@ async def test_flux_works_on_many_releases_at_once_and_each_is_installed_once() 
         group.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 async def test_flux_installs_upgrades_and_uninstalls_over_http() -> None:
     async with embedded() as (_, url), KubeApiClient(config_of(url)) as api, anyio.create_task_group() as group:
         for crd in flux_crds():

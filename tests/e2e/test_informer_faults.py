@@ -208,6 +208,7 @@ FAULTS: dict[str, tuple[Fault, str | None]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
 async def test_the_store_equals_the_server_after(name: str) -> None:
     fault, cause = FAULTS[name]
@@ -244,6 +245,7 @@ async def test_a_server_that_has_forgotten_the_position_is_listed_anew_and_the_d
         assert set_up.types("b") == [ChangeType.DELETED]
 
 
+@pytest.mark.slow
 async def test_a_list_that_fails_half_way_is_read_to_its_end() -> None:
     async with bench() as set_up:
         set_up.peer.watch_scripts.append(stream(error_event(410, "Expired")))
@@ -269,6 +271,7 @@ async def test_a_server_that_closes_every_watch_at_once_is_asked_ever_more_slowl
         )
 
 
+@pytest.mark.slow
 async def test_an_informer_that_hears_nothing_but_bookmarks_knows_that_it_is_alive() -> None:
     async with bench() as set_up:
 

@@ -332,6 +332,7 @@ async def test_a_kind_that_is_not_served_is_missing_REC_12(cluster: Cluster) -> 
             await anext(cluster.api.watch(missing, resource_version="1"))
 
 
+@pytest.mark.slow
 async def test_a_watch_brings_every_change_after_its_position_and_ends_at_its_timeout(cluster: Cluster) -> None:
     page = await cluster.api.list(cluster.things, namespace=cluster.namespace)
     await cluster.apply(cluster.thing("a", spec={"size": 1}))
@@ -349,6 +350,7 @@ async def test_a_watch_brings_every_change_after_its_position_and_ends_at_its_ti
     assert events == [(WatchEventType.ADDED, 1), (WatchEventType.MODIFIED, 2), (WatchEventType.DELETED, 2)]
 
 
+@pytest.mark.slow
 async def test_a_kind_that_appears_is_watched_without_a_restart_and_its_objects_are_reconciled_REC_12(
     cluster: Cluster,
 ) -> None:

@@ -507,6 +507,7 @@ async def test_connection_refused_is_unavailable_and_says_why() -> None:
                 await api.get(RELEASE)
 
 
+@pytest.mark.slow
 async def test_a_server_that_does_not_answer_is_unavailable_in_bounded_time() -> None:
     async with served(silence, request_timeout=1.0) as (_, api):
         with pytest.raises(Unavailable, match="read timeout"):
@@ -614,6 +615,7 @@ async def test_a_stream_cut_by_a_reset_gives_what_came_before() -> None:
     assert came == [WatchEventType.ADDED]
 
 
+@pytest.mark.slow
 async def test_edge_7_a_half_open_connection_ends_after_the_servers_timeout() -> None:
     async with served(stream(event("ADDED"), hang=True), watch_grace=0.2) as (_, api):
         began = asyncio.get_running_loop().time()
@@ -623,6 +625,7 @@ async def test_edge_7_a_half_open_connection_ends_after_the_servers_timeout() ->
     assert 1.1 <= asyncio.get_running_loop().time() - began < PATIENCE, "the peer is silent for an hour"
 
 
+@pytest.mark.slow
 async def test_edge_13_many_watches_do_not_starve_requests() -> None:
     async def respond(request: Any, writer: Any) -> None:
         await (stream(event("ADDED"), hang=True) if request.is_watch else reply(MANIFEST))(request, writer)

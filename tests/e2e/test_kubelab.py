@@ -155,6 +155,7 @@ def test_simulated_controllers_work() -> None:
     assert done
 
 
+@pytest.mark.slow
 def test_simulated_controllers_fail_where_their_behaviour_says_so(tmp_path: Path) -> None:
     path = "/apis/batch/v1/namespaces/default/jobs"
     fails = {"downstream": {"job": {"podSeconds": 0}, "rules": [{"name": "b*", "outcome": {"ending": "fail"}}]}}
@@ -261,6 +262,7 @@ def test_clients_that_read_the_environment_find_it(kubelab):
 """
 
 
+@pytest.mark.slow
 def test_the_fixture_serves_each_test_with_the_options_of_its_marks(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TESTS)
     pytester.mkdir("crds").joinpath("gizmos.yaml").write_text(yaml.safe_dump(CRD), encoding="utf-8")

@@ -196,6 +196,7 @@ def test_probes_services_and_policy_agree_on_ports() -> None:
     assert [service["spec"]["ports"][0]["name"] for service in chosen] == [monitor["endpoints"][0]["port"]]
 
 
+@pytest.mark.slow
 def test_what_is_printed_for_the_operator_can_be_deleted_without_the_applications() -> None:
     kinds = {
         one["kind"] for words in ([], ["--velero-namespace", "velero"], ["--cert-manager"]) for one in printed(*words)
@@ -469,6 +470,7 @@ def test_a_values_file_that_is_wrong_is_told_in_one_line(
     assert told in one_line(run("manifests", "--values", str(file), *words), status)
 
 
+@pytest.mark.slow
 def test_arguments_of_every_value_are_flags_that_exist_SEE_5() -> None:
     values = chart_values({**EVERY_VALUE, "shards": 1, "boxes": [], "settings": {"allowHttp": True, "workers": 4}})
     (deployment,) = (one for one in values_printed(values, SYSTEM) if one["kind"] == "Deployment")

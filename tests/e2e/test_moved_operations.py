@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import pytest
+
 from kubelab.downstream import DownstreamOutcome
 from kubelab.flux import FluxBehaviour
 from purekube.apimachinery.manifest import ObjectRef
@@ -52,6 +54,7 @@ async def test_no_second_run_begins_beside_one_whose_label_has_moved_RES_5_OPS_8
     assert ops.phase(second) == "Pending"
 
 
+@pytest.mark.slow
 @operations_story(behaviour=FluxBehaviour(upgrade_seconds=10.0, source_fetch_seconds=0.1, install_seconds=0.3))
 async def test_an_upgrade_is_not_taken_back_when_its_label_moves_RES_5_REC_9(ops: Operating) -> None:
     await ops.prepare()

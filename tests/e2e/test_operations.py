@@ -124,6 +124,7 @@ def created(manifest: Manifest) -> tuple[str, str]:
     return manifest["metadata"]["creationTimestamp"], manifest["metadata"]["uid"]
 
 
+@pytest.mark.slow
 @operations_story()
 async def test_an_approval_is_waited_for_and_its_secret_counts_at_once_OPS_4(ops: Operating) -> None:
     await ops.prepare()
@@ -149,6 +150,7 @@ async def test_an_approval_is_waited_for_and_its_secret_counts_at_once_OPS_4(ops
     assert len(ops.made(restore)) == 1
 
 
+@pytest.mark.slow
 @operations_story(samples=True)
 async def test_an_approval_starts_one_run_and_no_other(ops: Operating) -> None:
     """It stands readable in the Operation: whoever may write Operations would use it again, for other ends too."""
@@ -193,6 +195,7 @@ async def test_a_binding_that_the_cluster_requires_is_required_OPS_4(ops: Operat
     await ops.reaches(job, "Succeeded")
 
 
+@pytest.mark.slow
 @operations_story(rules(AT_WORK))
 async def test_a_cancelled_run_is_stopped_first_and_one_that_waits_creates_nothing_OPS_11(ops: Operating) -> None:
     await ops.prepare()

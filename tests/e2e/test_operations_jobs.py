@@ -192,6 +192,7 @@ async def test_an_operation_that_has_not_started_in_time_is_cancelled_PULL_3(ops
     assert ops.made(named("unapproved")) == []
 
 
+@pytest.mark.slow
 @operations_story(rules(AT_WORK), takes_hours=True)
 async def test_a_started_operation_outlives_the_expiry_of_its_job_PULL_3(ops: Operating) -> None:
     await ops.prepare()

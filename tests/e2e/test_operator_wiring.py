@@ -176,6 +176,7 @@ async def test_an_abandoned_instance_runs_on_RES_5(world: World) -> None:
         assert not world.get(ref)["metadata"].get("ownerReferences")
 
 
+@pytest.mark.slow
 @on_every_face
 async def test_a_stranger_that_goes_away_lets_the_instance_have_its_name_REC_6(world: World) -> None:
     stranger = {

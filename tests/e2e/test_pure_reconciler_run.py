@@ -25,6 +25,7 @@ NAME = "tests.support.shop:shop"
 ROOT = str(Path(__file__).parents[2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", [pytest.param(face, id=name) for name, face in FACES.items()])
 def test_a_function_is_kept_up_repaired_restarted_and_taken_down(face: Face) -> None:
     async def story(site: BoxSite) -> None:

@@ -92,6 +92,7 @@ async def running(site: BoxSite, *controllers: Any) -> AsyncIterator[ExtensionMa
         group.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 def test_a_shop_from_creation_to_deletion_with_failures_and_a_restart(face: Face) -> None:
     async def story(site: BoxSite) -> None:
         await site.install(SHOP.crd())

@@ -110,6 +110,7 @@ def _exchange_signing_key(url: str, pem: str) -> None:
     merge(where, {"data": {"signing-public-key": base64.b64encode(pem.encode()).decode()}})
 
 
+@pytest.mark.slow
 def test_a_key_file_of_no_use_is_one_line(tmp_path: Path) -> None:
     words = ("control-plane", "--cluster-id", "a", "--token", "b", "--admin-token", "c")
     bad = tmp_path / "bad.pem"

@@ -53,6 +53,7 @@ async def until(api: KubeApiClient, ref: ObjectRef, holds: Callable[[Manifest], 
     return manifest
 
 
+@pytest.mark.slow
 async def test_jobs_workflows_and_backups_run_over_http() -> None:
     async with embedded() as (_, url), KubeApiClient(config_of(url)) as api, anyio.create_task_group() as group:
         for crd in downstream_crds():

@@ -33,6 +33,7 @@ async def paste(site: BoxSite, note: str, ref: ObjectRef) -> None:
     await site.admin.patch(ref, json.loads(words[-1]), patch_type=PatchType.JSON, field_manager="kubectl")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", [pytest.param(face, id=name) for name, face in FACES.items()])
 def test_a_box_that_was_renamed_leaves_the_objects_of_its_former_name_alone_and_says_so_on_them(face: Face) -> None:
     webapp = example("webapp")

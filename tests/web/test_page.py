@@ -179,6 +179,7 @@ def test_filters_are_links_that_keep_the_others_SEE_3(site: PageSite) -> None:
     assert chosen == ["./?dense=1", "./?kind=Operation"], "what is chosen leads back"
 
 
+@pytest.mark.slow
 def test_every_view_is_sound_html_that_loads_nothing_from_elsewhere_SEE_3(site: PageSite) -> None:
     site.create(APPLICATION_INSTANCE, instance("well"), ready())
     eventually(site, "/", "well")
@@ -214,6 +215,7 @@ def test_the_page_only_answers_get_and_head_SEE_3(site: PageSite) -> None:
     assert site.get("/?q=" + "x" * 5000).status == 414
 
 
+@pytest.mark.slow
 def test_hostile_names_and_messages_are_text_SEE_3(site: PageSite) -> None:
     site.create(APPLICATION_INSTANCE, instance("odd"))
     scripts = [element.tag for element in elements(eventually(site, "/", "odd"))].count("script")
@@ -233,6 +235,7 @@ def test_hostile_names_and_messages_are_text_SEE_3(site: PageSite) -> None:
         assert "54439" not in main_of(text).text, "no text is a template"
 
 
+@pytest.mark.slow
 def test_a_follower_is_sent_what_changed_and_nothing_else_SEE_3(site: PageSite) -> None:
     for name in ("one", "two", "three"):
         site.create(APPLICATION_INSTANCE, instance(name), ready())
@@ -435,6 +438,7 @@ def test_what_the_api_server_does_not_say_of_pods_is_said_SEE_3() -> None:
     assert anyio.run(said, "slow") == "the API server has not answered"
 
 
+@pytest.mark.slow
 def test_the_result_of_a_job_leads_to_the_page_of_its_object_SEE_3() -> None:
     base = "https://ops.example.com"
     with page_site(works=True, page_url=base) as site:
@@ -520,6 +524,7 @@ def test_a_follower_goes_with_the_right_to_look_SEE_3() -> None:
             assert follower.answer.read() == b"", "it ends, and nothing more is told"
 
 
+@pytest.mark.slow
 def test_a_password_and_the_names_of_this_machine_SEE_3() -> None:
     with page_site(access=PasswordAccess("s3cret-admin")) as site:
         assert site.get("/", headers=basic("s3cret-admin")).status == 200

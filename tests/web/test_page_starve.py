@@ -104,6 +104,7 @@ class Still:
         return lambda: None
 
 
+@pytest.mark.slow
 def test_followers_of_one_address_starve_no_other_SEE_3() -> None:
     async def main() -> None:
         source = Still()

@@ -1,8 +1,11 @@
 """What `bench.boxes` measures is a box that works: five objects, and no write once they are there (REC-6)."""
 
+import pytest
+
 from bench.boxes import large_box, plain_box, settled_world
 
 
+@pytest.mark.slow
 def test_the_measured_box_comes_to_be_ready_and_writes_nothing_then() -> None:
     with settled_world() as world:
         applies = sum("apply " in line for line in world.timeline)

@@ -243,6 +243,7 @@ def test_a_position_the_server_has_forgotten_is_listed_anew() -> None:
     play(story)
 
 
+@pytest.mark.slow
 def test_a_handler_that_raises_keeps_no_other_from_being_called() -> None:
     async def story(scene: Scene) -> None:
         def broken(change: CacheChange) -> None:

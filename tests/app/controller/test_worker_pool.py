@@ -448,6 +448,7 @@ def test_while_the_live_read_fails_the_key_is_not_decided() -> None:
     assert driver.stats().results["error"] == 2
 
 
+@pytest.mark.slow
 def test_a_write_noted_on_the_way_guards_even_a_reconcile_that_crashes() -> None:
     store = ObjectStore(KIND)
     drivers: list[WorkerPool] = []

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import pytest
 import yaml
 
 from kubelab.http.serving import kubeconfig
@@ -69,6 +70,7 @@ def test_what_a_controller_held_goes_once_it_is_forgotten() -> None:
     play(story)
 
 
+@pytest.mark.slow
 def test_the_command_frees_the_objects_of_a_box(tmp_path: Path) -> None:
     server = ApiServer(now=wall_clock)
     api = InProcessKube(server)

@@ -168,6 +168,7 @@ def test_the_remedy_where_helm_keeps_the_roles_is_a_value_of_the_chart() -> None
     }
 
 
+@pytest.mark.slow
 def test_roles_alone_are_printed_and_what_says_nothing_about_them_is_refused() -> None:
     whole = {one["kind"] for one in yaml.safe_load_all(run("manifests", "--rbac-only").out)}
     assert whole == ROLES

@@ -243,6 +243,7 @@ def test_applied_boxes_run_only_where_the_settings_ask_for_it_and_in_the_first_s
     run(main)
 
 
+@pytest.mark.slow
 def test_an_applied_box_of_a_kind_that_runs_beside_the_operator_is_not_served_PH_10() -> None:
     webapp = example("webapp")
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import anyio
+import pytest
 
 from kubelab.clock import VirtualClock
 from kubelab.flux.crds import flux_crds
@@ -28,6 +29,7 @@ def instance(name: str) -> dict[str, Any]:
     return instance_manifest(name, "n", metadata={"labels": LABELS}, chart=chart("1.0.0"))
 
 
+@pytest.mark.slow
 def test_a_standby_collects_no_work_and_a_leader_begins_with_all_of_it() -> None:
     async def main() -> None:
         clock = VirtualClock()

@@ -5,6 +5,7 @@ from typing import Any
 
 import anyio
 import attrs
+import pytest
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, ref_of
 from purekube.apimachinery.resources import NAMESPACE
@@ -180,6 +181,7 @@ def test_applications_are_counted_by_what_their_conditions_say() -> None:
     watched(body)
 
 
+@pytest.mark.slow
 def test_the_snapshot_of_a_standby_is_healthy_and_ready() -> None:
     async def body(scene: Scene) -> None:
         await anyio.sleep(3600)

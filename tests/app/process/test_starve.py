@@ -71,6 +71,7 @@ HOSTILE: dict[str, Callable[[Any], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("stage", HOSTILE)
 def test_no_crowd_can_starve_a_probe_or_a_request_RUN_11(stage: str, source: str) -> None:

@@ -147,6 +147,7 @@ def test_the_acts_of_people_and_jobs_are_taken_over_as_a_workload(recording: Pat
     assert perform(SimulationScript(1, 1, 240.0, acts)).broken == ()
 
 
+@pytest.mark.slow
 def test_a_workload_that_does_nothing_is_refused(recording: Path) -> None:
     """SIM-1."""
     with pytest.raises(CommandError, match="nobody does anything in its first 5 s"):

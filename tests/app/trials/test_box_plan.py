@@ -143,6 +143,7 @@ def test_a_held_resource_shows_the_line_of_its_gate() -> None:
     assert "webapp.yaml:32" in held
 
 
+@pytest.mark.slow
 def test_the_exit_status_tells_refusals_from_changes_and_from_nothing_to_do(tmp_path: Path) -> None:
     """As those of `kubectl diff`, where all that is not a difference counts as an error (over 1)."""
     world, ref = settled()
