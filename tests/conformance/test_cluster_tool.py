@@ -66,6 +66,7 @@ def test_a_program_of_ours_is_built_again_when_its_text_changes_RUN_8(tmp_path: 
     assert hash_of(pin) != before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_chart_is_the_same_bytes_each_time_RUN_8(name: str) -> None:
     assert packaged(name, "1.0.0") == packaged(name, "1.0.0") != packaged(name, "1.0.1")

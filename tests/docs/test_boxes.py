@@ -221,6 +221,7 @@ def test_every_operator_function_and_reason_is_on_the_page_and_none_beside() -> 
     assert reasons == {*GraphReason, HIDDEN, NO_ACCOUNT, *of_deleting} - {GraphReason.DELETING}
 
 
+@pytest.mark.slow
 def test_a_box_that_acts_as_an_account_has_the_roles_that_the_page_speaks_of_RUN_12(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -62,6 +62,7 @@ def greeting(server: ApiServer, code: dict[str, Any], namespace: str = "default"
     return ObjectRef(code["GREETING"], namespace, "world")
 
 
+@pytest.mark.slow
 def test_the_simulation_comes_to_be_ready(capsys: pytest.CaptureFixture[str]) -> None:
     run("simulation")
 

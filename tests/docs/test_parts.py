@@ -16,6 +16,7 @@ GENERIC = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", GENERIC)
 def test_framework_and_laboratory_name_neither_odoo_nor_application_instances(folder: str) -> None:
     modules = sorted((ROOT / folder).rglob("*.py"))

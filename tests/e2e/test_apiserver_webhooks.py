@@ -176,6 +176,7 @@ def test_an_answer_to_another_question_is_no_answer() -> None:
     assert (answer.status, "response.uid" in answer.json["message"]) == (500, True)
 
 
+@pytest.mark.slow
 def test_a_webhook_is_trusted_by_its_own_authority(tmp_path: Path) -> None:
     authority, server = certificate(tmp_path)
     bundle = b64encode(authority.read_bytes()).decode()

@@ -226,6 +226,7 @@ def test_a_parent_that_fails_stops_the_roll_out_and_a_good_definition_goes_on_PH
     played(story)
 
 
+@pytest.mark.slow
 def test_an_object_is_shown_by_its_applied_box_without_a_file_SEE_1_PH_10() -> None:
     budget = {
         "apiVersion": "policy/v1",
@@ -252,6 +253,7 @@ def test_an_object_is_shown_by_its_applied_box_without_a_file_SEE_1_PH_10() -> N
     played(story)
 
 
+@pytest.mark.slow
 def test_undo_brings_the_parents_back_to_the_revision_that_works_PH_10() -> None:
     async def story(site: BoxSite) -> None:
         box = await set_up(site, 3)
@@ -344,6 +346,7 @@ async def spoiled(site: BoxSite, count: int) -> None:
         await site.until_ready(ObjectRef(SHOP, NS, f"shop-{number}"))
 
 
+@pytest.mark.slow
 def test_a_refusal_of_many_objects_names_the_first_and_the_way_back_PH_10() -> None:
     async def story(site: BoxSite) -> None:
         box = await set_up(site, 3)
@@ -361,6 +364,7 @@ async def rollout(site: BoxSite, action: Action) -> str:
     return (await carried_out(site.admin, RolloutRequest(action, "shops")))[0]
 
 
+@pytest.mark.slow
 def test_undo_passes_over_a_refused_revision_and_history_says_that_it_was_refused_PH_10() -> None:
     async def story(site: BoxSite) -> None:
         box = await set_up(site, 1)
@@ -384,6 +388,7 @@ def test_undo_passes_over_a_refused_revision_and_history_says_that_it_was_refuse
     played(story)
 
 
+@pytest.mark.slow
 def test_undo_says_which_newer_revision_it_passes_over_PH_10() -> None:
     async def story(site: BoxSite) -> None:
         box = await set_up(site, 1)
@@ -402,6 +407,7 @@ def test_undo_says_which_newer_revision_it_passes_over_PH_10() -> None:
     played(story)
 
 
+@pytest.mark.slow
 def test_a_revision_that_failed_is_left_for_one_that_was_not_refused_PH_10() -> None:
     async def story(site: BoxSite) -> None:
         box = await set_up(site, 1)
@@ -416,6 +422,7 @@ def test_a_revision_that_failed_is_left_for_one_that_was_not_refused_PH_10() -> 
     played(story)
 
 
+@pytest.mark.slow
 def test_a_revision_that_is_refused_no_longer_is_not_told_as_refused_PH_10() -> None:
     async def story(site: BoxSite) -> None:
         box = await set_up(site, 1)
@@ -430,6 +437,7 @@ def test_a_revision_that_is_refused_no_longer_is_not_told_as_refused_PH_10() -> 
     played(story)
 
 
+@pytest.mark.slow
 def test_the_judgement_counts_deletes_that_wait_for_a_new_child_PH_10() -> None:
     renamed = spec_of(
         config(
@@ -470,6 +478,7 @@ def test_roll_out_that_is_paused_moves_nothing_until_it_is_resumed_PH_10() -> No
     played(story)
 
 
+@pytest.mark.slow
 def test_closed_gate_and_waves_hold_parents_back_PH_10() -> None:
     async def story(site: BoxSite) -> None:
         box = await set_up(site, 3)
@@ -488,6 +497,7 @@ def test_closed_gate_and_waves_hold_parents_back_PH_10() -> None:
     played(story)
 
 
+@pytest.mark.slow
 def test_pinned_parent_stays_and_says_how_far_behind_it_is_PH_10() -> None:
     async def story(site: BoxSite) -> None:
         box = await set_up(site, 2)
@@ -509,6 +519,7 @@ def test_pinned_parent_stays_and_says_how_far_behind_it_is_PH_10() -> None:
 # --- acceptance -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_problems_have_their_paths_and_the_accepted_revision_goes_on_PH_10() -> None:
     async def story(site: BoxSite) -> None:
         box = await set_up(site, 1)
@@ -539,6 +550,7 @@ HOST: Final = {"field": "spec.host", "value": "${self.metadata.name + '.x'}"}
 SHOWING: Final = {"value": "${self.spec.?host.orValue('none')}"}
 
 
+@pytest.mark.slow
 def test_a_value_that_the_api_server_cannot_compute_is_refused_with_what_to_write_instead_PH_10() -> None:
     filled = [{"field": "spec.image", "value": "r/x:1"}, {"field": "spec.host", "value": "${hash(self.metadata.name)}"}]
 
@@ -735,6 +747,7 @@ def test_a_policy_is_looked_up_when_its_box_changes_or_after_a_minute_however_of
     in_process(story, QUICK)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("needing", [{"validation": [BARRED]}, {"mutation": [HOST]}], ids=["rules", "values"])
 def test_the_printed_roles_suffice_to_see_the_policy_and_older_ones_are_told_PH_10(needing: Mapping[str, Any]) -> None:
     resource = config("settings", "${self.metadata.name}", data={"value": "one"})
@@ -834,6 +847,7 @@ def test_a_refused_write_is_reported_and_tried_again_PH_10() -> None:
 # --- removal ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_deletion_waits_for_the_objects_and_serves_them_meanwhile_PH_10() -> None:
     async def story(site: BoxSite) -> None:
         box = await set_up(site, 1)
@@ -847,6 +861,7 @@ def test_deletion_waits_for_the_objects_and_serves_them_meanwhile_PH_10() -> Non
     played(story)
 
 
+@pytest.mark.slow
 def test_a_restart_while_a_deletion_waits_for_the_objects_writes_nothing_PH_10() -> None:
     """The caches of a new process are empty at first, which does not mean that no object is left."""
 
@@ -903,6 +918,7 @@ def of_the_operator(options: RoleOptions) -> Iterable[dict[str, Any]]:
             yield {**manifest, "metadata": {**meta, "namespace": NS}} if "namespace" in meta else manifest
 
 
+@pytest.mark.slow
 def test_nothing_is_loaded_before_the_rights_are_there_and_the_printed_roles_suffice_PH_10() -> None:
     resource = config("settings", "${self.metadata.name}", data={"value": "one"})
     box = attrs.evolve(box_of(resource, deletionPolicy="Delete"), name="shops")
@@ -1162,6 +1178,7 @@ def test_a_box_without_end_of_writes_leaves_another_box_its_share_PH_10() -> Non
     in_process(whole, QUICK)
 
 
+@pytest.mark.slow
 def test_an_object_in_a_namespace_that_the_box_does_not_select_stops_no_roll_out_PH_10() -> None:
     selected = {"namespaces": {"matchLabels": {"shops": "yes"}}}
 

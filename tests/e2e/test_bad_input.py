@@ -92,6 +92,7 @@ BAD: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", FACES, ids=lambda face: face.name)
 def test_every_bad_job_fails_with_reason_and_path_and_the_next_good_one_succeeds_PULL_7_PULL_10(face: Face) -> None:
     async def story(world: World) -> None:
@@ -115,6 +116,7 @@ def test_every_bad_job_fails_with_reason_and_path_and_the_next_good_one_succeeds
 STRANGE: list[Any] = [None, 5, "reboot", [], {}, {"id": ""}, {"id": {"$oid": "1"}}, {"kind": "apply"}]
 
 
+@pytest.mark.slow
 @on_every_face
 async def test_what_is_no_job_at_all_does_not_stop_the_loop_PULL_7(world: World) -> None:
     for raw in STRANGE:
@@ -130,6 +132,7 @@ async def test_what_is_no_job_at_all_does_not_stop_the_loop_PULL_7(world: World)
     await world.ready()
 
 
+@pytest.mark.slow
 @on_every_face
 async def test_an_answer_that_is_not_json_does_not_stop_the_loop_PULL_7(world: World) -> None:
     world.control.faults.inject(

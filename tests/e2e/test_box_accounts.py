@@ -315,6 +315,7 @@ def test_the_operator_holds_impersonate_and_nothing_on_children_and_the_account_
     ]
 
 
+@pytest.mark.slow
 def test_accounts_beyond_the_most_of_a_namespace_take_no_watch_of_others() -> None:
     box = acting()
 

@@ -42,6 +42,7 @@ FORMS: Final[dict[str, Form]] = {"file": from_file, "object": from_object}
 in_every_form = pytest.mark.parametrize("form", [pytest.param(form, id=name) for name, form in FORMS.items()])
 
 
+@pytest.mark.slow
 @in_every_form
 def test_children_are_made_kept_up_and_removed_alike_PH_10(form: Form) -> None:
     async def story(site: BoxSite) -> None:

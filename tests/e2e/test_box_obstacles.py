@@ -4,6 +4,8 @@ import json
 import shlex
 from typing import Any
 
+import pytest
+
 from kubelab.downstream.kinds import DEPLOYMENT
 from purekube.apimachinery.manifest import ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import CONFIG_MAP
@@ -75,6 +77,7 @@ def test_an_object_that_is_labelled_to_be_taken_over_wakes_the_object_that_waits
     in_process(story, QUICK)
 
 
+@pytest.mark.slow
 def test_an_object_that_somebody_scaled_can_be_handed_back_and_holds_up_nothing_that_is_there() -> None:
     async def story(site: BoxSite) -> None:
         shop = await make(site)
@@ -127,6 +130,7 @@ async def _told_of(site: BoxSite, ref: ObjectRef, name: str) -> str:
     return (await site.condition(ref))[2]
 
 
+@pytest.mark.slow
 def test_what_stands_behind_a_conflict_waits_where_something_is_left_to_be_applied() -> None:
     async def story(site: BoxSite) -> None:
         shop = await make(site)

@@ -1,5 +1,7 @@
 """Every request that an object of a box costs the API server on its way to Ready, in order (PH-2, RUN-1)."""
 
+import pytest
+
 from kubelab.access.audit_log import AuditEntry
 from kubelab.downstream.kinds import DEPLOYMENT
 from kubelab.model.calls import RequestVerb
@@ -28,6 +30,7 @@ def _short(entry: AuditEntry) -> str:
     return " ".join((entry.verb.value, parts[0], *parts[2:]))
 
 
+@pytest.mark.slow
 def test_on_the_way_to_ready_nothing_is_read_from_the_server_but_whether_the_parent_is_current() -> None:
     """Three phases: what is under way is known from watches; it is read anew after five minutes only (D23)."""
     webapp = example("webapp")
@@ -57,6 +60,7 @@ def test_on_the_way_to_ready_nothing_is_read_from_the_server_but_whether_the_par
     in_process(story, QUICK)
 
 
+@pytest.mark.slow
 def test_what_waits_for_long_is_read_anew_once_in_five_minutes() -> None:
     """Should a cache be wrong, what waits for it would wait for the next full list (D23)."""
     webapp = example("webapp")

@@ -65,6 +65,7 @@ async def fought_over(site: BoxSite, parent: ObjectRef, *children: ObjectRef) ->
         await site.until_ready(parent)
 
 
+@pytest.mark.slow
 def test_a_box_of_three_phases_has_the_rights_that_it_uses_and_no_other() -> None:
     webapp = example("webapp")
 

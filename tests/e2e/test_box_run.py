@@ -197,6 +197,7 @@ def test_a_name_that_is_taken_stays_untouched(face: Face) -> None:
 THING = Kind("things.example.com", "v1", "Thing", "things")
 
 
+@pytest.mark.slow
 def test_a_kind_that_is_not_installed_holds_its_branch_and_is_noticed_when_it_comes(face: Face) -> None:
     thing = {"apiVersion": "things.example.com/v1", "kind": "Thing", "metadata": {"name": "thing"}}
     known = [CrdVersions.of(crd()), CrdVersions.of(plain_definition(THING))]

@@ -18,6 +18,7 @@ FORGED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("annotations", FORGED.values(), ids=FORGED)
 def test_a_record_that_a_tenant_writes_is_not_believed_and_keeps_no_parent_RUN_12(
     annotations: Mapping[str, str],

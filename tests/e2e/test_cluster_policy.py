@@ -16,6 +16,7 @@ def have_cluster(world: World, name: str, **policy: Any) -> None:
     world.create_object(manifest, own_kinds.CLUSTER)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", FACES, ids=lambda face: face.name)
 @pytest.mark.parametrize("suffix", ["a", "z"])
 def test_an_administrator_s_policy_counts_beside_the_operator_s_own_object(face: Face, suffix: str) -> None:

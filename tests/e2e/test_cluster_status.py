@@ -76,6 +76,7 @@ def row(world: World) -> dict[str, Any]:
     return dict(zip(names, found["rows"][0]["cells"], strict=True))
 
 
+@pytest.mark.slow
 @on_each
 def test_through_an_outage(face: Face) -> None:
     async def story(world: World) -> None:
@@ -175,6 +176,7 @@ def test_the_Cluster_of_another_id_and_a_damaged_one_are_left_alone() -> None:
     IN_PROCESS.run(story)
 
 
+@pytest.mark.slow
 def test_kubectl_get_tells_at_a_glance() -> None:
     async def story(world: World) -> None:
         await reports(world)
@@ -190,6 +192,7 @@ def test_kubectl_get_tells_at_a_glance() -> None:
     IN_PROCESS.run(story)
 
 
+@pytest.mark.slow
 def test_log_lines_tell_each_change_of_connectivity_once() -> None:
     with capture_logs() as lines:
 
@@ -231,6 +234,7 @@ def operate(story: Callable[[World, Callable[[], Manager]], Awaitable[None]], cr
     run(main)
 
 
+@pytest.mark.slow
 def test_where_there_is_no_Cluster_object_the_operator_makes_it_once() -> None:
     async def story(world: World, operator: Callable[[], Manager]) -> None:
         async with anyio.create_task_group() as group:
@@ -274,6 +278,7 @@ def test_a_definition_that_is_installed_later_is_noticed() -> None:
     operate(story, crds=())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("away", [False, True])
 def test_a_restart_moves_no_condition(away: bool) -> None:
     async def story(world: World, operator: Callable[[], Manager]) -> None:
@@ -296,6 +301,7 @@ def test_a_restart_moves_no_condition(away: bool) -> None:
     operate(story)
 
 
+@pytest.mark.slow
 def test_a_status_that_another_manager_holds_is_reported_on_the_cluster_object_once_RES_4() -> None:
     """The operator forces no ownership, so that only an Event can say why the report stays old."""
 

@@ -313,6 +313,7 @@ def test_help_and_version_are_there() -> None:
 # --- manifests --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_printed_crds_are_ours_and_an_api_server_takes_them_and_serves_their_kinds() -> None:
     ended = run("manifests", "--crds-only")
 

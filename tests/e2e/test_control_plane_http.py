@@ -176,6 +176,7 @@ def test_the_headers_of_PULL_1_are_asked_for(headers: dict[str, str], status: in
     run(body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "content_type", "status"),
     [
@@ -200,6 +201,7 @@ def test_bodies_that_cannot_be_read_are_refused_and_the_server_lives_on(
     run(body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wait", ["-1", "301", "soon", "1e3", ""])
 def test_a_wait_out_of_bounds_is_refused(wait: str) -> None:
     async def body(server: ControlPlaneServer, url: str) -> None:
@@ -547,6 +549,7 @@ def test_what_is_just_taken_stays_below_what_an_object_may_cost_RUN_11(kind: str
     assert peak_of(lambda: decode(body, "GET jobs")) < 64 * MIB
 
 
+@pytest.mark.slow
 def test_of_more_jobs_than_are_taken_at_once_the_others_come_with_the_next_polls() -> None:
     async def main() -> None:
         server = ControlPlaneServer(redelivery=timedelta(seconds=0))
@@ -563,6 +566,7 @@ def test_of_more_jobs_than_are_taken_at_once_the_others_come_with_the_next_polls
     anyio.run(main)
 
 
+@pytest.mark.slow
 def test_a_job_that_is_too_large_is_handed_over_as_such_and_those_before_it_as_ever() -> None:
     """The core answers it `failed`; then it is offered no more, and those behind it come."""
 
@@ -640,6 +644,7 @@ def test_without_tls_nobody_is_trusted_and_with_it_the_system_s_authorities_are(
     assert default_verify("HTTPS://odoo.example.com") is True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("exempt", "asked"), [("", True), ("odoo.example.invalid", False), (".invalid", False)])
 def test_the_way_to_the_control_plane_is_the_proxy_of_the_environment_PULL_9(
     monkeypatch: pytest.MonkeyPatch, exempt: str, asked: bool

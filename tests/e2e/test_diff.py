@@ -108,6 +108,7 @@ def test_what_the_api_server_would_not_take_changes_nothing_downstream_SEE_2() -
     IN_PROCESS.run(story)
 
 
+@pytest.mark.slow
 def test_an_operation_shows_what_its_engine_would_be_given_SEE_2() -> None:
     async def story(world: World) -> None:
         ops = Operating(world)

@@ -60,6 +60,7 @@ async def test_a_machine_that_comes_to_rest_during_a_wait_is_not_waited_for() ->
     assert slow.looks < 1000
 
 
+@pytest.mark.slow
 @given(load=st.floats(0, 1e4), processors=st.integers(1, 256))
 def test_the_operator_has_the_processor_for_as_long_as_on_a_quiet_machine_within_limits(
     load: float, processors: int

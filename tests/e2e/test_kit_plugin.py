@@ -74,12 +74,14 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
     return pytester
 
 
+@pytest.mark.slow
 def test_tests_run_in_memory_unless_told(suite: pytest.Pytester) -> None:
     ended = suite.runpytest_inprocess("-q")
 
     ended.assert_outcomes(passed=3)
 
 
+@pytest.mark.slow
 def test_each_place_is_said_in_the_names_of_tests_and_why_it_is_skipped(
     suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

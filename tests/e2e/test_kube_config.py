@@ -354,6 +354,7 @@ def tls(file: Path) -> ssl.SSLContext:
     return context
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
 async def test_a_server_is_trusted_by_the_authority_of_the_kubeconfig_only(tmp_path: Path) -> None:
     authority, server = certificate(tmp_path)

@@ -370,6 +370,7 @@ def test_a_right_that_nobody_needs_is_found() -> None:
 # --- webhooks and options --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_webhooks_come_only_with_somebody_to_trust(tmp_path: Path) -> None:
     pem = certificates_for(("a",), datetime.now(UTC)).authority
     (tmp_path / "ca.crt").write_bytes(pem)
@@ -434,6 +435,7 @@ def test_an_authority_that_is_none_is_told_in_one_line(tmp_path: Path) -> None:
 # --- values of the chart (SEE-5) -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_values_file_says_everything_at_once_SEE_5(tmp_path: Path) -> None:
     file = tmp_path / "values.yaml"
     image = "image: {repository: ghcr.io/acme/vw, tag: '1'}\n"

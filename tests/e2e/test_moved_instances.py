@@ -1,5 +1,7 @@
 """An application whose label moves to another cluster, and comes back, while an operator runs (RES-5)."""
 
+import pytest
+
 from tests.support.e2e_world import CLUSTER, INSTANCE, LATER, World
 from tests.support.servers import IN_PROCESS
 from vworkspace_core.api.labels import CLUSTER_ID
@@ -12,6 +14,7 @@ def _is_ready(world: World) -> bool:
     return world.conditions().get("Ready", "").startswith("True")
 
 
+@pytest.mark.slow
 def test_a_label_that_moves_away_blocks_at_once_and_one_that_comes_back_goes_on_RES_5() -> None:
     async def story(world: World) -> None:
         await world.ready()

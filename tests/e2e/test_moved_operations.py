@@ -21,6 +21,7 @@ async def _running(ops: Operating, of: str, name: str, parameters: Mapping[str, 
     return ref
 
 
+@pytest.mark.slow
 @operations_story(rules(DownstreamOutcome(seconds=10.0)))
 async def test_a_run_ends_in_the_cluster_in_which_it_began_RES_5(ops: Operating) -> None:
     await ops.prepare()
@@ -31,6 +32,7 @@ async def test_a_run_ends_in_the_cluster_in_which_it_began_RES_5(ops: Operating)
     await ops.reaches(run, "Succeeded")
 
 
+@pytest.mark.slow
 @operations_story(rules(AT_WORK))
 async def test_a_run_is_cancelled_in_the_cluster_in_which_it_began_RES_5_OPS_11(ops: Operating) -> None:
     await ops.prepare()
@@ -42,6 +44,7 @@ async def test_a_run_is_cancelled_in_the_cluster_in_which_it_began_RES_5_OPS_11(
     await ops.reaches(run, "Cancelled")
 
 
+@pytest.mark.slow
 @operations_story(rules(AT_WORK))
 async def test_no_second_run_begins_beside_one_whose_label_has_moved_RES_5_OPS_8(ops: Operating) -> None:
     await ops.prepare()
@@ -66,6 +69,7 @@ async def test_an_upgrade_is_not_taken_back_when_its_label_moves_RES_5_REC_9(ops
     assert ops.world.running() == [LATER] != [FIRST]
 
 
+@pytest.mark.slow
 @operations_story(rules(AT_WORK))
 async def test_a_run_that_has_not_begun_waits_for_the_cluster_of_its_label_RES_5(ops: Operating) -> None:
     await ops.prepare()

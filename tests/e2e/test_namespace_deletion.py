@@ -42,6 +42,7 @@ def delete_namespace(world: World) -> None:
     world.delete_object(NAMESPACE_REF)
 
 
+@pytest.mark.slow
 @both
 @pytest.mark.parametrize("roles_go_first", [True, False], ids=["the Role first", "as it comes"])
 def test_a_namespace_with_an_application_ends_REC_10(face: Face, roles_go_first: bool) -> None:
@@ -56,6 +57,7 @@ def test_a_namespace_with_an_application_ends_REC_10(face: Face, roles_go_first:
     face.run(story)
 
 
+@pytest.mark.slow
 @both
 def test_while_a_slow_flux_uninstalls_the_instance_says_so_and_is_not_ready(face: Face) -> None:
     async def story(world: World) -> None:
@@ -70,6 +72,7 @@ def test_while_a_slow_flux_uninstalls_the_instance_says_so_and_is_not_ready(face
     face.run(story, behaviour=attrs.evolve(QUICK, uninstall_seconds=1.5))
 
 
+@pytest.mark.slow
 @both
 def test_without_flux_the_instance_lets_go_and_an_event_names_the_command_that_ends_it(face: Face) -> None:
     async def story(world: World) -> None:
@@ -103,6 +106,7 @@ def _command(note: str) -> tuple[str, str, str, str]:
     return words[2], words[3], words[5], words[8]
 
 
+@pytest.mark.slow
 @both
 def test_an_abandoned_instance_lets_go_in_it_too_RES_5(face: Face) -> None:
     async def story(world: World) -> None:
@@ -133,6 +137,7 @@ def test_a_namespace_that_never_had_the_role_ends() -> None:
     ENVIRONMENT.run(story)
 
 
+@pytest.mark.slow
 @both
 def test_a_namespace_in_which_an_operation_runs_ends_OPS_11(face: Face) -> None:
     async def story(world: World) -> None:

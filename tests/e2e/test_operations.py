@@ -181,6 +181,7 @@ async def test_an_approval_starts_one_run_and_no_other(ops: Operating) -> None:
     await ops.reaches(again, "Succeeded")
 
 
+@pytest.mark.slow
 @operations_story(required_bindings=frozenset({"uid"}))
 async def test_a_binding_that_the_cluster_requires_is_required_OPS_4(ops: Operating) -> None:
     await ops.prepare()
@@ -216,6 +217,7 @@ async def test_a_cancelled_run_is_stopped_first_and_one_that_waits_creates_nothi
     assert ops.made(waiting) == []
 
 
+@pytest.mark.slow
 @operations_story(rules(AT_WORK))
 async def test_a_deadline_fires_across_a_restart_and_stops_the_engine_OPS_12(ops: Operating) -> None:
     await ops.prepare()
@@ -236,6 +238,7 @@ def moment(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
+@pytest.mark.slow
 @operations_story(rules(DownstreamOutcome(Ending.PARTIAL, items=10, errors=3, warnings=1)))
 async def test_a_backup_in_part_is_a_degraded_success_with_its_counts_OPS_7(ops: Operating) -> None:
     await ops.prepare()
@@ -248,6 +251,7 @@ async def test_a_backup_in_part_is_a_degraded_success_with_its_counts_OPS_7(ops:
     assert (outputs["errors"], outputs["warnings"], outputs["totalItems"]) == (3, 1, 10)
 
 
+@pytest.mark.slow
 @operations_story(rules(AT_WORK, name="running-*"))
 async def test_deleting_a_running_one_stops_it_and_a_finished_backup_stays_OPS_7_OPS_11(ops: Operating) -> None:
     await ops.prepare()
@@ -264,6 +268,7 @@ async def test_deleting_a_running_one_stops_it_and_a_finished_backup_stays_OPS_7
     assert ops.world.find(stopped) is None
 
 
+@pytest.mark.slow
 @operations_story(rules(AT_WORK))
 async def test_what_we_began_is_finalized_whatever_has_lost_its_labels_RES_5(ops: Operating) -> None:
     await ops.prepare()
@@ -279,6 +284,7 @@ async def test_what_we_began_is_finalized_whatever_has_lost_its_labels_RES_5(ops
     await ops.gone(job)
 
 
+@pytest.mark.slow
 @operations_story(rules(AT_WORK), samples=True)
 async def test_a_restart_between_create_and_status_neither_doubles_nor_loses_the_run_OPS_1(ops: Operating) -> None:
     await ops.prepare()
@@ -295,6 +301,7 @@ async def test_a_restart_between_create_and_status_neither_doubles_nor_loses_the
     assert len(ops.made(run)) == 1
 
 
+@pytest.mark.slow
 @operations_story(crds=(*crd_manifests(), *flux_crds()))
 async def test_an_engine_that_is_installed_later_is_noticed_OPS_3(ops: Operating) -> None:
     await ops.prepare()
@@ -307,6 +314,7 @@ async def test_an_engine_that_is_installed_later_is_noticed_OPS_3(ops: Operating
     await ops.reaches(backup, "Succeeded")
 
 
+@pytest.mark.slow
 @operations_story()
 async def test_everything_a_request_can_lack_is_named_and_waited_for_OPS_3(ops: Operating) -> None:
     await ops.prepare(ready=False)
@@ -331,6 +339,7 @@ async def test_everything_a_request_can_lack_is_named_and_waited_for_OPS_3(ops: 
     assert ops.condition(run, "Blocked") == "False/Unblocked"
 
 
+@pytest.mark.slow
 @operations_story(rules(AT_WORK))
 async def test_an_engine_object_that_somebody_removes_is_a_failure_OPS_8(ops: Operating) -> None:
     await ops.prepare()
@@ -343,6 +352,7 @@ async def test_an_engine_object_that_somebody_removes_is_a_failure_OPS_8(ops: Op
     assert ops.condition(run, "Failed") == "True/ExternalDeletion"
 
 
+@pytest.mark.slow
 @operations_story(rules(AT_WORK, name="again-*"))
 async def test_a_new_operation_of_an_old_name_has_a_run_of_its_own_OPS_1(ops: Operating) -> None:
     await ops.prepare()
@@ -360,6 +370,7 @@ async def test_a_new_operation_of_an_old_name_has_a_run_of_its_own_OPS_1(ops: Op
     assert len(ops.made(new)) == 1
 
 
+@pytest.mark.slow
 @operations_story(rules(DownstreamOutcome(steps=(WorkflowStep("ask", suspend=True),))))
 async def test_a_suspended_workflow_says_that_it_waits_for_somebody_OPS_8(ops: Operating) -> None:
     await ops.prepare()
@@ -374,6 +385,7 @@ async def test_a_suspended_workflow_says_that_it_waits_for_somebody_OPS_8(ops: O
     assert ops.condition(book, "Blocked") == "False/Unblocked"
 
 
+@pytest.mark.slow
 @operations_story(takes_hours=True)
 async def test_what_is_removed_after_the_end_changes_nothing_OPS_1(ops: Operating) -> None:
     await ops.prepare()
@@ -400,6 +412,7 @@ def downstream_writes(ops: Operating) -> list[str]:
     return [f"{one.method} {one.path}" for one in entries if "/events" not in one.path and "/clusters" not in one.path]
 
 
+@pytest.mark.slow
 @operations_story(crds=(*_LAX_CRDS, *flux_crds(), *downstream_crds()), samples=True)
 async def test_an_operation_that_cannot_be_read_is_told_so_and_can_be_deleted_REC_13(ops: Operating) -> None:
     await ops.prepare()

@@ -7,6 +7,8 @@ once; the look at everything, every ten minutes, is no answer to somebody who ha
 
 from typing import Final
 
+import pytest
+
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.names import engine_object_name
 from purekube.apimachinery.resources import VELERO_BACKUP, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CLASS
@@ -47,6 +49,7 @@ async def goes_on(ops: Operating, ref: ObjectRef) -> None:
     await ops.world.until(lambda: ops.phase(ref) not in ("Pending", "None"), f"{ref.name} goes on", seconds=AT_ONCE)
 
 
+@pytest.mark.slow
 @operations_story()
 async def test_a_backup_that_velero_brings_later_is_restored(ops: Operating) -> None:
     await ops.prepare()
@@ -56,6 +59,7 @@ async def test_a_backup_that_velero_brings_later_is_restored(ops: Operating) -> 
     await goes_on(ops, ref)
 
 
+@pytest.mark.slow
 @operations_story()
 async def test_a_backup_that_becomes_the_targets_is_restored(ops: Operating) -> None:
     await ops.prepare()
@@ -66,6 +70,7 @@ async def test_a_backup_that_becomes_the_targets_is_restored(ops: Operating) -> 
     await goes_on(ops, ref)
 
 
+@pytest.mark.slow
 @operations_story()
 async def test_a_snapshot_that_comes_later_is_restored(ops: Operating) -> None:
     await ops.prepare()
@@ -76,6 +81,7 @@ async def test_a_snapshot_that_comes_later_is_restored(ops: Operating) -> None:
     await goes_on(ops, ref)
 
 
+@pytest.mark.slow
 @operations_story()
 async def test_a_class_of_snapshots_that_comes_later_is_used(ops: Operating) -> None:
     await ops.prepare()
@@ -86,6 +92,7 @@ async def test_a_class_of_snapshots_that_comes_later_is_used(ops: Operating) -> 
     await goes_on(ops, ref)
 
 
+@pytest.mark.slow
 @operations_story()
 async def test_a_name_that_becomes_free_is_taken(ops: Operating) -> None:
     """What stands in the way is nobody's that we know; when it goes, the Operation starts."""

@@ -1,5 +1,7 @@
 """The helm engine end to end: one writer of the release, an override that lapses when it should (REC-9, OPS-9)."""
 
+import pytest
+
 from kubelab.flux import FluxBehaviour
 from purekube.apimachinery.manifest import get_path
 from tests.support.e2e_world import BROKEN, EDITED, FAILURE, FIRST, INSTANCE, LATER, RELEASE, SOURCE, World
@@ -20,6 +22,7 @@ def tags(world: World) -> list[str]:
     return list(found)
 
 
+@pytest.mark.slow
 @operations_story()
 async def test_an_upgrade_goes_through_the_one_writer_and_survives_its_operation_REC_9(ops: Operating) -> None:
     await ops.prepare()
@@ -41,6 +44,7 @@ async def test_an_upgrade_goes_through_the_one_writer_and_survives_its_operation
     assert tags(world) == [FIRST, LATER], "no flapping"
 
 
+@pytest.mark.slow
 @operations_story()
 async def test_a_failed_upgrade_lapses_and_the_release_goes_back_REC_9(ops: Operating) -> None:
     await ops.prepare()
@@ -57,6 +61,7 @@ async def test_a_failed_upgrade_lapses_and_the_release_goes_back_REC_9(ops: Oper
     assert world.get(RELEASE)["spec"]["chartRef"]["name"] == SOURCE.name
 
 
+@pytest.mark.slow
 @operations_story()
 async def test_new_intent_wins_over_an_upgrade_REC_9(ops: Operating) -> None:
     await ops.prepare()
@@ -71,6 +76,7 @@ async def test_new_intent_wins_over_an_upgrade_REC_9(ops: Operating) -> None:
     assert ops.phase(upgrade) == "Succeeded", "what ended has ended"
 
 
+@pytest.mark.slow
 @operations_story(behaviour=FluxBehaviour(upgrade_seconds=3600.0, source_fetch_seconds=0.1, install_seconds=0.3))
 async def test_a_cancelled_upgrade_is_withdrawn_before_it_counts_as_cancelled_OPS_11(ops: Operating) -> None:
     await ops.prepare()
@@ -89,6 +95,7 @@ async def test_a_cancelled_upgrade_is_withdrawn_before_it_counts_as_cancelled_OP
     await ops.reaches(waiting, "Cancelled")
 
 
+@pytest.mark.slow
 @operations_story()
 async def test_a_suspended_target_is_not_upgraded_until_it_goes_on_OPS_9(ops: Operating) -> None:
     await ops.prepare()
@@ -104,6 +111,7 @@ async def test_a_suspended_target_is_not_upgraded_until_it_goes_on_OPS_9(ops: Op
     assert world.running() == [LATER]
 
 
+@pytest.mark.slow
 @operations_story()
 async def test_an_upgrade_to_the_same_version_retries_a_stalled_release_REC_14(ops: Operating) -> None:
     await ops.prepare()
@@ -120,6 +128,7 @@ async def test_an_upgrade_to_the_same_version_retries_a_stalled_release_REC_14(o
     assert world.running() == [BROKEN]
 
 
+@pytest.mark.slow
 @operations_story()
 async def test_a_forbidden_version_is_not_reached_by_an_upgrade_RES_3(ops: Operating) -> None:
     await ops.prepare()
@@ -133,6 +142,7 @@ async def test_a_forbidden_version_is_not_reached_by_an_upgrade_RES_3(ops: Opera
     assert world.running() == [FIRST]
 
 
+@pytest.mark.slow
 @operations_story()
 async def test_an_upgrade_ends_when_its_target_is_deleted(ops: Operating) -> None:
     await ops.prepare()

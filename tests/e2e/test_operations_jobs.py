@@ -15,6 +15,7 @@ def named(name: str) -> ObjectRef:
     return ObjectRef(OPERATION, NS, name)
 
 
+@pytest.mark.slow
 @operations_story(samples=True)
 async def test_a_job_succeeds_when_its_operation_does_and_names_it_PULL_3(ops: Operating) -> None:
     await ops.prepare()
@@ -39,6 +40,7 @@ async def test_a_job_succeeds_when_its_operation_does_and_names_it_PULL_3(ops: O
     assert told == [], "what a job waits for is told by the job"
 
 
+@pytest.mark.slow
 @operations_story(rules(DownstreamOutcome(Ending.FAIL, "exit code 3")))
 async def test_a_job_fails_with_what_the_engine_says_PULL_3(ops: Operating) -> None:
     await ops.prepare()
@@ -105,26 +107,31 @@ async def refused_for_good(ops: Operating, reason: str) -> None:
     assert told(ops, "drop") in (["OperationCancelled"], []), "and nothing of it has started"
 
 
+@pytest.mark.slow
 @operations_story()
 async def test_a_command_for_a_target_that_does_not_exist_never_runs_PULL_3(ops: Operating) -> None:
     await refused_for_good(ops, "TargetNotFound")
 
 
+@pytest.mark.slow
 @operations_story(samples=True)
 async def test_a_command_whose_capability_is_missing_never_runs_PULL_3(ops: Operating) -> None:
     await refused_for_good(ops, "CapabilityMissing")
 
 
+@pytest.mark.slow
 @operations_story()
 async def test_a_command_of_a_type_that_is_not_allowed_never_runs_PULL_3(ops: Operating) -> None:
     await refused_for_good(ops, "TemplateNotAllowed")
 
 
+@pytest.mark.slow
 @operations_story()
 async def test_a_restore_whose_backup_is_missing_never_runs_PULL_3(ops: Operating) -> None:
     await refused_for_good(ops, "ValidationFailed")
 
 
+@pytest.mark.slow
 @operations_story()
 async def test_a_second_request_for_a_finished_operation_is_a_noop_with_its_time_PULL_3(ops: Operating) -> None:
     await ops.prepare()
@@ -142,6 +149,7 @@ async def test_a_second_request_for_a_finished_operation_is_a_noop_with_its_time
     assert len(ops.made(named("nightly"))) == 1
 
 
+@pytest.mark.slow
 @operations_story()
 async def test_a_job_for_a_recurring_operation_gets_its_result_after_the_first_sync_PULL_3(ops: Operating) -> None:
     await ops.prepare()
@@ -161,6 +169,7 @@ def told(ops: Operating, name: str) -> list[str]:
     return [event["kind"] for event in events]
 
 
+@pytest.mark.slow
 @operations_story(rules(AT_WORK))
 async def test_a_cancelled_operation_fails_its_job_PULL_3(ops: Operating) -> None:
     await ops.prepare()
@@ -203,6 +212,7 @@ async def test_a_started_operation_outlives_the_expiry_of_its_job_PULL_3(ops: Op
     assert ops.phase(named("slow")) == "Running"
 
 
+@pytest.mark.slow
 @operations_story()
 async def test_a_redelivered_request_starts_nothing_again_PULL_4(ops: Operating) -> None:
     await ops.prepare()
@@ -214,6 +224,7 @@ async def test_a_redelivered_request_starts_nothing_again_PULL_4(ops: Operating)
     assert len(ops.made(named("once"))) == 1
 
 
+@pytest.mark.slow
 @operations_story(rules(AT_WORK))
 async def test_runs_that_no_job_asked_for_are_told_as_events_PULL_6(ops: Operating) -> None:
     await ops.prepare()

@@ -58,6 +58,7 @@ async def test_an_instance_that_anybody_applies_is_reconciled(world: World) -> N
     assert world.running() == [FIRST]
 
 
+@pytest.mark.slow
 @on_every_face
 async def test_a_namespace_that_is_gated_later_lets_its_instances_go_on_RES_5(world: World) -> None:
     namespace = ObjectRef(NAMESPACE, None, NS)
@@ -73,6 +74,7 @@ async def test_a_namespace_that_is_gated_later_lets_its_instances_go_on_RES_5(wo
     assert world.conditions()["Blocked"] == "False/Unblocked"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("face", FACES, ids=lambda face: face.name)
 def test_flux_that_is_installed_later_is_noticed_REC_12(face: Face) -> None:
     async def story(world: World) -> None:
@@ -95,6 +97,7 @@ def test_our_own_definitions_that_are_installed_later_are_noticed_RUN_1(face: Fa
     face.run(story, crds=flux_crds())
 
 
+@pytest.mark.slow
 @on_every_face
 async def test_flux_that_is_taken_away_is_noticed_REC_12(world: World) -> None:
     await world.ready()
@@ -104,6 +107,7 @@ async def test_flux_that_is_taken_away_is_noticed_REC_12(world: World) -> None:
     await world.until(lambda: world.conditions().get("Blocked") == "True/MissingDependencies", "Blocked")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ref", [RELEASE, SOURCE], ids=lambda ref: ref.kind.kind)
 @pytest.mark.parametrize("face", FACES, ids=lambda face: face.name)
 def test_a_downstream_object_that_somebody_deletes_comes_back_REC_8(face: Face, ref: ObjectRef) -> None:
@@ -119,6 +123,7 @@ def test_a_downstream_object_that_somebody_deletes_comes_back_REC_8(face: Face, 
     face.run(story)
 
 
+@pytest.mark.slow
 @on_every_face
 async def test_a_downstream_field_that_somebody_takes_is_named_and_handed_back_REC_6(world: World) -> None:
     await world.ready()
@@ -137,6 +142,7 @@ async def test_a_downstream_field_that_somebody_takes_is_named_and_handed_back_R
     assert world.get(RELEASE)["spec"]["timeout"] == "5m"
 
 
+@pytest.mark.slow
 @on_every_face
 async def test_a_held_field_keeps_chart_and_values_together_REC_3(world: World) -> None:
     """A `kubectl edit` of one field: the new chart ran with the old values, and the instance said Ready."""
@@ -163,6 +169,7 @@ async def test_a_held_field_keeps_chart_and_values_together_REC_3(world: World) 
     await world.until(lambda: world.find(SOURCE) is None, "the old source pruned")
 
 
+@pytest.mark.slow
 @on_every_face
 async def test_an_abandoned_instance_runs_on_RES_5(world: World) -> None:
     await world.ready()
@@ -220,6 +227,7 @@ async def test_a_chart_from_a_helm_repository_runs_too_REC_3(world: World) -> No
     assert world.running() == [FIRST]
 
 
+@pytest.mark.slow
 @on_every_face
 async def test_values_that_come_later_are_waited_for_and_noticed_REC_4(world: World) -> None:
     values = {"source": "secretRef", "secretRef": {"name": "values", "key": "values.yaml"}}
@@ -237,6 +245,7 @@ async def test_values_that_come_later_are_waited_for_and_noticed_REC_4(world: Wo
     await world.until(lambda: world.find(beneath), "our ConfigMap again")
 
 
+@pytest.mark.slow
 @on_every_face
 async def test_a_second_instance_of_the_same_release_is_told_so_and_gets_it_when_the_first_goes(world: World) -> None:
     await world.ready()
@@ -258,6 +267,7 @@ def _condition(world: World, ref: ObjectRef, kind: str) -> str:
     return next((f"{one['status']}/{one['reason']}" for one in conditions if one["type"] == kind), "")
 
 
+@pytest.mark.slow
 @on_every_face
 async def test_suspending_stops_upgrades_and_resuming_lets_them_go_on_RES_4(world: World) -> None:
     await world.ready()

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP, DEPLOYMENT
 from purekube.boxes.box import Box
@@ -26,6 +28,7 @@ async def everything(site: BoxSite) -> list[Manifest]:
     return [manifest for kind in (shops("a").kind,) for manifest in (await site.admin.list(kind)).items]
 
 
+@pytest.mark.slow
 def test_writes_and_refusals_are_counted_over_every_object_and_none_is_made_PH_10() -> None:
     async def story(site: BoxSite) -> None:
         await site.install(crd())

@@ -223,6 +223,7 @@ async def test_a_recovery_after_the_result_is_a_condition_transition_PULL_3(worl
     assert (job.results_refused, len(job.statuses)) == (0, posted), "the job had its one result"
 
 
+@pytest.mark.slow
 @on_every_face
 async def test_a_job_that_asks_for_a_retry_is_answered_by_what_comes_after_it_PULL_3(world: World) -> None:
     await world.ready()
@@ -254,6 +255,7 @@ async def test_a_name_that_is_free_again_is_not_called_taken_PULL_3(world: World
     assert asked_again["outcome"] == "succeeded", asked_again
 
 
+@pytest.mark.slow
 @on_every_face
 async def test_a_status_by_hand_is_not_told_as_ours_and_a_job_is_answered_early_PULL_3(world: World) -> None:
     await world.ready()
@@ -284,6 +286,7 @@ async def test_a_status_by_hand_is_not_told_as_ours_and_a_job_is_answered_early_
     await world.until(lambda: "by hand, honest" not in str(world.get(INSTANCE)["status"]), "our own words again")
 
 
+@pytest.mark.slow
 @on_every_face
 async def test_jobs_that_suspend_change_and_resume_end_as_asked_PULL_3(world: World) -> None:
     def suspended(version: str, wanted: bool = True) -> Manifest:
@@ -357,6 +360,7 @@ async def test_a_deletion_succeeds_when_everything_is_gone_in_order_PULL_3(world
     assert world.running() == []
 
 
+@pytest.mark.slow
 @on_every_face
 async def test_after_a_deletion_the_same_name_can_be_had_again_and_gets_a_new_uid_PULL_4(world: World) -> None:
     first = await world.ready()

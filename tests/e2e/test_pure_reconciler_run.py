@@ -64,6 +64,7 @@ def printed() -> list[dict[str, Any]]:
     return list(roles_of("vworkspace-controller-shop", composite_access(COMPOSITE), (), options))
 
 
+@pytest.mark.slow
 def test_a_pure_reconciler_has_the_rights_that_it_uses_and_no_other() -> None:
     async def story(site: BoxSite) -> None:
         await site.install(SHOP.crd())

@@ -6,6 +6,8 @@ apart. The numbers stand in docs/benchmarks.md.
 
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from kubelab.access.audit_log import AuditEntry
 from kubelab.model.calls import RequestVerb
 from tests.support.e2e_world import CLUSTER, INSTANCE, LATER, OPERATOR, OWN_NS, World, instance
@@ -83,6 +85,7 @@ def test_from_a_job_to_ready_there_are_four_writes_and_two_events_PULL_2() -> No
     assert by_reconciler == [*FOREIGN_RELEASE, *IS_CURRENT, *FIRST_WRITES, *TOLD, *TOLD]
 
 
+@pytest.mark.slow
 def test_another_version_costs_as_much_and_takes_the_old_source_away_PULL_2_REC_14() -> None:
     async def odoo_asks_for_another_version(world: World) -> None:
         await world.ready(LATER, 8)
@@ -95,6 +98,7 @@ def test_another_version_costs_as_much_and_takes_the_old_source_away_PULL_2_REC_
     assert by_reconciler == [*IS_CURRENT, *FIRST_WRITES, *TOLD, *pruned, *TOLD]
 
 
+@pytest.mark.slow
 def test_other_values_cost_three_writes() -> None:
     async def somebody_edits_it(world: World) -> None:
         generation = world.edit(INSTANCE, {"spec": {"values": {"inline": {"replicaCount": 3}}}})["metadata"][

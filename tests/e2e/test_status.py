@@ -61,6 +61,7 @@ def test_the_tree_leads_from_the_job_to_what_runs_SEE_1(face: Face) -> None:
     face.run(story)
 
 
+@pytest.mark.slow
 def test_below_an_operation_stand_its_job_and_its_pods_SEE_1() -> None:
     async def story(world: World) -> None:
         ops = Operating(world)
@@ -118,6 +119,7 @@ def test_what_is_not_there_or_may_be_several_is_told_SEE_1() -> None:
     IN_PROCESS.run(story, engines=ENGINES_QUICK)
 
 
+@pytest.mark.slow
 def test_what_changes_is_shown_as_it_comes_and_what_may_not_be_seen_is_named_SEE_1() -> None:
     shown: list[OwnObjects] = []
 

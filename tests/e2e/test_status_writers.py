@@ -61,6 +61,7 @@ async def _has_finalizer(site: BoxSite, ref: ObjectRef, name: str) -> bool:
     return name in (get_path(await site.get(ref), "metadata", "finalizers") or ())
 
 
+@pytest.mark.slow
 def test_two_boxes_for_one_kind_in_two_processes_do_not_write_the_same_object() -> None:
     webapp = example("webapp")
     second = attrs.evolve(webapp, name="second")

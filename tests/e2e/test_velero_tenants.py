@@ -113,6 +113,7 @@ def victim(world: World) -> Iterator[None]:
             world.delete_object(ref)
 
 
+@pytest.mark.slow
 @operations_story()
 async def test_a_namespace_that_comes_gated_and_agreeing_is_noticed_at_once_OPS_7(ops: Operating) -> None:
     await ops.prepare()

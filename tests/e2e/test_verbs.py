@@ -48,6 +48,7 @@ def test_an_application_is_suspended_and_resumed_and_nobody_holds_the_field_afte
     face.run(story)
 
 
+@pytest.mark.slow
 def test_a_release_that_flux_gave_up_is_tried_again_REC_14() -> None:
     async def story(world: World) -> None:
         await world.ready()
@@ -61,6 +62,7 @@ def test_a_release_that_flux_gave_up_is_tried_again_REC_14() -> None:
     IN_PROCESS.run(story)
 
 
+@pytest.mark.slow
 def test_an_operation_is_approved_for_one_run_with_what_it_says_now_OPS_4() -> None:
     async def story(world: World) -> None:
         ops = Operating(world)
@@ -81,6 +83,7 @@ def test_an_operation_is_approved_for_one_run_with_what_it_says_now_OPS_4() -> N
     IN_PROCESS.run(story, engines=ENGINES_QUICK)
 
 
+@pytest.mark.slow
 def test_an_operation_is_cancelled_once_OPS_11() -> None:
     async def story(world: World) -> None:
         ops = Operating(world)

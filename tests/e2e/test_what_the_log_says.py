@@ -38,6 +38,7 @@ def test_an_instance_that_somebody_creates_is_told_from_its_first_write_to_Ready
     IN_PROCESS.run(story)
 
 
+@pytest.mark.slow
 def test_what_blocks_is_a_warning_with_its_message() -> None:
     async def story(world: World) -> None:
         with capture_logs() as logs:
@@ -52,6 +53,7 @@ def test_what_blocks_is_a_warning_with_its_message() -> None:
     IN_PROCESS.run(story)
 
 
+@pytest.mark.slow
 def test_a_failed_job_is_a_warning_and_names_its_object() -> None:
     async def story(world: World) -> None:
         await world.ready()
@@ -81,6 +83,7 @@ def test_kinds_that_nobody_installed_are_one_line_and_no_warning() -> None:
         IN_PROCESS.run(story)
 
 
+@pytest.mark.slow
 def test_a_defect_that_stays_is_told_in_full_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def decide(self: InstanceReconciler, source: Any, observed: Any) -> Any:
         raise ZeroDivisionError("a defect")

@@ -66,6 +66,7 @@ def eventually(site: PageSite, path: str, text: str) -> str:
     return found
 
 
+@pytest.mark.slow
 def test_what_the_page_lists_is_what_the_api_server_holds_SEE_3(site: PageSite) -> None:
     site.create(APPLICATION_INSTANCE, instance("well"), ready())
     site.create(APPLICATION_INSTANCE, instance("broken"), degraded("upgrade failed: no such image"))
@@ -94,6 +95,7 @@ def test_what_the_page_lists_is_what_the_api_server_holds_SEE_3(site: PageSite) 
     assert site.get(f"{OBJECT}/broken").status == 404
 
 
+@pytest.mark.slow
 def test_the_first_line_says_what_needs_a_person_and_how_to_help_SEE_3(site: PageSite) -> None:
     def first_line() -> str:
         return next(element.text for element in elements(site.get("/").text) if element.tag == "h1")
@@ -116,6 +118,7 @@ def test_the_first_line_says_what_needs_a_person_and_how_to_help_SEE_3(site: Pag
     assert list(rows(site.get("/?needs=you").text)) == [f"{INSTANCES}:{NS}:{name}" for name in ("broken", "gated")]
 
 
+@pytest.mark.slow
 def test_a_command_that_only_prints_has_what_to_do_with_it_above_it_SEE_3(site: PageSite) -> None:
     lead = "in your GitOps repository, the Kustomization ops/vwo, add what this prints:"
     gate = condition("Blocked", "True", "Forbidden", f"To fix: {lead} vworkspace-operator manifests --rbac-only")
@@ -126,12 +129,14 @@ def test_a_command_that_only_prints_has_what_to_do_with_it_above_it_SEE_3(site: 
         assert text.index(f'<p class="message">{lead}</p><p class="command"><code>vworkspace-operator manifests') > 0
 
 
+@pytest.mark.slow
 def test_every_view_says_that_it_shows_the_whole_cluster_whoever_looks_SEE_3(site: PageSite) -> None:
     for path in ("/", "/?dense=1", "/timeline", "/operator", "/nothing"):
         footer = next(element.text for element in elements(site.get(path).text) if element.tag == "footer")
         assert "shows the whole cluster, every namespace, to everyone who may open it" in footer, path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shard", "works", "shown"),
     [
@@ -156,6 +161,7 @@ def test_the_page_of_a_shard_says_which_part_it_shows_SEE_3(shard: Shard, works:
             assert f"shard {shard}" in found["header"], "also at the top, where the counts are read"
 
 
+@pytest.mark.slow
 def test_filters_are_links_that_keep_the_others_SEE_3(site: PageSite) -> None:
     site.create(APPLICATION_INSTANCE, instance("well"), ready())
     site.create(OPERATION, operation_manifest("backup-1", NS, target="well"))
@@ -207,6 +213,7 @@ def test_every_view_is_sound_html_that_loads_nothing_from_elsewhere_SEE_3(site: 
         assert site.get(f"/assets/{name}").status == 404
 
 
+@pytest.mark.slow
 def test_the_page_only_answers_get_and_head_SEE_3(site: PageSite) -> None:
     for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
         assert {site.get(path, method).status for path in ("/", "/events", "/assets/page.css")} == {405}
@@ -262,6 +269,7 @@ def test_a_follower_is_sent_what_changed_and_nothing_else_SEE_3(site: PageSite) 
         assert follower.until(lambda one: one.name != "parts").name == "gone"
 
 
+@pytest.mark.slow
 def test_followers_are_bounded_and_an_idle_page_keeps_nothing_SEE_3(site: PageSite) -> None:
     site.create(APPLICATION_INSTANCE, instance("one"), ready())
     assert site.page._heard == [], "nobody follows: nobody is told"
@@ -304,6 +312,7 @@ class Shops(Reconciler[Any, None]):
         return Result()
 
 
+@pytest.mark.slow
 def test_objects_of_a_reconciler_in_python_have_rows_and_graphs_SEE_3() -> None:
     with page_site(works=True, controllers=[Shops], crds=[SHOP.crd()]) as site:
         site.create(SHOP.kind, {**SHOP.kind.manifest("corner", NS), "spec": {}})
@@ -313,6 +322,7 @@ def test_objects_of_a_reconciler_in_python_have_rows_and_graphs_SEE_3() -> None:
         assert "canary" not in page
 
 
+@pytest.mark.slow
 def test_an_applied_box_has_a_row_and_a_page_SEE_3() -> None:
     with page_site(works=True, applied_boxes=True, crds=[applied_box_definition()]) as site:
         site.create(OPERATOR_BOX, {**OPERATOR_BOX.manifest("shops"), "spec": {"crd": {"name": "shops.example.com"}}})
@@ -474,6 +484,7 @@ def basic(password: str) -> dict[str, str]:
     return {"authorization": "Basic " + base64.b64encode(f"anybody:{password}".encode()).decode()}
 
 
+@pytest.mark.slow
 def test_with_token_review_the_api_server_says_who_may_look_SEE_3() -> None:
     access, cluster = TokenAccess(), Cluster()
     with page_site(access=access) as site:
@@ -494,6 +505,7 @@ def test_with_token_review_the_api_server_says_who_may_look_SEE_3() -> None:
             assert site.get("/", headers={"authorization": odd}).status == 401
 
 
+@pytest.mark.slow
 def test_a_right_that_is_revoked_or_given_counts_within_ten_seconds_SEE_3() -> None:
     now = [1_000.0]
     access, cluster = TokenAccess(monotonic=lambda: now[0]), Cluster()
@@ -512,6 +524,7 @@ def test_a_right_that_is_revoked_or_given_counts_within_ten_seconds_SEE_3() -> N
         assert VERDICT_SECONDS <= 10
 
 
+@pytest.mark.slow
 def test_a_follower_goes_with_the_right_to_look_SEE_3() -> None:
     access, cluster = TokenAccess(seconds=0.0), Cluster()
     with page_site(access=access) as site:

@@ -62,6 +62,7 @@ def test_each_moment_shows_how_everything_stood_then_SEE_3(file: Path) -> None:
         ]
 
 
+@pytest.mark.slow
 def test_what_is_no_trace_is_refused_with_what_to_do_SEE_3(tmp_path: Path) -> None:
     (tmp_path / "other").write_text("hello\n", encoding="utf-8")
     for name, told in (("other", "is no trace: line 1"), ("absent", "cannot be read")):

@@ -100,6 +100,7 @@ def named(value: Any, names: dict[str, str]) -> Any:
     return value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "spec",
     [

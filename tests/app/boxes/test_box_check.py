@@ -105,12 +105,14 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "expected"), [row[1:] for row in HOSTILE], ids=[row[0] for row in HOSTILE])
 def test_box_of_hostile_yaml_is_refused_by_name(tmp_path: Path, text: str, expected: str) -> None:
     found = told(tmp_path, text)
     assert any(expected in line for line in found), found
 
 
+@pytest.mark.slow
 def test_box_check_prints_all_of_it_and_its_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wrong = written(tmp_path, WEBAPP.replace("imag", "imak").replace("${has(self.spec.host)}", "${service.status}"))
     assert run_command(["box", "check", wrong, str(BOXES[0])]) == 1
@@ -157,6 +159,7 @@ def test_box_init_writes_a_box_that_passes(tmp_path: Path, capsys: pytest.Captur
     assert run_command(["box", "init", "web app", "--directory", str(tmp_path)]) == 2
 
 
+@pytest.mark.slow
 def test_box_graph_and_docs_show_the_examples(capsys: pytest.CaptureFixture[str]) -> None:
     for path in BOXES:
         for words in (["graph"], ["graph", "-o", "dot"], ["docs"]):
@@ -177,6 +180,7 @@ def checked(folder: Path, text: str, capsys: pytest.CaptureFixture[str]) -> tupl
     return status, [line.removeprefix(f"{folder}/") for line in capsys.readouterr().out.splitlines()]
 
 
+@pytest.mark.slow
 def test_box_check_tells_how_many_round_trips_hold_and_the_price_of_a_strict_order(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -56,6 +56,7 @@ def children(world: BoxWorld) -> dict[str, Any]:
     return {ref.kind.kind: manifest for ref, manifest in world.children().items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["webapp.katalog.yaml", "webapp.rgd.yaml"])
 def test_a_service_comes_once_all_pods_are_ready(file: str) -> None:
     shown, _ = world(file, host="shop.example.test")
@@ -69,6 +70,7 @@ def test_a_service_comes_once_all_pods_are_ready(file: str) -> None:
     assert ready() == 3
 
 
+@pytest.mark.slow
 def test_the_three_phases_of_a_katalog_follow_each_other() -> None:
     shown, shop = world("webapp.katalog.yaml")
 
@@ -90,6 +92,7 @@ def test_the_three_phases_of_a_katalog_follow_each_other() -> None:
     assert (status["readyReplicas"], status["address"]) == (3, address)
 
 
+@pytest.mark.slow
 def test_what_a_katalog_reconciles_is_kept_up() -> None:
     shown, _ = world("webapp.katalog.yaml")
     shown.settle()
@@ -104,6 +107,7 @@ def test_what_a_katalog_reconciles_is_kept_up() -> None:
     assert shown.get(config) is not None
 
 
+@pytest.mark.slow
 def test_a_gate_that_closes_leaves_what_is_there() -> None:
     shown, shop = world("webapp.katalog.yaml")
     shown.settle()
@@ -114,6 +118,7 @@ def test_a_gate_that_closes_leaves_what_is_there() -> None:
     assert {"Service", "Ingress"} <= set(children(shown))
 
 
+@pytest.mark.slow
 def test_a_graph_of_kro_includes_what_its_conditions_say() -> None:
     shown, shop = world("webapp.rgd.yaml", host="")
     shown.settle()

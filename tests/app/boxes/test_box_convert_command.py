@@ -34,6 +34,7 @@ def test_a_katalog_is_printed_as_a_box_with_its_crd(capsys: pytest.CaptureFixtur
     assert "  - id: service\n    # a gate holds: what is there stays when it closes" in printed.out
 
 
+@pytest.mark.slow
 def test_files_are_written_and_nothing_is_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "boxes"
     command = ["box", "convert", str(HERE / "webapp.rgd.yaml"), "-o", str(out)]

@@ -33,6 +33,7 @@ def rendered(
     return list(yaml.safe_load_all(text))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["webapp", "registry", "chart"])
 def test_an_api_server_admits_all_of_it(name: str) -> None:
     server = ApiServer(now=lambda: START)
@@ -48,6 +49,7 @@ def test_an_api_server_admits_all_of_it(name: str) -> None:
         run_sync(api.create(manifest, kind=resource.core_kind, field_manager="test"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "ports"), [("webapp", {8080}), ("registry", {8080, 9443})])
 def test_no_tenant_reaches_more_than_the_ports_and_one_pod_is_evicted_at_a_time_RUN_11(
     name: str, ports: set[int]
@@ -71,6 +73,7 @@ def test_the_pods_run_the_files_and_change_with_them() -> None:
     assert "CustomResourceDefinition" not in found
 
 
+@pytest.mark.slow
 def test_rules_and_literal_values_of_a_box_go_into_its_crd() -> None:
     (crd,) = rendered("registry", crds_only=True)
     (version,) = [version for version in crd["spec"]["versions"] if version["storage"]]
@@ -99,6 +102,7 @@ def test_a_box_without_a_file_of_its_crd_cannot_be_installed(tmp_path: Path) -> 
         )
 
 
+@pytest.mark.slow
 def test_a_box_that_needs_webhooks_has_them_configured_and_trusted() -> None:
     """PH-8: they fail closed, and are asked in the storage version; who trusts nobody is told what to give."""
     found = {one["kind"]: one for one in rendered("registry")}
@@ -124,6 +128,7 @@ def test_a_box_that_needs_webhooks_has_them_configured_and_trusted() -> None:
     assert "conversion" not in rendered("webapp", crds_only=True)[0]["spec"]
 
 
+@pytest.mark.slow
 def test_cert_manager_makes_the_certificate_of_a_box_and_puts_its_authority_in() -> None:
     found = {one["kind"]: one for one in rendered("registry", cert_manager=True)}
     injected = {"cert-manager.io/inject-ca-from": f"{OWN}/vworkspace-box-registry-webhook"}
@@ -156,6 +161,7 @@ def test_an_object_that_would_not_be_accepted_is_not_printed_but_what_to_write_i
     assert line.startswith(f"{told_at}: the API server, which computes the value, cannot")
 
 
+@pytest.mark.slow
 def test_an_object_has_its_versions_and_the_policies_that_it_needs_come_before_it_PH_10() -> None:
     *policies, applied = yaml.safe_load_all(render_object(str(BOXES / "registry.yaml"), (), Format.YAML))
     assert [version["name"] for version in applied["spec"]["versions"]] == ["v1", "v1alpha1"]

@@ -67,6 +67,7 @@ def test_a_job_of_too_many_values_is_refused_alone(before: int) -> None:
     )
 
 
+@pytest.mark.slow
 def test_jobs_that_are_too_many_values_only_together_are_taken_in_turns() -> None:
     half = b"[" + b",".join([b"1"] * (MOST_VALUES // 2 - 100)) + b"]"
     body = answer(*(large(half).replace(b"large", b"job-%d" % number) for number in range(5)))

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import anyio
+import pytest
 
 from kubelab.clock import VirtualClock
 from purekube.apimachinery.manifest import Manifest, ref_of
@@ -23,6 +24,7 @@ def objects(count: int) -> list[Manifest]:
     return [{**instance(f"app-{at}", uid=uid), "status": {"conditions": [ready]}} for at, uid in enumerate(uids)]
 
 
+@pytest.mark.slow
 def test_a_snapshot_of_thousands_of_objects_is_never_held_whole() -> None:
     """What waits is bounded, and so is the work for each batch: otherwise both would grow with the square."""
     owned = objects(2_350)

@@ -89,6 +89,7 @@ def story(tell: Callable[[ApiServer, Replica, Replica], Awaitable[None]]) -> Non
     run(main)
 
 
+@pytest.mark.slow
 def test_one_leads_and_the_other_stands_by() -> None:
     async def tell(server: ApiServer, first: Replica, second: Replica) -> None:
         await anyio.sleep(300)

@@ -130,6 +130,7 @@ def test_an_end_does_not_wait_for_ever() -> None:
     assert api.notes() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [Unavailable("away"), ZeroDivisionError("a defect")])
 def test_an_event_that_cannot_be_written_is_counted_and_the_next_one_is_written(error: Exception) -> None:
     api = Troubled(failures=(error,))
@@ -242,6 +243,7 @@ class Timed(Troubled):
         return await proceed(request)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.floats(0, 30).map(lambda at: round(at, 3)), st.sampled_from(("Normal", "Normal", "Warning"))),
@@ -293,6 +295,7 @@ def test_an_event_waits_for_what_is_more_urgent_and_not_for_ever_and_a_warning_n
         assert quiet or wrote - at <= LOOK_SECONDS + 0.01, "nobody waits for nothing"
 
 
+@pytest.mark.slow
 def test_no_more_events_wait_than_can_be_written_at_the_end_and_then_they_are_RUN_5() -> None:
     api = Timed()
 

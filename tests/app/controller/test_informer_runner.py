@@ -263,6 +263,7 @@ def test_a_handler_that_raises_keeps_no_other_from_being_called() -> None:
     play(story)
 
 
+@pytest.mark.slow
 def test_a_foreign_error_of_the_port_is_survived_and_counted() -> None:
     async def story(scene: Scene) -> None:
         scene.api.lists.append(ZeroDivisionError("a defect of the adapter"))
@@ -336,6 +337,7 @@ def test_an_hour_of_quiet_costs_a_dozen_watches_and_one_list() -> None:
     play(story)
 
 
+@pytest.mark.slow
 def test_a_burst_of_events_does_not_hold_up_other_tasks() -> None:
     async def story(scene: Scene) -> None:
         await scene.informer.wait_for_sync()

@@ -4,6 +4,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import purekube
 import purekube_run
 import vworkspace_app
@@ -36,6 +38,7 @@ def test_statuses_are_written_in_one_module() -> None:
     assert examiner in callers_of("apply_status"), "it writes as another controller would, to examine an operator"
 
 
+@pytest.mark.slow
 def test_keys_of_every_kind_are_queued_and_served_by_one_runner() -> None:
     assert list(callers_of("WorkerPool")) == ["purekube_run/controller/runner.py"]
     assert list(callers_of("StatusReports")) == ["purekube_run/controller/runner.py"]

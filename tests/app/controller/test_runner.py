@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import anyio
 import attrs
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
@@ -168,6 +169,7 @@ ACTIONS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(ACTIONS, st.sampled_from((0.0, 0.05, 1.0)), st.integers(1, 3), st.sampled_from((0.0, 3.0)))
 @settings(max_examples=effort(0.6))
 @example([(0.0, "create", "a"), (0.3, "edit", "a"), (0.3, "edit", "a")], 1.0, 3, 0.0)
@@ -228,6 +230,7 @@ ERRORS: Final[Sequence[Exception]] = (
 )
 
 
+@pytest.mark.slow
 @given(st.sampled_from(ERRORS), st.sampled_from((None, "True", "False", "Unknown")), st.integers(1, 4))
 @settings(max_examples=effort(0.8))
 def test_a_blocked_pass_never_makes_ready_true_REC_13(error: Exception, ready: str | None, times: int) -> None:

@@ -148,6 +148,7 @@ def test_a_lost_answer_is_asked_for_again_within_the_grace_period() -> None:
     assert len([line for line in logs if "no new credential yet" in line["event"]]) == 1
 
 
+@pytest.mark.slow
 def test_a_credential_is_renewed_for_ever_without_anybody_asking() -> None:
     async def body(site: Site) -> None:
         await site.rotation.rotate("job/1")

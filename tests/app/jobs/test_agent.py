@@ -269,6 +269,7 @@ def test_events_go_in_batches_of_a_hundred_or_a_second_PULL_6() -> None:
     simulate(body)
 
 
+@pytest.mark.slow
 def test_an_overflow_is_told_and_a_snapshot_makes_up_for_it_PULL_5() -> None:
     async def body(site: Site) -> None:
         site.enqueue()

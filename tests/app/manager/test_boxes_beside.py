@@ -56,6 +56,7 @@ def web(box: Box, namespace: str) -> Manifest:
     return {**box.kind.manifest("web", namespace), "spec": {"image": "registry.example.com/shop:1", "replicas": 2}}
 
 
+@pytest.mark.slow
 def test_a_box_and_an_instance_are_reconciled_by_one_manager_PH_6() -> None:
     webapp = example("webapp")
 
@@ -223,6 +224,7 @@ def test_the_operator_runs_applied_boxes_with_the_roles_that_are_printed_for_it_
     run(main)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"applied_boxes": True, "shard": Shard(1, 2)}], ids=["default", "shard 2/2"])
 def test_applied_boxes_run_only_where_the_settings_ask_for_it_and_in_the_first_shard_PH_10(settings: Any) -> None:
     webapp = example("webapp")

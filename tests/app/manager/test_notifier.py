@@ -115,6 +115,7 @@ def test_what_wants_a_person_is_told_once_with_a_link_and_so_is_its_end() -> Non
 PAGE = (Path(__file__).resolve().parents[3] / "docs/notifications.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_page_shows_a_notice_as_it_is_sent() -> None:
     (shown,) = map(json.loads, re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))
 
@@ -182,6 +183,7 @@ def test_a_defect_of_the_receiver_and_a_refused_notice_end_nothing() -> None:
     play(story)
 
 
+@pytest.mark.slow
 def test_a_standby_tells_nothing() -> None:
     async def story(site: Site) -> None:
         await site.apply()

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 import attrs
+import pytest
 
 from kubelab.clock import VirtualClock
 from kubelab.inprocess import InProcessKube
@@ -49,6 +50,7 @@ class Shops(Reconciler[Shop, None]):
         return Result(ShopStatus("r-1"))
 
 
+@pytest.mark.slow
 def test_the_manager_runs_a_reconciler_once_it_is_elected_and_lets_it_finish() -> None:
     shops = Shops()
 

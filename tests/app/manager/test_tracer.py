@@ -110,6 +110,7 @@ async def from_job_to_ready(world: World, _: Collector) -> None:
     await world.clock.sleep(10)
 
 
+@pytest.mark.slow
 def test_a_job_is_one_trace_until_its_result_is_accepted() -> None:
     seen = traced(from_job_to_ready)
     job, run = seen.named("job"), seen.named("ApplicationInstance")
@@ -153,6 +154,7 @@ def test_without_the_setting_no_function_of_the_tracer_is_called_SEE_7() -> None
     assert all(on[module] > 10 for module in of_traces)
 
 
+@pytest.mark.slow
 def test_a_span_lies_within_the_one_above_it_and_passes_name_their_writes() -> None:
     seen = traced(from_job_to_ready)
     by_id = {span.span_id: span for span in seen.spans}
@@ -165,6 +167,7 @@ def test_a_span_lies_within_the_one_above_it_and_passes_name_their_writes() -> N
     assert any("HelmRelease" in text for text in writes)
 
 
+@pytest.mark.slow
 def test_the_control_plane_s_trace_is_continued_through_the_annotation() -> None:
     async def asked_within_a_trace(world: World, _: Collector) -> None:
         job = world.ask("6.6.0", 7, traceparent=PARENT)
@@ -188,6 +191,7 @@ def test_a_trace_that_is_not_sampled_sends_nothing() -> None:
     traced(asked_within_a_trace)
 
 
+@pytest.mark.slow
 def test_what_a_person_changes_is_a_trace_of_its_own() -> None:
     async def edited_after_a_job(world: World, collector: Collector) -> None:
         await from_job_to_ready(world, collector)
@@ -202,12 +206,14 @@ def test_what_a_person_changes_is_a_trace_of_its_own() -> None:
     assert not second.parent_span_id
 
 
+@pytest.mark.slow
 def test_two_processes_give_a_span_the_same_place() -> None:
     first, second = traced(from_job_to_ready), traced(from_job_to_ready)
     assert first.named("job").span_id == second.named("job").span_id
     assert first.named("job").trace_id == second.named("job").trace_id
 
 
+@pytest.mark.slow
 def test_work_never_waits_for_the_collector_and_spans_are_sent_once_it_is_back() -> None:
     collector = Collector(answer=Unavailable("away"))
 
@@ -222,6 +228,7 @@ def test_work_never_waits_for_the_collector_and_spans_are_sent_once_it_is_back()
     assert traced(away_for_a_while, collector).named("job").name == "job"
 
 
+@pytest.mark.slow
 def test_spans_that_a_collector_refuses_are_lost_and_later_ones_are_sent() -> None:
     collector = Collector(answer=Invalid("no such tenant"))
 
@@ -235,6 +242,7 @@ def test_spans_that_a_collector_refuses_are_lost_and_later_ones_are_sent() -> No
     assert traced(refused_at_first, collector).named("job").name == "job", "the second one's alone"
 
 
+@pytest.mark.slow
 def test_an_application_of_a_person_begins_a_trace_and_its_deletion_another() -> None:
     async def made_and_deleted(world: World, _: Collector) -> None:
         labels = {MANAGED_BY: "control-plane", CLUSTER_ID: CLUSTER}

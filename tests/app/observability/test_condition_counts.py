@@ -81,6 +81,7 @@ def test_counts_and_ages_are_those_of_the_objects_that_there_are(
     assert found == unready[:most]
 
 
+@pytest.mark.slow
 def test_an_object_whose_reason_keeps_changing_is_as_old_as_its_status_and_takes_no_memory() -> None:
     counts = instance_conditions()
     counts.count(change("stuck", [("Ready", "False", "Installing", 0)]))

@@ -128,6 +128,7 @@ def test_an_operation_is_counted_once_for_each_phase_that_it_comes_to_and_by_the
     watched(body, before)
 
 
+@pytest.mark.slow
 def test_applications_are_counted_by_what_their_conditions_say() -> None:
     """As they change, whoever reconciles them; reasons of others are `other`; strangers do not count."""
 

@@ -101,6 +101,7 @@ def test_whoever_dawdles_is_shown_out_RUN_11(limits: ConnectionLimits, said: byt
         assert status(again) == 200
 
 
+@pytest.mark.slow
 def test_whoever_does_not_read_the_answer_is_shown_out_RUN_11() -> None:
     with served(app(), attrs.evolve(LONG, whole=0.1)) as address, ExitStack() as stack:
         slow = connect(stack, address)
@@ -243,6 +244,7 @@ def test_nothing_is_built_of_what_is_not_looked_at(body: bytes) -> None:
         assert peak < 4 * len(body), "the body, while it is put together, and no object of it"
 
 
+@pytest.mark.slow
 def test_reviews_beyond_the_budget_are_asked_to_come_again() -> None:
     limits = attrs.evolve(LONG, connections=64)
     size, fit = 2_900_000, BUDGET // (2_900_000 - SMALL)

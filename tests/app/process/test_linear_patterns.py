@@ -25,6 +25,7 @@ def every_pattern() -> list[re.Pattern[str]]:
     return sorted({*patterns_in(map(importlib.import_module, found))}, key=lambda pattern: pattern.pattern)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pattern", every_pattern(), ids=lambda pattern: pattern.pattern[:60])
 @given(data=st.data())
 @settings(max_examples=effort(0.1))

@@ -84,6 +84,7 @@ def test_no_crowd_can_starve_a_probe_or_a_request_RUN_11(stage: str, source: str
             assert status(honest) == 200
 
 
+@pytest.mark.slow
 def test_a_crowd_of_half_bodies_cannot_starve_reviews_RUN_11() -> None:
     """It takes neither the places nor the memory that reviews are read into."""
     made = certificates_for(("localhost",), datetime.now(UTC))

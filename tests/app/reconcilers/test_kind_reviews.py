@@ -14,6 +14,7 @@ from purekube_run.versions.round_trips import check_kinds
 from tests.support.reviewed_shop import PLAIN, SHOP, SPECS, ShopSpec, default, growing, raising, too_large
 
 
+@pytest.mark.slow
 @given(SPECS)
 def test_defaults_reach_the_stored_object_and_change_no_more_PH_8(spec: ShopSpec) -> None:
     with FakeCluster(SHOP) as cluster:

@@ -142,6 +142,7 @@ class Broken(Shops):
         raise ValueError("lost")
 
 
+@pytest.mark.slow
 def test_what_fails_in_the_middle_of_a_lifespan_ends_the_process() -> None:
     broken = Broken()
     with pytest.raises(CommandError, match=r"controller broken: its lifespan failed: .*lost"):

@@ -118,6 +118,7 @@ def test_controllers_are_found_by_entry_point_by_module_and_in_lists(package: Ca
     assert [one.name for one in installed()] == ["audit", "shop"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "status", "told"),
     [
@@ -248,6 +249,7 @@ class Stalls(Watcher):
 """
 
 
+@pytest.mark.slow
 def test_what_serves_several_versions_is_printed_with_all_that_the_definition_names(
     package: Callable[..., Path],
 ) -> None:

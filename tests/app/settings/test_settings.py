@@ -220,6 +220,7 @@ def fits(name: str, flags: dict[str, str]) -> bool:
     return flags.get("agent") != "false" or name not in ("control_plane_url", "token_file")
 
 
+@pytest.mark.slow
 @given(flags=chosen())
 def test_what_is_printed_is_a_settings_file_that_says_the_same(
     flags: dict[str, str], tmp_path_factory: pytest.TempPathFactory

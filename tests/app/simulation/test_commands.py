@@ -68,6 +68,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_runs(place: s
     assert caught.value.status == 2
 
 
+@pytest.mark.slow
 def test_a_broken_run_that_cannot_be_saved_still_has_its_verdict(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -78,6 +78,7 @@ def test_a_moment_shows_objects_decisions_queue_lease_outbox_and_job_records(his
     assert {"HelmRelease", "OCIRepository"} <= {node.kind for node in moment.object_graph.nodes}
 
 
+@pytest.mark.slow
 def test_every_decision_names_the_row_that_decided(history: RunHistory) -> None:
     """SIM-3: REC-5's rows for instances, in the order in which a release comes about; none is without a row."""
     decisions = [history.moments[number].decision for number in history.decisions()]

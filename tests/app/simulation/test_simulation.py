@@ -199,6 +199,7 @@ def test_equal_scripts_have_equal_traces() -> None:
 # --- seeded defects --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICKLY_FOUND)
 def test_a_defect_is_found_in_the_life_of_one_instance(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """SIM-4."""

@@ -93,6 +93,7 @@ def test_another_process_with_another_hash_seed_has_the_same_run() -> None:
     assert digests == {lives(2, replicas=2, rest=60) + "\n"}
 
 
+@pytest.mark.slow
 def test_a_standby_takes_over_from_a_leader_that_was_killed() -> None:
     """SIM-1, RUN-4: two replicas, one Lease."""
     with SimulatedWorld(WorldSettings(seed=4, replicas=2)) as world:

@@ -27,6 +27,7 @@ BOXES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
 BOX_NAMES = ("webapp", "registry", "chart")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOX_NAMES)
 def test_the_scenarios_of_the_examples_hold(name: str) -> None:
     outcomes = [run_scenario(example(name), (), one) for one in read_scenarios([str(BOXES / f"{name}-test.yaml")])]

@@ -299,6 +299,7 @@ def test_uninstall_refuses_while_a_replica_leads_and_says_where() -> None:
     machine.every_release_keeps_its_uid()
 
 
+@pytest.mark.slow
 def test_uninstall_deletes_no_account_that_a_release_names_and_lists_the_release() -> None:
     """`--keep-applications`, installed again, and a plain `uninstall`: Flux could not even remove the releases."""
     machine = begun()

@@ -66,6 +66,7 @@ def body_of(manifest: Any, **more: Any) -> bytes:
     return msgspec.json.encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["the worst object", "no review"])
 @pytest.mark.parametrize("path", [GATED_PATH, UNGATED_PATH, DEFAULT_PATH])
 def test_between_two_reviews_everything_else_has_its_turn(path: str, kind: str) -> None:
