@@ -3,14 +3,13 @@
 The program is `bench/kopf_operator.py`: handlers of an instance and of its release, as kopf's documentation teaches.
 """
 
-import json
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.docs.markdown import ROOT
-from tests.support.commands import run
+from tests.support.examined_operators import assert_gets, prediction
 
 KOPF = f"{Path(sys.executable).with_name('kopf')} run --standalone --all-namespaces"
 PASSES = (
@@ -52,37 +51,11 @@ NOT_TRIED = {
 }
 
 
-PREDICTED = {
-    name: verdict
-    for verdict, lists in (("pass", [PASSES]), ("FAIL", FAILS.values()), ("not tried", NOT_TRIED.values()))
-    for names in lists
-    for name in names.split()
-}
+PREDICTED = prediction(PASSES, FAILS.values(), NOT_TRIED.values())
 """The verdicts by check; docs/conformance-verdicts.md shows them by clause."""
 
 
 @pytest.mark.slow
 @pytest.mark.seeded
 def test_an_operator_of_this_api_gets_the_verdicts_that_reading_predicts(tmp_path: Path) -> None:
-    """On a machine that is too slow for the first patience the second one counts."""
-    predicted = {name: {verdict} for name, verdict in PREDICTED.items()}
-    for patience in ("10s", "30s"):
-        verdicts = _verdicts(patience, tmp_path / "report.json")
-        if verdicts == predicted:
-            return
-    assert verdicts == predicted
-
-
-def _verdicts(patience: str, report: Path) -> dict[str, set[str]]:
-    """The verdicts by check: one name may be that of checks of two clauses."""
-    ended = run(
-        "conformance", "operator", "--operator", f"{KOPF} {ROOT / 'bench' / 'kopf_operator.py'}", "--profile", "gitops",
-        "--timeout", patience, "--report", report, cold=True, seconds=1800, PYTHONWARNINGS="default",
-    )  # fmt: skip
-    assert ended.status == 1, ended.err
-    found: dict[str, set[str]] = {}
-    for check in json.loads(report.read_text())["checks"]:
-        if check["check"]:  # a clause that does not show from outside has none
-            found.setdefault(check["check"], set()).add(check["verdict"])
-            assert check["message"] or check["verdict"] == "pass"
-    return found
+    assert_gets(PREDICTED, f"{KOPF} {ROOT / 'bench' / 'kopf_operator.py'}", tmp_path / "report.json")

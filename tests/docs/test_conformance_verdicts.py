@@ -5,6 +5,7 @@ from typing import Any
 from bench.verdicts import failures, verdict_table
 from purekube_run.examination.operator_process import OperatorCommand
 from purekube_run.examination.verdicts import Check
+from tests.conformance import test_controller_runtime_examined as examined_go
 from tests.conformance.test_kopf_examined import PREDICTED
 from tests.docs.markdown import ROOT
 from vworkspace_app.examination.clauses import UNSEEN, Profile
@@ -23,6 +24,10 @@ def kopf(check: Check[Any]) -> str:
     return PREDICTED[check.name]
 
 
+def controller_runtime(check: Check[Any]) -> str:
+    return examined_go.PREDICTED[check.name]
+
+
 def report(profile: Profile, verdict: Any) -> dict[str, Any]:
     """What `--report` holds of the checks of a profile, each with the verdict that `verdict` says."""
     request = ExaminationRequest(OperatorCommand("-"), profile)
@@ -37,6 +42,7 @@ def test_the_table_of_the_page_is_that_of_the_verdicts() -> None:
         "ours": report(Profile.FULL, ours),
         "ours, `--no-agent`": report(Profile.GITOPS, without_agent),
         "kopf": report(Profile.GITOPS, kopf),
+        "controller-runtime": report(Profile.GITOPS, controller_runtime),
     }
     page = (ROOT / "docs" / "conformance-verdicts.md").read_text(encoding="utf-8")
 
