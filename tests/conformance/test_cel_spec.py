@@ -87,7 +87,6 @@ def name_of(case: Mapping[str, Any]) -> str:
     return f"{case['file']}/{case['section']}/{case['name']}"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=[f"{at}-{name_of(case)}" for at, case in enumerate(CASES)])
 def test_a_case_has_the_value_or_the_failure_that_the_language_demands(
     case: Mapping[str, Any], request: pytest.FixtureRequest

@@ -105,7 +105,6 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("text", "expected"), [row[1:] for row in HOSTILE], ids=[row[0] for row in HOSTILE])
 def test_box_of_hostile_yaml_is_refused_by_name(tmp_path: Path, text: str, expected: str) -> None:
     found = told(tmp_path, text)
