@@ -24,6 +24,7 @@ from tests.support.operation_worlds import (
     target_labels,
     target_manifest,
 )
+from vworkspace_core.api.labels import MANAGED_BY
 from vworkspace_core.api.operation import EngineRef, Operation, OperationStatus, Phase
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.remedies import approval_remedy
@@ -221,6 +222,7 @@ RESTORE = operation("restore.velero")
         changed(RESTORE, deletion_timestamp="now"),
         changed(RESTORE, annotations={"ops.vworkspace.io/cancel": "true"}),
         changed(RESTORE, labels={}),
+        changed(RESTORE, labels={key: text for key, text in RESTORE.metadata.labels.items() if key != MANAGED_BY}),
         changed(RESTORE, labels=target_labels(**OTHER)),
         *(attrs.evolve(RESTORE, status=OperationStatus(phase=phase)) for phase in set(Phase) - {Phase.PENDING}),
         operation("restore.velero", approved=False),
