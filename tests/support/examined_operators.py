@@ -3,8 +3,34 @@
 import json
 from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
+from typing import Final
 
 from tests.support.commands import run
+
+TUTORIAL_FAILS: Final[Mapping[str, str]] = {
+    "Ready=False is Installing to it, whatever Flux reports": "failed_install chart_unreachable failed_upgrade",
+    "what Flux said of the former source it reports for the new generation": "generation_gate",
+    "it knows no gate, no cluster, no label and no annotation": "gate wrong_cluster unmanaged labels_downstream abandon"
+    " orphan retry",
+    "its finalizer has another name": "finalizer_first",
+    "it reads spec.chart of every instance": "placeholder",
+    "it knows no account, no policy, no reference to a Secret": "release accounts forbidden_version inline_secret"
+    " values_secret",
+    "it changes the source in place, before the values": "source_is_immutable one_switch",
+    "it does not know the condition Suspended": "suspended",
+    "it does nothing with Operations": "one_run phases bad_parameters target_missing capability approval"
+    " no_second_release backup_stays failing_job snapshot upgrade failed_upgrade conflict",
+}
+"""The checks that a program fails which does what a tutorial teaches and no more, by the reason."""
+TUTORIAL_NOT_TRIED: Final[Mapping[str, str]] = {
+    "its release has one generation for ever, since only the source changes, in place": "prune stale_cache",
+    "there was no conflict that could end": "conflict_ends",
+    "it tells no failure and no suspension": "long_message transition_times",
+    "no engine object was made": "death_after_create engine_object restricted_job external_deletion cancel"
+    " delete_running deadline",
+    "there is one replica, and no control plane": "replicas forged_annotation",
+}
+"""The checks that cannot be tried with such a program, by the reason."""
 
 
 def prediction(passes: str, fails: Iterable[str], not_tried: Iterable[str]) -> Mapping[str, str]:
