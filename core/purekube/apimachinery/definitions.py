@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery.manifest import Kind, Manifest, get_path
+from purekube.apimachinery.manifest import Kind, Manifest, get_path, text_or_empty
 
 BOX_DOMAIN: Final = "box.vworkspace.io"
 BOX_NAME: Final = f"{BOX_DOMAIN}/name"
@@ -52,7 +52,7 @@ def text_at(manifest: Manifest, json_path: str) -> str:
         if condition_type:
             listed = value if isinstance(value, list) else ()
             value = next((each for each in listed if get_path(each, "type") == condition_type), None)
-    return value if isinstance(value, str) else ""
+    return text_or_empty(value)
 
 
 def condition_path(condition_type: str, field: str) -> str:

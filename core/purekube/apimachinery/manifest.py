@@ -96,6 +96,11 @@ def content_hash(value: Json) -> str:
     return hashlib.sha256(_encoder.encode(value)).hexdigest()[:16]
 
 
+def text_or_empty(value: Json) -> str:
+    """Return a JSON value if it is a text; "" otherwise."""
+    return value if isinstance(value, str) else ""
+
+
 def get_path(value: Json, *path: str | int) -> Json:
     """Return the value at `path`, or None if any step is missing or of another shape. Never raises."""
     for step in path:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import attrs
 
 from purekube.apimachinery.conditions import DesiredCondition
-from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.manifest import Manifest, text_or_empty
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.timestamps import format_time, parse_time, shifted
 from purekube.boxes.box import Box, BoxWhen, StatusCondition, WhenElapsed
@@ -183,8 +183,8 @@ def _rendered(evaluation: Evaluation, scope: Scope, template: Template, faults: 
 
 def _condition(evaluation: Evaluation, scope: Scope, asked: StatusCondition, faults: list[str]) -> DesiredCondition:
     status, why = _truth(evaluation, scope, asked.status, faults)
-    reason = _text(_rendered(evaluation, scope, asked.reason, faults))
-    message = _text(_rendered(evaluation, scope, asked.message, faults))
+    reason = text_or_empty(_rendered(evaluation, scope, asked.reason, faults))
+    message = text_or_empty(_rendered(evaluation, scope, asked.message, faults))
     if status is ConditionStatus.UNKNOWN:
         return DesiredCondition(asked.type, status, _WITHOUT_VALUE, message or why)
     return DesiredCondition(asked.type, status, reason or asked.type, message)
@@ -200,10 +200,6 @@ def _truth(
             faults.append(str(failure))
         return ConditionStatus.UNKNOWN, failure.problem
     return (ConditionStatus.TRUE if value is True else ConditionStatus.FALSE), ""
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def with_faults(conditions: Sequence[DesiredCondition], faults: Sequence[str]) -> tuple[DesiredCondition, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.manifest import Manifest, get_path, text_or_empty
 from purekube.apimachinery.secret_material import shown
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import CANCEL
@@ -37,7 +37,9 @@ def conditions_of(live: Manifest) -> Iterator[Mapping[str, Any]]:
 def phase_of(live: Manifest) -> str:
     """Return one word for the state of `live`. The word is posted as the status of the object's job (PULL-2 step 6)."""
     if live.get("kind") == "Operation":
-        return ("phase" not in OWN_STATUS.held_fields(live) and text_of(get_path(live, "status", "phase"))) or "Pending"
+        return (
+            "phase" not in OWN_STATUS.held_fields(live) and text_or_empty(get_path(live, "status", "phase"))
+        ) or "Pending"
     true = {condition["type"] for condition in conditions_of(live) if condition.get("status") == "True"}
     for name in ("Deleting", "Blocked", "Stalled", "Suspended"):
         if name in true:
@@ -49,7 +51,7 @@ def phase_of(live: Manifest) -> str:
 
 def summary_of(live: Manifest) -> str:
     """Return the message of the condition that explains `phase_of`, with secrets redacted; empty if there is none."""
-    texts = {str(condition["type"]): text_of(condition.get("message")) for condition in conditions_of(live)}
+    texts = {str(condition["type"]): text_or_empty(condition.get("message")) for condition in conditions_of(live)}
     desired = (phase_of(live), "Ready") if live.get("kind") != "Operation" else (phase_of(live), "Blocked", "Accepted")
     return shown(next((texts[name] for name in desired if texts.get(name)), ""))
 
@@ -85,7 +87,7 @@ def ended_at(live: Manifest | None) -> str:
     phase = str(get_path(live, "status", "phase"))
     if live is None or live.get("kind") != OPERATION.kind or phase not in TERMINAL_PHASES:
         return ""
-    when = text_of(get_path(live, "status", "finishedAt"))
+    when = text_or_empty(get_path(live, "status", "finishedAt"))
     return f"{phase} at {when}" if when else phase
 
 
@@ -100,10 +102,5 @@ def unsettled_reason(live: Manifest) -> str:
     for name, bad in _OBSTACLES:
         condition = conditions.get(name, {})
         if condition.get("status") == bad and condition.get("reason"):
-            return f"{condition['reason']}: {text_of(condition.get('message'))}".removesuffix(": ")
+            return f"{condition['reason']}: {text_or_empty(condition.get('message'))}".removesuffix(": ")
     return ""
-
-
-def text_of(value: Any) -> str:
-    """Return a JSON value if it is a text; "" otherwise."""
-    return value if isinstance(value, str) else ""

@@ -25,11 +25,11 @@ from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.manifest import Manifest, get_path, text_or_empty
 from purekube.apimachinery.secret_material import shown
 from vworkspace_core.api.labels import RETRY, request_mark
 from vworkspace_core.api.own_status import OWN_STATUS
-from vworkspace_core.jobs.object_status import conditions_of, is_recurring, text_of
+from vworkspace_core.jobs.object_status import conditions_of, is_recurring
 
 LONGEST_ERROR: Final = 1024
 """The longest error text in a result, in characters; Flux's messages can be whole logs (REC-5 row 4)."""
@@ -210,19 +210,19 @@ class _Current:
         return str(self._valid.get(name, {}).get("status", ""))
 
     def reason(self, name: str) -> str:
-        return text_of(self._valid.get(name, {}).get("reason"))
+        return text_or_empty(self._valid.get(name, {}).get("reason"))
 
     def message(self, name: str) -> str:
-        return text_of(self._valid.get(name, {}).get("message"))
+        return text_or_empty(self._valid.get(name, {}).get("message"))
 
     def reason_if_true(self, name: str) -> str:
         return self.reason(name) if self.status(name) == "True" else ""
 
     def any_reason(self, name: str) -> str:
-        return text_of(self._all.get(name, {}).get("reason"))
+        return text_or_empty(self._all.get(name, {}).get("reason"))
 
     def any_message(self, name: str) -> str:
-        return text_of(self._all.get(name, {}).get("message"))
+        return text_or_empty(self._all.get(name, {}).get("message"))
 
 
 def _number(value: Any) -> int:

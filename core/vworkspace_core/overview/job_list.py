@@ -14,7 +14,7 @@ from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.secret_material import safe
 from purekube.apimachinery.timestamps import time_or_none
 from vworkspace_core.overview.severity import Severity
-from vworkspace_core.overview.timeline import TimelineEntry, text_at
+from vworkspace_core.overview.timeline import TimelineEntry, text_field
 
 MOST_LINES: Final = 200
 _SHORT: Final = 160
@@ -61,16 +61,16 @@ def job_line(entry: Mapping[str, Any]) -> JobLine:
     state, severity = _state(entry, result)
     offers = entry.get("offers")
     return JobLine(
-        safe(text_at(entry, "id"), _SHORT),
-        safe(text_at(entry, "clusterId"), _SHORT),
-        safe(text_at(raw, "kind"), _SHORT),
+        safe(text_field(entry, "id"), _SHORT),
+        safe(text_field(entry, "clusterId"), _SHORT),
+        safe(text_field(raw, "kind"), _SHORT),
         safe(_payload_target(get_path(raw, "payload")), _SHORT),
-        safe(text_at(raw, "idempotencyKey"), _SHORT),
+        safe(text_field(raw, "idempotencyKey"), _SHORT),
         state,
         severity,
         offers if isinstance(offers, int) else 0,
-        safe(text_at(result, "error") or text_at(last, "message")),
-        safe(text_at(last, "phase"), _SHORT),
+        safe(text_field(result, "error") or text_field(last, "message")),
+        safe(text_field(last, "phase"), _SHORT),
         *(time_or_none(entry.get(name)) for name in ("offeredAt", "ackedAt", "closedAt")),
     )
 
@@ -93,20 +93,23 @@ def event_entry(event: Any) -> TimelineEntry | None:
         return None
     ref = get_path(event, "resourceRef")
     about = " ".join(
-        filter(None, (text_at(ref, "kind"), "/".join(filter(None, (text_at(ref, "namespace"), text_at(ref, "name"))))))
+        filter(
+            None,
+            (text_field(ref, "kind"), "/".join(filter(None, (text_field(ref, "namespace"), text_field(ref, "name"))))),
+        )
     )
     said = [
-        f"{text_at(condition, 'type')}={text_at(condition, 'status')} {text_at(condition, 'reason')}"
+        f"{text_field(condition, 'type')}={text_field(condition, 'status')} {text_field(condition, 'reason')}"
         for condition in (get_path(event, "conditions") or ())[:8]
     ]
     return TimelineEntry(
-        at, safe(f"event {text_at(event, 'kind')}", _SHORT), Severity.QUIET, safe("; ".join([about, *said]))
+        at, safe(f"event {text_field(event, 'kind')}", _SHORT), Severity.QUIET, safe("; ".join([about, *said]))
     )
 
 
 def _state(entry: Mapping[str, Any], result: Any) -> tuple[str, Severity]:
     if isinstance(result, Mapping):
-        outcome = text_at(result, "outcome")
+        outcome = text_field(result, "outcome")
         return safe(outcome, _SHORT), _OUTCOMES.get(outcome, Severity.QUIET)
     if entry.get("closedAt"):
         return "withdrawn", Severity.QUIET
@@ -124,8 +127,8 @@ def _payload_target(payload: Any) -> str:
         return "encrypted"
     for path in _TARGETS:
         found = get_path(payload, *path)
-        name = text_at(found, "name") or text_at(get_path(found, "metadata"), "name")
+        name = text_field(found, "name") or text_field(get_path(found, "metadata"), "name")
         if name:
-            namespace = text_at(found, "namespace") or text_at(get_path(found, "metadata"), "namespace")
-            return f"{text_at(found, 'kind')} {'/'.join(filter(None, (namespace, name)))}".strip()
+            namespace = text_field(found, "namespace") or text_field(get_path(found, "metadata"), "namespace")
+            return f"{text_field(found, 'kind')} {'/'.join(filter(None, (namespace, name)))}".strip()
     return ""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of, text_or_empty
 from purekube.apimachinery.secret_material import safe
 from purekube.controller.status import BAD_WHEN_TRUE
 from vworkspace_core.api.reasons import CLUSTER_TROUBLES
@@ -81,7 +81,7 @@ def _conditions(manifest: Manifest) -> list[Any]:
 
 
 def _of_condition(ref: ObjectRef, condition: Any, at: datetime) -> TimelineEntry:
-    type_, status, reason, message = (text_at(condition, field) for field in ("type", "status", "reason", "message"))
+    type_, status, reason, message = (text_field(condition, field) for field in ("type", "status", "reason", "message"))
     what = f"{type_} is {status}" + (f": {reason}" if reason else "")
     return TimelineEntry(at, safe(what), _severity(type_, status), safe(message), ref)
 
@@ -97,7 +97,6 @@ def _severity(type_: str, status: str) -> Severity:
     return Severity.WAITING if type_ in _GOOD_WHEN_TRUE else Severity.QUIET
 
 
-def text_at(value: Any, field: str) -> str:
+def text_field(value: Any, field: str) -> str:
     """Return the text in a field of a JSON value; "" if it holds none."""
-    found = get_path(value, field)
-    return found if isinstance(found, str) else ""
+    return text_or_empty(get_path(value, field))
