@@ -1,7 +1,9 @@
 """The request of each call of `KubeApi`, whole, and how a request is told of (RUN-9, S-42)."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, TypeAlias
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from functools import wraps
+from typing import Any, ParamSpec, TypeAlias
 
 import attrs
 import pytest
@@ -12,11 +14,22 @@ from purekube.apimachinery.resources import CONFIG_MAP, NAMESPACE, SERVICE_ACCOU
 from purekube.ports import KubeApi, ListPage, PatchType, Propagation, WatchEvent
 from purekube.ports.kube import KubeRequest, KubeVerb
 
+P = ParamSpec("P")
 REF = ObjectRef(CONFIG_MAP, "shop", "settings")
 ACCOUNT = ObjectRef(SERVICE_ACCOUNT, "shop", "writer")
 OBJECT = {**CONFIG_MAP.manifest("settings", "shop"), "data": {"a": "b"}}
 Params: TypeAlias = dict[str, str | int | None]
 STRICT: Params = {"fieldManager": "me", "fieldValidation": "Strict"}
+
+
+def run(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Make a test of a coroutine, without the plugin for them: the pure environment has none."""
+
+    @wraps(test)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
+        asyncio.run(test(*args, **kwargs))
+
+    return wrapped
 
 
 @attrs.define
@@ -108,9 +121,9 @@ CALLS: list[tuple[str, Callable[[KubeApi], Awaitable[Any]], KubeRequest]] = [
 ]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(("call", "request_sent"), [row[1:] for row in CALLS], ids=[row[0] for row in CALLS])
 @pytest.mark.parametrize("account", [None, ACCOUNT], ids=["own rights", "as an account"])
+@run
 async def test_each_call_sends_this_request(
     call: Callable[[KubeApi], Awaitable[Any]], request_sent: KubeRequest, account: ObjectRef | None
 ) -> None:
@@ -121,7 +134,7 @@ async def test_each_call_sends_this_request(
     assert line.sent == [attrs.evolve(request_sent, account=account)]
 
 
-@pytest.mark.anyio
+@run
 async def test_a_list_is_a_page_and_its_token_decides_the_version_W_04() -> None:
     line = Line([{"items": [OBJECT], "metadata": {"resourceVersion": 7, "continue": "more"}}] * 2)
     api = KubeApi(line)
@@ -171,7 +184,6 @@ DATA = StatusCause("data", "must be an object")
 GOING = {**OBJECT, "metadata": {"name": "settings", "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a"]}}
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("answer", "left"),
     [
@@ -181,6 +193,7 @@ GOING = {**OBJECT, "metadata": {"name": "settings", "deletionTimestamp": "2026-0
         ({"metadata": {"finalizers": ["a"]}}, None),
     ],
 )
+@run
 async def test_a_delete_names_its_object_and_returns_what_is_left(answer: Manifest, left: Manifest | None) -> None:
     line = Line([answer, answer])
     api = KubeApi(line)
@@ -200,7 +213,7 @@ EMPTIED = {**OBJECT, "data": {}}
 NULLED = {**OBJECT, "data": None}
 
 
-@pytest.mark.anyio
+@run
 async def test_an_apply_that_made_null_of_a_map_is_sent_twice_but_not_a_dry_one_S_42() -> None:
     line = Line([NULLED, EMPTIED])
     assert await KubeApi(line).apply(EMPTIED, kind=CONFIG_MAP, field_manager="me") == EMPTIED
@@ -214,7 +227,7 @@ async def test_an_apply_that_made_null_of_a_map_is_sent_twice_but_not_a_dry_one_
 VERSIONED = {**EMPTIED, "metadata": {**EMPTIED["metadata"], "resourceVersion": "1"}, "spec": {"a": {"b": {}}, "c": {}}}
 
 
-@pytest.mark.anyio
+@run
 async def test_the_second_apply_names_the_version_of_the_first_one_S_42() -> None:
     stored = {**NULLED, "metadata": {**NULLED["metadata"], "resourceVersion": "2"}}
     line = Line([stored, EMPTIED])
@@ -225,7 +238,7 @@ async def test_the_second_apply_names_the_version_of_the_first_one_S_42() -> Non
     assert [request.body for request in line.sent] == [VERSIONED, second]
 
 
-@pytest.mark.anyio
+@run
 async def test_a_refused_null_is_first_applied_without_its_map_S_42() -> None:
     causes = tuple(StatusCause(field, "must be an object") for field in ("data", "spec.a.b", "metadata.name"))
     refusal, stored = Invalid("refused", causes), {"metadata": {"resourceVersion": "2"}}
@@ -238,8 +251,8 @@ async def test_a_refused_null_is_first_applied_without_its_map_S_42() -> None:
     assert [request.body for request in line.sent] == [VERSIONED, without, second]
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize("answers", [[Invalid("first")], [Invalid("first", (DATA,)), Invalid("second")]])
+@run
 async def test_what_is_refused_without_the_map_too_is_the_first_refusal_S_42(answers: list[Invalid]) -> None:
     line, expected = Line(list(answers)), len(answers)
 
@@ -249,7 +262,6 @@ async def test_what_is_refused_without_the_map_too_is_the_first_refusal_S_42(ans
     assert len(line.sent) == expected
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("manifest", "message"),
     [
@@ -263,6 +275,7 @@ async def test_what_is_refused_without_the_map_too_is_the_first_refusal_S_42(ans
         ),
     ],
 )
+@run
 async def test_what_no_server_accepts_is_not_sent(manifest: Manifest, message: str) -> None:
     line = Line([])
 
