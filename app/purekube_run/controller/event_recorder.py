@@ -38,8 +38,9 @@ LOOK_SECONDS: Final = 0.25
 class BackgroundEvents:
     """An EventSink that accepts Events at once, and writes them through `api` in the background while `run` runs.
 
-    While `is_backlogged` returns True, up to 200 Events wait for up to ten seconds; new warnings do not wait. Events
-    that are not yet written are lost when the process is killed. `instance` names this process in each Event. `link`
+    While `is_backlogged` returns True, up to 200 Events wait for up to ten seconds; new warnings do not wait. An Event
+    about progress that still waits when an Event about its end comes is not written. Events that are not yet
+    written are lost when the process is killed. `instance` names this process in each Event. `link`
     returns the URL of a page about an object, or "". The URL is appended to the note of warnings about the object.
     """
 
@@ -68,6 +69,7 @@ class BackgroundEvents:
         if event.type == "Warning" and (link := self._link(event.regarding)):
             event = attrs.evolve(event, note=note_with_link(event.note, link))
         outcome = self._series.observe(event, self._clock.now())
+        self.counts[Observed.SUPERSEDED] = self._series.superseded
         if outcome is Observed.DROPPED:
             self._drop(event, "too many about this object, or too many that wait")
             return

@@ -227,7 +227,7 @@ EVENTS = Metric(
     "vworkspace_operator_kubernetes_events_total",
     _C,
     ("outcome",),
-    "Kubernetes Events: created, repeated (the series of an earlier one grew) or dropped.",
+    "Kubernetes Events: created, repeated (the series of an earlier one grew), dropped, or superseded by a later one.",
 )
 LOOP_SILENCE = Metric(
     "vworkspace_operator_event_loop_silence_seconds",

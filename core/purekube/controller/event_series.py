@@ -116,11 +116,14 @@ _AGAIN: Final = timedelta(seconds=30)
 
 
 class Observed(StrEnum):
-    """The result of observing an event: it starts a series, repeats in a series, or is not written at all."""
+    """The result of observing an event: it starts a series, repeats in a series, or is not written at all, because of a
+    limit or because an Event about the end of what it reports came first.
+    """
 
     NEW = "created"
     REPEATED = "repeated"
     DROPPED = "dropped"
+    SUPERSEDED = "superseded"
 
 
 @attrs.frozen
@@ -201,6 +204,8 @@ class EventSeries:
         self._buckets: OrderedDict[_Object, _Bucket] = OrderedDict()  # by the time of the last look
         self._due: OrderedDict[KubernetesEvent, datetime] = OrderedDict()  # events to write, and since when
         self._news: dict[_Object, int] = {}  # Events about an object that wait to be created
+        self.superseded = 0
+        """The number of Events about progress that are not written, because an Event about its end came first."""
 
     def __len__(self) -> int:
         return len(self._series)
@@ -216,13 +221,15 @@ class EventSeries:
         """
         self._forget(now)
         event = attrs.evolve(event, note=note_of(event.note))
+        about = _event_object(event)
+        if not event.is_progress:
+            self._supersede(about)
         series = self._series.get(event)
         if series is not None:
             series.count, series.last = series.count + 1, now
             self._series.move_to_end(event)
             self._due.setdefault(event, now)
             return Observed.REPEATED
-        about = _event_object(event)
         waiting = self._news.get(about, 0)
         full = len(self._due) >= self._waiting or len(self._series) >= self._most
         if full or self._bucket(about, now).tokens - waiting < 1.0:
@@ -231,6 +238,15 @@ class EventSeries:
         self._due[event] = now
         self._news[about] = waiting + 1
         return Observed.NEW
+
+    def _supersede(self, about: _Object) -> None:
+        """Drop the Events about the object's progress that still wait to be created."""
+        for event in [event for event in self._due if event.is_progress and _event_object(event) == about]:
+            series = self._series[event]
+            if not series.written and not series.asked:
+                self._end_creation(event)
+                del self._due[event], self._series[event]
+                self.superseded += series.count
 
     @property
     def waiting(self) -> int:
@@ -302,11 +318,14 @@ class EventSeries:
     def _ended(self, write: Write) -> _Series:
         self._due.pop(write.event, None)
         if isinstance(write, CreateEvent):
-            about = _event_object(write.event)
-            self._news[about] -= 1
-            if not self._news[about]:
-                del self._news[about]
+            self._end_creation(write.event)
         return self._series[write.event]
+
+    def _end_creation(self, event: KubernetesEvent) -> None:
+        about = _event_object(event)
+        self._news[about] -= 1
+        if not self._news[about]:
+            del self._news[about]
 
     def _bucket(self, about: _Object, now: datetime) -> _Bucket:
         bucket = self._buckets.setdefault(about, _Bucket(now))

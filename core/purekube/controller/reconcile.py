@@ -121,7 +121,7 @@ async def run_pass(
             if await write_downstream(work, decision):
                 return await _finished(work, decision, events)
             decision = reconciler.decide(work.source, work.observed)
-        if work.executed and decision.status is not None and decision.status_may_wait and is_backlogged():
+        if decision.status is not None and decision.status_may_wait and is_backlogged():
             decision = _without_status(decision)
         if decision.status is not None:
             await write_own_status(work, decision.status)

@@ -94,10 +94,20 @@ class StatusChange:
     """True if the new status differs from the live one only in parts that may be written later (`Minor`)."""
 
     def added_to(self, decision: Decision, events: Iterable[KubernetesEvent]) -> Decision:
-        """Return `decision` with this status, and with `events` after the decision's own."""
+        """Return `decision` with this status, and with `events` after the decision's own.
+
+        While Reconciling is True, `events` that are not warnings report only progress.
+        """
+        if self._is_reconciling:
+            events = (attrs.evolve(event, is_progress=event.type == "Normal") for event in events)
         return attrs.evolve(
             decision, status=self.manifest, transitions=self.transitions, events=(*decision.events, *events)
         )
+
+    @property
+    def _is_reconciling(self) -> bool:
+        conditions = self.manifest["status"]["conditions"]
+        return any(each["type"] == "Reconciling" and each["status"] == "True" for each in conditions)
 
 
 def status_change(

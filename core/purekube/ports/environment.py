@@ -34,7 +34,10 @@ class Entropy(Protocol):
 
 @attrs.frozen
 class KubernetesEvent:
-    """A Kubernetes Event to write: the object that it is about, what happened, and the operator's action (RUN-5)."""
+    """A Kubernetes Event to write: the object that it is about, what happened, and the operator's action (RUN-5).
+
+    An Event with `is_progress` reports only that work goes on: an Event about its end makes it superfluous.
+    """
 
     regarding: ObjectRef
     regarding_uid: str
@@ -42,6 +45,7 @@ class KubernetesEvent:
     reason: str
     action: str
     note: str
+    is_progress: bool = False
 
 
 class EventSink(Protocol):

@@ -13,6 +13,7 @@ Assumptions
     `observed` was read no earlier than the last write of this instance (read-your-writes, RUN-3).
 """
 
+from datetime import datetime
 from typing import assert_never
 
 import attrs
@@ -22,6 +23,7 @@ from purekube.apimachinery.meta import Condition, ObjectName
 from purekube.apimachinery.problems import ValidationProblems
 from purekube.apimachinery.resources import HELM_RELEASE
 from purekube.apimachinery.structuring import read_meta
+from purekube.apimachinery.timestamps import time_or_none
 from purekube.controller.decision import Apply, Decision, Delete, Finalizer, MergePatch, Requeue
 from purekube.controller.drift import needs_apply
 from purekube.controller.managed_fields import is_held_by_others, is_own_history
@@ -199,13 +201,22 @@ def _managed(
         events=replaced_account(source, release, settings),
         requeue=Requeue.at_latest(release_status.requeue_after).no_later_than(request.wait),
         only_if_current=not guarded,
-        status_may_wait=PROGRESS_SECONDS if is_first_word else 0.0,
+        status_may_wait=_status_delay(live_release, context.now) if is_first_word else 0.0,
         row=release_status.state.row,
     )
     desired_conditions = conditions.from_release(release_status, previous, override_refused=refused)
     fields = _fields(source, chart, desired, override, in_force)
     fields = attrs.evolve(fields, deployed_chart=deployed_chart(live_release))
     return with_status(decision, source, desired_conditions, fields, context)
+
+
+def _status_delay(live_release: Manifest | None, now: datetime) -> float:
+    """Return the seconds for which a new instance's first status may wait: until its release is between one and two
+    seconds old, since times of objects are whole seconds.
+    """
+    created = time_or_none(get_path(live_release, "metadata", "creationTimestamp"))
+    age = 0.0 if created is None else (now - created).total_seconds()
+    return min(PROGRESS_SECONDS, max(0.0, 1.0 + PROGRESS_SECONDS - age))
 
 
 def _release_status(

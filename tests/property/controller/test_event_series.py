@@ -21,8 +21,9 @@ START = datetime(2026, 6, 1, tzinfo=UTC)
 OBJECTS = (ObjectRef(APPLICATION_INSTANCE, "org-a", "one"), ObjectRef(CLUSTER, None, "main"))
 
 
-def event(number: int, about: ObjectRef = OBJECTS[0], note: str = "") -> KubernetesEvent:
-    return KubernetesEvent(about, "u", "Warning", f"Reason{number}", "Reconcile", note or f"note {number}")
+def event(number: int, about: ObjectRef = OBJECTS[0], note: str = "", *, progress: bool = False) -> KubernetesEvent:
+    kind = "Normal" if progress else "Warning"
+    return KubernetesEvent(about, "u", kind, f"Reason{number}", "Reconcile", note or f"note {number}", progress)
 
 
 @attrs.define
@@ -84,6 +85,7 @@ STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("observe"), st.integers(0, 30), st.sampled_from(OBJECTS)),
         st.tuples(st.just("flood"), st.integers(0, 40), st.sampled_from(OBJECTS)),
+        st.tuples(st.just("progress"), st.integers(0, 3), st.sampled_from(OBJECTS)),
         st.tuples(st.just("pass"), st.sampled_from([0.001, 1, 60, 299, 359, 361, 3000]), st.none()),
         st.tuples(st.just("write"), st.booleans(), st.none()),
     ),
@@ -104,6 +106,8 @@ def test_a_strict_server_takes_every_write_and_the_laws_hold(steps: list[Any]) -
             case "flood":
                 for number in range(argument):
                     site.observe(event(100 + number, about))
+            case "progress":
+                site.observe(event(argument, about, progress=True))
             case "pass":
                 site.pass_time(argument)
             case "write":
@@ -111,7 +115,8 @@ def test_a_strict_server_takes_every_write_and_the_laws_hold(steps: list[Any]) -
     site.settle()
 
     counted = sum(found.get("series", {}).get("count", 1) for found in site.events())
-    assert counted + site.dropped == site.observed  # nothing that was counted is lost
+    # Nothing that was counted is lost.
+    assert counted + site.dropped + site.series.superseded == site.observed
     for about in OBJECTS:
         times = [at for at, written in site.writes if written == about]
         for first, begin in enumerate(times):
@@ -224,3 +229,51 @@ def test_a_note_fits_in_bytes_and_is_cut_between_characters(text: str) -> None:
 )
 def test_a_note_shows_no_secret(secret: str) -> None:
     assert "hunter2" not in note_of(f"Helm says: {secret} was refused")
+
+
+PROGRESS = KubernetesEvent(OBJECTS[0], "u", "Normal", "Installing", "Reconcile", "it has begun", is_progress=True)
+READY = KubernetesEvent(OBJECTS[0], "u", "Normal", "Ready", "Reconcile", "it is there")
+
+
+@pytest.mark.parametrize(
+    "between",
+    [(), (PROGRESS,), (event(1, OBJECTS[1]),), (event(1, progress=True), event(2, OBJECTS[1], progress=True))],
+    ids=["at once", "repeated", "another object", "more progress"],
+)
+def test_progress_is_not_told_when_its_end_comes_first(
+    between: tuple[KubernetesEvent, ...],
+) -> None:
+    site = Site()
+    for each in (PROGRESS, *between, READY, READY):
+        site.observe(each)
+    site.settle()
+
+    others = {each.reason for each in between if each.regarding != OBJECTS[0]}
+    assert {found["reason"] for found in site.events()} == {"Ready", *others}
+    assert site.series.superseded == 1 + sum(each.regarding == OBJECTS[0] for each in between)
+    assert site.dropped == 0
+
+
+def test_progress_that_is_written_or_under_way_stays() -> None:
+    site = Site()
+    site.observe(PROGRESS)
+    written = site.series.take(site.now)
+    site.observe(READY)
+    assert isinstance(written, CreateEvent)
+    run_sync(site.api.create(written.manifest, kind=EVENT, field_manager="test"))
+    site.series.wrote(written)
+    site.observe(PROGRESS)
+    site.settle()
+
+    assert [found["reason"] for found in site.events()] == ["Installing", "Ready"]
+    assert site.series.superseded == 0
+
+
+def test_a_state_is_told_although_the_next_comes_first() -> None:
+    site = Site()
+    site.observe(READY)
+    site.observe(PROGRESS)
+    site.observe(event(1))
+    site.settle()
+
+    assert {found["reason"] for found in site.events()} == {"Ready", "Reason1"}

@@ -12,6 +12,7 @@ from purekube.apimachinery.conditions import DesiredCondition, Transition
 from purekube.apimachinery.converters import FAST
 from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube.apimachinery.meta import Condition, ConditionStatus
+from purekube.controller.decision import Decision
 from purekube.controller.status import LiveStatus, Minor, StatusChange, event_of, status_change
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -120,3 +121,21 @@ def test_an_event_tells_the_condition_REC_1() -> None:
     assert (event.type, event.reason, event.action, event.note) == ("Normal", "Done", "Reconcile", "Ready is True")
     kubernetes_event = event_of(change, attrs.evolve(EMPTY, uid="u"), warning=True, reason="Other", action="Report")
     assert (kubernetes_event.type, kubernetes_event.reason, kubernetes_event.action) == ("Warning", "Other", "Report")
+
+
+@pytest.mark.parametrize("reconciling", ConditionStatus)
+def test_while_reconciling_is_true_all_events_but_warnings_report_progress_RUN_5(reconciling: ConditionStatus) -> None:
+    own = event_of(Transition(None, Condition("Ready", ConditionStatus.FALSE, "Own")), EMPTY)
+    news = [
+        DesiredCondition("Reconciling", reconciling, "R", ""),
+        DesiredCondition("Stalled", ConditionStatus.TRUE, "R", ""),
+    ]
+    change = written(EMPTY, news, {})
+
+    events = change.added_to(Decision(events=(own,)), [event_of(each, EMPTY) for each in change.transitions]).events
+
+    assert [(event.type, event.is_progress) for event in events] == [
+        ("Normal", False),
+        ("Normal", reconciling is ConditionStatus.TRUE),
+        ("Warning", False),
+    ]

@@ -1,5 +1,6 @@
-"""While other keys wait, the first word about an instance waits for Flux's, for a second at most (REC-1, RUN-2)."""
+"""While other keys wait, the first word about an instance waits for Flux's, for two seconds at most (REC-1, RUN-2)."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -41,9 +42,21 @@ def test_the_first_status_is_left_to_the_next_pass_which_comes_within_a_second_R
     assert result.at_fixed_point, "its own writes need not wake it"
 
 
-def test_a_pass_that_writes_nothing_downstream_tells_the_status_whoever_waits_REC_1() -> None:
+def test_a_pass_between_leaves_the_first_status_to_a_later_pass_too_REC_1() -> None:
     world = backlogged()
     reconciled(world)
+
+    result = reconciled(world)
+
+    assert (result.status, result.writes, reasons(world)) == (None, 0, [])
+    assert result.requeue.after is not None
+    assert 0 < result.requeue.after <= PROGRESS_SECONDS
+
+
+def test_after_two_seconds_the_first_status_is_told_whoever_waits_REC_1() -> None:
+    world = backlogged()
+    reconciled(world)
+    world.now += timedelta(seconds=PROGRESS_SECONDS + 1)
 
     result = reconciled(world)
 
@@ -98,3 +111,28 @@ def test_an_instance_that_nobody_waits_with_is_told_in_the_same_pass_REC_1() -> 
     reconciled(world)
 
     assert world.condition(INSTANCE, "Ready") == ("False", "Installing")
+
+
+@pytest.mark.parametrize(
+    ("age", "wait"), [(-5.0, 1.0), (0.0, 1.0), (1.0, 1.0), (1.25, 0.75), (1.75, 0.25)], ids=lambda each: f"{each} s"
+)
+def test_the_first_status_waits_until_its_release_is_two_seconds_old_REC_1(age: float, wait: float) -> None:
+    world = backlogged()
+    reconciled(world)
+    world.now += timedelta(seconds=age)
+
+    result = reconciled(world)
+
+    assert (result.status, result.requeue.after) == (None, wait)
+
+
+def test_only_events_of_a_status_that_is_reconciling_report_progress_RUN_5() -> None:
+    world = Simulation()
+    world.submit(instance_manifest())
+
+    world.settle(INSTANCE)
+
+    assert [(event.reason, event.is_progress) for event in world.events.events] == [
+        ("Installing", True),
+        ("ReleaseReady", False),
+    ]
