@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from purekube.apimachinery.errors import Unavailable
-from purekube.apimachinery.manifest import Kind, Manifest, get_path
+from purekube.apimachinery.manifest import Kind, Manifest, get_path, metadata
 from purekube.apimachinery.nesting import decode_answer
 from purekube.ports import KubeRequest, KubeVerb
 
@@ -129,13 +129,13 @@ def why_foreign(request: KubeRequest, manifest: Any, *, versioned: bool = True) 
     """
     if problem := _typed(manifest, request.kind.api_version, request.kind.kind):
         return problem
-    meta = manifest.get("metadata")
-    name, namespace = get_path(meta, "name"), get_path(meta, "namespace")
+    meta = metadata(manifest)
+    name, namespace = meta.get("name"), meta.get("namespace")
     if not isinstance(name, str) or not name or (request.name and name != request.name):
         return f"it is named {_shown(name)}"
     if request.kind.namespaced and (not namespace or (request.namespace and namespace != request.namespace)):
         return f"it is in namespace {_shown(namespace)}"
-    if versioned and not all(isinstance(get_path(meta, key), str) for key in ("uid", "resourceVersion")):
+    if versioned and not (isinstance(meta.get("uid"), str) and isinstance(meta.get("resourceVersion"), str)):
         return "it has no uid or no resourceVersion"
     return ""
 

@@ -33,6 +33,7 @@ from purekube_run.controller.manager import Election
 from purekube_run.controller.runner import ManagerOptions
 from purekube_run.process import logs
 from purekube_run.process.command_line import CommandError
+from purekube_run.process.footprint import reduce_footprint
 from purekube_run.process.machine import Machine
 from purekube_run.process.signals import run_in_background, run_until_stopped
 from purekube_run.reconcilers.controllers import GivenController
@@ -80,6 +81,7 @@ def configure_log(settings: RunSettings) -> logs.Logs:
 
 def run_process(settings: RunSettings, log: logs.Logs, work: Work) -> None:
     """Run `work` until the process gets a signal. Raises CommandError if no API server can be determined."""
+    reduce_footprint()
     try:
         config = load_config(settings.kubeconfig)
     except OperatorError as error:

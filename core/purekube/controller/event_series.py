@@ -202,7 +202,8 @@ class EventSeries:
         self._waiting = waiting
         self._series: OrderedDict[KubernetesEvent, _Series] = OrderedDict()  # by the time of the last repeat
         self._buckets: OrderedDict[_Object, _Bucket] = OrderedDict()  # by the time of the last look
-        self._due: OrderedDict[KubernetesEvent, datetime] = OrderedDict()  # events to write, and since when
+        # Events to write, and since when. No OrderedDict: to iterate one hashes every key.
+        self._due: dict[KubernetesEvent, datetime] = {}
         self._news: dict[_Object, int] = {}  # Events about an object that wait to be created
         self.superseded = 0
         """The number of Events about progress that are not written, because an Event about its end came first."""

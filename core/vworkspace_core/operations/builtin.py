@@ -1,8 +1,8 @@
-"""The templates that come with the engines (OPS-2), as the data that `load_template` takes."""
+"""The templates that come with the engines (OPS-2)."""
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 from vworkspace_core.api.operation import OperationType
 from vworkspace_core.operations.contract import EngineTemplate
@@ -15,29 +15,29 @@ def template_name(of: OperationType, engine: str) -> str:
     return f"{of[0].lower()}{of[1:]}.{engine}"
 
 
-def _data(engine: str, template: EngineTemplate) -> Mapping[str, Any]:
-    """Return an engine's template as a mapping, in the form that `load_template` reads and a YAML file has."""
-    return {
-        "name": template_name(template.type, engine),
-        "type": template.type.value,
-        "engine": engine,
-        "capability": template.type.lower(),
-        **({"needsApproval": True} if template.needs_approval else {}),
-        **({"needsReadyTarget": True} if template.needs_ready_target else {}),
-        "parameters": template.schema,
-    }
-
-
-BUILTIN_TEMPLATES: Final = tuple(
-    _data(engine.name, template) for engine in ENGINES.values() for template in engine.templates
-)
-"""The templates of all engines, each as a mapping for `load_template`."""
+def _template(engine: str, template: EngineTemplate) -> OperationTemplate:
+    return OperationTemplate(
+        name=template_name(template.type, engine),
+        type=template.type,
+        engine=engine,
+        capability=template.type.lower(),
+        schema=template.schema,
+        rbac_profile=engine,
+        needs_approval=template.needs_approval,
+        needs_ready_target=template.needs_ready_target,
+    )
 
 
 @cache
 def builtin_templates() -> Templates:
-    """Return the built-in templates. They are loaded only once, because checking their schemas takes a while."""
-    return Templates().adding(BUILTIN_TEMPLATES)
+    """Return the templates of all engines.
+
+    They are not checked as templates from files are, because the validator takes memory and time at each start; a test
+    checks them.
+    """
+    return Templates(
+        tuple(_template(engine.name, template) for engine in ENGINES.values() for template in engine.templates)
+    )
 
 
 def needs_of_engine(template: OperationTemplate) -> Mapping[str, Any]:

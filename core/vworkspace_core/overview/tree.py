@@ -83,13 +83,22 @@ def origin_of(manifest: Manifest) -> ObjectOrigin:
     """
     job = get_path(manifest, "metadata", "annotations", IDEMPOTENCY_KEY)
     tool, name, place = managing_tool(manifest)
-    managers = [
-        str(get_path(entry, "manager"))
+    return ObjectOrigin(str(job or ""), _writer_of(_spec_entries(manifest)), tool, f"{place}/{name}" if place else name)
+
+
+def _spec_entries(manifest: Manifest) -> list[Any]:
+    """Return the entries of managedFields that hold fields of the spec."""
+    return [
+        entry
         for _, entry in entries(manifest)
         if get_path(entry, "fieldsV1", "f:spec") is not None and not get_path(entry, "subresource")
     ]
+
+
+def _writer_of(spec_entries: list[Any]) -> str:
+    managers = [str(get_path(entry, "manager")) for entry in spec_entries]
     writers = [manager for manager in managers if manager != CLI_MANAGER] or managers
-    return ObjectOrigin(str(job or ""), writers[-1] if writers else "", tool, f"{place}/{name}" if place else name)
+    return writers[-1] if writers else ""
 
 
 def origin_data(origin: ObjectOrigin) -> dict[str, str]:
@@ -104,10 +113,10 @@ def with_writer(cached: Manifest, live: Manifest) -> Manifest:
 
     The result shares parts with `cached`.
     """
-    writer, at = origin_of(live).manager, applied_at(live)
+    writer = _writer_of(_spec_entries(live))
     if not writer:
         return cached
-    meta = metadata(cached)
+    meta, at = metadata(cached), applied_at(live)
     time = {} if at is None else {"time": format_time(at)}
     held = [*(meta.get("managedFields") or ()), {"manager": writer, **time, "fieldsV1": {"f:spec": {}}}]
     return {**cached, "metadata": {**meta, "managedFields": held}}
@@ -115,14 +124,9 @@ def with_writer(cached: Manifest, live: Manifest) -> Manifest:
 
 def applied_at(manifest: Manifest) -> datetime | None:
     """Return when the writer of the spec last changed it, or None if managedFields do not say."""
-    writer = origin_of(manifest).manager
-    times = [
-        time_at(dict(entry), "time")
-        for _, entry in entries(manifest)
-        if get_path(entry, "manager") == writer
-        and get_path(entry, "fieldsV1", "f:spec") is not None
-        and not get_path(entry, "subresource")
-    ]
+    held = _spec_entries(manifest)
+    writer = _writer_of(held)
+    times = [time_at(dict(entry), "time") for entry in held if get_path(entry, "manager") == writer]
     return max((at for at in times if at is not None), default=None)
 
 

@@ -92,6 +92,24 @@ def test_a_command_imports_only_what_it_needs(words: tuple[str, ...], tmp_path: 
     assert imported & HEAVY.keys() <= NEEDED[words], {name: HEAVY[name] for name in imported & HEAVY.keys()}
 
 
+STARTED = """
+import sys
+import vworkspace_app.commands.run
+from vworkspace_app.operations.template_files import read_templates
+read_templates(())
+print("jsonschema" in sys.modules)
+"""
+
+
+def test_an_operator_starts_without_the_validator_of_parameters(tmp_path: Path) -> None:
+    """It is imported with the first Operation, or with a template from a file."""
+    ended = subprocess.run(
+        [sys.executable, "-c", STARTED], env=clean_environment(tmp_path, {}), capture_output=True, text=True, check=True
+    )
+
+    assert ended.stdout == "False\n"
+
+
 CODE_OF_A_USER = """
 import gc, os, aiohttp.connector
 authorities = aiohttp.connector._SSL_CONTEXT_VERIFIED.get_ca_certs()

@@ -35,7 +35,7 @@ from tests.support.operation_worlds import (
     target_manifest,
 )
 from tests.support.strategies import json_values
-from vworkspace_core.operations.builtin import BUILTIN_TEMPLATES
+from tests.support.template_data import BUILTIN_TEMPLATES
 from vworkspace_core.operations.context import OperationContext
 from vworkspace_core.operations.contract import EngineContext
 from vworkspace_core.operations.engines import helm_hook_job

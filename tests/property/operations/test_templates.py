@@ -10,8 +10,9 @@ from purekube.apimachinery.durations import go_duration, seconds_with_days
 from purekube.apimachinery.problems import ValidationProblems
 from tests.support.operation_worlds import GOOD, template
 from tests.support.strategies import json_values
+from tests.support.template_data import BUILTIN_TEMPLATES
 from vworkspace_core.api.operation import EngineName, OperationType
-from vworkspace_core.operations.builtin import BUILTIN_TEMPLATES, builtin_templates
+from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.templates import Templates, load_template
 
 BUILTIN = builtin_templates()
@@ -128,6 +129,11 @@ def test_any_parameters_are_judged_without_raising(one: Any, parameters: Any) ->
     for problem in one.problems_of(parameters):
         assert problem.path.startswith("spec.parameters")
         assert problem.message
+
+
+def test_every_built_in_template_is_one_that_a_file_may_hold_OPS_2() -> None:
+    """They are not checked at each start."""
+    assert Templates().adding(BUILTIN_TEMPLATES) == BUILTIN
 
 
 def test_a_template_is_added_as_data_and_replaces_its_namesake() -> None:

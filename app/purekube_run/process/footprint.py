@@ -1,0 +1,26 @@
+"""The settings of Python's runtime for a process that runs for months: less memory, and less garbage collection."""
+
+import gc
+from asyncio.sslproto import SSLProtocol
+from typing import Final
+
+_COLLECTED_AFTER: Final = 5_000
+"""The number of new objects after which Python looks for unused cycles. With its own number, 700, this takes 6 % of a
+busy operator's processor time, and finds next to nothing.
+"""
+_TLS_BUFFER: Final = 32 * 1024
+"""The bytes of the read buffer of a TLS connection. asyncio allocates 256 kB for each (CPython 3.11 to 3.14), which is
+8 MB for the watches and requests of one operator; a TLS record has at most 16 kB.
+"""
+
+
+def reduce_footprint() -> None:
+    """Make the buffers of TLS connections smaller, and let the garbage collector run less often.
+
+    Everything that is loaded by now is exempt from garbage collection. The settings are of the whole process, so only a
+    process of our own calls this function, never a library.
+    """
+    SSLProtocol.max_size = _TLS_BUFFER
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_COLLECTED_AFTER, *gc.get_threshold()[1:])
