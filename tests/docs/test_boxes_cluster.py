@@ -11,9 +11,8 @@ import yaml
 
 from purekube.apimachinery.fields import camel
 from purekube.boxes import model
-from purekube.boxes.applied import CONDITIONS
 from purekube.boxes.read import read_box
-from purekube.boxes.rollout import RolloutPhase
+from purekube.boxes.reasons import CONDITIONS, RolloutPhase
 from purekube.boxes.rollout_policy import BoxRollout, DeletionPolicy, RolloutFailure, RolloutOrder
 from tests.docs.markdown import ROOT
 from tests.docs.newcomer import shell, started

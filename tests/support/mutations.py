@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.compile import compile_schema
 from purekube.schema.node import Schema
-from purekube.schema.prune import apply_defaults, drop_nulls, prune
-from purekube.schema.validate import validate
+from purekube.schema.pruning import apply_defaults, drop_nulls, prune
+from purekube.schema.violations import validate
 from tests.support.strategies import application_instances, clusters, json_values, operations
 from vworkspace_core.api.codec import unstructure
 from vworkspace_core.api.crd import crd_manifests

@@ -11,12 +11,13 @@ from purekube.apimachinery.errors import Right
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, ref_of
 from purekube.apimachinery.problems import Place
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from purekube.boxes.applied import CONDITIONS, FINALIZER, MANAGER, AppliedBox, BoxSnapshot, BoxState
+from purekube.boxes.applied import FINALIZER, MANAGER, AppliedBox, BoxSnapshot, BoxState
 from purekube.boxes.applied_status import WORDS, decide_with_status
 from purekube.boxes.box import Box
 from purekube.boxes.decide import access_of
 from purekube.boxes.members import ParentReadings
 from purekube.boxes.read import BoxProblem
+from purekube.boxes.reasons import CONDITIONS
 from purekube.boxes.revised import retired_kinds
 from purekube.boxes.revisions import (
     CONTROLLER_REVISION,

@@ -17,14 +17,14 @@ from purekube_run.reconcilers.controller_loading import LoadedControllers, insta
 from purekube_run.versions.round_trips import check_kinds
 from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.box.manifests import former_kinds
-from vworkspace_app.commands.process import run_extensions, warn_unreviewed
+from vworkspace_app.commands.extensions import run_extensions, warn_unreviewed
 from vworkspace_app.commands.shared_options import CertManager, Former, LeaderElect, Output, Tenants
 from vworkspace_app.install.box_webhooks import NOBODY, WebhookTrust, with_conversion
 from vworkspace_app.install.extension_manifests import SERVED_AS, controllers_installation
 from vworkspace_app.install.options import read_authority
 from vworkspace_app.install.roles import RoleOptions, former_roles, roles_of
 from vworkspace_app.settings import RunSettings
-from vworkspace_app.webhooks import ServedKinds
+from vworkspace_app.webhooks.kinds_of_users import served_kinds
 
 
 def run_by_name(settings: RunSettings, names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
@@ -36,7 +36,7 @@ def run_by_name(settings: RunSettings, names: Sequence[str], namespaces: Sequenc
     loaded = load_controllers(names)
     kinds = [resource.kind.crd_name for resource in loaded.resources]
     check_kinds(loaded.resources)
-    webhooks = ServedKinds.of((), loaded.resources)
+    webhooks = served_kinds((), loaded.resources)
     warn_unreviewed(settings, loaded.resources)
     starting = {"controllers": list(loaded.names), "kinds": kinds}
     run_extensions(settings, loaded.composites, loaded.given, webhooks, namespaces, starting)

@@ -1,28 +1,15 @@
 """`run`: run the operator, in a cluster or outside it."""
 
-from functools import partial
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
 
 import anyio
 import structlog
 
-from purekube.boxes.decide import composite_of
-from purekube.composites.status_writers import StatusWriter
 from purekube.controller.shard import WHOLE
-from purekube_run.boxes.enforcement import Enforcement
-from purekube_run.boxes.load import load_boxes, runnable
-from purekube_run.composites.controller import refuse_shared_kinds
-from purekube_run.process.signals import run_in_background, run_unless_stopped
+from purekube_run.process.signals import run_unless_stopped
 from purekube_run.process.terminal import SecretMask
-from purekube_run.reconcilers.controller_loading import load_controllers
-from purekube_run.versions.round_trips import check_kinds
-from vworkspace_app.commands.process import (
-    OperatorProcess,
-    configure_log,
-    run_process,
-    warn_unreviewed,
-    warn_unserved,
-    with_applied_boxes,
-)
+from vworkspace_app.commands.process import OperatorProcess, configure_log, run_process
 from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.manager.configuration import agent_settings, credentials_source, operator_settings
 from vworkspace_app.manager.production import production_manager
@@ -30,12 +17,11 @@ from vworkspace_app.manager.startup import first_credentials
 from vworkspace_app.operations.template_files import read_templates
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.table import shard_in
-from vworkspace_app.webhooks import ServedKinds, webhooks
-from vworkspace_core.api.kinds import OWN_KINDS
+from vworkspace_app.webhooks import NO_KINDS, webhooks
 from vworkspace_core.credentials.secret import Credentials
 
-OPERATORS = tuple(StatusWriter(kind, "operator") for kind in OWN_KINDS)
-"""The status writers of the operator's own kinds: for each, the operator itself."""
+if TYPE_CHECKING:
+    from vworkspace_app.commands.extensions import LoadedExtensions
 
 _log = structlog.get_logger("operator")
 
@@ -46,13 +32,7 @@ def run_operator(settings: RunSettings) -> None:
     Raises CommandError if no API server can be determined, and for files that cannot be read.
     """
     log = configure_log(settings)
-    templates = read_templates(settings.templates)
-    loaded, boxes = load_controllers(settings.controllers), runnable(load_boxes(settings.box))
-    composites = [*map(composite_of, boxes), *loaded.composites]
-    check_kinds(loaded.resources)
-    kinds = ServedKinds.of(boxes, loaded.resources)
-    writers = (*OPERATORS, *loaded.writers)
-    refuse_shared_kinds(composites, writers)
+    templates, extensions = read_templates(settings.templates), _load_extensions(settings)
     shard = shard_in(settings)
 
     async def work(process: OperatorProcess, stop: anyio.Event) -> None:
@@ -67,35 +47,43 @@ def run_operator(settings: RunSettings) -> None:
         credentials, installation = begun
         log.always(cluster_id=credentials.cluster_id, **({} if shard == WHOLE else {"shard": str(shard)}))
         _hide(log.secrets, credentials)
-        warn_unserved(settings, boxes)
-        warn_unreviewed(settings, loaded.resources)
         _log.info("starting", control_plane=credentials.url or "none", namespace=settings.namespace)
         decided = operator_settings(settings, credentials.cluster_id, templates, installation)
         live = Live(credentials)
         live.subscribe(lambda fresh: _hide(log.secrets, fresh))
-        enforcement = Enforcement(process.api, boxes)
-        # Each shard reviews boxes, although one runs them: the webhooks' Service sends a review to any of them.
-        served = with_applied_boxes(kinds, settings, process) if settings.applied_boxes else kinds
-        async with (
-            run_in_background(partial(enforcement.run, process.machine.clock)),
-            webhooks(settings, decided.decisions, decided.templates, process.metrics, served),
-            production_manager(
-                process.api,
-                decided,
-                source,
-                live,
-                agent=agent_settings(settings),
-                election=process.election,
-                telemetry=process.telemetry,
-                composites=composites,
-                controllers=loaded.given,
-                writers=writers,
-                machine=process.machine,
-            ) as manager,
-        ):
+        async with AsyncExitStack() as stack:
+            kinds = NO_KINDS
+            if extensions is not None:
+                kinds = await stack.enter_async_context(extensions.webhooks(settings, process))
+            await stack.enter_async_context(
+                webhooks(settings, decided.decisions, decided.templates, process.metrics, kinds)
+            )
+            manager = await stack.enter_async_context(
+                production_manager(
+                    process.api,
+                    decided,
+                    source,
+                    live,
+                    agent=agent_settings(settings),
+                    election=process.election,
+                    telemetry=process.telemetry,
+                    composites=() if extensions is None else extensions.composites,
+                    controllers=() if extensions is None else extensions.controllers,
+                    writers=() if extensions is None else extensions.writers,
+                    machine=process.machine,
+                )
+            )
             await manager.run(stop)
 
     run_process(settings, log, work)
+
+
+def _load_extensions(settings: RunSettings) -> "LoadedExtensions | None":
+    if not (settings.box or settings.controllers or settings.applied_boxes):
+        return None
+    from vworkspace_app.commands.extensions import LoadedExtensions
+
+    return LoadedExtensions.load(settings)
 
 
 def _hide(secrets: SecretMask, credentials: Credentials) -> None:

@@ -73,7 +73,7 @@ def run_boxes(
         vworkspace-operator box run --applied --kubeconfig kc
     """
     from purekube_run.boxes.load import load_boxes, runnable
-    from vworkspace_app.commands.process import run_boxes as run_alone
+    from vworkspace_app.commands.extensions import run_boxes as run_alone
 
     if not files and not applied:
         raise CommandError("give a FILE or --applied (see vworkspace-operator box run --help)", status=USAGE)

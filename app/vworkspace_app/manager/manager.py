@@ -9,18 +9,16 @@ import random as random_source
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
+from typing import TYPE_CHECKING
 
 import anyio
 import attrs
 import structlog
 
-from purekube.composites.composite import Composite, status_writer
-from purekube.composites.status_writers import StatusWriter
 from purekube.controller.queue.workqueue import Priority
 from purekube.controller.reconcile_error import ReconcileErrorWords
 from purekube.controller.shard import WHOLE
 from purekube.ports import Clock, KubeApi
-from purekube_run.boxes.applied_boxes import AppliedBoxes, AppliedInstallation
 from purekube_run.controller.controller import ControllerDefinition, StatusManager
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.informers import Informers
@@ -28,8 +26,7 @@ from purekube_run.controller.manager import ControllerManager, Election
 from purekube_run.controller.observer import Observers, ReconcileObserver
 from purekube_run.controller.runner import ManagerOptions
 from purekube_run.controller.worker_pool import WorkerPool
-from purekube_run.reconcilers.controllers import GivenController
-from purekube_run.reconcilers.extensions import ExtensionManager, Extensions
+from purekube_run.reconcilers.extensions import Extensions
 from vworkspace_app.clusters.controller import ClusterReconciler, ClusterSettings
 from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.instances.controller import InstanceReconciler
@@ -50,6 +47,12 @@ from vworkspace_core.clusters.controllers import FLUX_KINDS, IN_A_ROW
 from vworkspace_core.clusters.inventory import AgentReport
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.overview.page_paths import page_link
+
+if TYPE_CHECKING:
+    from purekube.composites.composite import Composite
+    from purekube.composites.status_writers import StatusWriter
+    from purekube_run.boxes.applied_boxes import AppliedBoxes
+    from purekube_run.reconcilers.controllers import GivenController
 
 _log = structlog.get_logger("operator")
 
@@ -82,9 +85,9 @@ class Manager:
         telemetry: Telemetry | None = None,
         receiver: DocumentReceiver | None = None,
         collector: DocumentReceiver | None = None,
-        composites: Sequence[Composite] = (),
-        controllers: Sequence[GivenController] = (),
-        writers: Sequence[StatusWriter] = (),
+        composites: "Sequence[Composite]" = (),
+        controllers: "Sequence[GivenController]" = (),
+        writers: "Sequence[StatusWriter]" = (),
         random: Callable[[], float] = random_source.random,
     ) -> None:
         self._settings = settings
@@ -119,20 +122,31 @@ class Manager:
         own = self._own_controllers(api, None if agent is None else self._agent_report)
         every = (*own, *self._extensions.controllers(self.events, options))
         self._controllers = ControllerManager(api, clock, every, self.events, self.informers, options)
-        taken = (*writers, *map(status_writer, composites))
         self._managers: tuple[ControllerManager, ...] = (self._controllers,)
-        self._applied = self._applied_boxes(api, options, taken) if settings.runs_applied_boxes else None
+        runs_applied = settings.runs_applied_boxes
+        self._applied = self._applied_boxes(api, options, composites, writers) if runs_applied else None
         # Its handlers of changes come after those that enqueue keys.
         self._agent = None if agent is None else self._managed_agent(api, agent, random)
         self._notifier = None if receiver is None else self._notifier_to(receiver, random)
         self.credentials.subscribe(lambda _: self._approval_secret_changed())
         self.credentials.subscribe(lambda _: self._report_again())
 
-    def _applied_boxes(self, api: KubeApi, options: ManagerOptions, taken: Sequence[StatusWriter]) -> AppliedBoxes:
+    def _applied_boxes(
+        self,
+        api: KubeApi,
+        options: ManagerOptions,
+        composites: "Sequence[Composite]",
+        writers: "Sequence[StatusWriter]",
+    ) -> "AppliedBoxes":
         """Return the runner of applied boxes, which are boxes that users applied as OperatorBox objects.
 
         A second manager is added to this process for them, because they run in the namespaces of every shard.
         """
+        from purekube.composites.composite import status_writer  # boxes need 5 MB, and most operators run none
+        from purekube_run.boxes.applied_boxes import AppliedBoxes, AppliedInstallation
+        from purekube_run.reconcilers.extensions import ExtensionManager
+
+        taken = (*writers, *map(status_writer, composites))
         clock, whole = self._clock, attrs.evolve(options, shard=WHOLE)
         manager = ExtensionManager(api, clock, self.events, whole, namespaces=True)
         namespace = self._settings.namespace

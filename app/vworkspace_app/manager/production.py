@@ -6,18 +6,15 @@
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 import structlog
 
 from purekube.apimachinery.errors import OperatorError, Unauthorized
-from purekube.composites.composite import Composite
-from purekube.composites.status_writers import StatusWriter
 from purekube.ports import KubeApi
 from purekube_run.controller.manager import Election
 from purekube_run.process.machine import Machine
-from purekube_run.reconcilers.controllers import GivenController
 from vworkspace_app.control_plane.connection import AgentSettings
 from vworkspace_app.credentials.bootstrap import find_bootstrap
 from vworkspace_app.credentials.live_credential import CredentialWatch, Live
@@ -32,6 +29,11 @@ from vworkspace_core.credentials.performer import CredentialPerformer
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_odoo import CLOUD_EVENT, ControlPlaneEndpoint, JosePayloads, JsonReceiver, ReloadingControlPlane
+
+if TYPE_CHECKING:
+    from purekube.composites.composite import Composite
+    from purekube.composites.status_writers import StatusWriter
+    from purekube_run.reconcilers.controllers import GivenController
 
 _log = structlog.get_logger("operator")
 
@@ -55,9 +57,9 @@ async def production_manager(
     agent: AgentSettings | None,
     election: Election | None = None,
     telemetry: Telemetry | None = None,
-    composites: Sequence[Composite] = (),
-    controllers: Sequence[GivenController] = (),
-    writers: Sequence[StatusWriter] = (),
+    composites: "Sequence[Composite]" = (),
+    controllers: "Sequence[GivenController]" = (),
+    writers: "Sequence[StatusWriter]" = (),
     machine: Machine | None = None,
     connect: ConnectControl = ReloadingControlPlane,
 ) -> AsyncIterator[Manager]:

@@ -1,25 +1,27 @@
 """The interface by which metrics and probes observe the manager, which knows neither of them (RUN-5)."""
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
 from purekube.controller.shard import WHOLE, Shard
 from purekube.ports import KubeApi
-from purekube_run.boxes.applied_boxes import AppliedBoxes
-from purekube_run.boxes.served_boxes import Follower
-from purekube_run.composites.controller import CompositeReconciler
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.informers import Informers
 from purekube_run.controller.manager import ControllerManager
 from purekube_run.controller.observer import LoggingObserver, ReconcileObserver
 from purekube_run.controller.worker_pool import WorkerPool
-from purekube_run.reconcilers.extensions import ExtensionManager, Extensions
 from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_core.credentials.secret import Credentials
+
+if TYPE_CHECKING:
+    from purekube_run.boxes.applied_boxes import AppliedBoxes
+    from purekube_run.boxes.served_boxes import Follower
+    from purekube_run.composites.controller import CompositeReconciler
+    from purekube_run.reconcilers.extensions import ExtensionManager, Extensions
 
 
 @attrs.frozen
@@ -32,13 +34,13 @@ class Components:
 
     informers: Informers
     managers: tuple[ControllerManager, ...]
-    extensions: Extensions
+    extensions: "Extensions"
     events: BackgroundEvents
     credentials: Live[Credentials]
     agent: Agent | None
     leases: Callable[[], tuple[tuple[str, bool], ...]]
     shard: Shard = WHOLE
-    applied: AppliedBoxes | None = None
+    applied: "AppliedBoxes | None" = None
     api: KubeApi | None = None
 
     @property
@@ -62,15 +64,15 @@ class Components:
         return tuple(runner for box in self._boxes for runner in (*box.informers, *box.externals))
 
     @property
-    def composites(self) -> tuple[CompositeReconciler, ...]:
+    def composites(self) -> "tuple[CompositeReconciler, ...]":
         """The composites (boxes and pure reconcilers) that run, including the boxes that are applied to the cluster."""
         return (*self.extensions.composites, *self._boxes)
 
     @property
-    def _boxes(self) -> tuple[CompositeReconciler, ...]:
+    def _boxes(self) -> "tuple[CompositeReconciler, ...]":
         return () if self.applied is None else tuple(box.reconciler for box in self.applied.served.values())
 
-    def follow_composites(self, follower: Follower) -> None:
+    def follow_composites(self, follower: "Follower") -> None:
         """Call `follower` with every composite (box or pure reconciler) that runs now, or is loaded later.
 
         It is called again when a composite is unloaded.
@@ -82,10 +84,10 @@ class Components:
 
 
 def components_of_extensions(
-    running: ExtensionManager,
+    running: "ExtensionManager",
     events: BackgroundEvents,
     leases: Callable[[], tuple[tuple[str, bool], ...]] = tuple,
-    applied: AppliedBoxes | None = None,
+    applied: "AppliedBoxes | None" = None,
 ) -> Components:
     """Return the components of a process that runs only boxes and Python controllers."""
     return Components(

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import attrs
 
@@ -14,7 +14,6 @@ from purekube.controller.health import Vitals
 from purekube.controller.informer.changes import CacheChange, ChangeType
 from purekube.controller.shard import WHOLE
 from purekube.ports import Clock
-from purekube_run.composites.controller import CompositeReconciler
 from purekube_run.controller.observer import LoggingObserver, Observers, ReconcileObserver
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_app.manager.telemetry import Components
@@ -32,6 +31,9 @@ from vworkspace_app.observability.stats import AgentStats, LatestStats, ProcessS
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import namespace_is_managed
 from vworkspace_core.jobs.machine import job_lag
+
+if TYPE_CHECKING:
+    from purekube_run.composites.controller import CompositeReconciler
 
 _HEARTBEAT_SECONDS: Final = 1.0
 
@@ -81,7 +83,7 @@ class MetricsTelemetry:
         components.follow_composites(self._follow)
         self.refresh()
 
-    def _follow(self, composite: CompositeReconciler, is_loaded: bool) -> None:
+    def _follow(self, composite: "CompositeReconciler", is_loaded: bool) -> None:
         """Start to count the objects of a composite's kind by condition, or stop it if `is_loaded` is False."""
         counts = self._parents.setdefault(composite.composite.kind, parent_conditions())
         if not is_loaded:

@@ -5,14 +5,16 @@ have room; an incomplete body is dropped if others need its room; small reviews 
 waiting ones the smallest is judged first.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, TypeAlias
 
 import anyio
 import attrs
 from starlette.requests import Request
 
+Rest: TypeAlias = Callable[[], Awaitable[None]]
+"""A function to await between two parts of a review, so that other tasks get a turn."""
 LARGEST: Final = 3 * 1024 * 1024
 """The maximum size of a review in bytes.
 

@@ -28,9 +28,8 @@ from purekube.apimachinery.manifest import canonical_json
 from purekube.apimachinery.nesting import decode_answer
 from purekube.apimachinery.secret_material import shown
 from purekube.boxes.conversion_webhook import CONVERT_PATH
-from purekube.versions import MalformedConversionReview
-from vworkspace_app.webhooks.intake import LARGEST, Bodies, Lanes
-from vworkspace_app.webhooks.kinds import NO_KINDS, Judge, ServedKinds, answered
+from vworkspace_app.webhooks.intake import LARGEST, Bodies, Lanes, Rest
+from vworkspace_app.webhooks.kinds import NO_KINDS, Judge, ServedKinds
 from vworkspace_core.webhook.defaulting import default_patch
 from vworkspace_core.webhook.paths import DEFAULT_PATH, GATED_PATH, UNGATED_PATH
 from vworkspace_core.webhook.validating import WebhookSettings, refusals
@@ -72,8 +71,6 @@ UNWATCHED: Final[ReviewObserver] = _NoObserver()
 _log = structlog.get_logger("webhook")
 
 Endpoint = Callable[[Request], Awaitable[Response]]
-Rest = Callable[[], Awaitable[None]]
-"""A function to await between two parts of a review, so that other tasks get a turn."""
 Handle = Callable[[bytes, Rest], Awaitable[Response]]
 """A function that returns the response to the body of a review."""
 
@@ -93,7 +90,9 @@ def application(
     judges = {**({} if settings is None else _own(settings)), **kinds.judges}
     handlers = {path: partial(_judged, judge=judge) for path, judge in judges.items()}
     if kinds.converts:
-        handlers[CONVERT_PATH] = partial(_converted, kinds=kinds)
+        from vworkspace_app.webhooks.conversions import converted  # schemas and expressions need 3 MB
+
+        handlers[CONVERT_PATH] = partial(converted, kinds=kinds)
     for path in handlers:
         observer.webhook(path)
     endpoints = {
@@ -219,11 +218,4 @@ async def _judged(body: bytes, rest: Rest, *, judge: Judge) -> Response:
         request = await _review(body, rest)
         return Response(canonical_json(await judge(request)), media_type="application/json")
     except (MalformedReview, msgspec.DecodeError, UnicodeDecodeError) as error:
-        return PlainTextResponse(f"{error}\n", 400)
-
-
-async def _converted(body: bytes, rest: Rest, *, kinds: ServedKinds) -> Response:
-    try:
-        return Response(await answered(body, kinds, rest), media_type="application/json")
-    except (MalformedConversionReview, msgspec.DecodeError, UnicodeDecodeError) as error:
         return PlainTextResponse(f"{error}\n", 400)

@@ -31,6 +31,7 @@ from purekube.boxes.kind_webhooks import WebhookDuties
 from purekube.boxes.labels import finalizer_named
 from purekube.boxes.members import BoxParent, ParentReading, ParentReadings, members_of, parent_of, seconds_until_due
 from purekube.boxes.read import BoxProblem
+from purekube.boxes.reasons import CONDITIONS, RolloutPhase
 from purekube.boxes.revisions import (
     CONTROLLER_REVISION,
     Assignments,
@@ -43,7 +44,7 @@ from purekube.boxes.revisions import (
     revision_name,
     superfluous,
 )
-from purekube.boxes.rollout import Health, RolloutPhase, RolloutStep, next_step
+from purekube.boxes.rollout import Health, RolloutStep, next_step
 from purekube.boxes.rollout_policy import BoxRollout, DeletionPolicy, RolloutFailure
 from purekube.cel import CelError, Program
 from purekube.controller.decision import (
@@ -62,8 +63,6 @@ MANAGER: Final = "vworkspace-boxes"
 """The field manager of applied boxes, their CRDs and ControllerRevisions."""
 FINALIZER: Final = f"{BOX_DOMAIN}/objects"
 """The finalizer that keeps an applied box while its deletion waits for its objects."""
-ACCEPTED, PERMITTED, SERVING, ROLLED_OUT = "Accepted", "Permitted", "Serving", "RolledOut"
-CONDITIONS: Final = (ACCEPTED, PERMITTED, SERVING, ROLLED_OUT)
 _STARTING_SECONDS: Final = 0.5
 _OBSTACLE_SECONDS: Final = 1.0
 """The delay before another attempt to judge a parent that could not be judged."""

@@ -1,7 +1,6 @@
 """The status of an applied box: its four conditions, its counts, and when they are written (PH-10)."""
 
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
 from typing import Any, Final, assert_never
 
 import attrs
@@ -11,19 +10,11 @@ from purekube.apimachinery.definitions import OPERATOR_BOX, PIN
 from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.timestamps import format_time, time_or_none
-from purekube.boxes.applied import (
-    ACCEPTED,
-    CONDITIONS,
-    PERMITTED,
-    ROLLED_OUT,
-    SERVING,
-    BoxPhase,
-    BoxState,
-    decide_applied,
-)
+from purekube.boxes.applied import BoxPhase, BoxState, decide_applied
 from purekube.boxes.judgement import Foresight, first_refusal
+from purekube.boxes.reasons import ACCEPTED, CONDITIONS, PERMITTED, ROLLED_OUT, SERVING, BoxReason, RolloutPhase
 from purekube.boxes.revisions import way_back
-from purekube.boxes.rollout import Health, Member, RolloutPhase
+from purekube.boxes.rollout import Health, Member
 from purekube.boxes.rollout_policy import DeletionPolicy
 from purekube.controller.decision import Decision, Requeue
 from purekube.controller.reconcile_error import RETRYING, ReconcileError, ReconcileErrorWords
@@ -37,24 +28,6 @@ _FILLING_SECONDS: Final = 60.0
 """The seconds for which a process may fill its caches before the status says that the box is not served."""
 _MOST_NAMED: Final = 3
 _MOST_PROBLEMS: Final = 50
-
-
-class BoxReason(StrEnum):
-    """The reasons of the conditions of an applied box, in addition to those of a rollout."""
-
-    VALID = "Valid"
-    INVALID = "Invalid"
-    NOT_ACCEPTED = "NotAccepted"
-    GRANTED = "Granted"
-    FORBIDDEN = "Forbidden"
-    NOT_PERMITTED = "NotPermitted"
-    STARTING = "Starting"
-    RUNNING = "Running"
-    FORMER_REVISIONS = "FormerRevisions"
-    REFUSED = "Refused"
-    DELETING = "Deleting"
-    NOT_SERVED = "NotServed"
-    UNDONE = "Undone"
 
 
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN

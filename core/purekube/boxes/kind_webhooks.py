@@ -18,7 +18,7 @@ from purekube.boxes.templates import Template
 from purekube.cel import DYN, CelError, CelType, Environment, Program, compile_expression
 from purekube.cel.values import ABSENT
 from purekube.schema import Schema
-from purekube.schema.prune import apply_defaults
+from purekube.schema.pruning import apply_defaults
 from purekube.versions import Conversion, Convert, Converter
 
 Patch = list[dict[str, Any]]

@@ -8,13 +8,14 @@ Guarantees
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from enum import Enum, StrEnum
+from enum import Enum
 from typing import assert_never
 
 import attrs
 
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.boxes.judgement import Foresight
+from purekube.boxes.reasons import RolloutPhase
 from purekube.boxes.rollout_policy import BoxRollout, RolloutOrder
 
 
@@ -40,18 +41,6 @@ class Member:
     wave: int = 0
     obstacle: str = ""
     """The reason and message of its condition Ready, for people."""
-
-
-class RolloutPhase(StrEnum):
-    """The state of a rollout. Its value is also the reason of the condition RolledOut."""
-
-    COMPLETE = "Complete"
-    STOPPED = "Stopped"
-    PAUSED = "Paused"
-    GATED = "Gated"
-    JUDGING = "Judging"
-    REFUSED = "Refused"
-    PROGRESSING = "Progressing"
 
 
 @attrs.frozen

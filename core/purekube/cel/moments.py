@@ -1,8 +1,7 @@
-"""Durations, RFC 3339 times and Kubernetes quantities as values of expressions."""
+"""Durations and RFC 3339 times as values of expressions."""
 
 import re
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
-from decimal import Decimal
 from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -94,27 +93,3 @@ def zone_of(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (ValueError, OSError, LookupError) as error:
         raise EvaluationError(f"unknown time zone {name!r}") from error
-
-
-_QUANTITY: Final = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))([eE][+-]?\d+|[KMGTPE]i|[numkMGTPE]|)")
-_FACTORS: Final = {
-    "": Decimal(1),
-    **{prefix: Decimal(10) ** exponent for prefix, exponent in zip("num", (-9, -6, -3), strict=True)},
-    **{prefix: Decimal(1000) ** power for power, prefix in enumerate("kMGTPE", 1)},
-    **{prefix + "i": Decimal(1024) ** power for power, prefix in enumerate("KMGTPE", 1)},
-}
-
-
-def parse_quantity(text: str) -> Decimal | None:
-    """Return the numeric value of a Kubernetes quantity such as `1.5Gi`; None if `text` is no quantity."""
-    match = _QUANTITY.fullmatch(text)
-    if match is None:
-        return None
-    number, suffix = match.groups()
-    factor = _FACTORS.get(suffix)
-    return Decimal(number + suffix) if factor is None else Decimal(number) * factor
-
-
-def is_quantity(text: str) -> bool:
-    """Report whether `text` is a Kubernetes quantity such as `1.5Gi`."""
-    return _QUANTITY.fullmatch(text) is not None

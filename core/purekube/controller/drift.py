@@ -10,7 +10,7 @@ from typing import Any, Final
 import attrs
 
 from purekube.apimachinery.manifest import Manifest, canonical_json, content_hash, equal_scalars
-from purekube.cel.moments import parse_quantity
+from purekube.apimachinery.quantities import parse_quantity
 from purekube.schema.node import MISSING, ListType, Schema
 
 

@@ -5,10 +5,15 @@
 it. Schemas of built-in kinds are in `schema.builtin`.
 """
 
-from purekube.schema.compile import compile_schema
-from purekube.schema.node import Schema, SchemaError, SchemaProblem
-from purekube.schema.prune import apply_defaults, drop_nulls, prune
-from purekube.schema.validate import validate
+from typing import TYPE_CHECKING
+
+from purekube.lazy_door import lazy_door
+
+if TYPE_CHECKING:
+    from purekube.schema.compile import compile_schema
+    from purekube.schema.node import Schema, SchemaError, SchemaProblem
+    from purekube.schema.pruning import apply_defaults, drop_nulls, prune
+    from purekube.schema.violations import validate
 
 __all__ = [
     "Schema",
@@ -20,3 +25,5 @@ __all__ = [
     "prune",
     "validate",
 ]
+
+__getattr__, __dir__ = lazy_door(__name__)

@@ -10,7 +10,7 @@ from purekube.apimachinery.admission_review import AdmissionOperation, Admission
 from purekube.boxes.box import Box
 from purekube.boxes.kind_webhooks import BoxAdmission, WebhookDuties
 from purekube_run.boxes.load import load_boxes, runnable
-from vworkspace_app.webhooks.kinds import ServedKinds
+from vworkspace_app.webhooks.kinds_of_users import served_kinds
 from vworkspace_core.webhook.paths import default_path, validate_path
 
 BOXES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
@@ -49,7 +49,7 @@ def registry(spec: Any = None, **meta: Any) -> dict[str, Any]:
 def asked(box: Box, path: str, new: Any, old: Any = None, subresource: str = "") -> dict[str, Any]:
     operation = AdmissionOperation.CREATE if old is None else AdmissionOperation.UPDATE
     request = AdmissionRequest("u", operation, "team", "a", subresource, "", new, old)
-    answer: dict[str, Any] = anyio.run(ServedKinds.of([box]).judges[path], request)
+    answer: dict[str, Any] = anyio.run(served_kinds([box]).judges[path], request)
     response: dict[str, Any] = answer["response"]
     return response
 
@@ -102,4 +102,4 @@ def test_what_the_webhooks_are_needed_for_is_told(box: Box) -> None:
     assert str(duties) == "conversion of v1alpha1, 2 rules, filling in spec.tls.secretName, spec.logLevel"
     (webapp,) = runnable(load_boxes([str(BOXES / "webapp.yaml")]))
     assert not WebhookDuties.of(webapp)
-    assert not ServedKinds.of([webapp])
+    assert not served_kinds([webapp])

@@ -5,7 +5,7 @@ from pathlib import Path
 from structlog.testing import capture_logs
 
 from tests.support.box_site import example
-from vworkspace_app.commands.process import warn_unserved
+from vworkspace_app.commands.extensions import warn_unserved
 from vworkspace_app.settings import RunSettings
 
 

@@ -24,7 +24,7 @@ from purekube_run.simulation.cluster import condition_of
 from tests.app.manager.test_standby import CLUSTER, instance
 from tests.support.box_site import applied_example, example
 from tests.support.virtual_time import run
-from vworkspace_app.commands.run import OPERATORS
+from vworkspace_app.commands.extensions import OPERATORS
 from vworkspace_app.install.everything import installation
 from vworkspace_app.install.extension_manifests import box_rbac
 from vworkspace_app.install.names import NAME

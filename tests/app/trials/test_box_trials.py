@@ -11,7 +11,7 @@ import yaml
 
 from purekube.boxes.box import BoxRule
 from purekube.schema import compile_schema
-from purekube.schema.validate import validate
+from purekube.schema.violations import validate
 from purekube_run.examples.data_source import Seeded
 from purekube_run.examples.examples import Examples
 from purekube_run.process.command_line import CommandError

@@ -12,7 +12,8 @@ from purekube.apimachinery.admission_review import AdmissionRequest
 from purekube.apimachinery.errors import Unavailable
 from purekube.versions import Converter, MalformedConversionReview
 from tests.support.second_version import converter
-from vworkspace_app.webhooks.kinds import ServedKinds, answered
+from vworkspace_app.webhooks.conversions import answered
+from vworkspace_app.webhooks.kinds import ServedKinds
 
 CONVERTERS = (converter(),)
 RESTS: list[int] = []

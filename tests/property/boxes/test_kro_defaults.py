@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from purekube.apimachinery.manifest import get_path
 from purekube.schema.compile import compile_schema
-from purekube.schema.prune import apply_defaults
+from purekube.schema.pruning import apply_defaults
 from purekube_convert import convert
 
 NAMES = ("a", "b", "c")

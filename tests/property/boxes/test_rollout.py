@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube.boxes.judgement import Foresight
-from purekube.boxes.rollout import Health, Member, RolloutPhase, in_order, next_step
+from purekube.boxes.reasons import RolloutPhase
+from purekube.boxes.rollout import Health, Member, in_order, next_step
 from purekube.boxes.rollout_policy import ALL, BoxRollout, RolloutOrder
 
 SHOP: Final = Kind("example.com", "v1", "Shop", "shops")

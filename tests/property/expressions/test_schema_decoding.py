@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from purekube.schema.compile import compile_schema
-from purekube.schema.prune import apply_defaults, drop_nulls, prune
+from purekube.schema.pruning import apply_defaults, drop_nulls, prune
 
 STRING: dict[str, Any] = {"type": "string"}
 FREE: dict[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

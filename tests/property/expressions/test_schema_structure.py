@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from purekube.schema.compile import compile_schema
 from purekube.schema.node import Schema
-from purekube.schema.validate import validate
+from purekube.schema.violations import validate
 
 STRING: dict[str, Any] = {"type": "string"}
 INTEGER: dict[str, Any] = {"type": "integer"}

@@ -22,6 +22,7 @@ from purekube.boxes.judgement import (
     refusal_of,
 )
 from purekube.boxes.members import BoxParent, ParentReading, members_of, parent_of, seconds_until_due
+from purekube.boxes.reasons import RolloutPhase
 from purekube.boxes.revisions import (
     CONTROLLER_REVISION,
     Assignments,
@@ -39,14 +40,7 @@ from purekube.boxes.revisions import (
     superfluous,
     way_back,
 )
-from purekube.boxes.rollout import (
-    Health,
-    Member,
-    RolloutCounts,
-    RolloutPhase,
-    in_order,
-    next_step,
-)
+from purekube.boxes.rollout import Health, Member, RolloutCounts, in_order, next_step
 from purekube.boxes.rollout_policy import BoxRollout, RolloutOrder, RolloutWave
 from purekube.controller.decision import Decision, Failure
 

@@ -14,7 +14,7 @@ from purekube.schema.keywords import mistyped_keywords
 from purekube.schema.node import ANYTHING, MISSING, JsonType, ListType, Schema, SchemaError
 from purekube.schema.objectmeta import with_type_meta
 from purekube.schema.rules import convert, needs_conversion
-from purekube.schema.validate import validate
+from purekube.schema.violations import validate
 
 TEXT: dict[str, Any] = {"type": "string"}
 NUMBER: dict[str, Any] = {"type": "number"}

@@ -7,7 +7,7 @@ import pytest
 
 from purekube.schema.compile import compile_schema
 from purekube.schema.node import Schema, SchemaError
-from purekube.schema.validate import validate
+from purekube.schema.violations import validate
 
 STRING: dict[str, Any] = {"type": "string"}
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from purekube.schema.compile import compile_schema
 from purekube.schema.node import Schema
-from purekube.schema.prune import apply_defaults, drop_nulls, prune
-from purekube.schema.validate import validate
+from purekube.schema.pruning import apply_defaults, drop_nulls, prune
+from purekube.schema.violations import validate
 
 WORDS = {
     "KEYED": '{"type": "array", "items": {"type": "object", "properties": {"k": {"type": "string"}, "n": {"type": "integer", "maximum": 5}}, "required": ["k"]}, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}',

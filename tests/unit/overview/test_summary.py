@@ -8,8 +8,7 @@ import pytest
 from purekube.apimachinery.definitions import BROUGHT_TO, OPERATOR_BOX, PIN
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE
-from purekube.boxes.applied import ACCEPTED, PERMITTED, SERVING
-from purekube.boxes.rollout import RolloutPhase
+from purekube.boxes.reasons import ACCEPTED, PERMITTED, SERVING, RolloutPhase
 from purekube.graph import GraphReason
 from tests.support.builders import NAME, NAMESPACE, cluster_manifest, condition, instance_manifest, operation_manifest
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION

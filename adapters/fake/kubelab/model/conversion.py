@@ -13,7 +13,7 @@ from kubelab.model.records import encode
 from kubelab.ssa.ownership import UntypedError
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.node import Schema
-from purekube.schema.prune import apply_defaults, drop_nulls, prune
+from purekube.schema.pruning import apply_defaults, drop_nulls, prune
 
 
 @attrs.frozen

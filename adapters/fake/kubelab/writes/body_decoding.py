@@ -16,7 +16,7 @@ from kubelab.writes.metadata import tidy
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.node import MISSING
 from purekube.schema.objectmeta import OBJECT_META
-from purekube.schema.prune import apply_defaults, drop_nulls, prune
+from purekube.schema.pruning import apply_defaults, drop_nulls, prune
 from purekube.schema.structure import check_structure
 
 Manifest = Mapping[str, Any]

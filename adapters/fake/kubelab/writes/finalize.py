@@ -21,9 +21,9 @@ from kubelab.writes.metadata import (
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.causes import invalid_value
 from purekube.schema.node import MISSING
-from purekube.schema.prune import apply_defaults
+from purekube.schema.pruning import apply_defaults
 from purekube.schema.structure import equal
-from purekube.schema.validate import validate
+from purekube.schema.violations import validate
 
 Manifest = Mapping[str, Any]
 

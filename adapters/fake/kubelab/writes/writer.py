@@ -27,7 +27,7 @@ from kubelab.writes.write_options import check_write, manager_of
 from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.timestamps import format_time
 from purekube.ports import PatchType
-from purekube.schema.prune import apply_defaults
+from purekube.schema.pruning import apply_defaults
 from purekube.schema.structure import equal
 
 

@@ -13,7 +13,8 @@ from purekube.apimachinery.errors import NotFound, OperatorError
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.boxes.admission_policy import policy_of
-from purekube.boxes.applied import CONDITIONS, ROLLED_OUT, AppliedBox
+from purekube.boxes.applied import AppliedBox
+from purekube.boxes.reasons import CONDITIONS, ROLLED_OUT
 from purekube.boxes.revisions import CONTROLLER_REVISION, Revision, definition_of, read_revisions, way_back
 from purekube.ports import KubeApi, PatchType
 from purekube_run.boxes.applied_load import load_definition

@@ -1,0 +1,195 @@
+"""The commands that run extensions (boxes and controllers in Python), alone or with the operator's own kinds.
+
+A process without extensions does not import this module: boxes, expressions and controllers need 7 MB.
+"""
+
+import random
+import socket
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import anyio
+import attrs
+import structlog
+
+from purekube.boxes.box import Box
+from purekube.boxes.decide import composite_of
+from purekube.boxes.kind_webhooks import WebhookDuties
+from purekube.composites.composite import Composite, status_writer
+from purekube.composites.status_writers import StatusWriter
+from purekube.reconcilers import Resource
+from purekube.reconcilers.kind_reviews import webhook_needs
+from purekube_run.boxes.applied_boxes import AppliedBoxes, AppliedInstallation
+from purekube_run.boxes.applied_converters import AppliedConverters
+from purekube_run.boxes.box_review import BoxReview
+from purekube_run.boxes.enforcement import Enforcement
+from purekube_run.boxes.load import load_boxes, runnable
+from purekube_run.composites.controller import refuse_shared_kinds
+from purekube_run.controller.event_recorder import BackgroundEvents
+from purekube_run.controller.runner import ManagerOptions
+from purekube_run.process.signals import run_in_background
+from purekube_run.reconcilers.controller_loading import load_controllers
+from purekube_run.reconcilers.controllers import GivenController
+from purekube_run.reconcilers.extensions import ExtensionManager
+from purekube_run.versions.round_trips import check_kinds
+from vworkspace_app.commands.process import OperatorProcess, configure_log, run_process
+from vworkspace_app.manager.telemetry import components_of_extensions
+from vworkspace_app.settings import RunSettings
+from vworkspace_app.webhooks import ServedKinds, webhooks_of_kinds
+from vworkspace_app.webhooks.kinds_of_users import served_kinds
+from vworkspace_core.api.kinds import OWN_KINDS
+from vworkspace_core.api.labels import FIELD_MANAGER
+
+OPERATORS = tuple(StatusWriter(kind, "operator") for kind in OWN_KINDS)
+"""The status writers of the operator's own kinds: for each, the operator itself."""
+
+_log = structlog.get_logger("operator")
+
+
+@attrs.frozen
+class LoadedExtensions:
+    """The boxes and controllers that run together with the operator's own kinds.
+
+    `writers` are all status writers of the process except composites.
+    """
+
+    boxes: Sequence[Box]
+    resources: Sequence[Resource[Any, Any]]
+    composites: Sequence[Composite]
+    controllers: Sequence[GivenController]
+    writers: Sequence[StatusWriter]
+
+    @classmethod
+    def load(cls, settings: RunSettings) -> "LoadedExtensions":
+        """Load the extensions that `settings` name. Raises CommandError if one cannot be loaded, or two share a kind's
+        status.
+        """
+        loaded, boxes = load_controllers(settings.controllers), runnable(load_boxes(settings.box))
+        composites = [*map(composite_of, boxes), *loaded.composites]
+        check_kinds(loaded.resources)
+        writers = (*OPERATORS, *loaded.writers)
+        refuse_shared_kinds(composites, writers)
+        return cls(boxes, loaded.resources, composites, loaded.given, writers)
+
+    @asynccontextmanager
+    async def webhooks(self, settings: RunSettings, process: OperatorProcess) -> AsyncIterator[ServedKinds]:
+        """Yield the webhooks to serve, after a warning for each that is needed and not served.
+
+        While the block runs, the boxes' rules are compared with the cluster's CRDs.
+        """
+        warn_unserved(settings, self.boxes)
+        warn_unreviewed(settings, self.resources)
+        kinds, enforcement = served_kinds(self.boxes, self.resources), Enforcement(process.api, self.boxes)
+        async with run_in_background(partial(enforcement.run, process.machine.clock)):
+            # Each shard reviews boxes, although one runs them: the webhooks' Service sends a review to any of them.
+            yield with_applied_boxes(kinds, settings, process) if settings.applied_boxes else kinds
+
+
+def run_extensions(
+    settings: RunSettings,
+    composites: Sequence[Composite],
+    controllers: Sequence[GivenController],
+    webhooks: ServedKinds,
+    namespaces: Sequence[str] = (),
+    starting: Mapping[str, object] = {},
+    *,
+    boxes: Sequence[Box] = (),
+    applied: bool = False,
+) -> None:
+    """Run composites (boxes and pure reconcilers) and controllers until the process gets a signal.
+
+    The fields of `starting` are logged at the start. `boxes` are the composites' boxes, whose rules are compared with
+    the cluster's CRDs. With `applied`, the boxes that are in the cluster as OperatorBox objects run too. Composites act
+    in `namespaces`, or in all namespaces if it is empty. Raises CommandError if no API server can be determined, and
+    for unusable certificates.
+    """
+
+    async def work(process: OperatorProcess, stop: anyio.Event) -> None:
+        _log.info("starting", **starting)
+        kinds = with_applied_boxes(webhooks, settings, process) if applied else webhooks
+        async with webhooks_of_kinds(settings, process.metrics, kinds):
+            events = BackgroundEvents(
+                process.api, process.machine.clock, instance=socket.gethostname(), field_manager=FIELD_MANAGER
+            )
+            options = ManagerOptions(
+                process.machine.random,
+                settings.workers,
+                f"{random.getrandbits(32):08x}",
+                process.telemetry.observer,
+                namespaces=tuple(namespaces),
+            )
+            manager = ExtensionManager(
+                process.api,
+                process.machine.clock,
+                events,
+                options,
+                composites=composites,
+                controllers=controllers,
+                namespaces=applied,
+            )
+            boxes_applied = None
+            if applied:
+                writers = tuple(map(status_writer, composites))
+                api, clock, place = process.api, process.machine.clock, settings.namespace
+                installed = AppliedInstallation(serves_webhooks=bool(settings.webhook_listen))
+                boxes_applied = AppliedBoxes(api, clock, events, manager, options, place, writers, installed)
+                manager.load(boxes_applied.controller())
+            components = components_of_extensions(manager, events, process.election.leases, boxes_applied)
+            process.telemetry.attach(components)
+            async with anyio.create_task_group() as group:
+                group.start_soon(events.run, name="events")
+                group.start_soon(Enforcement(process.api, boxes).run, process.machine.clock, name="enforcement")
+                group.start_soon(manager.run, process.election.elected, name="controllers")
+                await stop.wait()
+                await manager.finish()
+                group.cancel_scope.cancel()
+
+    run_process(settings, configure_log(settings), work)
+
+
+def with_applied_boxes(webhooks: ServedKinds, settings: RunSettings, process: OperatorProcess) -> ServedKinds:
+    """Return `webhooks` with those for boxes that are in the cluster as OperatorBox objects."""
+    converters = AppliedConverters(process.api, process.machine.clock, settings.namespace)
+    return webhooks.with_applied_boxes(BoxReview(process.api), converters.of_group)
+
+
+def run_boxes(
+    settings: RunSettings, boxes: Sequence[Box], namespaces: Sequence[str] = (), *, applied: bool = False
+) -> None:
+    """Run boxes until the process gets a signal.
+
+    The boxes act in `namespaces`, or in all namespaces if `namespaces` is empty. With `applied`, the boxes that are in
+    the cluster as OperatorBox objects run too. Raises CommandError if no API server can be determined.
+    """
+    warn_unserved(settings, boxes)
+    composites = [*map(composite_of, boxes)]
+    refuse_shared_kinds(composites)
+    names, kinds = [box.name for box in boxes], [box.kind.crd_name for box in boxes]
+    starting = {"boxes": names, "kinds": kinds}
+    run_extensions(settings, composites, (), served_kinds(boxes), namespaces, starting, boxes=boxes, applied=applied)
+
+
+def warn_unserved(settings: RunSettings, boxes: Sequence[Box]) -> None:
+    """Log a warning for each box that needs a webhook, if the settings enable no webhooks.
+
+    Without its webhook nothing enforces a box's rules.
+    """
+    if settings.webhook_listen:
+        return
+    for box in boxes:
+        if duties := WebhookDuties.of(box):
+            remedy = "give --webhook-listen and --webhook-certificates; box manifests prints what else belongs to it"
+            _log.warning("the box needs a webhook that is not served", box=box.name, needs=str(duties), remedy=remedy)
+
+
+def warn_unreviewed(settings: RunSettings, resources: Sequence[Resource[Any, Any]]) -> None:
+    """Log a warning for each kind that needs a webhook, if the settings enable no webhooks.
+
+    Without its webhook nothing converts or validates a kind's objects.
+    """
+    for one in () if settings.webhook_listen else resources:
+        if one.needs_webhooks:
+            told, remedy = webhook_needs(one), "give --webhook-listen and --webhook-certificates"
+            _log.warning("the kind needs a webhook that is not served", kind=one.kind.kind, needs=told, remedy=remedy)
