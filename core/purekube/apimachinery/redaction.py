@@ -1,11 +1,12 @@
 """Patterns of secrets in text: the rules by which they are hidden (RES-7).
 
 Guarantees
-    Every rule takes time linear in the text, whatever the text is (RUN-11), since charts and tenants write it. So no
-    rule searches for the end of a match from every letter: within a run of letters, a match can begin at one only.
+    Every rule takes time linear in the length of the text (RUN-11), since charts and tenants write it. So within a run
+    of letters a match can begin at one letter only: otherwise each letter would start a new search for the match's end.
 Shape
-    A rule is a pattern that ignores case. A match is hidden from the end of its groups `head` and `open` to the start
-    of its group `close`, where it has these groups. Rules apply in turn, each to the result of those before.
+    A rule is a pattern that ignores case. The hidden part of a match begins after the groups `head` and `open`, and
+    ends before the group `close`, if the pattern has these groups. Rules are applied one after the other, each to the
+    result of the one before.
 """
 
 import re

@@ -1,7 +1,7 @@
-"""Secret material: it is refused in inline values, and hidden in all output (RES-7).
+"""Secret material: the rules by which it is refused in inline values and hidden in all output (RES-7).
 
-One set of words serves both. Values are refused by whole keys, which is exact; text is redacted after any word that
-ends like one of them (`redaction`), which may hide too much and never too little.
+Both rules use one set of words. Inline values are judged by their whole keys, which is exact. Text is redacted after
+any word that ends like a secret word (`redaction`), which may hide too much but never too little.
 """
 
 import re

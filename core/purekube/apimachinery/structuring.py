@@ -1,7 +1,7 @@
-"""Reading of JSON as attrs values: a generated function reads what fits; a slower one finds all problems of the rest.
+"""Reading of JSON as attrs values (RES-1 to RES-3).
 
-Every watch event is read here, so only an object that does not fit is read a second time, to name all its problems at
-once, each with its path (RES-1 to RES-3).
+Every watch event is read here, so a fast generated function reads values that fit. Only an object that does not fit is
+read a second time, more slowly, to report all its problems at once, each with its path.
 """
 
 from collections.abc import Container, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Validation of values by the classes' own schemas and rules: the CRD's verdict without an API server (RES-6).
+"""Validation of values by the schemas and rules of their classes, with the API server's results (RES-6).
 
 The constraints (`maxLength`, `pattern`, …) and the CEL rules that `schema_field` recorded are applied to attrs values,
 so that the webhook, the agent and the reconciler refuse what the API server would refuse.

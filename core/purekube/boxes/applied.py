@@ -2,12 +2,12 @@
 
 Expected flow
     A pass does what is due, in this order: add the finalizer; store the definition as a ControllerRevision; apply the
-    CRD; once the process serves the revision, judge it over the parents; move parents to it; record on revisions that
-    a parent was Ready at them, or that they are given up; write the status.
+    CRD; once the process serves the revision, try it on the parents by dry runs; move parents to it; record on the
+    revision that a parent was Ready at it, or that it is given up; write the status.
 Guarantees
-    Pure. Nothing of a definition that is not accepted and permitted is written. A parent moves by one write, which
-    fails if the parent has changed since it was read. All durable state is on the objects: a process that starts in the
-    middle of a roll-out goes on where the last one stopped.
+    Pure. No part of a definition is written unless the definition is accepted and permitted. A parent moves by one
+    write, which fails if the parent has changed since it was read. All durable state is on the objects: a process that
+    starts in the middle of a roll-out continues where the last one stopped.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

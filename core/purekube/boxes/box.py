@@ -1,8 +1,9 @@
 """A compiled box: the result of `compile`, which all other modules read (PH-6).
 
-The scope of an expression holds `self`, the parent; under its id each external and resource that exists, as an object,
-or as the list of its objects for a resource with `forEach`; and under each name `children.<kind>[*]` the list of all
-children of that kind. An expression that reads a variable which is not in the scope waits for it.
+An expression reads its variables from a scope. `self` is the parent (object of the box's kind). Each external and each
+existing resource is a variable under its id: an object, or the list of its objects for a resource with `forEach`.
+`children.<kind>[*]` is the list of all children of that kind. An expression that reads a variable which is not in the
+scope waits for it.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,8 @@
-"""The check that a box lends tenants none of its rights: which fields give power, and who controls them (RUN-12)."""
+"""The check that a box gives none of its rights to the users who write its parents (RUN-12).
+
+It knows which fields of an object give power, such as the choice of an account, and who controls the values of these
+fields.
+"""
 
 import re
 from ast import literal_eval

@@ -1,4 +1,4 @@
-"""The judgement of a revision, by dry runs, over every parent that would move to it, before any parent does (PH-10)."""
+"""Dry runs of a new revision over every parent that would move to it, before any parent moves (PH-10)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum

@@ -1,4 +1,6 @@
-"""The resources of a box as nodes of a graph, and the consent that some of them need (PH-1, PH-4, RUN-12)."""
+"""The resources of a box as nodes of a graph, and the checks of consent for other namespaces and Secrets (PH-1,
+RUN-12).
+"""
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -315,7 +317,7 @@ def _namespace(item: Item) -> str | None:
 
 
 class _Unusable(Exception):
-    """The error that an expression returned values from which no object can be built."""
+    """The error raised when an expression returned values from which no object can be built."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

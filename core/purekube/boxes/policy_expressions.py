@@ -1,7 +1,8 @@
 """Computed values of a box as one expression of a MutatingAdmissionPolicy, whose value is a JSON patch (PH-10).
 
-The API server evaluates it with functions of its own, without types, and finds what the box's webhook finds: an absent
-or null field gets its value, computed from the object as it was written, together with all objects that it is in.
+The API server evaluates the expression with its own functions and without static types. The result is the same as that
+of the box's webhook: an absent or null field gets its value, computed from the object as it was written. Missing
+objects around the field are created.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

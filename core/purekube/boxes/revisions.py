@@ -1,7 +1,7 @@
-"""The revisions of an applied box: its definitions as ControllerRevisions, and which of them a parent has (PH-10).
+"""The revisions of an applied box: its definitions as ControllerRevisions, and the revision of each parent (PH-10).
 
-A definition is a box's spec without the parts that are about its objects as a whole, `rollout` and `deletionPolicy`.
-Equal definitions are one revision, whatever came between them.
+A definition is a box's spec without `rollout` and `deletionPolicy`, which concern all of the box's objects together.
+Equal definitions are one revision, even if another definition was applied between them.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence

@@ -1,10 +1,10 @@
-"""The roll-out of a box's revision over its parents: which of them move now, and what holds the others (PH-10).
+"""The roll-out of a box's revision over its parents: which of them move now, and what delays the others (PH-10).
 
 Guarantees
-    Pure. Parents move in one order, by wave and age, so that those that moved are a prefix of it. At most
-    `maxUnavailable` of them are not Ready. None moves before the revision was judged over all of them, or while it
-    would be refused for one. A parent that fails stops the roll-out; it goes on when that parent is Ready or gone.
-    Parents at a revision that was given up return from it at once.
+    Pure. Parents move in a fixed order, by wave and age. At most `maxUnavailable` of them are not Ready. No parent
+    moves before dry runs have tried the revision on all of them, or while it would be refused for one of them. A parent
+    that fails stops the roll-out, which continues when that parent is Ready or gone. Parents leave a revision at once
+    when it is given up.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

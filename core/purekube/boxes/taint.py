@@ -1,8 +1,8 @@
-"""The taint of expressions: what a value may reveal, and who decides it, judged from the text alone (PH-6, RUN-12).
+"""The taint of expressions: what a value may reveal, and who controls it, judged from the text alone (PH-6, RUN-12).
 
-Two questions are followed through an expression together. `data`: whether its value reveals data of a Secret, which may
-flow into Secrets alone. `origin`: who decides it, the author of the box or the authors of its parents. Objects are
-followed field by field: a Secret's name reveals nothing of its data, and no tenant chooses a parent's namespace.
+A taint has two parts. `data`: whether the value reveals data of a Secret; such a value may be written only into
+Secrets. `origin`: who controls the value, the author of the box or the authors of its parents. Objects are judged field
+by field: a Secret's name reveals nothing of its data, and no tenant chooses a parent's namespace.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,11 +1,11 @@
 """`when` gates that are written as mappings (PH-4): each is a short form of one CEL expression.
 
 `{field: children.web.status.readyReplicas, equals: 3}` is `children.?web.?status.?readyReplicas.optMap(v, v == 3)
-.orValue(false)`: a path that is missing does not hold and is no error, negated or not. `exists` alone tests for
-presence: it holds if the value is present and not empty, since controllers write empty objects at first.
+.orValue(false)`: a gate on a missing path is closed, negated or not, and that is no error. Only `exists` tests for
+presence: its gate is open if the value is present and not empty, since controllers write empty objects at first.
 
-`{field: web.metadata.creationTimestamp, after: 5m}` depends on the time, which no expression knows: it holds from five
-minutes after the time in the field on.
+`{field: web.metadata.creationTimestamp, after: 5m}` depends on the present time, which expressions cannot read: the
+gate opens five minutes after the time in the field.
 """
 
 import re

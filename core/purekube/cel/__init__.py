@@ -1,8 +1,8 @@
 """CEL, the expression language of CRD rules and of boxes: compiled once, checked against schemas, bounded in its cost.
 
-The whole language, its extensions (strings with `format`, math, lists, sets, bindings, encoders, optional values,
-macros of two variables) and the libraries of Kubernetes (quantities, URLs, addresses, networks, versions, regular
-expressions). Pure, and without dependencies. `docs/expressions.md` lists every function.
+It covers the whole language, its extensions (strings with `format`, math, lists, sets, bindings, encoders, optional
+values, macros of two variables) and the libraries of Kubernetes (quantities, URLs, addresses, networks, versions,
+regular expressions). The package is pure and has no dependencies. `docs/expressions.md` lists every function.
 """
 
 from purekube.cel.cel_program import Environment, Program, compile_expression, prepared

@@ -63,10 +63,10 @@ class _Resolver:
 
 
 def apart(node: Expression, absolute: frozenset[str]) -> Expression:
-    """Return `node` with other names for those variables of macros that would hide a name in `absolute`.
+    """Return `node` with macro variables renamed if they would hide a name in `absolute`.
 
-    In `[1].map(x, .x + x)` the dot says that the first x is not the macro's, which is then called `x'`: the tree means
-    the same to a reader that knows nothing of dots.
+    In `[1].map(x, .x + x)`, `.x` is not the macro's variable. The macro's variable becomes `x'`, so that the tree has
+    the same meaning for code that ignores the dot.
     """
     return _Renamer(absolute, frozenset()).visit(node)
 

@@ -1,6 +1,7 @@
-"""The values of CEL that JSON and Python do not have already.
+"""Classes for the values of CEL that neither JSON nor Python has.
 
-null is None, bool, string, bytes, list and map are Python's, int is `int`, double is `float`. Times have nanoseconds.
+CEL's null is None; bool, string, bytes, list and map are Python's types, int is `int` and double is `float`. Times have
+nanoseconds.
 """
 
 import math

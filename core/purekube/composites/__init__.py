@@ -1,1 +1,1 @@
-"""Composites, which are kinds whose objects have children: what boxes and pure reconcilers share (PH-6, PH-7, PH-9)."""
+"""Composites: kinds whose objects have children. Boxes and pure reconcilers are built on them (PH-6, PH-7, PH-9)."""

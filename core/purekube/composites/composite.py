@@ -1,4 +1,4 @@
-"""The description of a parent kind: names, marks, kinds of children, the decision (PH-9)."""
+"""The description of a parent kind: its names, labels, child kinds and decision function (PH-9)."""
 
 from collections.abc import Callable, Container, Iterable, Mapping
 from datetime import datetime

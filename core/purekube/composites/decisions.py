@@ -1,8 +1,8 @@
 """The decisions about a parent: reconcile its children, tear them down, or orphan them (PH-1 to PH-3).
 
 Expected flow
-    in a namespace that is not selected → report it; being deleted → hooks, then wave by wave, then the finalizer;
-    otherwise the finalizer, what the graph wants now, and the status that says how far it has come.
+    namespace not selected → report that; being deleted → run the hooks, delete the children wave by wave, then remove
+    the finalizer; otherwise → add the finalizer, write what the graph requires now, and report the progress as status.
 Guarantees
     Pure. Once a decision is carried out, the next one, on the resulting objects, is empty. Prune and teardown read
     labels and annotations only. The kinds of the children are recorded on the parent before a child is created.

@@ -1,4 +1,4 @@
-"""An object whose children a graph describes, and its records: the kinds of its children, what was created once."""
+"""A parent, whose children a graph describes, and its records: the kinds of its children, and objects created once."""
 
 import base64
 import re

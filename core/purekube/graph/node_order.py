@@ -10,7 +10,7 @@ from purekube.graph.node import NOWHERE, Edge, GraphNode, Until
 
 
 class GraphError(Exception):
-    """The error that nodes and edges do not form an acyclic graph. `place` is the place of the mistake in the file."""
+    """The error raised when nodes and edges form no acyclic graph. `place` is the place of the mistake in the file."""
 
     def __init__(self, message: str, place: Place = NOWHERE) -> None:
         super().__init__(message)
@@ -27,7 +27,7 @@ class Cycle(GraphError):
 
 
 class DuplicateNode(GraphError):
-    """The error that two nodes have the same id."""
+    """The error raised when two nodes have the same id."""
 
     def __init__(self, node_id: str, place: Place = NOWHERE) -> None:
         self.id = node_id
@@ -35,7 +35,7 @@ class DuplicateNode(GraphError):
 
 
 class UnknownNode(GraphError):
-    """The error that an edge leads to a node that does not exist."""
+    """The error raised when an edge leads to a node that does not exist."""
 
     def __init__(self, node_id: str, by: str, place: Place = NOWHERE) -> None:
         self.id = node_id

@@ -1,4 +1,4 @@
-"""A workaround for maps that a server-side apply empties: the server stores null, or refuses that null (S-42).
+"""A workaround for maps that a server-side apply empties: the API server stores null, or refuses that null (S-42).
 
 The workaround is a second apply of the same `{}`, which finds no member left to remove, and is stored as it is.
 """

@@ -1,7 +1,7 @@
-"""The source text of attrs classes for a given structural schema: `resource` makes the same schema of them (PH-7).
+"""The source text of attrs classes for a given structural schema (PH-7).
 
-A keyword that no type implies goes into `schema_field(schema=…)` or into the `SCHEMA` of a class, so that the schema
-stays as it is; where Python has a wider type than the schema, a note says so.
+`resource` makes the same schema again from these classes. A keyword that no type implies goes into
+`schema_field(schema=…)` or into the `SCHEMA` of a class. Where Python has a wider type than the schema, a note says so.
 """
 
 import builtins

@@ -66,7 +66,7 @@ INVALID: Final = "DesiredInvalid"
 
 
 class InvalidDesired(Exception):
-    """The error that the user's function returned an invalid result, which is a bug in that function.
+    """The error raised when the user's function returned an invalid result, which is a bug in that function.
 
     The message says what to write instead.
     """
@@ -147,7 +147,7 @@ def decide_pure(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now
 
 
 class _Unreadable(Exception):
-    """The error that the parent does not fit its attrs classes."""
+    """The error raised when the parent does not fit its attrs classes."""
 
 
 def _decide_present(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now: datetime) -> Decision:

@@ -1,4 +1,4 @@
-"""The status that is written after a reconciler's call: its result's fields and conditions, and the standard ones."""
+"""The status that is written after a reconciler's call: from its result, with the standard conditions added."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime

@@ -16,7 +16,7 @@ Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
 
 class PatternError(ValueError):
-    """The error that a text is not a valid or not a supported pattern. `position` counts from 0."""
+    """The error raised when a text is not a valid or not a supported pattern. `position` counts from 0."""
 
     def __init__(self, problem: str, position: int) -> None:
         super().__init__(f"{problem} at {position}")

@@ -66,7 +66,7 @@ SchemaProblem = Problem
 
 
 class SchemaError(Exception):
-    """The error that a schema is invalid or not supported, with all its problems."""
+    """The error raised when a schema is invalid or not supported, with all its problems."""
 
     def __init__(self, problems: Iterable[SchemaProblem]) -> None:
         self.problems = tuple(problems)

@@ -26,7 +26,7 @@ _FREE: Final = ("labels", "annotations")
 
 
 class ConversionFailed(ValueError):
-    """The error that an object cannot be converted to a version. `why` is the reason without the object's name."""
+    """The error for an object that cannot be converted. `why` is the reason without the object's name."""
 
     def __init__(self, manifest: Manifest, api_version: str, why: str) -> None:
         meta = metadata(manifest)

@@ -13,8 +13,8 @@ _LONGEST_VALUE: Final = 80
 
 
 class BrokenRoundTrip(ValueError):
-    """The error that a conversion to another version and back changed an object. `part` is the faulty function, `up` or
-    `down` of `version`.
+    """The error raised when a conversion to another version and back changed an object. `part` is the faulty function,
+    `up` or `down` of `version`.
     """
 
     def __init__(self, version: str, part: str, message: str) -> None:

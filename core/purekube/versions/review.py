@@ -15,7 +15,7 @@ _LONGEST_MESSAGE: Final = 4096
 
 
 class MalformedConversionReview(ValueError):
-    """The error that a body is not a ConversionReview v1 request. The message has the reason."""
+    """The error raised when a body is not a ConversionReview v1 request. The message has the reason."""
 
 
 @attrs.frozen

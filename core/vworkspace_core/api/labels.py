@@ -155,7 +155,7 @@ def type_is_allowed(namespace: Manifest | None, operation_type: str) -> bool:
 def velero_peers(namespace: Manifest | None) -> frozenset[str]:
     """Return the namespaces whose applications may include `namespace` in their backups and restores.
 
-    An annotation of `namespace` must list them; the label of a managed namespace permits none.
+    They are listed in an annotation of `namespace`. That `namespace` is managed does not permit any of them.
     """
     return names_in(namespace, VELERO_PEERS)
 

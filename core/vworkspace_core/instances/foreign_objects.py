@@ -1,7 +1,7 @@
 """Reduction of objects that are not ours to their identity and owner, before they are cached (RUN-11).
 
-The operator watches every HelmRelease, source, backup, snapshot and labelled ConfigMap of the cluster. Of a foreign one
-it needs only that it exists, under a name that an instance may want or an Operation waits for, and its controller.
+The operator watches every HelmRelease, source, backup, snapshot and labelled ConfigMap of the cluster. Of an object
+that is not ours it needs only the name, which an instance may want or an Operation may wait for, and the controller.
 """
 
 import hashlib

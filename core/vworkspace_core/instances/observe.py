@@ -1,4 +1,4 @@
-"""Reads of a decision's input from the API server, and a check: did others install a release of that name? (REC-4)"""
+"""Live reads of a decision's input, and the check whether another owner installed a release of that name (REC-4)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

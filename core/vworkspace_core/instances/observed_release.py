@@ -135,8 +135,8 @@ def failure_is_ours(observed: ObservedRelease, released: Mapping[str, Any]) -> b
     """Report whether Released=False is about the present attempt and not about the former attempt.
 
     Flux records an attempt before running it, and leaves the former Released=False until the action ends. The
-    condition's generation is thus no proof. The failure counts are: they restart at zero when an attempt is recorded.
-    The message also names the chart of its attempt.
+    condition's generation is thus no proof. The failure counts are a proof, since they restart at zero when an attempt
+    is recorded. The message also names the chart of its attempt.
     """
     if released.get("observedGeneration", observed.generation) != observed.generation:
         return False

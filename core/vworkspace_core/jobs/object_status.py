@@ -1,4 +1,4 @@
-"""State of our objects as their status in raw JSON reports it, for results and reports of jobs."""
+"""The state of our objects, read from their status in raw JSON, for the results and reports of jobs."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

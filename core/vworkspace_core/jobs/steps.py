@@ -162,7 +162,9 @@ def supersede(job: JobState, by: JobState, at: JobStepContext) -> JobStep:
 
 
 def close(job: JobState, at: JobStepContext) -> m.CloseRecord:
-    """Return the effect that removes the job's record, and stores its tombstone if the job had an effect."""
+    """Return the effect that removes the job's record. If the job had an effect, its tombstone (record of that) is
+    stored.
+    """
     return m.CloseRecord(job.id, tombstone_of(job, format_time(at.server_now)))
 
 

@@ -1,4 +1,4 @@
-"""Engine objects: ownership, name, labels, owner. Targets: ready for work or not (OPS-1, OPS-3, OPS-6, RES-5)."""
+"""Engine objects (ownership, name, labels) and targets (whether they are ready) of Operations (OPS-1, OPS-3, OPS-6)."""
 
 from collections.abc import Mapping
 from typing import Any

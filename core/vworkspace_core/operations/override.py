@@ -1,8 +1,8 @@
 """The release override that helm Operations request of their target (REC-9): one writer, no flapping.
 
-A running Operation requests it. Once the target has applied it, the target's own status holds it, with what it
-replaced: deleting the Operation afterwards changes nothing. The request of an Operation that failed, was cancelled or
-is being cancelled is withdrawn, and the target goes back to what it replaced.
+A running Operation requests it. Once the target has applied the request, the target's own status holds it, together
+with the override that it replaced: deleting the Operation afterwards changes nothing. The request of an Operation that
+failed, was cancelled or is being cancelled is withdrawn, and the target returns to the override that it replaced.
 """
 
 from collections.abc import Iterable

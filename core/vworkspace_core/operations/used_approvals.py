@@ -31,7 +31,7 @@ _TRIES: Final = 4
 
 
 class UsedApprovalsFull(Permanent):
-    """An error that the record of used approvals is full until some of them expire."""
+    """An error raised when the record of used approvals is full until some of them expire."""
 
 
 @attrs.frozen

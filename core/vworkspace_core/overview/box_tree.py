@@ -1,7 +1,7 @@
-"""The tree of an object of a box: the state of each node, and the gate or node that it waits for (SEE-1, PH-2).
+"""The tree of an object of a box's kind: the state of each node, and the gate or node that it waits for (SEE-1, PH-2).
 
-The code that reconciles the object computes it, from current objects. Without the box's file it follows from the labels
-of the objects alone.
+The same code that reconciles the object computes its tree, from current objects. Without the box's file, the tree
+follows from the labels of the objects alone.
 """
 
 from collections.abc import Mapping

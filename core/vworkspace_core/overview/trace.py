@@ -1,7 +1,7 @@
 """A recorded run of a simulation, moment by moment, and its file: JSON, one line for each moment (SEE-3).
 
-Each moment is complete: what was done since the one before, and the state of everything then. It holds only what may be
-shown.
+Each moment is complete: it has all that was done since the moment before, and the state of everything. It contains no
+secrets.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

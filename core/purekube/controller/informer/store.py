@@ -1,9 +1,10 @@
 """The informer's store: every object of one kind as packed JSON, decoded when it is read (RUN-1).
 
-JSON takes a tenth of the memory of dicts, packed a tenth of that, and every reader gets its own copy at no extra cost.
-The newest objects stay unpacked for a while: they are read most, and likely to change next. managedFields are dropped
-on arrival by default. Of an object that exceeds a limit only an outline is held (`outline`). A relist is buffered next
-to the live content and replaces it in one step; the difference yields the changes that were missed, deletions included.
+JSON takes a tenth of the memory of dicts, and compressed JSON a tenth of that; every reader gets its own copy at no
+extra cost. The newest objects stay unpacked for a while: they are read most, and likely to change next. managedFields
+are dropped on arrival by default. Of an object that exceeds a limit only an outline is held (`outline`). A relist is
+buffered next to the live content and replaces it in one step; the difference yields the changes that were missed,
+deletions included.
 """
 
 import zlib

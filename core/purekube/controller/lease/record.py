@@ -1,4 +1,4 @@
-"""The content of Leases: the one that the replicas of a shard compete for, and other shards' (RUN-4, RUN-13)."""
+"""The content of Leases: of the Lease for which this shard's replicas compete, and of other shards' (RUN-4, RUN-13)."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -39,7 +39,7 @@ class LeasePolicy:
         return self.renew_deadline / 2
 
     def problems(self) -> tuple[str, ...]:
-        """Return the contradictions between these times as messages; empty if there are none."""
+        """Return a message for each contradiction between the times of this policy; nothing if there is none."""
         problems = []
         if self.duration < 1 or self.duration != int(self.duration):
             problems.append(f"the lease duration is {self.duration:g} s: whole seconds, at least 1")

@@ -1,4 +1,4 @@
-"""Our own writes: not yet shown by the cache, echoed by a watch event, or repeated in a hot loop (RUN-3)."""
+"""Records of our own writes: which the cache does not show yet, their watch events, and hot loops (RUN-3)."""
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable

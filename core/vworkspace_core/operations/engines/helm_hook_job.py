@@ -59,7 +59,7 @@ _CONTROLLER_PREFIXES: Final = ("helm.sh/", "meta.helm.sh/")
 
 
 class _NoHook(ValueError):
-    """The error that a chart has no Helm hook that the Operation may run, with the reason."""
+    """The error raised when a chart has no Helm hook that the Operation may run, with the reason."""
 
 
 @attrs.frozen

@@ -1,7 +1,8 @@
 """snapshot: a CSI VolumeSnapshot of a claim, or a claim from a snapshot (OPS-10). Neither has an owner: both hold data.
 
-A VolumeSnapshot has no phase and no conditions; its `error` is cleared once a later try succeeds, so it is never final.
-Only the deadline is. Ready counts only when the content that the snapshot names points back at it.
+A VolumeSnapshot has no phase and no conditions; its `error` is cleared once a later try succeeds, so it is never final:
+only the deadline ends a failed run. A snapshot counts as ready only if the VolumeSnapshotContent that it names refers
+back to it.
 """
 
 from collections.abc import Mapping

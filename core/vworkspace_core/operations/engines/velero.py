@@ -1,10 +1,11 @@
 """velero: Backup and Restore in Velero's own namespace (OPS-7).
 
-Backups and restores cover the application's own namespace. Any other one, to back up or on either side of a mapping,
-has to be gated and to consent: its annotation `ops.vworkspace.io/velero-peers` names the application's namespace. A
-restore takes the backups of an application of that name in that namespace, whatever its uid or cluster were.
+Backups and restores cover the application's own namespace. Any other namespace that a backup includes or a mapping
+names must be managed and must consent: its annotation `ops.vworkspace.io/velero-peers` names the application's
+namespace. A restore takes the backups of an application of that name in that namespace, whatever its uid or cluster
+were.
 
-No kind of Velero has a status subresource: its generation changes with its status, and is not read here.
+Velero's kinds have no status subresource, so a write of the status also changes the generation, which is ignored here.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,8 @@
 """volsync: a ReplicationSource (Backup) or ReplicationDestination (Restore) with the restic mover (OPS-10).
 
-VolSync copies the trigger into `lastManualSync` when a sync ends, not when it begins: a trigger that is changed during
-a sync would make the older one count. Ours is set at creation, when no sync can be running, and never after. VolSync
-never fails on its own: it tries again for ever, and the deadline ends that.
+VolSync copies the trigger into `lastManualSync` when a sync ends, not when it begins: if the trigger changed during a
+sync, that older sync would count for the new trigger. So the trigger is set at creation, when no sync can be running,
+and never again. VolSync never gives up: it retries until the deadline ends the run.
 """
 
 from collections.abc import Mapping
