@@ -18,7 +18,7 @@ BoxPath: TypeAlias = tuple[str | int, ...]
 class ConvertedBox:
     """One box. `crd` is a CRD to be written to a file next to the box; None if there is none.
 
-    `notes` are remarks for the reader. Each is mapped from the path of the part of the box that it is about.
+    `notes` are remarks for the reader, by the path of the part of the box that each is about.
     """
 
     name: str

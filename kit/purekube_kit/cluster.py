@@ -46,7 +46,7 @@ _STREAMS: Final[Mapping[str, Literal["stale", "lost"]]] = {"stale": "stale", "lo
 
 
 class NotReached(AssertionError):
-    """The failure that an expected state was not reached in time. Its text has the object, Events, writes and logs."""
+    """The failure of a wait for an expected state. Its text has the object, Events, writes and logs."""
 
 
 class ClusterUnderTest(ABC):

@@ -34,7 +34,10 @@ _MOST_ROUNDS: Final = 3_000
 
 
 class HotLoop(AssertionError):
-    """The failure that controllers work forever while no time passes: they undo each other's writes or their own."""
+    """The failure raised when controllers stay busy for ever without time passing.
+
+    They undo each other's writes, or their own.
+    """
 
 
 def _plugins(kind: Resource[Any, Any]) -> Iterator[AdmissionPlugin]:

@@ -37,7 +37,7 @@ PATIENCE: Final = 240.0
 
 
 class CannotStart(Exception):
-    """The error that etcd or kube-apiserver did not start. Its message has the program's name and the log's end."""
+    """The error if etcd or kube-apiserver does not start. Its message has the program and the end of its log."""
 
 
 @attrs.frozen

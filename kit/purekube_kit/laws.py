@@ -15,7 +15,7 @@ _FIRST: Final = 8
 
 
 class LawBroken(AssertionError):
-    """The failure that a law was broken. Its text has the law, the breach, the object, and how to reproduce it."""
+    """The failure of a test in which a law was broken, with law, breach, object, and the way to reproduce it."""
 
 
 def hold(

@@ -44,7 +44,7 @@ _STARTS: Final = 60.0
 
 
 class NotHere(unittest.SkipTest):
-    """The error that a test needs something that this cluster lacks.
+    """The error raised when a test needs something that this cluster lacks.
 
     pytest and unittest skip such a test and show the reason.
     """

@@ -19,7 +19,7 @@ _PASSED_ON: Final = ("accept", "user-agent", "kubectl-command")
 
 
 class NoAnswer(Exception):
-    """The error that the API server did not answer, or that its answer was interrupted."""
+    """The error raised when the API server did not answer, or its answer was interrupted."""
 
 
 @attrs.frozen(eq=False)

@@ -1,4 +1,4 @@
-"""CRDs of Argo, VolSync, Velero and CSI snapshots, for a cluster without the real ones. They have the fields in use.
+"""CRDs of Argo, VolSync, Velero and CSI snapshots, for a cluster without the real ones. The schemas are our own.
 
 They declare the fields that the operator writes, those that users set by hand, and those that the simulated controllers
 write into statuses. Names, types, enums, defaults, patterns and rules are those of the projects; unused fields are left

@@ -1,8 +1,8 @@
-"""CRDs of the Flux kinds for a cluster without them: our own structural schemas, faithful in what they declare.
+"""CRDs of the Flux kinds for a cluster without them, with structural schemas of our own.
 
 They declare the fields that the operator writes, those that users set by hand, and those that the simulated controllers
-write into statuses. Names, types, enums, defaults, patterns and rules are Flux's; unused fields are left out, so that a
-server with these CRDs may prune or refuse what Flux's accept, and never the other way round.
+write into statuses. Names, types, enums, defaults, patterns and rules are Flux's. Unused fields are left out: a server
+with these CRDs may prune or refuse what Flux's CRDs accept, but accepts nothing that they refuse.
 """
 
 from typing import Any, Final
